@@ -1,0 +1,18 @@
+//! One module a subcommand. Each offers its arguments (a clap type) and `run`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What `quell` can do.
+#[derive(Subcommand)]
+pub enum Command {}
+
+/// Runs one subcommand; the exit status is the command's own.
+///
+/// # Errors
+/// Whatever the subcommand could not do, with the way to mend it in the text.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {}
+}

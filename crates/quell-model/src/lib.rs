@@ -1,0 +1,1 @@
+//! The nouns of Quell and the contract between policies and hosts. No I/O.
