@@ -1,1 +1,42 @@
-//! The nouns of Quell and the contract between policies and hosts. No I/O.
+//! The nouns of Quell and the contract between policies and hosts.
+//!
+//! A policy is a deterministic state machine over what it has seen: it reads a [`View`] and [`Event`]s and writes a
+//! [`Plan`]. A host observes and obeys: it fills the view with the signals that it can measure and carries the plan
+//! out with the knobs that it has. One loop drives them ([`contract::Cycle`]): observe → step → apply.
+//!
+//! Nothing here does I/O, asks for the time or draws a random number.
+
+pub mod contract;
+pub mod cpuset;
+pub mod event;
+pub mod knob;
+pub mod lease;
+pub mod need;
+pub mod plan;
+pub mod rule;
+pub mod scope;
+pub mod signal;
+pub mod thread;
+pub mod time;
+pub mod topology;
+pub mod view;
+pub mod workload;
+
+mod error;
+
+pub use contract::{Cycle, Domain, Host, HostDomain, Policy, Wake};
+pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
+pub use error::ModelError;
+pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
+pub use knob::{Knob, KnobKind, KnobSetting, PreemptionMode, SchedClass, Target};
+pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
+pub use need::{Capabilities, Description, Need, Support};
+pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};
+pub use rule::{DeferrableServer, Rule, RuleKind};
+pub use scope::{Overlap, Scope};
+pub use signal::{BytesPerSecond, Quality, Sample, Signal, SignalSet};
+pub use thread::{ThreadId, ThreadState};
+pub use time::Nanos;
+pub use topology::{Cpu, Topology};
+pub use view::View;
+pub use workload::{Class, CpuCount, Reservation, Selector, Slo, Workload, WorkloadId};

@@ -1,0 +1,34 @@
+use thiserror::Error;
+
+/// What can be wrong with plain data: texts that do not parse, numbers that make no sense.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ModelError {
+    /// A CPU list is not of the kernel's form.
+    #[error("'{text}' is no CPU list: expected numbers and ranges such as 0-3,8, each below {max}")]
+    CpuList {
+        /// What was given.
+        text: String,
+        /// The first CPU number that is not supported.
+        max: usize,
+    },
+    /// A time span is not a number with a unit.
+    #[error("'{text}' is no time: expected a number and a unit (ns, us, ms, s), such as 10us")]
+    Time {
+        /// What was given.
+        text: String,
+    },
+    /// A topology has no CPU, or a CPU twice.
+    #[error("this topology is not possible: {why}")]
+    Topology {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A workload's numbers contradict each other.
+    #[error("workload '{workload}': {why}")]
+    Workload {
+        /// The workload's name.
+        workload: String,
+        /// What is wrong, and the mend.
+        why: String,
+    },
+}

@@ -1,0 +1,117 @@
+//! What happened since the last step, and what became of commands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuId, Nanos, ThreadId, WorkloadId};
+
+/// Something that happened on the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A workload was added, or its description changed.
+    Attached(WorkloadId),
+    /// A workload is gone.
+    Detached(WorkloadId),
+    /// A thread of a workload was born.
+    ThreadBorn(WorkloadId, ThreadId),
+    /// A thread of a workload died.
+    ThreadDied(WorkloadId, ThreadId),
+    /// A workload gave a CPU back that it had been granted.
+    Yielded(CpuId, WorkloadId),
+    /// A CPU went offline.
+    Offline(CpuId),
+    /// A CPU came online.
+    Online(CpuId),
+    /// A queue formed where there was none.
+    QueueFormed(WorkloadId),
+    /// Samples that were asked for are in the view.
+    SamplesReady,
+    /// The solo run of this workload began: it runs alone from now on.
+    SoloBegan(WorkloadId),
+    /// The solo run of this workload ended.
+    SoloEnded(WorkloadId, SoloEnd),
+    /// A latency histogram arrived.
+    LatencyArrived(WorkloadId),
+    /// What became of a command.
+    Outcome(Outcome),
+}
+
+/// Why a solo run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SoloEnd {
+    /// Its time was over.
+    Elapsed,
+    /// The policy ended it.
+    Released,
+    /// The workload is gone.
+    Detached,
+    /// A workload that may not be paused needed the machine.
+    Interrupted,
+}
+
+/// The part of a plan that a command stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// All knobs of the plan together: they apply as a whole or not at all.
+    Knobs,
+    /// The grant command at this index.
+    Grant(u32),
+    /// The rule at this index.
+    Rule(u32),
+    /// The sample request at this index.
+    Sample(u32),
+    /// The lease at this index.
+    Lease(u32),
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The plan's number ([`crate::Plan::number`]).
+    pub plan: u64,
+    /// The command in it.
+    pub part: Part,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// The result of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Done, at this time.
+    Applied(Nanos),
+    /// Under way; settled by this time at the latest.
+    Pending(Nanos),
+    /// Not done, and nothing changed.
+    Refused(Refusal),
+    /// The target is gone; nothing was to be done.
+    Vanished,
+}
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// The host has no such knob or rule.
+    Unsupported(String),
+    /// The configuration does not allow it.
+    Forbidden(String),
+    /// The system refused; the text names path, operation and error.
+    System(String),
+    /// Solo runs have used up their share of the time; possible again at this time.
+    DutyCycle(Nanos),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Unsupported(what) => write!(f, "this host cannot do it: {what}"),
+            Refusal::Forbidden(what) => write!(f, "the configuration does not allow it: {what}"),
+            Refusal::System(what) => f.write_str(what),
+            Refusal::DutyCycle(until) => write!(f, "solo runs have used up their share of the time until {until}"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a policy needs and what a host has.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rule::RuleKind;
+use crate::{KnobKind, Nanos, Signal, SignalSet};
+
+/// Something that a policy needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need<T> {
+    /// What it needs.
+    pub what: T,
+    /// What the policy does without it, as a fidelity line; None: it cannot work without it.
+    pub without: Option<&'static str>,
+}
+
+impl<T> Need<T> {
+    /// The policy cannot work without it.
+    pub const fn must(what: T) -> Need<T> {
+        Need { what, without: None }
+    }
+
+    /// Without it the policy still does part of its work: the line says which.
+    pub const fn or(what: T, without: &'static str) -> Need<T> {
+        Need { what, without: Some(without) }
+    }
+}
+
+/// A policy's description of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// Its name on the command line and in configurations.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Where it is published, with sections; for our own policies: where it is described.
+    pub source: &'static str,
+    /// How often it wants to decide; zero: only when something changes.
+    pub interval: Nanos,
+    /// The signals that it reads.
+    pub signals: &'static [Need<Signal>],
+    /// The knobs that it sets.
+    pub knobs: &'static [Need<KnobKind>],
+    /// The rules that it hands to the host.
+    pub rules: &'static [Need<RuleKind>],
+    /// Does it grant and revoke single CPUs?
+    pub grants: bool,
+}
+
+impl Description {
+    /// The signals that it reads, as a set.
+    #[must_use]
+    pub fn signal_set(&self) -> SignalSet {
+        self.signals.iter().fold(SignalSet::default(), |set, need| set.union(SignalSet::of(&[need.what])))
+    }
+}
+
+/// Whether a host has something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Support {
+    /// It has.
+    Yes,
+    /// It has, within limits that the text says.
+    Partly(String),
+    /// It has not: the reason, and the way to get it.
+    No {
+        /// Why not.
+        why: String,
+        /// How to get it.
+        mend: String,
+    },
+}
+
+/// What a host can measure, set and do by itself. What is not listed it cannot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// The host's name.
+    pub host: String,
+    /// What it can measure.
+    pub signals: BTreeMap<Signal, Support>,
+    /// What it can set.
+    pub knobs: BTreeMap<KnobKind, Support>,
+    /// The rules that it executes.
+    pub rules: BTreeMap<RuleKind, Support>,
+    /// Does it grant single CPUs?
+    pub grants: bool,
+}
+
+/// How well a policy can work on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fidelity {
+    /// What it cannot work without: name, reason and mend, one line each.
+    pub missing: Vec<String>,
+    /// What it does less well here and why, one line each.
+    pub limits: Vec<String>,
+}
+
+impl Capabilities {
+    /// How well a policy of this description can work here.
+    #[must_use]
+    pub fn fidelity(&self, policy: &Description) -> Fidelity {
+        let mut fidelity = Fidelity::default();
+        for need in policy.signals {
+            fidelity.weigh("signal", need.what.name(), self.signals.get(&need.what), need.without);
+        }
+        for need in policy.knobs {
+            fidelity.weigh("knob", need.what.name(), self.knobs.get(&need.what), need.without);
+        }
+        for need in policy.rules {
+            fidelity.weigh("rule", need.what.name(), self.rules.get(&need.what), need.without);
+        }
+        if policy.grants && !self.grants {
+            fidelity.missing.push(format!("the {} host cannot grant single CPUs", self.host));
+        }
+        fidelity
+    }
+}
+
+impl Fidelity {
+    fn weigh(&mut self, sort: &str, name: &str, support: Option<&Support>, without: Option<&'static str>) {
+        let lack = match support {
+            Some(Support::Yes) => return,
+            Some(Support::Partly(limit)) => return self.limits.push(format!("{sort} '{name}': {limit}")),
+            Some(Support::No { why, mend }) => format!("{sort} '{name}': {why}; {mend}"),
+            None => format!("{sort} '{name}': this host does not have it"),
+        };
+        match without {
+            Some(consequence) => self.limits.push(format!("{lack}; {consequence}")),
+            None => self.missing.push(lack),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Description = Description {
+        name: "test",
+        summary: "",
+        source: "",
+        interval: Nanos::ZERO,
+        signals: &[Need::must(Signal::Threads), Need::or(Signal::Latency, "it ignores the SLO")],
+        knobs: &[Need::must(KnobKind::Class)],
+        rules: &[],
+        grants: false,
+    };
+
+    #[test]
+    fn what_is_missing_is_named_with_the_mend() {
+        let mut host = Capabilities { host: "test".into(), ..Capabilities::default() };
+        host.signals.insert(Signal::Threads, Support::Yes);
+        host.knobs.insert(KnobKind::Class, Support::No { why: "no permission".into(), mend: "run as root".into() });
+        let fidelity = host.fidelity(&POLICY);
+        assert_eq!(fidelity.missing, ["knob 'scheduling class': no permission; run as root"]);
+        assert_eq!(fidelity.limits.len(), 1);
+        assert!(fidelity.limits[0].ends_with("it ignores the SLO"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Who gets a CPU at a wake-up, and who inherits one at a yield.
+
+use crate::{CpuId, CpuSet, WorkloadId};
+
+/// One workload's rights, from the rules that stand for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Is it latency-critical?
+    pub lc: bool,
+    /// CPUs that it gets at once.
+    pub guaranteed: u32,
+    /// CPUs that it holds at most.
+    pub limit: u32,
+    /// Its place in the line.
+    pub rank: u32,
+}
+
+impl Default for Standing {
+    /// Without a rule a workload is best-effort, unlimited and last.
+    fn default() -> Standing {
+        Standing { lc: false, guaranteed: 0, limit: u32::MAX, rank: u32::MAX }
+    }
+}
+
+/// Who holds which CPU, and with what right.
+#[derive(Clone, Copy, Debug)]
+pub struct Occupancy<'a> {
+    /// The CPUs that are handed out.
+    pub pool: CpuSet,
+    /// CPUs of the pool that sibling bans park.
+    pub banned: CpuSet,
+    /// Holder of each CPU, by number.
+    pub holder: &'a [Option<WorkloadId>],
+    /// Rights of each workload, by slot.
+    pub standing: &'a [Standing],
+}
+
+impl Occupancy<'_> {
+    /// The workload's rights.
+    #[must_use]
+    pub fn standing(&self, workload: WorkloadId) -> Standing {
+        self.standing.get(workload.index()).copied().unwrap_or_default()
+    }
+
+    /// How many CPUs of the pool the workload holds.
+    #[must_use]
+    pub fn held(&self, workload: WorkloadId) -> u32 {
+        self.pool.iter().filter(|&cpu| self.holder_of(cpu) == Some(workload)).count() as u32
+    }
+
+    fn holder_of(&self, cpu: CpuId) -> Option<WorkloadId> {
+        self.holder.get(cpu.index()).copied().flatten()
+    }
+}
+
+/// The CPU that a workload gets at once when one of its threads wakes up: one that nobody holds; below its guarantee
+/// also one of a best-effort workload, then one of a latency-critical workload that holds more than it is guaranteed.
+/// The lowest number wins. None at its limit, or when there is no such CPU.
+#[must_use]
+pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
+    let own = now.standing(workload);
+    let held = now.held(workload);
+    if held >= own.limit {
+        return None;
+    }
+    let allowed = now.pool.difference(&now.banned);
+    if let Some(free) = allowed.iter().find(|&cpu| now.holder_of(cpu).is_none()) {
+        return Some(free);
+    }
+    if held >= own.guaranteed {
+        return None;
+    }
+    let held_by = |test: &dyn Fn(WorkloadId, Standing) -> bool| {
+        allowed
+            .iter()
+            .find(|&cpu| now.holder_of(cpu).is_some_and(|other| other != workload && test(other, now.standing(other))))
+    };
+    held_by(&|_, standing| !standing.lc).or_else(|| held_by(&|other, standing| now.held(other) > standing.guaranteed))
+}
+
+/// Who inherits a CPU that was yielded, among the workloads that wait for one: first a latency-critical one below its
+/// guarantee, then latency-critical before best-effort, then the lowest rank, then the lowest slot. Nobody inherits a
+/// banned CPU, and nobody beyond its limit.
+#[must_use]
+pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = WorkloadId>) -> Option<WorkloadId> {
+    if now.banned.contains(cpu) || !now.pool.contains(cpu) {
+        return None;
+    }
+    waiting
+        .into_iter()
+        .filter_map(|workload| {
+            let standing = now.standing(workload);
+            let held = now.held(workload) - u32::from(now.holder_of(cpu) == Some(workload));
+            (held < standing.limit).then_some((workload, standing, held))
+        })
+        .min_by_key(|&(workload, standing, held)| (held >= standing.guaranteed, !standing.lc, standing.rank, workload))
+        .map(|(workload, ..)| workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LC: Standing = Standing { lc: true, guaranteed: 1, limit: 2, rank: 0 };
+    const BE: Standing = Standing { lc: false, guaranteed: 0, limit: 8, rank: 1 };
+
+    fn occupancy<'a>(holder: &'a [Option<WorkloadId>], standing: &'a [Standing]) -> Occupancy<'a> {
+        Occupancy { pool: CpuSet::first(holder.len()), banned: CpuSet::EMPTY, holder, standing }
+    }
+
+    #[test]
+    fn a_guaranteed_cpu_is_taken_from_best_effort_work() {
+        let (lc, be) = (WorkloadId(0), WorkloadId(1));
+        let (standing, both_be, one_each) = ([LC, BE], [Some(be), Some(be)], [Some(lc), Some(be)]);
+        let now = occupancy(&both_be, &standing);
+        assert_eq!(on_wake_up(&now, lc), Some(CpuId(0)));
+        let now = occupancy(&one_each, &standing);
+        assert_eq!(on_wake_up(&now, lc), None, "the second CPU is burst: no preemption for it");
+        assert_eq!(heir(&now, CpuId(0), [be, lc]), Some(lc));
+    }
+
+    #[test]
+    fn a_banned_cpu_stays_empty() {
+        let now = Occupancy { banned: CpuSet::first(1), ..occupancy(&[None], &[LC]) };
+        assert_eq!(on_wake_up(&now, WorkloadId(0)), None);
+        assert_eq!(heir(&now, CpuId(0), [WorkloadId(0)]), None);
+    }
+
+    fn any_standing() -> impl Strategy<Value = Standing> {
+        (any::<bool>(), 0u32..3, 0u32..5, 0u32..4).prop_map(|(lc, guaranteed, limit, rank)| Standing {
+            lc,
+            guaranteed: if lc { guaranteed } else { 0 },
+            limit,
+            rank,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_loses_a_cpu_to_someone_with_less_right(
+            standing in proptest::collection::vec(any_standing(), 4),
+            holder in proptest::collection::vec(proptest::option::of((0u32..4).prop_map(WorkloadId)), 6),
+            who in (0u32..4).prop_map(WorkloadId),
+        ) {
+            let now = occupancy(&holder, &standing);
+            if let Some(cpu) = on_wake_up(&now, who) {
+                prop_assert!(now.held(who) < now.standing(who).limit);
+                if let Some(loser) = holder[cpu.index()] {
+                    let rights = now.standing(loser);
+                    prop_assert!(!rights.lc || now.held(loser) > rights.guaranteed);
+                    prop_assert!(now.held(who) < now.standing(who).guaranteed);
+                }
+            }
+        }
+
+        #[test]
+        fn the_line_is_kept(
+            standing in proptest::collection::vec(any_standing(), 4),
+            waiting in proptest::collection::vec((0u32..4).prop_map(WorkloadId), 0..6),
+        ) {
+            let holder = [None; 3];
+            let now = occupancy(&holder, &standing);
+            match heir(&now, CpuId(0), waiting.iter().copied()) {
+                Some(heir) => {
+                    prop_assert!(waiting.contains(&heir) && now.standing(heir).limit > 0);
+                    let better = waiting.iter().any(|&w| {
+                        let (a, b) = (now.standing(w), now.standing(heir));
+                        a.limit > 0 && a.guaranteed > 0 && b.guaranteed == 0
+                    });
+                    prop_assert!(!better);
+                }
+                None => prop_assert!(waiting.iter().all(|&w| now.standing(w).limit == 0)),
+            }
+        }
+    }
+}

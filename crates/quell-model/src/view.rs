@@ -1,0 +1,161 @@
+//! What a policy sees: structure of arrays, filled by the host once a step, only what the policy asked for.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BytesPerSecond, CpuId, CpuSet, Nanos, Sample, SchedClass, Scope, ThreadId, ThreadState, Topology, Workload,
+    WorkloadId,
+};
+
+/// One step's view. Columns of signals that the policy did not ask for stay empty; reading them gives an absent sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The host's time of this view.
+    pub now: Nanos,
+    /// The machine's CPUs.
+    pub topology: Arc<Topology>,
+    /// What this policy instance owns.
+    pub scope: Scope,
+    /// Per workload, by [`WorkloadId`].
+    pub workloads: WorkloadColumns,
+    /// Per CPU, by [`CpuId`].
+    pub cpus: CpuColumns,
+    /// Per thread, in no particular order; only where asked for.
+    pub threads: ThreadColumns,
+    /// The whole machine's memory bandwidth in use.
+    pub memory_bandwidth: Sample<BytesPerSecond>,
+}
+
+/// Per-workload columns. All that are filled have the length of `spec`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkloadColumns {
+    /// The workload in each slot; None: the slot is free.
+    pub spec: Vec<Option<Arc<Workload>>>,
+    /// How long the oldest waiting item has waited.
+    pub queueing_delay: Vec<Sample<Nanos>>,
+    /// CPU time used since it attached.
+    pub run_time: Vec<Sample<Nanos>>,
+    /// Time its threads were runnable without running, since it attached.
+    pub run_delay: Vec<Sample<Nanos>>,
+    /// Number of threads.
+    pub thread_count: Vec<Sample<u32>>,
+    /// The SLO's quantile of latency.
+    pub latency: Vec<Sample<Nanos>>,
+    /// LLC hits per reference, 0–1.
+    pub llc_hit_ratio: Vec<Sample<f64>>,
+    /// Memory bandwidth used.
+    pub memory_bandwidth: Vec<Sample<BytesPerSecond>>,
+    /// Instructions retired per second.
+    pub instruction_rate: Vec<Sample<f64>>,
+}
+
+/// Per-CPU columns. All that are filled have the length [`Topology::columns`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuColumns {
+    /// CPUs that are online.
+    pub online: CpuSet,
+    /// Granted CPUs on which nothing runs: their workload yielded, or nobody has them.
+    pub idle: CpuSet,
+    /// CPUs that a sibling ban parks.
+    pub banned: CpuSet,
+    /// The workload that a CPU is granted to.
+    pub holder: Vec<Option<WorkloadId>>,
+    /// When the request that the CPU works on began; absent where it works on none.
+    pub request_start: Vec<Sample<Nanos>>,
+    /// LLC misses since an arbitrary start, as of the last sample that was asked for.
+    pub llc_misses: Vec<Sample<u64>>,
+}
+
+/// Per-thread columns, all of one length, read at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadColumns {
+    /// When they were read.
+    pub at: Nanos,
+    /// Which thread.
+    pub id: Vec<ThreadId>,
+    /// The workload that it belongs to.
+    pub workload: Vec<WorkloadId>,
+    /// What it does.
+    pub state: Vec<ThreadState>,
+    /// The CPU that it runs on or ran on last.
+    pub cpu: Vec<CpuId>,
+    /// CPU time used since it was born.
+    pub run_time: Vec<Nanos>,
+    /// Time it was runnable without running, since it was born.
+    pub run_delay: Vec<Nanos>,
+    /// Its scheduling class at the moment.
+    pub class: Vec<SchedClass>,
+}
+
+impl View {
+    /// An empty view of a machine on which the policy owns everything.
+    #[must_use]
+    pub fn new(topology: Arc<Topology>) -> View {
+        let online = topology.all();
+        View {
+            now: Nanos::ZERO,
+            scope: Scope::everything(online),
+            topology,
+            workloads: WorkloadColumns::default(),
+            cpus: CpuColumns { online, ..CpuColumns::default() },
+            threads: ThreadColumns::default(),
+            memory_bandwidth: Sample::default(),
+        }
+    }
+
+    /// The workloads that the policy owns, in the order of their slots.
+    pub fn owned(&self) -> impl Iterator<Item = (WorkloadId, &Workload)> {
+        self.workloads.spec.iter().enumerate().filter_map(|(slot, spec)| {
+            let id = WorkloadId(slot as u32);
+            spec.as_deref().filter(|_| self.scope.owns(id)).map(|spec| (id, spec))
+        })
+    }
+
+    /// One workload that the policy owns, if it is attached.
+    #[must_use]
+    pub fn workload(&self, id: WorkloadId) -> Option<&Workload> {
+        self.workloads.spec.get(id.index())?.as_deref().filter(|_| self.scope.owns(id))
+    }
+
+    /// The CPUs that the policy may use: its pool, as far as it is online.
+    #[must_use]
+    pub fn pool(&self) -> CpuSet {
+        self.scope.pool.intersection(&self.cpus.online)
+    }
+}
+
+/// The sample of a workload or CPU in a column; absent where the column was not asked for.
+#[must_use]
+pub fn at<T: Copy + Default>(column: &[Sample<T>], index: usize) -> Sample<T> {
+    column.get(index).copied().unwrap_or_default()
+}
+
+impl ThreadColumns {
+    /// How many threads there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.id.len()
+    }
+
+    /// Is there no thread?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.id.is_empty()
+    }
+
+    /// Empties every column and keeps its memory.
+    pub fn clear(&mut self) {
+        self.id.clear();
+        self.workload.clear();
+        self.state.clear();
+        self.cpu.clear();
+        self.run_time.clear();
+        self.run_delay.clear();
+        self.class.clear();
+    }
+}

@@ -1,0 +1,307 @@
+//! What Quell manages: workloads, their class, objective and reservation.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelError, Nanos};
+
+/// A workload's slot in the view's columns; reused only after the workload detached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkloadId(pub u32);
+
+impl WorkloadId {
+    /// The number as an index into per-workload columns.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Latency-critical or best-effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Latency-critical: has a tail latency to keep.
+    #[serde(rename = "lc")]
+    LatencyCritical,
+    /// Best-effort: takes what is left over.
+    #[serde(rename = "be")]
+    BestEffort,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::LatencyCritical => "LC",
+            Class::BestEffort => "BE",
+        })
+    }
+}
+
+/// A number of CPUs, in thousandths: `1.5` CPUs is `CpuCount(1500)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuCount(pub u32);
+
+impl CpuCount {
+    /// No CPU.
+    pub const ZERO: CpuCount = CpuCount(0);
+
+    /// So many whole CPUs.
+    #[must_use]
+    pub const fn whole(cpus: u32) -> CpuCount {
+        CpuCount(cpus * 1000)
+    }
+
+    /// The whole part.
+    #[must_use]
+    pub const fn floor(self) -> u32 {
+        self.0 / 1000
+    }
+
+    /// The smallest whole number of CPUs that is enough.
+    #[must_use]
+    pub const fn ceil(self) -> u32 {
+        self.0.div_ceil(1000)
+    }
+
+    /// What is left of the whole part, in thousandths.
+    #[must_use]
+    pub const fn fraction(self) -> CpuCount {
+        CpuCount(self.0 % 1000)
+    }
+
+    /// As a number of CPUs.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+
+    /// CPU time that this many CPUs give in a span.
+    #[must_use]
+    pub fn of(self, span: Nanos) -> Nanos {
+        Nanos((u128::from(span.0) * u128::from(self.0) / 1000) as u64)
+    }
+}
+
+impl std::ops::Add for CpuCount {
+    type Output = CpuCount;
+    fn add(self, other: CpuCount) -> CpuCount {
+        CpuCount(self.0.saturating_add(other.0))
+    }
+}
+
+impl std::iter::Sum for CpuCount {
+    fn sum<I: Iterator<Item = CpuCount>>(counts: I) -> CpuCount {
+        counts.fold(CpuCount::ZERO, |sum, count| sum + count)
+    }
+}
+
+impl TryFrom<f64> for CpuCount {
+    type Error = String;
+    fn try_from(cpus: f64) -> Result<CpuCount, String> {
+        if !(cpus.is_finite() && (0.0..=f64::from(crate::MAX_CPUS as u32)).contains(&cpus)) {
+            return Err(format!("{cpus} CPUs: expected a number from 0 to {}", crate::MAX_CPUS));
+        }
+        Ok(CpuCount((cpus * 1000.0).round() as u32))
+    }
+}
+
+impl std::str::FromStr for CpuCount {
+    type Err = String;
+    fn from_str(text: &str) -> Result<CpuCount, String> {
+        let cpus: f64 = text.trim().parse().map_err(|_| format!("'{text}' is no number of CPUs"))?;
+        CpuCount::try_from(cpus)
+    }
+}
+
+impl fmt::Display for CpuCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.as_f64())
+    }
+}
+
+impl Serialize for CpuCount {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.as_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuCount {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<CpuCount, D::Error> {
+        CpuCount::try_from(f64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A service-level objective: this quantile of latency stays under this bound.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Between 0 and 1, such as 0.99.
+    pub quantile: f64,
+    /// The latency that the quantile must not exceed.
+    pub bound: Nanos,
+}
+
+/// How a CPU request is honoured (rkube-socc21 §5.2, the pod template's new field `policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reservation {
+    /// Whole CPUs of its own.
+    Strict,
+    /// A share of the CPUs that strict workloads leave.
+    #[default]
+    Standard,
+}
+
+/// Where a workload's threads are found. Several selectors may form one workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selector {
+    /// Everything in this cgroup and below it; a path under the cgroup root.
+    Cgroup(PathBuf),
+    /// Everything in this systemd unit's cgroup.
+    Unit(String),
+    /// This process and its descendants.
+    Pid(i32),
+    /// Processes whose command line contains this text, and their descendants.
+    Command(String),
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Selector::Unit(unit) => write!(f, "systemd unit {unit}"),
+            Selector::Pid(pid) => write!(f, "process {pid}"),
+            Selector::Command(text) => write!(f, "command lines with '{text}'"),
+        }
+    }
+}
+
+/// One workload as its owner describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Unique name.
+    pub name: String,
+    /// Latency-critical or best-effort.
+    pub class: Class,
+    /// The latency to keep, if there is one.
+    #[serde(default)]
+    pub slo: Option<Slo>,
+    /// CPUs requested; what an LC workload is *guaranteed*. Best-effort workloads are guaranteed none
+    /// (caladan-osdi20 §5.1, "Provisioning cores").
+    #[serde(default)]
+    pub cpus: CpuCount,
+    /// At most so many CPUs; what is above `cpus` is *burstable*. None: as many as there are.
+    #[serde(default)]
+    pub limit: Option<CpuCount>,
+    /// Whether the request means CPUs of its own.
+    #[serde(default)]
+    pub reservation: Reservation,
+    /// May a solo run of another workload pause this one, although it is latency-critical?
+    #[serde(default)]
+    pub pausable: bool,
+    /// Where its threads are found.
+    #[serde(default)]
+    pub selectors: Vec<Selector>,
+}
+
+impl Workload {
+    /// A workload with a name, a class and requested CPUs; everything else at its default.
+    #[must_use]
+    pub fn new(name: impl Into<String>, class: Class, cpus: CpuCount) -> Workload {
+        Workload {
+            name: name.into(),
+            class,
+            slo: None,
+            cpus,
+            limit: None,
+            reservation: Reservation::Standard,
+            pausable: false,
+            selectors: Vec::new(),
+        }
+    }
+
+    /// Is it latency-critical?
+    #[must_use]
+    pub fn is_lc(&self) -> bool {
+        self.class == Class::LatencyCritical
+    }
+
+    /// CPUs that are always available to it when needed: its request if it is latency-critical, else none.
+    #[must_use]
+    pub fn guaranteed(&self) -> CpuCount {
+        if self.is_lc() { self.cpus } else { CpuCount::ZERO }
+    }
+
+    /// Do the numbers make sense together?
+    ///
+    /// # Errors
+    /// [`ModelError::Workload`] with the mend.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let bad = |why: String| Err(ModelError::Workload { workload: self.name.clone(), why });
+        if self.name.is_empty() {
+            return bad("it has no name; give it one".into());
+        }
+        if let Some(slo) = self.slo {
+            if !(slo.quantile > 0.0 && slo.quantile < 1.0) {
+                return bad(format!("an SLO quantile of {} is not between 0 and 1; write 0.99 for p99", slo.quantile));
+            }
+            if slo.bound == Nanos::ZERO {
+                return bad("an SLO bound of zero cannot be kept; write the latency to keep, such as \"1ms\"".into());
+            }
+        }
+        if let Some(limit) = self.limit {
+            if limit < self.cpus {
+                return bad(format!("its limit of {limit} CPUs is below its request of {}", self.cpus));
+            }
+            if limit == CpuCount::ZERO {
+                return bad("a limit of 0 CPUs would stop it; leave the limit out or raise it".into());
+            }
+        }
+        if self.reservation == Reservation::Strict && self.cpus.floor() == 0 {
+            return bad(format!(
+                "a strict reservation of {} CPUs holds no whole CPU; request at least 1, or make it standard",
+                self.cpus
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_refused() {
+        let base = Workload::new("db", Class::LatencyCritical, CpuCount::whole(2));
+        assert!(base.check().is_ok());
+        let bad = [
+            Workload { name: String::new(), ..base.clone() },
+            Workload { slo: Some(Slo { quantile: 99.0, bound: Nanos(1) }), ..base.clone() },
+            Workload { slo: Some(Slo { quantile: 0.99, bound: Nanos(0) }), ..base.clone() },
+            Workload { limit: Some(CpuCount::whole(1)), ..base.clone() },
+            Workload { reservation: Reservation::Strict, cpus: CpuCount(500), ..base.clone() },
+            Workload { cpus: CpuCount::ZERO, limit: Some(CpuCount::ZERO), ..base },
+        ];
+        for workload in bad {
+            assert!(workload.check().is_err(), "{workload:?}");
+        }
+    }
+
+    #[test]
+    fn cpu_counts_are_fractional() {
+        let count: CpuCount = "1.5".parse().unwrap();
+        assert_eq!((count.floor(), count.ceil(), count.fraction()), (1, 2, CpuCount(500)));
+        assert_eq!(count.of(Nanos::from_millis(10)), Nanos::from_millis(15));
+        assert_eq!(serde_json::to_string(&count).unwrap(), "1.5");
+        for text in ["-1", "x", "NaN", "99999"] {
+            assert!(text.parse::<CpuCount>().is_err(), "{text}");
+        }
+    }
+}
