@@ -1,0 +1,9 @@
+//! Quell's policies: pure state machines, one module per published system, one registry.
+//!
+//! A policy reads like its paper: algorithm names, constants and units as there, each constant with its section in the
+//! doc comment. None does I/O, asks for the time or knows its host.
+
+pub mod none;
+mod registry;
+
+pub use registry::{AnyPolicy, PolicyError};

@@ -1,0 +1,57 @@
+//! `none`: Linux as it is. The baseline that decides nothing.
+
+use quell_model::{Description, Event, Nanos, Plan, Policy, View, Wake};
+use serde::{Deserialize, Serialize};
+
+/// Decides nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoPolicy;
+
+/// `none` has no parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoConfig {}
+
+impl NoPolicy {
+    /// The policy.
+    #[must_use]
+    pub fn new(_: NoConfig) -> NoPolicy {
+        NoPolicy
+    }
+
+    /// What it is.
+    pub const DESCRIPTION: Description = Description {
+        name: "none",
+        summary: "Linux as it is: nothing is decided",
+        source: "the kernel's own scheduler",
+        interval: Nanos::ZERO,
+        signals: &[],
+        knobs: &[],
+        rules: &[],
+        grants: false,
+    };
+}
+
+impl Policy for NoPolicy {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, _: &View, _: &[Event], _: &mut Plan) -> Wake {
+        Wake::OnEvent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::{Topology, WorkloadId};
+
+    #[test]
+    fn it_does_nothing_whatever_happens() {
+        let view = View::new(Topology::synthetic(1, 1, 2, 1).into());
+        let mut plan = Plan::default();
+        let wake = NoPolicy.step(&view, &[Event::Attached(WorkloadId(0))], &mut plan);
+        assert_eq!((wake, plan), (Wake::OnEvent, Plan::default()));
+    }
+}

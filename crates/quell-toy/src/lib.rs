@@ -1,0 +1,1 @@
+//! A toy host to test policies on: no kernel model, virtual time.
