@@ -1,5 +1,8 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
+mod load;
+mod signals;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -7,12 +10,16 @@ use clap::Subcommand;
 
 /// What `quell` can do.
 #[derive(Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Load(load::Arguments),
+}
 
 /// Runs one subcommand; the exit status is the command's own.
 ///
 /// # Errors
 /// Whatever the subcommand could not do, with the way to mend it in the text.
 pub fn run(command: Command) -> Result<ExitCode> {
-    match command {}
+    match command {
+        Command::Load(arguments) => load::run(&arguments),
+    }
 }

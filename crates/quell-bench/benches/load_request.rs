@@ -1,0 +1,3 @@
+//! What one request costs the generator, apart from the system calls.
+
+fn main() {}

@@ -1,0 +1,178 @@
+//! One connection: bytes out, bytes in, and how many of its requests are due, sent and answered.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::protocol::{self, Answer, Parser};
+use super::schedule::Slot;
+use super::spec::Target;
+use crate::{Error, Result};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A stream socket of either family.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What one read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A piece of the stream.
+    Bytes,
+    /// Nothing yet; on a blocking socket: nothing for a long time.
+    Nothing,
+    /// The server closed the connection.
+    End,
+}
+
+/// A connection to the server. Its requests are numbered from 0; the counters say how far it has come.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    parser: Parser,
+    out: Vec<u8>,
+    out_done: usize,
+    /// Requests whose time has come.
+    pub due: usize,
+    /// Requests written, at least into `out`.
+    pub encoded: usize,
+    /// Requests answered.
+    pub answered: usize,
+    /// Whether the connection still works.
+    pub open: bool,
+    /// Whether the kernel's socket buffer is full.
+    pub blocked: bool,
+}
+
+impl Connection {
+    /// Connects; the socket blocks until [`Connection::set_nonblocking`].
+    pub fn open(target: &Target, buffer_bytes: usize) -> Result<Self> {
+        let stream =
+            Stream::connect(target).map_err(|reason| Error::Connect { address: target.to_string(), reason })?;
+        Ok(Self {
+            stream,
+            parser: Parser::default(),
+            out: Vec::with_capacity(buffer_bytes),
+            out_done: 0,
+            due: 0,
+            encoded: 0,
+            answered: 0,
+            open: true,
+            blocked: false,
+        })
+    }
+
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.set_nonblocking(true),
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    /// Whether another request fits into the buffer without growing it.
+    pub fn has_room(&self, request_bytes: usize) -> bool {
+        self.out.capacity() - self.out.len() >= request_bytes
+    }
+
+    /// Puts a request into the buffer.
+    pub fn encode(&mut self, slot: Slot, value: &[u8]) {
+        protocol::encode(slot, value, &mut self.out);
+        self.encoded += 1;
+    }
+
+    /// Writes what is in the buffer, as much as the socket takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.blocked = false;
+        while self.out_done < self.out.len() {
+            match self.stream.write(&self.out[self.out_done..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => self.out_done += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.out_done = 0;
+        Ok(())
+    }
+
+    /// Reads once.
+    pub fn receive(&mut self, buffer: &mut [u8], answered: impl FnMut(Answer)) -> io::Result<Received> {
+        match self.stream.read(buffer) {
+            Ok(0) => Ok(Received::End),
+            Ok(bytes) => {
+                self.parser
+                    .feed(&buffer[..bytes], answered)
+                    .map_err(|malformed| io::Error::new(ErrorKind::InvalidData, malformed))?;
+                Ok(Received::Bytes)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Ok(Received::Nothing)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    fn connect(target: &Target) -> io::Result<Self> {
+        let stream = match target {
+            Target::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            Target::Tcp(address) => {
+                let stream = connect_tcp(address)?;
+                stream.set_nodelay(true)?;
+                Self::Tcp(stream)
+            }
+        };
+        // While the keys are stored the socket blocks: a server that says nothing must not hang the run.
+        match &stream {
+            Self::Tcp(stream) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
+            Self::Unix(stream) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
+        }
+        Ok(stream)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+fn connect_tcp(address: &str) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    for resolved in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&resolved, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}

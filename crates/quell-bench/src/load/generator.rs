@@ -1,0 +1,284 @@
+//! The generator's thread: sends every request when its time has come, and notes when its answer came.
+//!
+//! All memory is there before the first request. The loop only stores numbers; what they mean is worked out
+//! afterwards (`report`). It sleeps in `epoll_pwait2` until the next request is due or an answer arrives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use super::connection::{Connection, Received};
+use super::poller::{Poller, READY_PER_ROUND, Ready};
+use super::protocol::{Answer, request_bytes};
+use super::record::Record;
+use super::schedule::{Operation, Schedule, Slot};
+use super::spec::LoadSpec;
+use crate::clock::{monotonic_ns, thread_cpu_ns};
+use crate::{Error, Result};
+
+/// Between "start" and the schedule's beginning: time to get into the loop, ns.
+const LEAD_NS: u64 = 1_000_000;
+/// Not worth a sleep, ns: falling asleep and waking up cost more.
+const SPIN_NS: u64 = 2_000;
+/// The longest sleep, ns: how soon a stop is seen.
+const LONGEST_SLEEP_NS: u64 = 50_000_000;
+/// After so many requests in a row answers are read, however late the rest is.
+const SENDS_PER_ROUND: usize = 32;
+const READ_BYTES: usize = 64 * 1024;
+/// Requests written before their answers are read while the keys are stored.
+const PRELOAD_BATCH: u32 = 64;
+
+/// Watches a run from another thread, and ends it.
+#[derive(Debug, Default)]
+pub struct Monitor {
+    /// Requests planned, warm-up included; 0 until the schedule is ready.
+    pub planned: AtomicU64,
+    /// Requests whose time has come.
+    pub due: AtomicU64,
+    /// Requests answered.
+    pub answered: AtomicU64,
+    /// Set it to end the run early; the report covers what was done.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A generator that is connected, has stored its keys and has all its memory.
+#[derive(Debug)]
+pub struct Generator {
+    spec: LoadSpec,
+    connections: Vec<Connection>,
+    poller: Poller,
+    ready: Vec<Ready>,
+    read_buffer: Vec<u8>,
+    value: Vec<u8>,
+    request_bytes: usize,
+    /// The next request that is not due yet.
+    next: usize,
+    record: Record,
+}
+
+impl Generator {
+    /// Connects, stores the keys, draws the schedule.
+    ///
+    /// # Errors
+    /// A bad spec, no server, a server that speaks another protocol.
+    pub fn prepare(spec: &LoadSpec) -> Result<Self> {
+        spec.check()?;
+        let poller = Poller::new()?;
+        let request_bytes = request_bytes(spec.value_bytes);
+        let buffer_bytes = (4 * request_bytes).max(16 * 1024);
+        let mut connections =
+            (0..spec.connections).map(|_| Connection::open(&spec.target, buffer_bytes)).collect::<Result<Vec<_>>>()?;
+        let value = vec![b'q'; spec.value_bytes as usize];
+        let mut read_buffer = vec![1; READ_BYTES];
+        if spec.preload {
+            preload(spec, &mut connections[0], &value, &mut read_buffer)?;
+        }
+        for (number, connection) in connections.iter().enumerate() {
+            let address = || spec.target.to_string();
+            connection.set_nonblocking().map_err(Error::system("make the socket non-blocking", address()))?;
+            poller.add(connection, number).map_err(Error::system("watch the socket", address()))?;
+        }
+        Ok(Self {
+            record: Record::new(Schedule::new(spec)),
+            spec: spec.clone(),
+            connections,
+            poller,
+            ready: Vec::with_capacity(READY_PER_ROUND),
+            read_buffer,
+            value,
+            request_bytes,
+            next: 0,
+        })
+    }
+
+    /// Runs the schedule on the calling thread, which allocates nothing meanwhile.
+    ///
+    /// # Errors
+    /// When waiting fails. Failures of single connections are part of the record.
+    pub fn drive(&mut self, monitor: &Monitor) -> Result<()> {
+        let planned = self.record.schedule.slots.len();
+        monitor.planned.store(planned as u64, Relaxed);
+        let start = monotonic_ns() + LEAD_NS;
+        self.record.start_ns = start;
+        self.record.end_ns = self.spec.warmup_ns + self.spec.duration_ns;
+        let give_up = start + self.record.end_ns + self.spec.drain_ns;
+        let cpu_before = thread_cpu_ns();
+        loop {
+            let now = monotonic_ns();
+            if monitor.stop.load(Relaxed) || self.record.closed_connections == self.connections.len() {
+                self.record.end_ns = now.saturating_sub(start).min(self.record.end_ns);
+                break;
+            }
+            self.send_due(start);
+            monitor.due.store(self.next as u64, Relaxed);
+            monitor.answered.store(self.record.answered as u64, Relaxed);
+            let wake = if self.next < planned {
+                start + self.record.schedule.slots[self.next].at_ns
+            } else if self.settled() || now >= give_up {
+                break;
+            } else {
+                give_up
+            };
+            self.wait_until(wake)?;
+            self.receive(start);
+        }
+        self.record.elapsed_ns = monotonic_ns().saturating_sub(start);
+        self.record.cpu_ns = thread_cpu_ns() - cpu_before;
+        self.record.due = self.next;
+        Ok(())
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn finish(self) -> (LoadSpec, Record) {
+        (self.spec, self.record)
+    }
+
+    fn send_due(&mut self, start: u64) {
+        for _ in 0..SENDS_PER_ROUND {
+            let Some(slot) = self.record.schedule.slots.get(self.next) else {
+                return;
+            };
+            let now = monotonic_ns();
+            let Some(late) = now.checked_sub(start + slot.at_ns) else {
+                return;
+            };
+            self.record.lateness_ns[self.next] = late;
+            let number = self.next % self.connections.len();
+            self.connections[number].due += 1;
+            self.next += 1;
+            if !self.connections[number].blocked {
+                self.push(number);
+            }
+        }
+    }
+
+    /// Sends what is due on a connection, as far as the socket takes it.
+    fn push(&mut self, number: usize) {
+        let stride = self.connections.len();
+        let connection = &mut self.connections[number];
+        let mut result = Ok(());
+        while connection.open && result.is_ok() {
+            while connection.encoded < connection.due && connection.has_room(self.request_bytes) {
+                let slot = self.record.schedule.slots[number + connection.encoded * stride];
+                connection.encode(slot, &self.value);
+            }
+            result = connection.flush();
+            if connection.blocked || connection.encoded == connection.due {
+                break;
+            }
+        }
+        if result.is_err() {
+            self.close(number);
+        } else if self.connections[number].blocked {
+            self.watch(number, true);
+        }
+    }
+
+    fn wait_until(&mut self, wake: u64) -> Result<()> {
+        let left = wake.saturating_sub(monotonic_ns());
+        let sleep = if left <= SPIN_NS { 0 } else { left.min(LONGEST_SLEEP_NS) };
+        self.poller.wait(sleep, &mut self.ready)
+    }
+
+    fn receive(&mut self, start: u64) {
+        for index in 0..self.ready.len() {
+            let Ready { number, readable, writable } = self.ready[index];
+            if writable && self.connections[number].blocked {
+                self.push(number);
+                if !self.connections[number].blocked {
+                    self.watch(number, false);
+                }
+            }
+            if readable && self.connections[number].open && !self.read_answers(number, start) {
+                self.close(number);
+            }
+        }
+    }
+
+    /// `false` when the connection is of no more use.
+    fn read_answers(&mut self, number: usize, start: u64) -> bool {
+        let stride = self.connections.len();
+        let connection = &mut self.connections[number];
+        let (encoded, mut answered) = (connection.encoded, connection.answered);
+        let record = &mut self.record;
+        let mut unasked = false;
+        let mut now = 0;
+        let result = connection.receive(&mut self.read_buffer, |answer| {
+            if answered == encoded {
+                unasked = true;
+                return;
+            }
+            if now == 0 {
+                now = monotonic_ns();
+            }
+            record.answer(number + answered * stride, answer, now - start);
+            answered += 1;
+        });
+        connection.answered = answered;
+        matches!(result, Ok(Received::Bytes | Received::Nothing)) && !unasked
+    }
+
+    fn close(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        if std::mem::replace(&mut connection.open, false) {
+            connection.blocked = false;
+            self.record.closed_connections += 1;
+            // A socket that is no longer watched cannot wake the loop; that it is already gone is no error.
+            let _ = self.poller.remove(&self.connections[number]);
+        }
+    }
+
+    fn watch(&mut self, number: usize, writable: bool) {
+        let connection = &self.connections[number];
+        if connection.open && self.poller.change(connection, number, writable).is_err() {
+            self.close(number);
+        }
+    }
+
+    fn settled(&self) -> bool {
+        self.connections.iter().all(|connection| !connection.open || connection.answered == connection.due)
+    }
+}
+
+/// Stores every key once.
+fn preload(spec: &LoadSpec, connection: &mut Connection, value: &[u8], buffer: &mut [u8]) -> Result<()> {
+    let failed = |problem: String| Error::Protocol { address: spec.target.to_string(), problem };
+    let mut key = 0;
+    while key < spec.keys {
+        let batch = PRELOAD_BATCH.min(spec.keys - key);
+        let mut stored = 0;
+        let mut refused = None;
+        for _ in 0..batch {
+            connection.encode(Slot::new(0, Operation::Set, key), value);
+            key += 1;
+            if !connection.has_room(request_bytes(spec.value_bytes)) {
+                connection.flush().map_err(Error::system("store keys", spec.target.to_string()))?;
+            }
+        }
+        connection.flush().map_err(Error::system("store keys", spec.target.to_string()))?;
+        while stored < batch {
+            let received = connection
+                .receive(buffer, |answer| {
+                    stored += 1;
+                    if answer != Answer::Stored {
+                        refused = Some(answer);
+                    }
+                })
+                .map_err(|error| failed(format!("storing the keys: {error}")))?;
+            match received {
+                Received::Bytes => {}
+                Received::Nothing => {
+                    return Err(failed("says nothing while keys are stored".into()));
+                }
+                Received::End => {
+                    return Err(failed("closed the connection while keys were stored".into()));
+                }
+            }
+        }
+        if let Some(answer) = refused {
+            return Err(failed(format!("refused to store a key ({answer:?})")));
+        }
+    }
+    connection.encoded = 0;
+    Ok(())
+}
