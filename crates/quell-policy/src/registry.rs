@@ -74,6 +74,8 @@ macro_rules! policies {
 
 policies! {
     None(crate::none::NoPolicy, crate::none::NoConfig),
+    Rkube(crate::rkube::Rkube, crate::rkube::RkubeConfig),
+    Guard(crate::guard::Guard, crate::guard::GuardConfig),
 }
 
 impl AnyPolicy {

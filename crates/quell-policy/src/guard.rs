@@ -1,0 +1,468 @@
+//! `guard`: the expert's trick made safe on any kernel.
+//!
+//! Latency-critical threads run as SCHED_FIFO, which gives them the latency that they have alone: no fair scheduler
+//! comes near (see the documentation's table of alternatives). The trick is unsafe by itself: as many spinning threads
+//! as CPUs take the machine, and nobody's share is kept. So every thread and every workload has a run budget:
+//!
+//! * a *thread* that runs for [`GuardConfig::run_budget`] without a pause is a runaway and is demoted;
+//! * a *workload* that uses more than its guaranteed CPUs, [`GuardConfig::run_budget`] of each ahead, is demoted with
+//!   all its threads.
+//!
+//! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation, if it behaves;
+//! each demotion doubles the next probation. Best-effort workloads run as SCHED_IDLE, so that a demoted thread and
+//! everything unmanaged still come before them.
+
+use quell_model::{
+    CpuCount, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, SchedClass,
+    Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,
+};
+use serde::{Deserialize, Serialize};
+
+/// The parameters of `guard`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuardConfig {
+    /// How often run times are looked at.
+    pub interval: Nanos,
+    /// How long a thread may run without a pause, and how far a workload may run ahead of its guaranteed CPUs.
+    pub run_budget: Nanos,
+    /// A thread that used this share of an interval, 0–1, ran without a pause.
+    pub no_pause: f64,
+    /// How long the first demotion lasts; each further one twice as long, up to 16 times.
+    pub probation: Nanos,
+    /// SCHED_FIFO priority of latency-critical threads; Quell's own threads run above it.
+    pub priority: u8,
+    /// Do best-effort workloads run as SCHED_IDLE?
+    pub idle_best_effort: bool,
+}
+
+impl Default for GuardConfig {
+    fn default() -> GuardConfig {
+        GuardConfig {
+            interval: Nanos::from_millis(20),
+            run_budget: Nanos::from_millis(50),
+            no_pause: 0.95,
+            probation: Nanos::from_secs(1),
+            priority: 1,
+            idle_best_effort: true,
+        }
+    }
+}
+
+/// A thread's or workload's way through demotions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Conduct {
+    demoted_until: Option<Nanos>,
+    demotions: u32,
+}
+
+impl Conduct {
+    fn demote(&mut self, now: Nanos, probation: Nanos) {
+        self.demoted_until = Some(now + Nanos(probation.0 << self.demotions.min(4)));
+        self.demotions += 1;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct ThreadRecord {
+    id: ThreadId,
+    workload: WorkloadId,
+    run_time: Nanos,
+    /// How long it has been running without a pause.
+    streak: Nanos,
+    conduct: Conduct,
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct WorkloadRecord {
+    id: WorkloadId,
+    lc: bool,
+    guaranteed: CpuCount,
+    /// CPU time that it may still use at once; refilled at the rate of its guaranteed CPUs.
+    budget: Nanos,
+    /// What its threads used since the last look.
+    used: Nanos,
+    conduct: Conduct,
+    /// Has its class been set, and did the host take it?
+    set: bool,
+    seen: bool,
+}
+
+impl WorkloadRecord {
+    fn is_promoted(&self) -> bool {
+        self.lc && self.guaranteed > CpuCount::ZERO && self.conduct.demoted_until.is_none()
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Guard {
+    config: GuardConfig,
+    /// By id.
+    threads: Vec<ThreadRecord>,
+    /// By id.
+    workloads: Vec<WorkloadRecord>,
+    looked_at: Option<Nanos>,
+    /// After a refused plan nothing is tried before this time.
+    paused_until: Nanos,
+}
+
+/// How long the policy waits after the host refused a plan.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+impl Guard {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: GuardConfig) -> Guard {
+        Guard { config, threads: Vec::new(), workloads: Vec::new(), looked_at: None, paused_until: Nanos::ZERO }
+    }
+
+    /// What it is and needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "guard",
+        summary: "latency-critical threads run as SCHED_FIFO under run budgets; runaways are demoted",
+        source: "Quell's own; the idea and its danger are described in sched(7), \"Limiting the CPU usage of \
+                 real-time and deadline processes\"",
+        interval: Nanos::from_millis(20),
+        signals: &[Need::must(Signal::Threads)],
+        knobs: &[
+            Need::must(KnobKind::Class),
+            Need::or(KnobKind::IdleOnly, "best-effort work competes with demoted threads on equal terms"),
+        ],
+        rules: &[],
+        grants: false,
+    };
+
+    fn fifo(&self) -> Knob {
+        Knob::Class(SchedClass::Fifo { priority: self.config.priority })
+    }
+
+    /// Brings the workload records up to date; a guarantee beyond the pool counts as none.
+    fn meet_workloads(&mut self, view: &View, plan: &mut Plan) {
+        self.workloads.iter_mut().for_each(|record| record.seen = false);
+        let pool = CpuCount::whole(view.pool().len() as u32);
+        let mut promised = CpuCount::ZERO;
+        for (id, spec) in view.owned() {
+            let fits = promised + spec.guaranteed() <= pool;
+            let guaranteed = if fits { spec.guaranteed() } else { CpuCount::ZERO };
+            promised = promised + guaranteed;
+            let place = self.workloads.binary_search_by_key(&id, |record| record.id);
+            let known = place.is_ok_and(|index| {
+                let record = &self.workloads[index];
+                record.lc == spec.is_lc() && record.guaranteed == guaranteed
+            });
+            if let (true, Ok(index)) = (known, place) {
+                self.workloads[index].seen = true;
+                continue;
+            }
+            let record = WorkloadRecord {
+                id,
+                lc: spec.is_lc(),
+                guaranteed,
+                budget: guaranteed.of(self.config.run_budget),
+                used: Nanos::ZERO,
+                conduct: Conduct::default(),
+                set: false,
+                seen: true,
+            };
+            match place {
+                Ok(index) => self.workloads[index] = record,
+                Err(index) => self.workloads.insert(index, record),
+            }
+            if !fits {
+                let text = format!(
+                    "its {} guaranteed CPUs do not fit beside the {promised} promised to others on {pool} CPUs; it \
+                     stays an ordinary workload: lower a request",
+                    spec.cpus
+                );
+                plan.note(NoteKind::Refused, Some(id), text);
+            } else if spec.is_lc() && guaranteed == CpuCount::ZERO {
+                let text = "it is latency-critical but requests no CPUs, so nothing is guaranteed to it; it stays an \
+                            ordinary workload: request CPUs";
+                plan.note(NoteKind::Warning, Some(id), text);
+            }
+        }
+        self.workloads.retain(|record| record.seen);
+    }
+
+    /// Accounts what every latency-critical thread used since the last look, and demotes and promotes threads.
+    fn watch_threads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
+        self.threads.iter_mut().for_each(|record| record.seen = false);
+        let columns = &view.threads;
+        for index in 0..columns.len() {
+            let (id, workload, run_time) = (columns.id[index], columns.workload[index], columns.run_time[index]);
+            let Ok(owner) = self.workloads.binary_search_by_key(&workload, |record| record.id) else { continue };
+            if !self.workloads[owner].lc {
+                continue;
+            }
+            let place = match self.threads.binary_search_by_key(&id, |record| record.id) {
+                Ok(place) => place,
+                Err(place) => {
+                    let conduct = Conduct::default();
+                    let streak = Nanos::ZERO;
+                    let record = ThreadRecord { id, workload, run_time, streak, conduct, seen: true };
+                    self.threads.insert(place, record);
+                    place
+                }
+            };
+            let record = &mut self.threads[place];
+            let used = run_time - record.run_time;
+            record.seen = true;
+            record.run_time = run_time;
+            let no_pause = elapsed > Nanos::ZERO && used >= elapsed.scaled(self.config.no_pause);
+            record.streak = if no_pause { record.streak + elapsed } else { Nanos::ZERO };
+            self.workloads[owner].used += used;
+
+            let target = Target::Thread(id);
+            match record.conduct.demoted_until {
+                None if record.streak >= self.config.run_budget && self.workloads[owner].is_promoted() => {
+                    record.conduct.demote(view.now, self.config.probation);
+                    plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
+                    let text = format!("thread {} ran {} without a pause: demoted", id.tid, record.streak);
+                    plan.note(NoteKind::Because, Some(workload), text);
+                }
+                Some(until) if view.now >= until && !no_pause => {
+                    record.conduct.demoted_until = None;
+                    if self.workloads[owner].is_promoted() {
+                        let knob = Knob::Class(SchedClass::Fifo { priority: self.config.priority });
+                        plan.knobs.push(KnobSetting { target, knob });
+                        let text = format!("thread {} pauses again: promoted", id.tid);
+                        plan.note(NoteKind::Because, Some(workload), text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.threads.retain(|record| record.seen);
+    }
+
+    /// Settles each workload's budget and class.
+    fn watch_workloads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
+        let fifo = self.fifo();
+        for record in &mut self.workloads {
+            let target = Target::Workload(record.id);
+            if !record.lc {
+                if !record.set && self.config.idle_best_effort {
+                    plan.knobs.push(KnobSetting { target, knob: Knob::IdleOnly(true) });
+                    record.set = true;
+                }
+                continue;
+            }
+            let full = record.guaranteed.of(self.config.run_budget);
+            let income = record.guaranteed.of(elapsed);
+            let overdrawn = record.used > record.budget + income;
+            record.budget = (record.budget + income - record.used).min(full);
+            let seen = std::mem::take(&mut record.used);
+            match record.conduct.demoted_until {
+                None if overdrawn && record.guaranteed > CpuCount::ZERO => {
+                    record.conduct.demote(view.now, self.config.probation);
+                    plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
+                    let text = format!(
+                        "used {:.2} CPUs of {} guaranteed for longer than its budget allows: demoted",
+                        seen.0 as f64 / elapsed.0.max(1) as f64,
+                        record.guaranteed
+                    );
+                    plan.note(NoteKind::Because, Some(record.id), text);
+                    record.set = true;
+                }
+                Some(until) if view.now >= until && record.budget >= full => {
+                    record.conduct.demoted_until = None;
+                    record.set = false;
+                    plan.note(NoteKind::Because, Some(record.id), "stays within its guaranteed CPUs again: promoted");
+                }
+                _ => {}
+            }
+            if !record.set && record.is_promoted() {
+                plan.knobs.push(KnobSetting { target, knob: fifo });
+                record.set = true;
+                // A workload's class is set for all its threads; those on probation of their own stay demoted.
+                for thread in self.threads.iter().filter(|thread| thread.workload == record.id) {
+                    if thread.conduct.demoted_until.is_some() {
+                        let target = Target::Thread(thread.id);
+                        plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
+        for event in events {
+            if let Event::Outcome(outcome) = event
+                && outcome.part == Part::Knobs
+                && let Verdict::Refused(why) = &outcome.verdict
+            {
+                plan.note(NoteKind::Warning, None, format!("the host refused: {why}; trying again in {RETRY}"));
+                self.paused_until = now + RETRY;
+                self.workloads.iter_mut().for_each(|record| record.set = false);
+            }
+        }
+    }
+}
+
+impl Policy for Guard {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        self.hear(view.now, events, plan);
+        if view.now < self.paused_until {
+            return Wake::At(self.paused_until);
+        }
+        self.meet_workloads(view, plan);
+        let elapsed = self.looked_at.map_or(Nanos::ZERO, |last| view.threads.at - last);
+        self.watch_threads(view, elapsed, plan);
+        self.watch_workloads(view, elapsed, plan);
+        self.looked_at = Some(view.threads.at);
+        Wake::At(view.now + self.config.interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::{Class, Outcome, Refusal, SchedClass, ThreadState, Topology, Workload};
+    use std::sync::Arc;
+
+    struct Bench {
+        guard: Guard,
+        view: View,
+        plans: u64,
+    }
+
+    impl Bench {
+        fn new(cpus: u32, workloads: Vec<Workload>) -> Bench {
+            let mut view = View::new(Topology::synthetic(1, 1, cpus, 1).into());
+            view.workloads.spec = workloads.into_iter().map(|spec| Some(Arc::new(spec))).collect();
+            Bench { guard: Guard::new(GuardConfig::default()), view, plans: 0 }
+        }
+
+        /// 20 ms pass in which thread `n` of workload `w` ran for the given milliseconds.
+        fn pass(&mut self, ran: &[(u32, i32, u64)]) -> Plan {
+            self.view.now += Nanos::from_millis(20);
+            let columns = &mut self.view.threads;
+            columns.at = self.view.now;
+            for &(workload, tid, millis) in ran {
+                let id = ThreadId { tid, start: 1 };
+                let index = columns.id.iter().position(|known| *known == id).unwrap_or_else(|| {
+                    columns.id.push(id);
+                    columns.workload.push(WorkloadId(workload));
+                    columns.state.push(ThreadState::Runnable);
+                    columns.cpu.push(quell_model::CpuId(0));
+                    columns.run_time.push(Nanos::ZERO);
+                    columns.run_delay.push(Nanos::ZERO);
+                    columns.class.push(SchedClass::NORMAL);
+                    columns.id.len() - 1
+                });
+                columns.run_time[index] += Nanos::from_millis(millis);
+            }
+            self.step(&[])
+        }
+
+        fn step(&mut self, events: &[Event]) -> Plan {
+            let mut plan = Plan::default();
+            self.plans += 1;
+            plan.begin(self.plans);
+            self.guard.step(&self.view, events, &mut plan);
+            plan
+        }
+    }
+
+    fn lc(name: &str, cpus: CpuCount) -> Workload {
+        Workload::new(name, Class::LatencyCritical, cpus)
+    }
+
+    const NORMAL: Knob = Knob::Class(SchedClass::NORMAL);
+    const FIFO: Knob = Knob::Class(SchedClass::Fifo { priority: 1 });
+
+    fn set(target: Target, knob: Knob) -> KnobSetting {
+        KnobSetting { target, knob }
+    }
+
+    fn thread(tid: i32) -> Target {
+        Target::Thread(ThreadId { tid, start: 1 })
+    }
+
+    #[test]
+    fn latency_critical_work_is_promoted_and_best_effort_work_is_idle_only() {
+        let be = Workload::new("b", Class::BestEffort, CpuCount::ZERO);
+        let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1)), be]);
+        let plan = bench.pass(&[(0, 1, 0), (1, 2, 20)]);
+        let expected =
+            [set(Target::Workload(WorkloadId(0)), FIFO), set(Target::Workload(WorkloadId(1)), Knob::IdleOnly(true))];
+        assert_eq!(plan.knobs, expected);
+        assert!(bench.pass(&[(0, 1, 5), (1, 2, 20)]).knobs.is_empty(), "said once");
+    }
+
+    #[test]
+    fn a_thread_that_never_pauses_is_demoted_within_100_ms_and_promoted_after_its_probation() {
+        let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(2))]);
+        bench.pass(&[(0, 1, 0), (0, 2, 0)]);
+        let start = bench.view.now;
+        let demoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 20), (0, 2, 2)]))
+            .take(10)
+            .position(|plan| plan.knobs.contains(&set(thread(1), NORMAL)))
+            .unwrap();
+        let took = Nanos::from_millis(20 * (demoted as u64 + 1));
+        assert!(took <= Nanos::from_millis(80), "{took}");
+        let promoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 5), (0, 2, 2)]))
+            .take(100)
+            .position(|plan| plan.knobs.contains(&set(thread(1), FIFO)));
+        assert!(promoted.is_some(), "since {start}");
+    }
+
+    #[test]
+    fn a_second_demotion_lasts_longer() {
+        let mut conduct = Conduct::default();
+        conduct.demote(Nanos::ZERO, Nanos(10));
+        assert_eq!(conduct.demoted_until, Some(Nanos(10)));
+        conduct.demote(Nanos(100), Nanos(10));
+        assert_eq!(conduct.demoted_until, Some(Nanos(120)));
+        (0..40).for_each(|_| conduct.demote(Nanos(0), Nanos(10)));
+        assert_eq!(conduct.demoted_until, Some(Nanos(160)));
+    }
+
+    #[test]
+    fn a_workload_beyond_its_guarantee_is_demoted_until_it_stays_within() {
+        let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1)), lc("b", CpuCount::whole(1))]);
+        bench.pass(&[(0, 1, 0), (0, 2, 0), (1, 3, 0)]);
+        // a uses 1.5 CPUs of 1 with threads that each pause; b stays within its CPU.
+        let mut busy = || bench.pass(&[(0, 1, 15), (0, 2, 15), (1, 3, 8)]);
+        let plan = std::iter::repeat_with(&mut busy).take(20).find(|plan| !plan.knobs.is_empty()).unwrap();
+        assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), NORMAL)]);
+        for _ in 0..200 {
+            assert!(busy().knobs.is_empty(), "it stays demoted as long as it uses more");
+        }
+        let plan = std::iter::repeat_with(|| bench.pass(&[(0, 1, 5), (0, 2, 5), (1, 3, 8)]))
+            .take(200)
+            .find(|plan| !plan.knobs.is_empty())
+            .unwrap();
+        assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), FIFO)]);
+    }
+
+    #[test]
+    fn guarantees_beyond_the_machine_are_refused_with_the_numbers() {
+        let mut bench =
+            Bench::new(2, vec![lc("a", CpuCount(1500)), lc("b", CpuCount::whole(1)), lc("c", CpuCount(500))]);
+        let plan = bench.pass(&[]);
+        assert_eq!(
+            plan.knobs,
+            [set(Target::Workload(WorkloadId(0)), FIFO), set(Target::Workload(WorkloadId(2)), FIFO)]
+        );
+        let note = plan.notes.iter().find(|note| note.kind == NoteKind::Refused).unwrap();
+        assert!(note.about == Some(WorkloadId(1)) && note.text.contains("1.5 promised"), "{}", note.text);
+    }
+
+    #[test]
+    fn a_refused_class_is_asked_for_again() {
+        let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+        let first = bench.pass(&[]);
+        let verdict = Verdict::Refused(Refusal::System("EPERM".into()));
+        let plan = bench.step(&[Event::Outcome(Outcome { plan: first.number, part: Part::Knobs, verdict })]);
+        assert!(plan.knobs.is_empty() && plan.notes.iter().any(|note| note.text.contains("EPERM")));
+        bench.view.now += RETRY;
+        assert_eq!(bench.step(&[]).knobs, first.knobs);
+    }
+}
