@@ -31,6 +31,7 @@ macro_rules! policies {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         #[allow(missing_docs, reason = "each is the policy of the same name")]
+        #[allow(clippy::large_enum_variant, reason = "there is one policy an instance, not a list of them")]
         pub enum AnyPolicy { $($variant($policy),)+ }
 
         impl AnyPolicy {

@@ -1,0 +1,29 @@
+# make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
+# make test   every test that this machine can run
+# make bench  what is fast, measured
+# make doc    the documentation of the code
+# make lint   formatting, lints, documentation without warnings
+CARGO ?= cargo
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.PHONY: demo test bench doc lint setup
+demo: setup
+	$(CARGO) build --release --bin quell
+	./target/release/quell demo
+
+test: setup
+	$(CARGO) test --workspace --locked
+
+bench: setup
+	$(CARGO) bench --workspace --locked
+
+doc:
+	$(CARGO) doc --workspace --no-deps --locked
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+setup:
+	@scripts/setup
