@@ -1,0 +1,13 @@
+//! The agent: one loop that drives a stack of policies on a host, safely.
+//!
+//! [`stack`] is the loop's turn: observe once, then let every layer step and apply. [`drive`] repeats it until told to
+//! stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
+//! and cannot change it.
+
+pub mod drive;
+pub mod realtime;
+pub mod stack;
+
+mod error;
+
+pub use error::AgentError;

@@ -1,0 +1,183 @@
+//! A stack of policies on one host. What one layer leaves of its CPUs is the next one's pool.
+
+use quell_model::{
+    CpuSet, Event, Host, KnobKind, Nanos, Plan, Policy, Scope, SignalSet, View, Wake, WorkloadId,
+};
+use quell_policy::AnyPolicy;
+
+use crate::AgentError;
+
+/// One policy of a stack, with its scope and what became of its last plan.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// The policy.
+    pub policy: AnyPolicy,
+    /// The workloads that it owns; None: all.
+    pub workloads: Option<Vec<WorkloadId>>,
+    /// What had happened before its last step.
+    pub events: Vec<Event>,
+    /// What it wanted in its last step.
+    pub plan: Plan,
+    /// What became of that.
+    pub outcomes: Vec<Event>,
+    wake: Wake,
+    leaves: CpuSet,
+    stepped: bool,
+}
+
+impl Layer {
+    /// A layer that steps at the next turn.
+    #[must_use]
+    pub fn new(policy: AnyPolicy, workloads: Option<Vec<WorkloadId>>) -> Layer {
+        Layer {
+            policy,
+            workloads,
+            events: Vec::new(),
+            plan: Plan::default(),
+            outcomes: Vec::new(),
+            wake: Wake::At(Nanos::ZERO),
+            leaves: CpuSet::EMPTY,
+            stepped: false,
+        }
+    }
+
+    /// Did it step in the last turn?
+    #[must_use]
+    pub fn stepped(&self) -> bool {
+        self.stepped
+    }
+
+    fn scope(&self, pool: CpuSet) -> Scope {
+        let knobs = self.policy.describe().knobs.iter().map(|need| need.what).collect::<Vec<KnobKind>>();
+        Scope { workloads: self.workloads.clone(), pool, knobs }
+    }
+}
+
+/// Sees every turn and cannot change it. Called on the loop's thread: it must be quick, and must not wait for anybody.
+pub trait Witness {
+    /// A turn is over; `view.scope` is the last layer's.
+    fn turned(&mut self, view: &View, layers: &[Layer]);
+}
+
+impl Witness for () {
+    fn turned(&mut self, _: &View, _: &[Layer]) {}
+}
+
+/// The layers in order, the view that they share, and the CPUs that they manage.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    layers: Vec<Layer>,
+    view: View,
+    pool: CpuSet,
+    scopes: Vec<Scope>,
+    fresh: Vec<Event>,
+    wanted: SignalSet,
+    plans: u64,
+}
+
+impl Stack {
+    /// A stack over these CPUs.
+    ///
+    /// # Errors
+    /// [`AgentError::Overlap`] if two layers would set the same knob on the same workload.
+    pub fn new(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, AgentError> {
+        let scopes: Vec<Scope> = layers.iter().map(|layer| layer.scope(pool)).collect();
+        for (second, scope) in scopes.iter().enumerate() {
+            for first in 0..second {
+                if let Some(overlap) = scopes[first].overlap(scope) {
+                    return Err(AgentError::Overlap {
+                        first: layers[first].policy.describe().name,
+                        second: layers[second].policy.describe().name,
+                        knob: overlap.knob.name(),
+                        on: overlap.workload.map_or("on every workload".into(), |id| {
+                            let name = view.workloads.spec.get(id.index()).and_then(|spec| spec.as_ref());
+                            name.map_or(format!("on workload {}", id.0), |spec| format!("on '{}'", spec.name))
+                        }),
+                    });
+                }
+            }
+        }
+        let wanted = layers
+            .iter()
+            .fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));
+        Ok(Stack { layers, view, pool, scopes, fresh: Vec::new(), wanted, plans: 0 })
+    }
+
+    /// The layers, first to last.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// What was seen in the last turn.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Also measure these signals from now on, although no policy needs them (for people who watch).
+    pub fn also_measure(&mut self, signals: SignalSet) {
+        self.wanted = self.wanted.union(signals);
+    }
+
+    /// Observes once; then every layer that is due steps and its plan is applied. Returns when the next turn is due.
+    ///
+    /// # Errors
+    /// The host's, if it could not observe or obey at all.
+    pub fn turn<H: Host + ?Sized>(&mut self, host: &mut H) -> Result<Wake, H::Error> {
+        self.fresh.clear();
+        host.observe(self.wanted, &mut self.view, &mut self.fresh)?;
+        let mut pool = self.pool;
+        let mut next = Wake::OnEvent;
+        for (layer, scope) in self.layers.iter_mut().zip(&mut self.scopes) {
+            scope.pool = pool;
+            let due = matches!(layer.wake, Wake::At(at) if at <= self.view.now);
+            layer.stepped = due || !self.fresh.is_empty() || !layer.outcomes.is_empty();
+            if layer.stepped {
+                layer.events.clear();
+                layer.events.append(&mut layer.outcomes);
+                layer.events.extend(self.fresh.iter().cloned());
+                self.plans += 1;
+                layer.plan.begin(self.plans);
+                std::mem::swap(&mut self.view.scope, scope);
+                layer.wake = layer.policy.step(&self.view, &layer.events, &mut layer.plan);
+                std::mem::swap(&mut self.view.scope, scope);
+                layer.leaves = layer.plan.leaves.unwrap_or(pool);
+                if !layer.plan.is_idle() {
+                    host.apply(&layer.plan, &mut layer.outcomes)?;
+                }
+            }
+            pool = layer.leaves;
+            let wake = match layer.wake {
+                Wake::OnEvent if !layer.outcomes.is_empty() => Wake::At(self.view.now),
+                wake => wake,
+            };
+            next = next.sooner(wake);
+        }
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::Topology;
+
+    fn layer(name: &str, workloads: Option<Vec<WorkloadId>>) -> Layer {
+        Layer::new(AnyPolicy::named(name).unwrap(), workloads)
+    }
+
+    fn view() -> View {
+        View::new(Topology::synthetic(1, 1, 4, 1).into())
+    }
+
+    #[test]
+    fn two_policies_for_one_knob_are_refused_by_name() {
+        let pool = CpuSet::first(4);
+        let both = vec![layer("rkube", None), layer("rkube", Some(vec![WorkloadId(0)]))];
+        let text = Stack::new(both, view(), pool).unwrap_err().to_string();
+        assert!(text.contains("'rkube' and 'rkube'") && text.contains("'CPU set'"), "{text}");
+        let apart = vec![layer("rkube", None), layer("guard", None)];
+        assert!(Stack::new(apart, view(), pool).is_ok(), "they set different knobs");
+    }
+}
