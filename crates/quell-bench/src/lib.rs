@@ -1,8 +1,10 @@
 //! Open-loop load, antagonists, statistics and reports: everything that Quell measures with.
 //!
-//! Nothing here knows a policy or a host. [`load`] drives a server, [`stats`] works the numbers out, [`human`] and
+//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it, [`stats`] works the numbers out, [`human`] and
 //! [`table`] show them.
 
+pub mod antagonist;
+pub mod cache;
 pub mod clock;
 mod error;
 pub mod human;

@@ -12,7 +12,7 @@ use quell_bench::human;
 use quell_bench::load::{self, Arrivals, Distribution, LoadReport, LoadSpec, Monitor, Target};
 use quell_bench::table::table;
 
-use super::signals;
+use super::{signals, units};
 
 /// Load a memcached with requests at fixed times, and measure every latency from the time that was intended.
 ///
@@ -95,12 +95,12 @@ impl Arguments {
                 Spread::Bursty => Arrivals::Bursty {
                     factor: self.burst_factor,
                     fraction: self.burst_share,
-                    burst_ns: nanoseconds(self.burst_length),
+                    burst_ns: units::nanoseconds(self.burst_length),
                 },
             },
-            duration_ns: nanoseconds(self.duration),
-            warmup_ns: nanoseconds(self.warmup),
-            drain_ns: nanoseconds(self.drain),
+            duration_ns: units::nanoseconds(self.duration),
+            warmup_ns: units::nanoseconds(self.warmup),
+            drain_ns: units::nanoseconds(self.drain),
             connections: self.connections,
             set_ratio: self.set_ratio,
             keys: self.keys,
@@ -112,10 +112,6 @@ impl Arguments {
         spec.check()?;
         Ok(spec)
     }
-}
-
-fn nanoseconds(duration: humantime::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Runs the command.

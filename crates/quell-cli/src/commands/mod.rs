@@ -1,7 +1,9 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
+mod antagonist;
 mod load;
 mod signals;
+mod units;
 
 use std::process::ExitCode;
 
@@ -11,6 +13,7 @@ use clap::Subcommand;
 /// What `quell` can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Antagonist(antagonist::Arguments),
     Load(load::Arguments),
 }
 
@@ -20,6 +23,7 @@ pub enum Command {
 /// Whatever the subcommand could not do, with the way to mend it in the text.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Antagonist(arguments) => antagonist::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
     }
 }

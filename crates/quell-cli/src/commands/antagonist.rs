@@ -1,0 +1,152 @@
+//! `quell antagonist`: best-effort work that takes from its neighbours.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
+use quell_bench::table::table;
+use quell_bench::{cache, human};
+
+use super::{signals, units};
+
+/// Assumed where the machine does not tell its cache.
+const UNKNOWN_LLC_BYTES: u64 = 32 << 20;
+
+/// Take CPU time, memory bandwidth or cache from the neighbours, and count the work done.
+///
+/// It ends by itself after its duration, at Ctrl-C or at SIGTERM, and then reports. Run it under `chrt -i 0` or in a
+/// cgroup to give it a class.
+#[derive(Args)]
+pub struct Arguments {
+    /// What it takes
+    #[arg(value_enum)]
+    kind: KindName,
+    /// Threads [default: one for each CPU that it may use]
+    #[arg(long)]
+    threads: Option<u32>,
+    /// It ends by itself after this time
+    #[arg(long, default_value = "10s")]
+    duration: humantime::Duration,
+    /// Memory over all threads, for example 64MiB [default: from the last-level cache's size]
+    #[arg(long)]
+    working_set: Option<ByteSize>,
+    /// Be quiet and busy in turn, with this period [default for the collector: 1s]
+    #[arg(long)]
+    period: Option<humantime::Duration>,
+    /// Share of a period that is busy [default: 0.3]
+    #[arg(long)]
+    duty: Option<f64>,
+    /// Keep the counters of blocks in this file, for another process to read while it runs
+    #[arg(long, value_name = "FILE")]
+    progress: Option<PathBuf>,
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// [`Kind`], with its help.
+#[derive(Clone, Copy, ValueEnum)]
+enum KindName {
+    /// CPU time: arithmetic in registers
+    Cpu,
+    /// Memory bandwidth: STREAM's triad
+    Stream,
+    /// The last-level cache: dependent loads in random order
+    Llc,
+    /// A garbage collector: quiet, then every thread scans a heap
+    Collector,
+}
+
+impl Arguments {
+    fn spec(&self) -> Result<AntagonistSpec> {
+        let kind = match self.kind {
+            KindName::Cpu => Kind::Cpu,
+            KindName::Stream => Kind::Stream,
+            KindName::Llc => Kind::Llc,
+            KindName::Collector => Kind::Collector,
+        };
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None => thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        };
+        let llc_bytes = cache::llc_bytes(Path::new("/sys"))?.unwrap_or(UNKNOWN_LLC_BYTES);
+        let mut spec = AntagonistSpec::usual(kind, threads, llc_bytes);
+        spec.duration_ns = units::nanoseconds(self.duration);
+        if let Some(size) = self.working_set {
+            spec.working_set_bytes = size.as_u64();
+        }
+        if self.period.is_some() || self.duty.is_some() {
+            let usual = spec.phase.unwrap_or(Phase { period_ns: 1_000_000_000, duty: 0.3 });
+            spec.phase = Some(Phase {
+                period_ns: self.period.map_or(usual.period_ns, units::nanoseconds),
+                duty: self.duty.unwrap_or(usual.duty),
+            });
+        }
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let spec = arguments.spec()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::set_on_interrupt(&stop)?;
+    let progress = Progress::create(arguments.progress.as_deref(), spec.threads)?;
+    let report = thread::scope(|scope| {
+        let work = scope.spawn(|| antagonist::run(&spec, &progress, &stop));
+        show_progress(&spec, &progress, || work.is_finished());
+        work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &report)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", text(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_progress(spec: &AntagonistSpec, progress: &Progress, finished: impl Fn() -> bool) {
+    let bar = indicatif::ProgressBar::new(spec.duration_ns / 1_000_000)
+        .with_style(indicatif::ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("constant template"));
+    bar.set_prefix(format!("{} on {} threads", spec.kind.name(), spec.threads));
+    while !finished() {
+        bar.set_message(format!("{} blocks", progress.blocks()));
+        bar.set_position(bar.elapsed().as_millis() as u64);
+        thread::sleep(Duration::from_millis(100));
+    }
+    bar.finish_and_clear();
+}
+
+/// The report for people.
+fn text(report: &AntagonistReport) -> String {
+    let memory = match report.spec.kind {
+        Kind::Cpu => "–".into(),
+        _ => format!("{}/s", human::bytes(report.bytes_per_s as u64)),
+    };
+    let head = ["antagonist", "threads", "working set", "time", "blocks", "blocks/s", "memory", "CPUs"];
+    let row = [
+        report.spec.kind.name().to_owned(),
+        report.spec.threads.to_string(),
+        match report.spec.kind {
+            Kind::Cpu => "–".into(),
+            _ => human::bytes(report.spec.working_set_bytes),
+        },
+        human::nanoseconds(report.elapsed_ns),
+        report.blocks.to_string(),
+        human::rate(report.blocks_per_s),
+        memory,
+        format!("{:.2}", report.cpus),
+    ];
+    table(head, [row]).to_string()
+}
