@@ -1,0 +1,308 @@
+//! Scheduling events in, accounts out: a pure state machine over what each thread and each CPU does.
+
+use std::collections::HashMap;
+
+use quell_model::{CpuCount, CpuId, CpuSet, Nanos};
+use quell_trace::{Change, Doing, Event, Left, Member, Slot, Task};
+
+use crate::integrals::{Account, Integrals, Totals};
+
+/// Who holds a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Idle,
+    Other,
+    Workload(Slot),
+}
+
+/// What a thread does, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Running(CpuId),
+    Waiting(CpuId),
+    Sleeping,
+}
+
+/// One workload at this instant, and its sums.
+#[derive(Clone, Debug)]
+struct Book {
+    request: CpuCount,
+    running: u32,
+    /// Threads that wait, by CPU.
+    waiting: Vec<u32>,
+    /// Threads that wait on idle CPUs.
+    on_idle: u32,
+    /// Threads that wait on CPUs that run neither nobody nor this workload.
+    behind_others: u32,
+    /// All threads that wait.
+    waiting_all: u32,
+    /// Idle CPUs on which threads of this workload wait.
+    idle_awaited: u32,
+    period: Integrals,
+    totals: Totals,
+}
+
+/// The accounts of a set of workloads over a window.
+///
+/// Feed it events in the order of time ([`Accounting::apply`]); those before the window's begin set the scene, and count
+/// for nothing. Memory grows with the number of watched threads, and nothing else.
+#[derive(Clone, Debug)]
+pub struct Accounting {
+    books: Vec<Book>,
+    threads: HashMap<i32, (Slot, Place)>,
+    /// By CPU number: who holds it; `None` while nothing has been said about it.
+    holders: Vec<Option<Holder>>,
+    cpus: CpuSet,
+    idle: u32,
+    period: Nanos,
+    begin: Nanos,
+    now: Nanos,
+    period_end: Nanos,
+    late: u64,
+}
+
+impl Accounting {
+    /// Workloads with these requests on a machine of these CPUs, over a window that begins at `begin` and is cut into
+    /// periods of `period`. CPUs of which nothing was said count as idle, threads of which nothing was said do not exist.
+    ///
+    /// # Panics
+    /// If the period is zero.
+    #[must_use]
+    pub fn new(requests: &[CpuCount], cpus: CpuSet, begin: Nanos, period: Nanos) -> Accounting {
+        assert!(period > Nanos::ZERO, "a period has a length");
+        let numbers = cpus.iter().last().map_or(0, |cpu| cpu.index() + 1);
+        let book = |&request: &CpuCount| Book {
+            request,
+            running: 0,
+            waiting: vec![0; numbers],
+            on_idle: 0,
+            behind_others: 0,
+            waiting_all: 0,
+            idle_awaited: 0,
+            period: Integrals::default(),
+            totals: Totals::default(),
+        };
+        Accounting {
+            books: requests.iter().map(book).collect(),
+            threads: HashMap::new(),
+            holders: vec![None; numbers],
+            cpus,
+            idle: cpus.len() as u32,
+            period,
+            begin,
+            now: begin,
+            period_end: begin + period,
+            late: 0,
+        }
+    }
+
+    /// Takes the next event. One that is older than its predecessor is taken as if it were as old, and counted
+    /// ([`Accounting::late`]); one about a CPU or a workload that is not ours is left out.
+    pub fn apply(&mut self, event: &Event) {
+        if event.at < self.now && event.at >= self.begin {
+            self.late += 1;
+        }
+        self.advance(event.at);
+        let on_ours = self.cpus.contains(event.cpu);
+        match event.what {
+            Change::Switch { from, left, to } => {
+                if let Task::Member(member) = from {
+                    match left {
+                        Left::Runnable if on_ours => self.place(member, Place::Waiting(event.cpu)),
+                        Left::Runnable | Left::Blocked => self.place(member, Place::Sleeping),
+                        Left::Dead => self.forget(member.tid),
+                    }
+                }
+                if on_ours {
+                    self.run(event.cpu, to);
+                }
+            }
+            Change::Woke(member) if on_ours => match self.threads.get(&member.tid) {
+                Some((_, Place::Running(_))) => {}
+                _ => self.place(member, Place::Waiting(event.cpu)),
+            },
+            Change::Migrated(member) if on_ours => {
+                if let Some((_, Place::Waiting(_))) = self.threads.get(&member.tid) {
+                    self.place(member, Place::Waiting(event.cpu));
+                }
+            }
+            Change::Born(member) => self.place(member, Place::Sleeping),
+            Change::Seen(member, doing) => {
+                if !self.threads.contains_key(&member.tid) {
+                    self.see(member, doing, event.cpu, on_ours);
+                }
+            }
+            Change::Holds(task) if on_ours => {
+                if self.holders[event.cpu.index()].is_none() {
+                    self.run(event.cpu, task);
+                }
+            }
+            Change::Unwatched(member) => self.forget(member.tid),
+            Change::Woke(_) | Change::Migrated(_) | Change::Holds(_) => {}
+        }
+    }
+
+    /// Ends the window and gives each workload's account, in the order of the requests.
+    #[must_use]
+    pub fn close(mut self, end: Nanos) -> Vec<Account> {
+        self.advance(end);
+        let settle = |book: &mut Book| {
+            book.totals.settle(&book.period);
+            book.totals.account()
+        };
+        self.books.iter_mut().map(settle).collect()
+    }
+
+    /// Events that came after a younger one. A few are the clocks of different CPUs; many are a fault of the source.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Lets time pass: nothing changes until `to`.
+    fn advance(&mut self, to: Nanos) {
+        while self.now < to {
+            let step = to.min(self.period_end);
+            self.accumulate(step.since(self.now).0);
+            self.now = step;
+            if step == self.period_end {
+                for book in &mut self.books {
+                    book.totals.settle(&std::mem::take(&mut book.period));
+                }
+                self.period_end += self.period;
+            }
+        }
+    }
+
+    fn accumulate(&mut self, nanos: u64) {
+        let (span, all, idle) = (u128::from(nanos), self.cpus.len() as u32, self.idle);
+        for book in &mut self.books {
+            let milli = |threads: u32| u64::from(threads) * 1000;
+            let (request, runnable) = (u64::from(book.request.0), book.running + book.waiting_all);
+            let due = milli(runnable.min(all)).min(request);
+            let short = due.saturating_sub(milli(book.running));
+            let dispatch = short.min(milli(book.on_idle));
+            let shared = (short - dispatch).min(milli(book.behind_others));
+            let sums = &mut book.period;
+            sums.requested += u128::from(request) * span;
+            sums.demanded += u128::from(milli(runnable.min(all))) * span;
+            sums.due += u128::from(due) * span;
+            sums.got += u128::from(milli(book.running)) * span;
+            sums.dispatch += u128::from(dispatch) * span;
+            sums.shared += u128::from(shared) * span;
+            if runnable > 0 {
+                sums.phantom += u128::from(milli(idle - book.idle_awaited)) * span;
+            }
+        }
+    }
+
+    /// The CPU runs this task from now on.
+    fn run(&mut self, cpu: CpuId, task: Task) {
+        match task {
+            Task::Idle => self.hold(cpu, Holder::Idle),
+            Task::Other => self.hold(cpu, Holder::Other),
+            Task::Member(member) if usize::from(member.slot) < self.books.len() => {
+                self.place(member, Place::Running(cpu));
+                self.hold(cpu, Holder::Workload(member.slot));
+            }
+            Task::Member(_) => self.hold(cpu, Holder::Other),
+        }
+    }
+
+    fn see(&mut self, member: Member, doing: Doing, cpu: CpuId, on_ours: bool) {
+        match doing {
+            // A CPU of which an event said that it runs another watched thread, or none, has changed hands since the look.
+            Doing::Running if on_ours && matches!(self.holders[cpu.index()], None | Some(Holder::Other)) => {
+                self.run(cpu, Task::Member(member));
+            }
+            Doing::Running | Doing::Sleeping => self.place(member, Place::Sleeping),
+            Doing::Waiting if on_ours => self.place(member, Place::Waiting(cpu)),
+            Doing::Waiting => self.place(member, Place::Sleeping),
+        }
+    }
+
+    /// Puts a thread where it is now.
+    fn place(&mut self, member: Member, place: Place) {
+        if usize::from(member.slot) >= self.books.len() {
+            return;
+        }
+        self.leave(member.tid);
+        self.threads.insert(member.tid, (member.slot, place));
+        match place {
+            Place::Running(_) => self.books[usize::from(member.slot)].running += 1,
+            Place::Waiting(cpu) => self.wait(member.slot, cpu, true),
+            Place::Sleeping => {}
+        }
+    }
+
+    /// A thread is gone.
+    fn forget(&mut self, tid: i32) {
+        self.leave(tid);
+        self.threads.remove(&tid);
+    }
+
+    /// Takes a thread out of the counts of where it was.
+    fn leave(&mut self, tid: i32) {
+        match self.threads.get(&tid) {
+            Some(&(slot, Place::Running(_))) => self.books[usize::from(slot)].running -= 1,
+            Some(&(slot, Place::Waiting(cpu))) => self.wait(slot, cpu, false),
+            Some((_, Place::Sleeping)) | None => {}
+        }
+    }
+
+    /// One thread more or less waits on this CPU.
+    fn wait(&mut self, slot: Slot, cpu: CpuId, more: bool) {
+        let holder = self.holder(cpu);
+        let book = &mut self.books[usize::from(slot)];
+        book.weigh(cpu, holder, slot, false);
+        if more {
+            book.waiting[cpu.index()] += 1;
+        } else {
+            book.waiting[cpu.index()] -= 1;
+        }
+        book.weigh(cpu, holder, slot, true);
+    }
+
+    /// The CPU changes hands.
+    fn hold(&mut self, cpu: CpuId, holder: Holder) {
+        let before = self.holder(cpu);
+        self.holders[cpu.index()] = Some(holder);
+        if before == holder {
+            return;
+        }
+        self.idle -= u32::from(before == Holder::Idle);
+        self.idle += u32::from(holder == Holder::Idle);
+        for (slot, book) in self.books.iter_mut().enumerate() {
+            if book.waiting[cpu.index()] > 0 {
+                book.weigh(cpu, before, slot as Slot, false);
+                book.weigh(cpu, holder, slot as Slot, true);
+            }
+        }
+    }
+
+    fn holder(&self, cpu: CpuId) -> Holder {
+        self.holders[cpu.index()].unwrap_or(Holder::Idle)
+    }
+}
+
+impl Book {
+    /// Adds the threads that wait on a CPU to the counts, or takes them out, given who holds that CPU.
+    fn weigh(&mut self, cpu: CpuId, holder: Holder, slot: Slot, add: bool) {
+        let threads = self.waiting[cpu.index()];
+        let change = |count: &mut u32, by: u32| if add { *count += by } else { *count -= by };
+        change(&mut self.waiting_all, threads);
+        match holder {
+            Holder::Idle => {
+                change(&mut self.on_idle, threads);
+                change(&mut self.idle_awaited, u32::from(threads > 0));
+            }
+            Holder::Other => change(&mut self.behind_others, threads),
+            Holder::Workload(owner) if owner != slot => change(&mut self.behind_others, threads),
+            Holder::Workload(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! What a CPU scheduler did, as plain data: what the collector reports and what the accounting reads.
+
+use quell_model::{CpuId, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// The slot of a watched workload: its index in the list that the collector's owner keeps.
+pub type Slot = u16;
+
+/// One scheduling event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, on the host's monotonic clock.
+    pub at: Nanos,
+    /// On which CPU; for a wake-up or a migration, the CPU on whose runqueue the thread is now.
+    pub cpu: CpuId,
+    /// What happened.
+    pub what: Change,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// The CPU stopped running one task and runs another.
+    Switch {
+        /// Who left.
+        from: Task,
+        /// What the one who left does now.
+        left: Left,
+        /// Who runs now.
+        to: Task,
+    },
+    /// A watched thread became runnable and waits on this CPU's runqueue.
+    Woke(Member),
+    /// A watched thread was moved to this CPU's runqueue.
+    Migrated(Member),
+    /// A watched thread was born; it wakes later.
+    Born(Member),
+    /// A look at a watched thread that was there before the collector: what it does now. What an event said about the
+    /// same thread is newer and stands.
+    Seen(Member, Doing),
+    /// A look at a CPU whose task no event has named yet.
+    Holds(Task),
+    /// A thread is no longer watched: it left its workload.
+    Unwatched(Member),
+}
+
+/// A watched thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// Thread number.
+    pub tid: i32,
+    /// Its workload.
+    pub slot: Slot,
+}
+
+/// Who runs on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Nobody.
+    #[default]
+    Idle,
+    /// A thread that is not watched.
+    Other,
+    /// A watched thread.
+    Member(Member),
+}
+
+/// What a thread does that stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Left {
+    /// It waits for the CPU: it was preempted, or it yielded.
+    Runnable,
+    /// It waits for something else.
+    Blocked,
+    /// It ended.
+    Dead,
+}
+
+/// What a thread was seen doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// It runs on the event's CPU.
+    Running,
+    /// It waits on the event's CPU.
+    Waiting,
+    /// It waits for something else.
+    Sleeping,
+}
