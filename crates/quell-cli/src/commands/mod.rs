@@ -1,6 +1,7 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
 mod antagonist;
+mod lab;
 mod load;
 mod signals;
 mod units;
@@ -14,6 +15,7 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Antagonist(antagonist::Arguments),
+    Lab(lab::Arguments),
     Load(load::Arguments),
 }
 
@@ -24,6 +26,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
     }
 }

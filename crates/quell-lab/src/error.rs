@@ -1,0 +1,192 @@
+//! What can go wrong in the lab, each with its mend in the text.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Shorthand for this crate's results.
+pub type Result<T> = std::result::Result<T, LabError>;
+
+/// Every way in which the lab fails. The text is for people: it says what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A file operation failed.
+    #[error("cannot {operation} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried: "read", "create"…
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file system that holds the cache is full.
+    #[error(
+        "no space left for {path}; the lab's cache needs about 500 MB: free some, or set QUELL_LAB_CACHE to a directory \
+         on another file system",
+        path = path.display()
+    )]
+    DiskFull {
+        /// Where the write failed.
+        path: PathBuf,
+    },
+    /// The package mirror cannot be reached.
+    #[error(
+        "cannot download from {mirror}: {detail}\n\
+         The lab needs the network once, to fetch a kernel and QEMU. Connect it, name another mirror with \
+         QUELL_LAB_MIRROR, or copy the directory {cache} from a machine where `quell lab fetch` has run",
+        cache = cache.display()
+    )]
+    Network {
+        /// The mirror that was asked.
+        mirror: String,
+        /// The first line of the package manager's complaint.
+        detail: String,
+        /// The cache that would have to be copied.
+        cache: PathBuf,
+    },
+    /// A program that the lab calls is not installed.
+    #[error("`{tool}` is not installed; mend: apt-get install {package}")]
+    MissingTool {
+        /// The program.
+        tool: String,
+        /// The Debian package that holds it.
+        package: &'static str,
+    },
+    /// A program that the lab calls failed.
+    #[error("`{command}` failed: {detail}")]
+    Tool {
+        /// The command line.
+        command: String,
+        /// What it printed.
+        detail: String,
+    },
+    /// The kernel that was asked for is in no archive.
+    #[error("there is no kernel {version} in Debian's {suite}; it has: {available}")]
+    UnknownKernel {
+        /// What was asked for.
+        version: String,
+        /// Where it was looked for.
+        suite: &'static str,
+        /// What could be had instead.
+        available: String,
+    },
+    /// The kernel is there, but sched_ext schedulers do not load on it.
+    #[error("kernel {version} does not serve: {why}; mend: leave --kernel away to get one that is known to work")]
+    UnfitKernel {
+        /// The kernel's version.
+        version: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Of all the kernels that the lab knows, none can be had.
+    #[error(
+        "none of the kernels that the lab knows can be had:\n{tried}\
+         Debian's {suite} has: {available}\n\
+         mend: try one of those with --kernel VERSION"
+    )]
+    NoKernelLeft {
+        /// One line a version: why not.
+        tried: String,
+        /// Where they were looked for.
+        suite: &'static str,
+        /// What the archive has.
+        available: String,
+    },
+    /// A file from a package is not what it should be.
+    #[error("{path} is not as expected: {why}; mend: remove it and run again", path = path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The QEMU that is there cannot be used.
+    #[error("QEMU at {path} does not fit: {why}", path = path.display())]
+    UnfitQemu {
+        /// The program.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The command is neither on the host nor in the guest.
+    #[error("{command}: command not found ({looked})")]
+    CommandNotFound {
+        /// The command as it was given.
+        command: String,
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// Options that contradict each other or the machine.
+    #[error("{option}: {why}")]
+    BadOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong with its value.
+        why: String,
+    },
+    /// The guest has too little memory for what it is to hold.
+    #[error("--mem {given_mib}M is too little: this guest needs {needed_mib} MiB at least")]
+    TooLittleMemory {
+        /// What was given, in MiB.
+        given_mib: u64,
+        /// What it takes, in MiB.
+        needed_mib: u64,
+    },
+    /// The guest ran out of memory before the command could end.
+    #[error("the guest ran out of memory (--mem {given_mib}M); mend: give it more. Its console's end:\n{console}")]
+    GuestOutOfMemory {
+        /// What was given, in MiB.
+        given_mib: u64,
+        /// The console's last lines.
+        console: String,
+    },
+    /// The guest's kernel panicked.
+    #[error("the guest's kernel panicked. Its console's end:\n{console}")]
+    GuestPanic {
+        /// The console's last lines.
+        console: String,
+    },
+    /// The guest ended without saying how the command ended.
+    #[error("the guest ended without an exit status ({qemu}). The end of its console and of QEMU's messages:\n{log}")]
+    GuestDied {
+        /// How QEMU ended.
+        qemu: String,
+        /// The last lines of both logs.
+        log: String,
+    },
+    /// The time-out that the caller set has passed.
+    #[error("timed out after {seconds} s (--timeout)")]
+    TimedOut {
+        /// Wall-clock seconds.
+        seconds: u64,
+    },
+    /// A signal ended the run.
+    #[error("interrupted by signal {signal}")]
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+impl LabError {
+    /// Turns an I/O error into a lab error; maps it over the operation and the path.
+    pub(crate) fn io<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> LabError + 'a {
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                LabError::DiskFull { path: path.to_path_buf() }
+            }
+            _ => LabError::Io { operation, path: path.to_path_buf(), source },
+        }
+    }
+
+    /// The exit status that a shell would expect: 124 time-out, 127 command not found, 128 + signal, else 125.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            LabError::TimedOut { .. } => 124,
+            LabError::CommandNotFound { .. } => 127,
+            LabError::Interrupted { signal } => 128u8.saturating_add(*signal as u8),
+            _ => 125,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A real Linux kernel with sched_ext, on any machine, without KVM, whose latency numbers repeat.
+//!
+//! [`Lab::run`] boots a [`Machine`] under QEMU's emulation, runs a [`Job`] in it, and hands its output and exit status
+//! back as if it had run here. With [`Clock::Lockstep`] the guest's time is a function of the instructions that it
+//! executes, so that the host's load does not show in it.
+//!
+//! - `fetch`: kernel, QEMU and busybox from Debian's archive into the cache
+//! - `image`: the initial file system, with a program and all that it loads
+//! - `machine`: what is to be booted; QEMU's and the kernel's command lines
+//! - `guest`: the scripts that run inside
+//! - `lockstep`: the QEMU plugin that makes time repeatable
+//! - `run`: starts the processes, moves the output, tells what went wrong
+//! - `testing`: Rust tests that run inside the lab
+
+mod cache;
+mod error;
+mod fetch;
+mod image;
+mod lockstep;
+mod machine;
+mod run;
+mod tool;
+
+pub use cache::Cache;
+pub use error::{LabError, Result};
+pub use fetch::{Busybox, Kernel, PREFERRED_KERNELS, Qemu, Virtiofsd};
+pub use machine::{Accelerator, Clock, Lockstep, Machine, Root, Topology};
+pub use run::{Ending, Job, Lab, native};
+
+/// Is told what the lab is doing where that takes more than a moment.
+pub trait Progress {
+    /// A step begins; `text` says which.
+    fn step(&self, text: &str);
+}
+
+/// Tells nobody.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn step(&self, _text: &str) {}
+}
+
+/// Tells on standard error, a line a step.
+pub struct ToStderr;
+
+impl Progress for ToStderr {
+    fn step(&self, text: &str) {
+        eprintln!("lab: {text}");
+    }
+}

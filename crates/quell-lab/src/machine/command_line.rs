@@ -1,0 +1,213 @@
+//! QEMU's and the kernel's command lines, as pure functions.
+
+use std::path::Path;
+
+use super::{Accelerator, Clock, Machine, Root};
+
+/// The numbers under which QEMU finds the files that it was given open.
+pub mod fd {
+    /// The initial file system.
+    pub const INITRD: i32 = 10;
+    /// Takes the command's output.
+    pub const STDOUT: i32 = 11;
+    /// Takes the command's error output.
+    pub const STDERR: i32 = 12;
+    /// Takes the command's exit status.
+    pub const STATUS: i32 = 13;
+    /// Takes the kernel's console.
+    pub const CONSOLE: i32 = 14;
+    /// Connected to virtiofsd.
+    pub const FILES: i32 = 15;
+}
+
+/// What the command lines depend on beside the machine.
+#[derive(Debug)]
+pub struct Wiring<'a> {
+    /// The kernel.
+    pub vmlinux: &'a Path,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// The lock-step plugin, where time passes so.
+    pub plugin: Option<&'a Path>,
+    /// Guest addresses of the functions that begin and end a request for a host file.
+    pub file_request_addresses: Option<(u64, u64)>,
+    /// Ticks of the host's time stamp counter a millisecond.
+    pub host_tsc_khz: Option<u64>,
+    /// The plugin prints its counters at the end.
+    pub statistics: bool,
+}
+
+/// The kernel's parameters.
+fn kernel_arguments(machine: &Machine, wiring: &Wiring) -> String {
+    let mut arguments: Vec<String> = [
+        "console=ttyS0",
+        "quiet",
+        "panic=-1",
+        "nokaslr",
+        "mitigations=off",
+        "random.trust_cpu=on",
+        "rcupdate.rcu_expedited=1",
+        "psi=1",
+        "schedstats=enable",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if machine.accelerator == Accelerator::Emulation {
+        arguments.extend(["tsc=reliable", "no_timer_check"].map(str::to_owned));
+    }
+    let tsc_khz = match (&machine.clock, machine.accelerator) {
+        (Clock::Lockstep(_), _) => Some(1_000_000), // the plugin's counter ticks in nanoseconds
+        (Clock::Free, Accelerator::Emulation) => wiring.host_tsc_khz,
+        (Clock::Free, Accelerator::Kvm) => None,
+    };
+    arguments.extend(tsc_khz.map(|khz| format!("tsc_early_khz={khz}")));
+    if machine.lockstep().is_some() {
+        arguments.push("norandmaps".into());
+    }
+    let root = if machine.root == Root::Host { "host" } else { "packed" };
+    arguments.push(format!("lab.root={root}"));
+    if machine.settle_s > 0 {
+        arguments.push(format!("lab.settle={}", machine.settle_s));
+    }
+    arguments.extend(machine.kernel_arguments.iter().cloned());
+    arguments.join(" ")
+}
+
+/// QEMU's arguments.
+pub fn qemu_arguments(machine: &Machine, wiring: &Wiring) -> Vec<String> {
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |option: &str, value: &str| {
+        arguments.push(option.to_owned());
+        if !value.is_empty() {
+            arguments.push(value.to_owned());
+        }
+    };
+    let mut board = "q35,smm=off,hpet=off".to_owned();
+    if machine.root == Root::Host {
+        board += ",memory-backend=memory";
+        let size = wiring.memory_mib;
+        add("-object", &format!("memory-backend-memfd,id=memory,size={size}M,share=on"));
+        add("-chardev", &format!("socket,id=files,fd={}", fd::FILES));
+        add("-device", "vhost-user-fs-pci,chardev=files,tag=labroot,queue-size=1024");
+    }
+    add("-machine", &board);
+    add("-m", &format!("{}M", wiring.memory_mib));
+    add("-smp", &cpus(machine));
+    for option in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+        add(option, "");
+    }
+    add("-display", "none");
+    match machine.accelerator {
+        Accelerator::Emulation => {
+            add("-cpu", "max");
+            add("-accel", "tcg,thread=multi");
+        }
+        Accelerator::Kvm => {
+            add("-cpu", "host");
+            add("-accel", "kvm");
+        }
+    }
+    if machine.lockstep().is_some() {
+        add("-seed", "42");
+        add("-rtc", "base=2026-01-01T00:00:00,clock=vm");
+    }
+    if let Some(plugin) = plugin(machine, wiring) {
+        add("-plugin", &plugin);
+    }
+    add("-kernel", &wiring.vmlinux.display().to_string());
+    add("-initrd", &format!("/proc/self/fd/{}", fd::INITRD));
+    // With ioeventfd a port's data would be handled by another thread, at a time of its own.
+    add("-device", "virtio-serial-pci,ioeventfd=off");
+    for (name, fd) in [("stdout", fd::STDOUT), ("stderr", fd::STDERR), ("status", fd::STATUS)] {
+        add("-chardev", &format!("file,id={name},path=/proc/self/fd/{fd}"));
+        add("-device", &format!("virtserialport,chardev={name},name={name}"));
+    }
+    add("-chardev", &format!("file,id=console,path=/proc/self/fd/{}", fd::CONSOLE));
+    add("-serial", "chardev:console");
+    add("-append", &kernel_arguments(machine, wiring));
+    arguments
+}
+
+fn cpus(machine: &Machine) -> String {
+    match machine.topology {
+        None => machine.cpus.to_string(),
+        Some(t) => format!("{},sockets={},cores={},threads={}", machine.cpus, t.sockets, t.cores, t.threads),
+    }
+}
+
+fn plugin(machine: &Machine, wiring: &Wiring) -> Option<String> {
+    let (lockstep, plugin) = (machine.lockstep()?, wiring.plugin?);
+    let mut text = format!(
+        "{},quantum={},mips={},serial={},stat={}",
+        plugin.display(),
+        lockstep.quantum_ns,
+        lockstep.mips,
+        u8::from(lockstep.serial),
+        u8::from(wiring.statistics)
+    );
+    if let Some((begin, end)) = wiring.file_request_addresses {
+        text += &format!(",io={begin:#x}:{end:#x}");
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lockstep;
+
+    fn wiring() -> Wiring<'static> {
+        Wiring {
+            vmlinux: Path::new("/k/vmlinux"),
+            memory_mib: 1024,
+            plugin: Some(Path::new("/c/lockstep.so")),
+            file_request_addresses: Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000)),
+            host_tsc_khz: Some(2_100_000),
+            statistics: false,
+        }
+    }
+
+    fn value_of<'a>(arguments: &'a [String], option: &str) -> Vec<&'a str> {
+        let pairs = arguments.iter().zip(&arguments[1..]);
+        pairs.filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
+    }
+
+    #[test]
+    fn a_free_guest_follows_the_hosts_clock() {
+        let machine = Machine::default();
+        let arguments = qemu_arguments(&machine, &wiring());
+        assert!(value_of(&arguments, "-plugin").is_empty());
+        assert_eq!(value_of(&arguments, "-smp"), ["4"]);
+        let kernel = kernel_arguments(&machine, &wiring());
+        assert!(kernel.contains("tsc_early_khz=2100000"));
+        assert!(kernel.contains("lab.root=host"));
+        assert!(!kernel.contains("lab.settle"));
+    }
+
+    #[test]
+    fn a_lockstep_guest_has_the_plugin_and_fixed_seeds() {
+        let machine = Machine::measuring(2, Lockstep { serial: true, mips: 125, quantum_ns: 1000 }, Vec::new());
+        let arguments = qemu_arguments(&machine, &Wiring { file_request_addresses: None, ..wiring() });
+        assert_eq!(value_of(&arguments, "-plugin"), ["/c/lockstep.so,quantum=1000,mips=125,serial=1,stat=0"]);
+        assert_eq!(value_of(&arguments, "-seed"), ["42"]);
+        assert!(!arguments.iter().any(|argument| argument.contains("vhost-user")), "no host files");
+        let kernel = kernel_arguments(&machine, &wiring());
+        assert!(kernel.contains("tsc_early_khz=1000000"));
+        assert!(kernel.contains("norandmaps"));
+        assert!(kernel.contains("lab.root=packed"));
+        assert!(kernel.contains("lab.settle=20"));
+    }
+
+    #[test]
+    fn lockstep_with_host_files_watches_the_requests() {
+        let machine = Machine { root: Root::Host, ..Machine::measuring(2, Lockstep::default(), Vec::new()) };
+        let arguments = qemu_arguments(&machine, &wiring());
+        assert!(value_of(&arguments, "-plugin")[0].ends_with(",io=0xffffffff81000000:0xffffffff81001000"));
+    }
+
+    #[test]
+    fn topology_reaches_qemu() {
+        let machine = Machine { cpus: 8, topology: "2,2,2".parse().ok(), ..Machine::default() };
+        assert_eq!(value_of(&qemu_arguments(&machine, &wiring()), "-smp"), ["8,sockets=2,cores=2,threads=2"]);
+    }
+}

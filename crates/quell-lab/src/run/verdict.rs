@@ -1,0 +1,76 @@
+//! Tells from what a guest left how it ended.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::pump::{Finished, Reason};
+use crate::error::{LabError, Result};
+
+/// Of a log a message shows this many lines.
+const SHOWN_LINES: usize = 25;
+
+/// The command's exit status, or why there is none.
+pub(super) fn of(finished: &Finished, given_mib: u64, timeout: Option<Duration>, qemu: &Path) -> Result<u8> {
+    match finished.reason {
+        Reason::Reported => finished.status.trim().parse().map_err(|_| LabError::GuestDied {
+            qemu: finished.qemu.to_string(),
+            log: format!("the exit status reads {:?}", finished.status),
+        }),
+        Reason::Signal(signal) => Err(LabError::Interrupted { signal }),
+        Reason::TimedOut => Err(LabError::TimedOut { seconds: timeout.map_or(0, |timeout| timeout.as_secs()) }),
+        Reason::Ended => Err(death(finished, given_mib, qemu)),
+    }
+}
+
+fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
+    const OUT_OF_MEMORY: [&str; 3] =
+        ["System is deadlocked on memory", "Initramfs unpacking failed: write error", "Out of memory"];
+    let console = || last_lines(&finished.console);
+    if let Some(line) = finished.messages.lines().find(|line| line.contains("lockstep:") || line.contains("plugin")) {
+        return LabError::UnfitQemu { path: qemu.to_path_buf(), why: line.trim().to_owned() };
+    }
+    if OUT_OF_MEMORY.iter().any(|sign| finished.console.contains(sign)) {
+        return LabError::GuestOutOfMemory { given_mib, console: console() };
+    }
+    if finished.console.contains("Kernel panic") {
+        return LabError::GuestPanic { console: console() };
+    }
+    let log = format!("{}\n{}", console(), last_lines(&finished.messages));
+    LabError::GuestDied { qemu: finished.qemu.to_string(), log: log.trim().to_owned() }
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn verdict(reason: Reason, status: &str, console: &str, messages: &str) -> Result<u8> {
+        let finished = Finished {
+            reason,
+            status: status.into(),
+            console: console.into(),
+            messages: messages.into(),
+            qemu: std::process::ExitStatus::from_raw(0),
+        };
+        of(&finished, 256, Some(Duration::from_secs(7)), Path::new("/qemu"))
+    }
+
+    #[test]
+    fn every_ending_has_its_verdict() {
+        assert_eq!(verdict(Reason::Reported, "3\n", "", "").unwrap(), 3);
+        let panic = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash";
+        assert!(matches!(verdict(Reason::Ended, "", panic, ""), Err(LabError::GuestPanic { .. })));
+        let memory = "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory";
+        assert!(matches!(verdict(Reason::Ended, "", memory, ""), Err(LabError::GuestOutOfMemory { .. })));
+        let plugin = "qemu: Could not load plugin x.so: undefined symbol: main_loop_tlg";
+        assert!(matches!(verdict(Reason::Ended, "", "", plugin), Err(LabError::UnfitQemu { .. })));
+        assert!(matches!(verdict(Reason::Ended, "", "hello", "qemu: what"), Err(LabError::GuestDied { .. })));
+        assert!(matches!(verdict(Reason::TimedOut, "", "", ""), Err(LabError::TimedOut { seconds: 7 })));
+        assert!(matches!(verdict(Reason::Signal(2), "", "", ""), Err(LabError::Interrupted { signal: 2 })));
+    }
+}
