@@ -7,6 +7,7 @@
 pub mod drive;
 pub mod realtime;
 pub mod stack;
+pub mod watch;
 
 mod error;
 

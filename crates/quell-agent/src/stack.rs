@@ -1,8 +1,6 @@
 //! A stack of policies on one host. What one layer leaves of its CPUs is the next one's pool.
 
-use quell_model::{
-    CpuSet, Event, Host, KnobKind, Nanos, Plan, Policy, Scope, SignalSet, View, Wake, WorkloadId,
-};
+use quell_model::{CpuSet, Event, Host, KnobKind, Nanos, Plan, Policy, Scope, SignalSet, View, Wake, WorkloadId};
 use quell_policy::AnyPolicy;
 
 use crate::AgentError;
@@ -14,6 +12,8 @@ pub struct Layer {
     pub policy: AnyPolicy,
     /// The workloads that it owns; None: all.
     pub workloads: Option<Vec<WorkloadId>>,
+    /// The CPUs that were its pool in its last step.
+    pub pool: CpuSet,
     /// What had happened before its last step.
     pub events: Vec<Event>,
     /// What it wanted in its last step.
@@ -32,6 +32,7 @@ impl Layer {
         Layer {
             policy,
             workloads,
+            pool: CpuSet::EMPTY,
             events: Vec::new(),
             plan: Plan::default(),
             outcomes: Vec::new(),
@@ -47,7 +48,9 @@ impl Layer {
         self.stepped
     }
 
-    fn scope(&self, pool: CpuSet) -> Scope {
+    /// What it owns when its pool is these CPUs.
+    #[must_use]
+    pub fn scope(&self, pool: CpuSet) -> Scope {
         let knobs = self.policy.describe().knobs.iter().map(|need| need.what).collect::<Vec<KnobKind>>();
         Scope { workloads: self.workloads.clone(), pool, knobs }
     }
@@ -97,9 +100,8 @@ impl Stack {
                 }
             }
         }
-        let wanted = layers
-            .iter()
-            .fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));
+        let wanted =
+            layers.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));
         Ok(Stack { layers, view, pool, scopes, fresh: Vec::new(), wanted, plans: 0 })
     }
 
@@ -134,6 +136,7 @@ impl Stack {
             let due = matches!(layer.wake, Wake::At(at) if at <= self.view.now);
             layer.stepped = due || !self.fresh.is_empty() || !layer.outcomes.is_empty();
             if layer.stepped {
+                layer.pool = pool;
                 layer.events.clear();
                 layer.events.append(&mut layer.outcomes);
                 layer.events.extend(self.fresh.iter().cloned());

@@ -108,6 +108,22 @@ impl View {
         }
     }
 
+    /// Becomes equal to the other view and keeps its own columns' memory: allocates nothing once they are large enough.
+    pub fn copy_from(&mut self, other: &View) {
+        let View { now, topology, scope, workloads, cpus, threads, memory_bandwidth } = other;
+        self.now = *now;
+        if !Arc::ptr_eq(&self.topology, topology) {
+            self.topology = Arc::clone(topology);
+        }
+        self.scope.workloads.clone_from(&scope.workloads);
+        self.scope.pool = scope.pool;
+        self.scope.knobs.clone_from(&scope.knobs);
+        self.workloads.copy_from(workloads);
+        self.cpus.copy_from(cpus);
+        self.threads.copy_from(threads);
+        self.memory_bandwidth = *memory_bandwidth;
+    }
+
     /// The workloads that the policy owns, in the order of their slots.
     pub fn owned(&self) -> impl Iterator<Item = (WorkloadId, &Workload)> {
         self.workloads.spec.iter().enumerate().filter_map(|(slot, spec)| {
@@ -135,7 +151,56 @@ pub fn at<T: Copy + Default>(column: &[Sample<T>], index: usize) -> Sample<T> {
     column.get(index).copied().unwrap_or_default()
 }
 
+impl WorkloadColumns {
+    fn copy_from(&mut self, other: &WorkloadColumns) {
+        let WorkloadColumns {
+            spec,
+            queueing_delay,
+            run_time,
+            run_delay,
+            thread_count,
+            latency,
+            llc_hit_ratio,
+            memory_bandwidth,
+            instruction_rate,
+        } = other;
+        self.spec.clone_from(spec);
+        self.queueing_delay.clone_from(queueing_delay);
+        self.run_time.clone_from(run_time);
+        self.run_delay.clone_from(run_delay);
+        self.thread_count.clone_from(thread_count);
+        self.latency.clone_from(latency);
+        self.llc_hit_ratio.clone_from(llc_hit_ratio);
+        self.memory_bandwidth.clone_from(memory_bandwidth);
+        self.instruction_rate.clone_from(instruction_rate);
+    }
+}
+
+impl CpuColumns {
+    fn copy_from(&mut self, other: &CpuColumns) {
+        let CpuColumns { online, idle, banned, holder, request_start, llc_misses } = other;
+        self.online = *online;
+        self.idle = *idle;
+        self.banned = *banned;
+        self.holder.clone_from(holder);
+        self.request_start.clone_from(request_start);
+        self.llc_misses.clone_from(llc_misses);
+    }
+}
+
 impl ThreadColumns {
+    fn copy_from(&mut self, other: &ThreadColumns) {
+        let ThreadColumns { at, id, workload, state, cpu, run_time, run_delay, class } = other;
+        self.at = *at;
+        self.id.clone_from(id);
+        self.workload.clone_from(workload);
+        self.state.clone_from(state);
+        self.cpu.clone_from(cpu);
+        self.run_time.clone_from(run_time);
+        self.run_delay.clone_from(run_delay);
+        self.class.clone_from(class);
+    }
+
     /// How many threads there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -157,5 +222,31 @@ impl ThreadColumns {
         self.run_time.clear();
         self.run_delay.clear();
         self.class.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, CpuCount};
+
+    #[test]
+    fn a_copy_is_equal_and_keeps_its_memory() {
+        let mut view = View::new(Topology::synthetic(1, 1, 4, 2).into());
+        view.now = Nanos(7);
+        view.workloads.spec = vec![Some(Workload::new("a", Class::BestEffort, CpuCount::ZERO).into()), None];
+        view.workloads.run_time = vec![Sample::exact(Nanos(3), Nanos(7)); 2];
+        view.cpus.holder = vec![Some(WorkloadId(0)); 8];
+        view.threads.id = vec![ThreadId { tid: 1, start: 2 }];
+        view.scope.workloads = Some(vec![WorkloadId(0)]);
+        let mut copy = View::new(Topology::synthetic(1, 1, 1, 1).into());
+        copy.copy_from(&view);
+        assert_eq!(copy, view);
+        let memory = copy.workloads.run_time.as_ptr();
+        view.workloads.run_time[1].value = Nanos(9);
+        view.threads.clear();
+        copy.copy_from(&view);
+        assert_eq!(copy, view);
+        assert_eq!(copy.workloads.run_time.as_ptr(), memory);
     }
 }

@@ -1,0 +1,130 @@
+//! Decisions as they leave the loop: plain data, not yet text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use quell_model::view::at;
+use quell_model::{
+    Event, GrantCommand, HostDomain, KnobSetting, LeaseRequest, Nanos, NoteKind, Outcome, Part, Policy, Rule, Sample,
+    Target, Verdict, View, Workload, WorkloadId,
+};
+
+use crate::stack::Layer;
+
+/// One thing that a policy decided, or what became of it.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// When, on the view's clock.
+    pub at: Nanos,
+    /// The policy that decided.
+    pub policy: &'static str,
+    /// The plan that it stands in.
+    pub plan: u64,
+    /// The workload that it concerns; None: the machine, or more than one.
+    pub about: Option<Arc<Workload>>,
+    /// What was decided.
+    pub what: What,
+    /// What was seen of the workload at that moment.
+    pub seen: Seen,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A remark of the policy.
+    Note(NoteKind, Cow<'static, str>),
+    /// A knob to set.
+    Knob(KnobSetting),
+    /// A CPU granted or revoked.
+    Grant(GrantCommand),
+    /// A rule.
+    Rule(Rule),
+    /// A solo run to begin or end.
+    Lease(LeaseRequest),
+    /// What became of a plan's knobs, or that another command was not done.
+    Outcome(Part, Verdict),
+}
+
+/// The signals of a workload at one moment; absent what was not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// How long the oldest waiting item had waited.
+    pub queueing_delay: Sample<Nanos>,
+    /// CPU time used since it attached.
+    pub run_time: Sample<Nanos>,
+    /// Time its threads were runnable without running, since it attached.
+    pub run_delay: Sample<Nanos>,
+    /// Number of threads.
+    pub threads: Sample<u32>,
+    /// The SLO's quantile of latency.
+    pub latency: Sample<Nanos>,
+}
+
+impl Seen {
+    fn of(view: &View, id: WorkloadId) -> Seen {
+        let (columns, slot) = (&view.workloads, id.index());
+        Seen {
+            queueing_delay: at(&columns.queueing_delay, slot),
+            run_time: at(&columns.run_time, slot),
+            run_delay: at(&columns.run_delay, slot),
+            threads: at(&columns.thread_count, slot),
+            latency: at(&columns.latency, slot),
+        }
+    }
+}
+
+/// Hands over what a layer decided in its last step, and what became of what it decided before.
+pub(super) fn each(view: &View, layer: &Layer, mut hand_over: impl FnMut(Decision)) {
+    let policy = Policy::<HostDomain>::describe(&layer.policy).name;
+    let mut decided = |plan, about: Option<WorkloadId>, what| {
+        let spec = about.and_then(|id| view.workloads.spec.get(id.index())?.clone());
+        let seen = about.map_or(Seen::default(), |id| Seen::of(view, id));
+        hand_over(Decision { at: view.now, policy, plan, about: spec, what, seen });
+    };
+    for event in &layer.events {
+        if let Event::Outcome(Outcome { plan, part, verdict }) = event
+            && (*part == Part::Knobs || !matches!(verdict, Verdict::Applied(_)))
+        {
+            decided(*plan, None, What::Outcome(*part, verdict.clone()));
+        }
+    }
+    let plan = &layer.plan;
+    for note in &plan.notes {
+        decided(plan.number, note.about, What::Note(note.kind, note.text.clone()));
+    }
+    for setting in &plan.knobs {
+        decided(plan.number, owner(view, setting.target), What::Knob(*setting));
+    }
+    for &command in &plan.grants {
+        let about = match command {
+            GrantCommand::Grant(_, to) => Some(to),
+            GrantCommand::Revoke(cpu) => view.cpus.holder.get(cpu.index()).copied().flatten(),
+        };
+        decided(plan.number, about, What::Grant(command));
+    }
+    for &rule in &plan.rules {
+        let (_, about, cpu) = rule.key();
+        let holder = cpu.and_then(|cpu| view.cpus.holder.get(cpu.index()).copied().flatten());
+        decided(plan.number, about.or(holder), What::Rule(rule));
+    }
+    for &lease in &plan.leases {
+        let about = match lease {
+            LeaseRequest::Begin(lease) => lease.solo,
+            LeaseRequest::End(who) => who,
+        };
+        decided(plan.number, Some(about), What::Lease(lease));
+    }
+}
+
+/// The workload that a knob is set on.
+fn owner(view: &View, target: Target) -> Option<WorkloadId> {
+    match target {
+        Target::Workload(id) => Some(id),
+        Target::Thread(thread) => {
+            let index = view.threads.id.iter().position(|&id| id == thread)?;
+            view.threads.workload.get(index).copied()
+        }
+        Target::Cpu(cpu) => view.cpus.holder.get(cpu.index()).copied().flatten(),
+        Target::Machine => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! Watching the loop without holding it up: a snapshot now and then, and every decision.
+//!
+//! The loop's thread writes into one of three buffers that nobody else looks at and swaps it with one atomic operation
+//! (`triple_buffer`: wait-free on both sides, no allocation; a lock-free cell of `Arc`s would allocate for each
+//! snapshot, a lock could be held by a reader that the scheduler stopped). Decisions go through a bounded queue; if
+//! its reader is too slow they are lost and counted, and the loop goes on.
+
+mod decision;
+mod glance;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use quell_model::{Event, Nanos, Signal, SignalSet, View};
+
+use crate::stack::{Layer, Witness};
+
+pub use decision::{Decision, Seen, What};
+pub use glance::{Counts, Glance, LayerGlance};
+
+/// What people want to see besides what the policies need; see [`crate::stack::Stack::also_measure`].
+pub const SIGNALS: SignalSet = SignalSet::of(&[
+    Signal::QueueingDelay,
+    Signal::RunTime,
+    Signal::RunDelay,
+    Signal::ThreadCount,
+    Signal::Latency,
+    Signal::Holder,
+]);
+
+/// A snapshot is published this often; between turns that are further apart, at each of them.
+const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
+
+/// Decisions that wait for their reader at most. The reader looks ten times a second; a policy that grants CPUs
+/// every 10 µs fills this in 40 ms at worst, and what is lost is counted.
+const QUEUE: usize = 4096;
+
+/// The end on the loop's thread.
+pub struct Watch {
+    glances: triple_buffer::Input<Glance>,
+    decisions: SyncSender<Decision>,
+    lost: Arc<AtomicU64>,
+    counts: Vec<Counts>,
+    turns: u64,
+    published: Option<Nanos>,
+}
+
+/// The reader's end.
+pub struct Watched {
+    glances: triple_buffer::Output<Glance>,
+    decisions: Receiver<Decision>,
+    lost: Arc<AtomicU64>,
+}
+
+/// Both ends, for a loop that begins with this view and these layers.
+#[must_use]
+pub fn watch(view: &View, layers: &[Layer]) -> (Watch, Watched) {
+    let counts = vec![Counts::default(); layers.len()];
+    let (input, glances) = triple_buffer::triple_buffer(&Glance::new(view, layers));
+    let (sender, decisions) = sync_channel(QUEUE);
+    let lost = Arc::new(AtomicU64::new(0));
+    let watch = Watch { glances: input, decisions: sender, lost: Arc::clone(&lost), counts, turns: 0, published: None };
+    (watch, Watched { glances, decisions, lost })
+}
+
+impl Witness for Watch {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        self.turns += 1;
+        let mut population_changed = false;
+        for (layer, counts) in layers.iter().zip(&mut self.counts).filter(|(layer, _)| layer.stepped()) {
+            counts.add(layer);
+            population_changed |=
+                layer.events.iter().any(|event| matches!(event, Event::Attached(_) | Event::Detached(_)));
+            decision::each(view, layer, |decision| {
+                if self.decisions.try_send(decision).is_err() {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        if population_changed || self.published.is_none_or(|last| view.now >= last + PUBLISH_EVERY) {
+            self.published = Some(view.now);
+            self.glances.input_buffer_mut().take(self.turns, view, layers, &self.counts);
+            self.glances.publish();
+        }
+    }
+}
+
+impl Watched {
+    /// The newest snapshot.
+    pub fn glance(&mut self) -> &Glance {
+        self.glances.read()
+    }
+
+    /// The decisions since the last call, oldest first; no more than the queue holds.
+    pub fn decisions(&mut self) -> impl Iterator<Item = Decision> + '_ {
+        self.decisions.try_iter().take(QUEUE)
+    }
+
+    /// How many decisions were lost because nobody took them in time.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::Stack;
+    use quell_model::{CpuCount, CpuSet};
+    use quell_policy::AnyPolicy;
+    use quell_toy::{Machine, ToyHost, ToyWorkload};
+
+    fn toy() -> (Stack, ToyHost) {
+        let mut host = ToyHost::new(quell_model::Topology::synthetic(1, 1, 4, 1), Machine::default());
+        host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
+        host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
+        let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
+        let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
+        stack.also_measure(SIGNALS);
+        (stack, host)
+    }
+
+    #[test]
+    fn the_reader_sees_the_newest_turn_and_every_decision() {
+        let (mut stack, mut host) = toy();
+        let (mut watch, mut watched) = watch(stack.view(), stack.layers());
+        assert_eq!(watched.glance().turn, 0, "nothing has happened yet");
+        stack.turn(&mut host).unwrap();
+        watch.turned(stack.view(), stack.layers());
+        let glance = watched.glance();
+        assert_eq!((glance.turn, glance.view.workloads.spec.len()), (1, 2));
+        assert_eq!(glance.layers[0].counts.knobs, 2);
+        let decisions: Vec<Decision> = watched.decisions().collect();
+        assert_eq!(decisions.len(), 2, "{decisions:?}");
+        assert_eq!(decisions[0].about.as_ref().unwrap().name, "db");
+        assert_eq!(watched.decisions().count(), 0);
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_loses_decisions_and_the_loop_goes_on() {
+        let (mut stack, mut host) = toy();
+        let (mut watch, mut watched) = watch(stack.view(), stack.layers());
+        stack.turn(&mut host).unwrap();
+        for _ in 0..QUEUE {
+            watch.turned(stack.view(), stack.layers());
+        }
+        assert_eq!(watched.lost(), QUEUE as u64);
+        assert_eq!(watched.decisions().count(), QUEUE);
+    }
+}
