@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{CpuId, CpuSet, KnobSetting, LeaseRequest, Rule, SignalSet, WorkloadId};
 
 /// One step's commands. The loop empties and reuses it: writing into it allocates nothing after warm-up.
+///
+/// A host carries rules out before grants, so that a CPU can be granted by the plan that takes its ban back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plan {

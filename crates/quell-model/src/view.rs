@@ -62,7 +62,7 @@ pub struct CpuColumns {
     pub idle: CpuSet,
     /// CPUs that a sibling ban parks.
     pub banned: CpuSet,
-    /// The workload that a CPU is granted to.
+    /// The workload that a CPU is granted to; None once it yielded.
     pub holder: Vec<Option<WorkloadId>>,
     /// When the request that the CPU works on began; absent where it works on none.
     pub request_start: Vec<Sample<Nanos>>,

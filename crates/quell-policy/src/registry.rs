@@ -77,6 +77,7 @@ policies! {
     None(crate::none::NoPolicy, crate::none::NoConfig),
     Rkube(crate::rkube::Rkube, crate::rkube::RkubeConfig),
     Guard(crate::guard::Guard, crate::guard::GuardConfig),
+    Caladan(crate::caladan::Caladan, crate::caladan::CaladanConfig),
 }
 
 impl AnyPolicy {

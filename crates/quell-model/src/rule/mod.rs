@@ -42,6 +42,7 @@ pub enum Rule {
         rank: u32,
     },
     /// This CPU's siblings are parked until the request that it began at this time ends: [`ban_holds`].
+    /// [`Rule::NO_REQUEST`] takes it back.
     SiblingBan {
         /// The CPU that works on the request.
         cpu: CpuId,
@@ -94,6 +95,9 @@ impl RuleKind {
 }
 
 impl Rule {
+    /// A start that no request has: a sibling ban for it does not hold.
+    pub const NO_REQUEST: Nanos = Nanos::MAX;
+
     /// The rule without its values.
     #[must_use]
     pub fn kind(&self) -> RuleKind {

@@ -1,0 +1,146 @@
+//! Algorithm 1: the top-level core allocator (caladan-osdi20 §5.2.1).
+//!
+//! ```text
+//! for each task T:
+//!     if QueueingDelay(T) < THRESH_QD[T]: continue
+//!     if T is limited by BW controller: continue
+//!     for each core C:
+//!         if C is banned by HT controller: continue
+//!         if task_on_core[C] has priority over T: continue
+//!         score[C] = CalculateScore(C, T)
+//!     find core C with highest score; allocate C to T (if found)
+//! ```
+
+use quell_model::{CpuId, CpuSet, Nanos, NoteKind, Plan, Quality, View, WorkloadId};
+
+use super::Caladan;
+use super::cores::Cores;
+use super::tasks::{Right, Task, Tasks, queueing_delay};
+
+/// How well a core suits a task; the first difference decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    /// "First, we prefer sibling pairs that are both idle."
+    idle_pair: bool,
+    /// Cores are added "beginning with any idle cores, but preempting additional cores … if necessary" (§5.2.4).
+    idle: bool,
+    /// "Second, we prefer hyperthread pairings between *different* tasks."
+    different_task: bool,
+    /// "Finally, … the time each task last used each core", shared between siblings.
+    last_used: Nanos,
+}
+
+/// `CalculateScore(C, T)`
+fn calculate_score(cores: &Cores, core: CpuId, task: WorkloadId) -> Score {
+    let siblings = cores.siblings(core);
+    let idle = cores.task_on(core).is_none();
+    Score {
+        idle_pair: idle && siblings.iter().all(|&sibling| cores.task_on(sibling).is_none()),
+        idle,
+        different_task: siblings.iter().all(|&sibling| cores.task_on(sibling) != Some(task)),
+        last_used: cores.last_used(task, core),
+    }
+}
+
+/// Must a task that asks by this right leave the core to who is on it? An idle core is anybody's. A busy one goes to
+/// the stronger right only: so a BE task never preempts an LC task, nobody preempts a guaranteed core, and equals
+/// leave each other alone. What this policy does not own it does not touch.
+fn has_priority(cores: &Cores, tasks: &Tasks, core: CpuId, right: Right) -> bool {
+    match cores.task_on(core) {
+        None => false,
+        Some(on) => tasks.get(on).is_none_or(|task| task.right_to_keep(cores.held(on)) >= right),
+    }
+}
+
+/// The best core that a task may have by this right, beside the banned ones and those of `except`.
+pub(super) fn best_core(
+    cores: &Cores,
+    tasks: &Tasks,
+    task: WorkloadId,
+    right: Right,
+    except: &CpuSet,
+) -> Option<CpuId> {
+    let allowed = cores.pool().difference(&cores.banned()).difference(except);
+    let mut best: Option<(Score, CpuId)> = None;
+    for core in allowed.iter() {
+        if cores.task_on(core) == Some(task) || has_priority(cores, tasks, core, right) {
+            continue;
+        }
+        let score = calculate_score(cores, core, task);
+        if best.is_none_or(|(highest, _)| score > highest) {
+            best = Some((score, core));
+        }
+    }
+    best.map(|(_, core)| core)
+}
+
+impl Caladan {
+    /// Grants at most one core to each task whose queueing delay is too long: LC tasks first, so that no core is given
+    /// to a BE task only to be taken away again.
+    pub(super) fn allocate_cores(&mut self, view: &View, plan: &mut Plan) {
+        // Within a round cores are only taken: what one task could not get, no task of that right or a lesser one can.
+        let mut exhausted = None;
+        for lc in [true, false] {
+            for slot in 0..self.tasks.slots() {
+                let id = WorkloadId(slot as u32);
+                let Some(task) = self.tasks.get(id).filter(|task| task.lc == lc) else { continue };
+                if !self.wants_core(view, id, &task, plan) {
+                    continue;
+                }
+                let right = task.right_to_next(self.cores.held(id));
+                let found = match exhausted {
+                    Some(none_for) if right <= none_for => None,
+                    _ => best_core(&self.cores, &self.tasks, id, right, &CpuSet::EMPTY),
+                };
+                let found = found.or_else(|| match right {
+                    Right::Guaranteed => self.hyperthread.unban_one(&mut self.cores, plan),
+                    _ => None,
+                });
+                match found {
+                    Some(core) => self.cores.grant(core, id, plan),
+                    None => exhausted = exhausted.max(Some(right)),
+                }
+            }
+        }
+    }
+
+    /// A core was yielded: it goes at once to the task with the strongest right, among equals to the one that has
+    /// waited longest, "reducing the cycles the core spends idling".
+    pub(super) fn hand_on(&mut self, core: CpuId, view: &View, plan: &mut Plan) {
+        let free = self.cores.pool().contains(core)
+            && !self.cores.banned().contains(core)
+            && self.cores.task_on(core).is_none();
+        if !free {
+            return;
+        }
+        let mut best: Option<(Right, Nanos, WorkloadId)> = None;
+        for slot in 0..self.tasks.slots() {
+            let id = WorkloadId(slot as u32);
+            let Some(task) = self.tasks.get(id) else { continue };
+            if !self.wants_core(view, id, &task, plan) {
+                continue;
+            }
+            let right = task.right_to_next(self.cores.held(id));
+            let delay = queueing_delay(view, id).unwrap_or_default();
+            if best.is_none_or(|(strongest, longest, _)| (right, delay) > (strongest, longest)) {
+                best = Some((right, delay, id));
+            }
+        }
+        if let Some((_, _, heir)) = best {
+            self.cores.grant(core, heir, plan);
+        }
+    }
+
+    /// Is the task delayed, and may it have one more core?
+    fn wants_core(&mut self, view: &View, id: WorkloadId, task: &Task, plan: &mut Plan) -> bool {
+        let Some(delay) = queueing_delay(view, id) else {
+            let sample = quell_model::view::at(&view.workloads.queueing_delay, id.index());
+            if sample.quality == Quality::Absent && !std::mem::replace(&mut self.said_absent, true) {
+                plan.note(NoteKind::Refused, Some(id), "its queueing delay is not measured: it is granted no core");
+            }
+            return false;
+        };
+        let held = self.cores.held(id);
+        delay >= task.thresh_qd && held < task.limit && !self.bandwidth.limits(id, held)
+    }
+}

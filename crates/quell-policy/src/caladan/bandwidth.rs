@@ -1,0 +1,208 @@
+//! Algorithm 2: the memory bandwidth controller (caladan-osdi20 §5.2.2).
+//!
+//! ```text
+//! if GlobalMemBandwidth() < THRESH_BW:
+//!     increment the core limit on the most limited task
+//!     sleep(10 µs); continue
+//! for each core C: start[C] = ReadLLCMisses(C)
+//! sleep(10 µs)
+//! for each core C:
+//!     end = ReadLLCMisses(C)
+//!     misses[task_on_core[C]] += end - start[C]
+//! find task T that is BE and has the highest misses
+//! decrement task T's core limit and revoke a core
+//! ```
+//!
+//! Reading the counters of other cores takes a while, so that the loop is a state machine here ([`Reading`]). While
+//! the bus stays saturated the end of one measurement is the start of the next: one core is revoked every 10 µs.
+
+use quell_model::view::at;
+use quell_model::{
+    BytesPerSecond, CpuId, Event, Nanos, NoteKind, Part, Plan, Quality, Sample, SampleRequest, Signal, SignalSet,
+    Verdict, View, WorkloadId,
+};
+use serde::{Deserialize, Serialize};
+
+use super::cores::Cores;
+use super::tasks::Tasks;
+
+/// Where the measurement of LLC misses stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Reading {
+    /// The bus is not saturated.
+    None,
+    /// `start[]` has been asked for.
+    StartAsked,
+    /// `start[]` is here.
+    Started,
+    /// `end[]` has been asked for.
+    EndAsked,
+}
+
+/// The controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Bandwidth {
+    /// THRESH_BW; None: off.
+    thresh: Option<BytesPerSecond>,
+    /// The core limit of each task, by slot; None: not limited.
+    limit: Vec<Option<u32>>,
+    reading: Reading,
+    /// `start[]`, by core.
+    start: Vec<Sample<u64>>,
+    /// Misses per second of each task, by slot.
+    misses: Vec<f64>,
+    /// Has it been said that a signal is absent?
+    said_absent: bool,
+    /// Has it been said that nobody can be throttled?
+    said_no_room: bool,
+}
+
+impl Bandwidth {
+    pub fn new(thresh: Option<BytesPerSecond>) -> Bandwidth {
+        Bandwidth {
+            thresh,
+            limit: Vec::new(),
+            reading: Reading::None,
+            start: Vec::new(),
+            misses: Vec::new(),
+            said_absent: false,
+            said_no_room: false,
+        }
+    }
+
+    /// Is a task that holds so many cores at its limit?
+    pub fn limits(&self, task: WorkloadId, held: u32) -> bool {
+        self.limit.get(task.index()).copied().flatten().is_some_and(|limit| held >= limit)
+    }
+
+    /// Polls the bus: once a round.
+    pub fn poll(&mut self, view: &View, tasks: &Tasks, plan: &mut Plan) {
+        let Some(thresh) = self.thresh else { return };
+        let used = view.memory_bandwidth;
+        if used.quality == Quality::Absent || view.cpus.llc_misses.is_empty() {
+            return self.switch_off(plan);
+        }
+        let Some(used) = used.usable() else { return };
+        if used < thresh {
+            self.reading = Reading::None;
+            self.said_no_room = false;
+            self.increment_most_limited(view.pool().len() as u32);
+            return;
+        }
+        self.reading = match self.reading {
+            Reading::None => Reading::StartAsked,
+            Reading::Started => Reading::EndAsked,
+            // The samples are late; they will come.
+            waiting => return self.reading = waiting,
+        };
+        self.limit.resize(tasks.slots(), None);
+        plan.samples.push(SampleRequest { signals: LLC_MISSES, cpus: view.pool() });
+    }
+
+    fn switch_off(&mut self, plan: &mut Plan) {
+        self.reading = Reading::None;
+        self.limit.fill(None);
+        if !std::mem::replace(&mut self.said_absent, true) {
+            let text = "memory bandwidth or LLC misses are not measured: the memory bandwidth controller is off";
+            plan.note(NoteKind::Warning, None, text);
+        }
+    }
+
+    fn increment_most_limited(&mut self, cores: u32) {
+        let limited = self.limit.iter_mut().filter(|limit| limit.is_some());
+        if let Some(most_limited) = limited.min_by_key(|limit| limit.unwrap_or(u32::MAX)) {
+            *most_limited = most_limited.map(|limit| limit + 1).filter(|&limit| limit < cores);
+        }
+    }
+
+    /// Follows detachments, and takes in the samples that were asked for.
+    pub fn hear(&mut self, view: &View, events: &[Event], tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
+        for event in events {
+            match event {
+                Event::Attached(id) | Event::Detached(id) => {
+                    if let Some(limit) = self.limit.get_mut(id.index()) {
+                        *limit = None;
+                    }
+                }
+                Event::Outcome(outcome)
+                    if matches!(outcome.part, Part::Sample(_))
+                        && matches!(outcome.verdict, Verdict::Refused(_) | Verdict::Vanished) =>
+                {
+                    self.reading = Reading::None;
+                }
+                Event::SamplesReady => match self.reading {
+                    Reading::StartAsked => self.read_start(view, cores),
+                    Reading::EndAsked => {
+                        self.throttle_worst(view, tasks, cores, plan);
+                        self.read_start(view, cores);
+                    }
+                    Reading::None | Reading::Started => {}
+                },
+                _ => {}
+            }
+        }
+    }
+
+    fn read_start(&mut self, view: &View, cores: &mut Cores) {
+        self.start.clear();
+        self.start.extend_from_slice(&view.cpus.llc_misses);
+        self.reading = Reading::Started;
+        cores.watch();
+    }
+
+    /// "Revokes one core from the worst offending task."
+    fn throttle_worst(&mut self, view: &View, tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
+        self.attribute(view, tasks, cores);
+        let be = tasks.iter().filter(|(id, task)| !task.lc && cores.held(*id) > 0);
+        let rate = |id: WorkloadId| self.misses.get(id.index()).copied().unwrap_or(0.0);
+        let worst = be.map(|(id, _)| (rate(id), id)).filter(|(rate, _)| *rate > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((_, worst)) = worst else {
+            if !std::mem::replace(&mut self.said_no_room, true) {
+                let text = "memory bandwidth is saturated, and no best-effort workload can be throttled for it";
+                plan.note(NoteKind::Warning, None, text);
+            }
+            return;
+        };
+        let held = cores.held(worst);
+        self.limit.resize(tasks.slots(), None);
+        let limit = &mut self.limit[worst.index()];
+        *limit = Some(limit.map_or(held, |limit| limit.min(held)) - 1);
+        let its = cores.pool();
+        let its = its.iter().filter(|&core| cores.task_on(core) == Some(worst));
+        let most_missing = its.max_by(|&a, &b| self.rate(view, a).total_cmp(&self.rate(view, b)));
+        if let Some(core) = most_missing {
+            cores.revoke(core, plan);
+            plan.note(NoteKind::Because, Some(worst), "memory bandwidth is saturated: one core less");
+        }
+    }
+
+    /// `misses[task_on_core[C]] += end - start[C]`, as a rate by the samples' own times. "We discard samples from
+    /// tasks that have yielded or have been preempted during the measurement interval."
+    fn attribute(&mut self, view: &View, tasks: &Tasks, cores: &Cores) {
+        self.misses.clear();
+        self.misses.resize(tasks.slots(), 0.0);
+        for core in cores.pool().difference(&cores.changed()).iter() {
+            let task = cores.task_on(core).and_then(|task| self.misses.get_mut(task.index()));
+            let (start, end) = (at(&self.start, core.index()), at(&view.cpus.llc_misses, core.index()));
+            if let Some(misses) = task {
+                *misses += rate(start, end);
+            }
+        }
+    }
+
+    fn rate(&self, view: &View, core: CpuId) -> f64 {
+        rate(at(&self.start, core.index()), at(&view.cpus.llc_misses, core.index()))
+    }
+}
+
+const LLC_MISSES: SignalSet = SignalSet::of(&[Signal::LlcMisses]);
+
+/// Misses per second between two samples; zero where one is missing.
+fn rate(start: Sample<u64>, end: Sample<u64>) -> f64 {
+    match (start.usable(), end.usable()) {
+        (Some(first), Some(last)) if end.at > start.at => {
+            last.saturating_sub(first) as f64 / Nanos::as_secs_f64(end.at - start.at)
+        }
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,52 @@
+//! The parameters of `caladan`.
+
+use std::collections::BTreeMap;
+
+use quell_model::{BytesPerSecond, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// How often the controllers and the allocator run (caladan-osdi20 §5.2: "once every 10 μs").
+pub const INTERVAL: Nanos = Nanos::from_micros(10);
+
+/// The queueing delay from which on a task gets another core (App. A: "Caladan's default 10 μs").
+pub const THRESH_QD: Nanos = Nanos::from_micros(10);
+
+/// The parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CaladanConfig {
+    /// How often the controllers and the allocator run.
+    pub interval: Nanos,
+    /// THRESH_QD of every task that has none of its own.
+    pub thresh_qd: Nanos,
+    /// THRESH_HT of every LC task that has none of its own; None: infinite, as App. A recommends for service times
+    /// under 5 μs.
+    pub thresh_ht: Option<Nanos>,
+    /// THRESH_BW, "set once per machine to a bandwidth just low enough to avoid the exponential increase in memory
+    /// access latency", 70–80 % of its capacity (App. A); None: the controller is off.
+    pub thresh_bw: Option<BytesPerSecond>,
+    /// Thresholds of single tasks, by workload name.
+    pub tasks: BTreeMap<String, Thresholds>,
+}
+
+/// One task's thresholds, where they differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// THRESH_QD.
+    pub thresh_qd: Option<Nanos>,
+    /// THRESH_HT.
+    pub thresh_ht: Option<Nanos>,
+}
+
+impl Default for CaladanConfig {
+    fn default() -> CaladanConfig {
+        CaladanConfig {
+            interval: INTERVAL,
+            thresh_qd: THRESH_QD,
+            thresh_ht: None,
+            thresh_bw: None,
+            tasks: BTreeMap::new(),
+        }
+    }
+}

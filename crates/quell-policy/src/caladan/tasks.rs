@@ -1,0 +1,107 @@
+//! The tasks: what each is entitled to, and its thresholds.
+
+use quell_model::view::at;
+use quell_model::{Event, Nanos, View, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use super::CaladanConfig;
+
+/// How strong a task's right to a core is. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Right {
+    /// A best-effort task's: cores that nobody else needs.
+    BestEffort,
+    /// A latency-critical task's beyond its guarantee.
+    Burstable,
+    /// A latency-critical task's within its guarantee.
+    Guaranteed,
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub lc: bool,
+    /// Cores "that are always available when needed".
+    pub guaranteed: u32,
+    /// Guaranteed and burstable cores together.
+    pub limit: u32,
+    pub thresh_qd: Nanos,
+    /// [`Nanos::MAX`]: infinite.
+    pub thresh_ht: Nanos,
+}
+
+impl Task {
+    /// The right by which a task that holds so many cores asks for one more.
+    pub fn right_to_next(&self, held: u32) -> Right {
+        match self.lc {
+            false => Right::BestEffort,
+            true if held < self.guaranteed => Right::Guaranteed,
+            true => Right::Burstable,
+        }
+    }
+
+    /// The right by which a task that holds so many cores keeps each of them.
+    pub fn right_to_keep(&self, held: u32) -> Right {
+        self.right_to_next(held.saturating_sub(1))
+    }
+}
+
+/// All tasks that this policy owns, by slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Tasks {
+    tasks: Vec<Option<Task>>,
+}
+
+impl Tasks {
+    /// Follows attachments; says whether something changed.
+    pub fn meet(&mut self, view: &View, events: &[Event], config: &CaladanConfig) -> bool {
+        let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
+        if self.tasks.len() == view.workloads.spec.len() && !events.iter().any(comes_or_goes) {
+            return false;
+        }
+        self.tasks.clear();
+        self.tasks.resize(view.workloads.spec.len(), None);
+        for (id, spec) in view.owned() {
+            let own = config.tasks.get(&spec.name).copied().unwrap_or_default();
+            self.tasks[id.index()] = Some(Task {
+                lc: spec.is_lc(),
+                guaranteed: spec.guaranteed().ceil(),
+                limit: spec.limit.map_or(u32::MAX, |limit| limit.ceil()),
+                thresh_qd: own.thresh_qd.unwrap_or(config.thresh_qd),
+                thresh_ht: own.thresh_ht.or(config.thresh_ht).unwrap_or(Nanos::MAX),
+            });
+        }
+        true
+    }
+
+    /// The task in this slot.
+    pub fn get(&self, id: WorkloadId) -> Option<Task> {
+        self.tasks.get(id.index()).copied().flatten()
+    }
+
+    /// All tasks in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = (WorkloadId, Task)> + '_ {
+        let numbered = self.tasks.iter().enumerate();
+        numbered.filter_map(|(slot, task)| task.map(|task| (WorkloadId(slot as u32), task)))
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Is there no task?
+    pub fn is_empty(&self) -> bool {
+        self.tasks.iter().all(Option::is_none)
+    }
+
+    /// Cores guaranteed to all tasks together.
+    pub fn guaranteed(&self) -> u32 {
+        self.iter().map(|(_, task)| task.guaranteed).sum()
+    }
+}
+
+/// `QueueingDelay(T)`; None where it is not measured.
+pub(super) fn queueing_delay(view: &View, id: WorkloadId) -> Option<Nanos> {
+    at(&view.workloads.queueing_delay, id.index()).usable()
+}

@@ -1,0 +1,380 @@
+//! Scenarios on the toy host; the assertions are sentences of the paper.
+
+use quell_model::{BytesPerSecond, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, HostDomain, Topology, WorkloadId};
+use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+
+use super::*;
+
+const ROUND: u64 = 10;
+
+fn micros(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+fn cores(cores: u32) -> CpuCount {
+    CpuCount::whole(cores)
+}
+
+/// A host, the policy, and the loop between them.
+struct Scene {
+    host: ToyHost,
+    policy: Caladan,
+    cycle: Cycle<HostDomain>,
+    notes: Vec<String>,
+}
+
+impl Scene {
+    fn new(topology: Topology, config: CaladanConfig) -> Scene {
+        let host = ToyHost::new(topology, Machine::default());
+        let cycle = Cycle::new(host.view());
+        Scene { host, policy: Caladan::new(config), cycle, notes: Vec::new() }
+    }
+
+    fn lc(&mut self, name: &str, guaranteed: u32, service: Nanos) -> WorkloadId {
+        self.host.attach(ToyWorkload::lc(name, cores(guaranteed)).requests(Arrivals::None, service))
+    }
+
+    fn be(&mut self, name: &str, bandwidth: f64) -> WorkloadId {
+        self.host.attach(ToyWorkload::be(name).requests(Arrivals::Endless, micros(10)).bandwidth(bandwidth))
+    }
+
+    fn run(&mut self, span: Nanos) {
+        self.watch(span, |_, _| {});
+    }
+
+    fn watch(&mut self, span: Nanos, mut seen: impl FnMut(&ToyHost, &Plan)) {
+        let until = self.host.now() + span;
+        let notes = &mut self.notes;
+        quell_toy::run(&mut self.host, &mut self.policy, &mut self.cycle, until, |host, cycle| {
+            notes.extend(cycle.plan.notes.iter().map(|note| note.text.to_string()));
+            seen(host, &cycle.plan);
+        });
+    }
+}
+
+fn smt(cores: u32) -> Topology {
+    Topology::synthetic(1, 1, cores, 2)
+}
+
+fn plain(cores: u32) -> Topology {
+    Topology::synthetic(1, 1, cores, 1)
+}
+
+#[test]
+fn a_delayed_lc_task_gets_one_core_every_round_from_best_effort_work() {
+    let mut scene = Scene::new(plain(8), CaladanConfig::default());
+    let lc = scene.lc("lc", 4, micros(1000));
+    let be = scene.be("be", 0.0);
+    scene.run(micros(10 * ROUND));
+    assert_eq!(scene.host.held(be).len(), 8, "best-effort work gets what is left: all");
+    scene.host.send(lc, 8);
+    let before = scene.host.now();
+    scene.watch(micros(10 * ROUND), |host, _| {
+        let rounds = (host.now() - before).0.div_ceil(micros(ROUND).0) as usize;
+        assert!(host.held(lc).len() <= rounds.max(1), "one core a round");
+    });
+    assert_eq!(scene.host.held(lc).len(), 8, "burstable cores too: a BE task has them only when no LC task needs them");
+    scene.run(micros(2000));
+    assert_eq!((scene.host.completed(lc).0, scene.host.held(lc).len()), (8, 0));
+    assert_eq!(scene.host.held(be).len(), 8, "yielded cores go back at once");
+}
+
+#[test]
+fn a_delay_below_the_threshold_moves_nothing() {
+    let config = CaladanConfig { thresh_qd: micros(100), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(2), config);
+    let lc = scene.lc("lc", 1, micros(50));
+    scene.host.send(lc, 1);
+    scene.run(micros(95));
+    assert!(scene.host.held(lc).is_empty());
+    scene.run(micros(10));
+    assert_eq!(scene.host.held(lc).len(), 1);
+}
+
+#[test]
+fn thresholds_are_per_task() {
+    let own = Thresholds { thresh_qd: Some(Nanos::from_millis(1)), ..Thresholds::default() };
+    let config = CaladanConfig { tasks: [("slow".to_owned(), own)].into(), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(4), config);
+    let (slow, fast) = (scene.lc("slow", 1, micros(500)), scene.lc("fast", 1, micros(500)));
+    scene.host.send(slow, 1);
+    scene.host.send(fast, 1);
+    scene.run(micros(100));
+    assert_eq!((scene.host.held(slow).len(), scene.host.held(fast).len()), (0, 1));
+}
+
+#[test]
+fn guaranteed_cores_are_preempted_from_bursting_lc_tasks_but_not_below_their_guarantee() {
+    let mut scene = Scene::new(plain(4), CaladanConfig::default());
+    let (greedy, late) = (scene.lc("greedy", 1, Nanos::from_millis(9)), scene.lc("late", 2, Nanos::from_millis(9)));
+    scene.host.send(greedy, 20);
+    scene.run(micros(100));
+    assert_eq!(scene.host.held(greedy).len(), 4);
+    scene.host.send(late, 20);
+    scene.run(micros(100));
+    assert_eq!((scene.host.held(greedy).len(), scene.host.held(late).len()), (2, 2));
+}
+
+#[test]
+fn a_limit_is_kept() {
+    let mut scene = Scene::new(plain(4), CaladanConfig::default());
+    let mut load = ToyWorkload::be("be").requests(Arrivals::Endless, micros(1));
+    load.spec.limit = Some(cores(3));
+    let be = scene.host.attach(load);
+    scene.run(micros(100));
+    assert_eq!(scene.host.held(be).len(), 3);
+}
+
+#[test]
+fn idle_pairs_come_first_then_pairings_of_different_tasks() {
+    let mut scene = Scene::new(smt(2), CaladanConfig::default());
+    let (a, b) = (scene.lc("a", 1, Nanos::from_millis(9)), scene.lc("b", 3, Nanos::from_millis(9)));
+    scene.host.send(a, 1);
+    scene.run(micros(25));
+    assert_eq!(scene.host.held(a).to_string(), "0");
+    scene.host.send(b, 3);
+    let mut order = Vec::new();
+    scene.watch(micros(50), |_, plan| order.extend(plan.grants.clone()));
+    let to_b = |core| GrantCommand::Grant(CpuId(core), b);
+    // 1 has an idle sibling; then 2, beside `a`, is better than 3, beside itself.
+    assert_eq!(order, [to_b(1), to_b(2), to_b(3)]);
+}
+
+#[test]
+fn the_core_that_was_used_last_is_taken_again_siblings_included() {
+    let mut scene = Scene::new(smt(4), CaladanConfig::default());
+    let (a, b) = (scene.lc("a", 1, micros(200)), scene.lc("b", 1, micros(30)));
+    scene.host.send(a, 1);
+    scene.run(micros(25));
+    assert_eq!(scene.host.held(a).to_string(), "0");
+    scene.host.send(b, 1);
+    scene.run(micros(20));
+    assert_eq!(scene.host.held(b).to_string(), "1");
+    scene.run(micros(300));
+    scene.host.send(b, 1);
+    scene.run(micros(20));
+    assert_eq!(scene.host.held(b).to_string(), "1", "0-3 and 4-7 are all idle; on 1 it ran last");
+}
+
+#[test]
+fn a_yielded_core_goes_on_at_once() {
+    let mut scene = Scene::new(plain(1), CaladanConfig::default());
+    let (first, second) = (scene.lc("first", 1, micros(12)), scene.lc("second", 0, micros(12)));
+    scene.host.send(first, 1);
+    scene.run(micros(11));
+    scene.host.send(second, 1);
+    let mut moved_at = None;
+    scene.watch(micros(30), |host, plan| {
+        if plan.grants.contains(&GrantCommand::Grant(CpuId(0), second)) {
+            moved_at = moved_at.or(Some(host.now()));
+        }
+    });
+    let moved_at = moved_at.expect("the second task gets the core");
+    assert!(moved_at.0 % micros(ROUND).0 != 0, "at the yield, not at the next round: {moved_at}");
+}
+
+/// §5.2.4: "the memory bandwidth controller will revoke cores from the GC task, revoking one core every 10 μs until
+/// total memory bandwidth usage falls below THRESH_BW."
+#[test]
+fn a_collector_is_throttled_one_core_every_round_until_the_bus_is_no_longer_saturated() {
+    let thresh = 25e9;
+    let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(thresh)), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(16), config);
+    let (collector, quiet) = (scene.be("collector", 0.0), scene.be("quiet", 0.1e9));
+    scene.run(micros(500));
+    assert_eq!(scene.host.held(collector).len() + scene.host.held(quiet).len(), 16);
+    let (held, began) = (scene.host.held(collector).len(), scene.host.now());
+    scene.host.change(collector, |load| load.bandwidth = BytesPerSecond(6e9));
+    let (mut revoked, mut below_at) = (Vec::new(), None);
+    scene.watch(micros(15 * ROUND), |host, plan| {
+        let lost = plan.notes.iter().filter(|note| note.about == Some(collector)).count();
+        revoked.extend(std::iter::repeat_n(host.now() - began, lost));
+        if host.held(collector).len() < held && host.bandwidth() < thresh {
+            below_at = below_at.or(Some(host.now() - began));
+        }
+    });
+    // Four cores of 6 GB/s fit under 25 GB/s.
+    let steps: Vec<u64> = revoked.windows(2).map(|pair| (pair[1] - pair[0]).0).collect();
+    assert!(revoked.len() >= held - 4, "{revoked:?}");
+    assert!(steps[..held - 5].iter().all(|&step| step == micros(ROUND).0), "one core every 10 µs: {revoked:?}");
+    let rounds = below_at.expect("the bus is no longer saturated").0 / micros(ROUND).0;
+    assert!(rounds <= held as u64 - 4 + 3, "a round to see it, two readings, and one round a core: {rounds}");
+    assert_eq!(
+        scene.host.held(collector).len() + scene.host.held(quiet).len(),
+        16,
+        "when one task is throttled, another one can use the core"
+    );
+    // The collection ends: the limit is raised again, one core every round.
+    scene.host.change(collector, |load| load.bandwidth = BytesPerSecond(0.0));
+    scene.host.detach(quiet);
+    scene.run(micros(30 * ROUND));
+    assert_eq!(scene.host.held(collector).len(), 16);
+}
+
+#[test]
+fn the_worst_best_effort_task_pays_and_lc_tasks_do_not() {
+    let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(8), config);
+    let lc = scene
+        .host
+        .attach(ToyWorkload::lc("lc", cores(2)).requests(Arrivals::None, Nanos::from_millis(9)).bandwidth(9e9));
+    let (light, heavy) = (scene.be("light", 0.1e9), scene.be("heavy", 3e9));
+    scene.host.send(lc, 2);
+    let mut paid = Vec::new();
+    scene.watch(micros(600), |_, plan| paid.extend(plan.notes.iter().filter_map(|note| note.about)));
+    assert!(!paid.is_empty() && paid.iter().all(|&who| who == heavy), "{paid:?}");
+    assert_eq!(scene.host.held(lc).len(), 2);
+    assert!(scene.host.held(light).len() >= 3);
+}
+
+#[test]
+fn saturation_by_lc_tasks_alone_is_reported() {
+    let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(4), config);
+    let lc = scene
+        .host
+        .attach(ToyWorkload::lc("lc", cores(4)).requests(Arrivals::None, Nanos::from_millis(9)).bandwidth(9e9));
+    scene.host.send(lc, 4);
+    scene.run(micros(300));
+    assert_eq!(scene.notes.iter().filter(|note| note.contains("can be throttled")).count(), 1, "{:?}", scene.notes);
+    assert!(scene.notes.iter().any(|note| note.contains("all 4 cores are guaranteed")));
+}
+
+fn bans_after(thresh_ht: u64) -> CaladanConfig {
+    CaladanConfig { thresh_ht: Some(micros(thresh_ht)), ..CaladanConfig::default() }
+}
+
+/// "Bans use of the sibling hyperthread until the current request completes."
+#[test]
+fn a_long_request_gets_the_physical_core_until_it_completes() {
+    let mut scene = Scene::new(smt(2), bans_after(40));
+    let lc = scene.lc("lc", 1, micros(120));
+    let be = scene.be("be", 0.0);
+    scene.run(micros(100));
+    assert_eq!(scene.host.held(be).len(), 4);
+    scene.host.send(lc, 1);
+    scene.run(micros(40));
+    assert!(scene.host.banned().is_empty(), "not before THRESH_HT");
+    scene.run(micros(40));
+    let on = scene.host.held(lc).lowest().unwrap();
+    assert_eq!(scene.host.banned(), smt(2).siblings_of(on));
+    assert_eq!(scene.host.held(be).len(), 2);
+    scene.run(micros(200));
+    assert_eq!(scene.host.completed(lc).0, 1);
+    assert!(scene.host.banned().is_empty());
+    assert_eq!(scene.host.held(be).len(), 4, "the bans end with the request");
+}
+
+#[test]
+fn an_infinite_threshold_never_bans() {
+    let mut scene = Scene::new(smt(1), CaladanConfig::default());
+    let lc = scene.lc("lc", 1, Nanos::from_millis(5));
+    scene.be("be", 0.0);
+    scene.host.send(lc, 1);
+    scene.watch(Nanos::from_millis(2), |host, _| assert!(host.banned().is_empty()));
+}
+
+/// "It will only ban a sibling that is handling an LC task if that LC task can be allocated another core."
+#[test]
+fn an_lc_sibling_is_banned_only_if_it_can_go_elsewhere() {
+    for (machine, elsewhere) in [(smt(1), false), (smt(2), true)] {
+        let mut scene = Scene::new(machine, bans_after(50));
+        let (long, short) = (scene.lc("long", 1, micros(400)), scene.lc("short", 1, micros(400)));
+        if elsewhere {
+            scene.be("be", 0.0);
+        }
+        scene.host.send(long, 1);
+        scene.run(micros(30));
+        scene.host.send(short, 1);
+        let mut banned = false;
+        scene.watch(micros(300), |host, _| banned |= !host.banned().is_empty());
+        assert_eq!(banned, elsewhere);
+        assert_eq!((scene.host.held(long).len(), scene.host.held(short).len()), (1, 1));
+    }
+}
+
+/// "It will prioritize speeding up the green threads that have spent the most time processing a request."
+#[test]
+fn the_longest_request_is_served_first() {
+    let mut scene = Scene::new(smt(2), bans_after(50));
+    let first = scene.lc("first", 1, Nanos::from_millis(5));
+    let second = scene.lc("second", 1, Nanos::from_millis(5));
+    let third = scene.lc("third", 1, Nanos::from_millis(5));
+    scene.host.send(first, 1);
+    scene.run(micros(20));
+    scene.host.send(second, 1);
+    scene.run(micros(20));
+    scene.host.send(third, 1);
+    scene.run(micros(300));
+    // Three LC tasks on two pairs: one pair has two of them. A ban needs a free core: only the fourth CPU is one.
+    let on = scene.host.held(first).lowest().unwrap();
+    assert_eq!(scene.host.banned(), smt(2).siblings_of(on));
+    for task in [first, second, third] {
+        assert_eq!(scene.host.held(task).len(), 1);
+    }
+}
+
+/// "The hyperthread controller can also unban cores, respecting the same priority, when the top-level core allocator
+/// needs to allocate a guaranteed core, but none are available due to bans."
+#[test]
+fn a_guaranteed_core_ends_the_youngest_ban() {
+    let mut scene = Scene::new(smt(2), bans_after(50));
+    let (old, young) = (scene.lc("old", 1, Nanos::from_millis(5)), scene.lc("young", 1, Nanos::from_millis(5)));
+    let late = scene.lc("late", 1, Nanos::from_millis(5));
+    scene.host.send(old, 1);
+    scene.run(micros(20));
+    scene.host.send(young, 1);
+    scene.run(micros(200));
+    assert_eq!(scene.host.banned().len(), 2);
+    scene.host.send(late, 1);
+    scene.run(micros(40));
+    assert_eq!(scene.host.held(late).len(), 1);
+    let on = scene.host.held(old).lowest().unwrap();
+    assert_eq!(scene.host.banned(), smt(2).siblings_of(on));
+    assert_eq!(scene.host.held(young).len(), 1);
+}
+
+#[test]
+fn what_is_not_measured_switches_a_controller_off_and_is_said_once() {
+    let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(1.0)), ..bans_after(1) };
+    let mut scene = Scene::new(smt(2), config);
+    let lc = scene.lc("lc", 1, micros(100));
+    scene.be("be", 1e9);
+    scene.host.blind = true;
+    scene.host.send(lc, 4);
+    scene.run(Nanos::from_millis(1));
+    for text in ["queueing delay is not measured", "bandwidth controller is off", "hyperthread controller is off"] {
+        assert_eq!(scene.notes.iter().filter(|note| note.contains(text)).count(), 1, "{text}: {:?}", scene.notes);
+    }
+    assert!(scene.host.held(lc).is_empty() && scene.host.banned().is_empty());
+}
+
+#[test]
+fn a_grant_under_way_is_not_given_again() {
+    let late = Machine { grant_latency: micros(25), ..Machine::default() };
+    let mut scene = Scene::new(plain(2), CaladanConfig::default());
+    scene.host = ToyHost::new(plain(2), late);
+    let lc = scene.lc("lc", 2, Nanos::from_millis(5));
+    scene.host.send(lc, 2);
+    let mut granted = Vec::new();
+    scene.watch(micros(100), |_, plan| granted.extend(plan.grants.clone()));
+    assert_eq!(granted, [GrantCommand::Grant(CpuId(0), lc), GrantCommand::Grant(CpuId(1), lc)]);
+}
+
+#[test]
+fn refused_grants_are_tried_again() {
+    let mut scene = Scene::new(plain(4), CaladanConfig::default());
+    let be = scene.be("be", 0.0);
+    scene.host.faults.grants_refused = 0.5;
+    scene.run(Nanos::from_millis(1));
+    assert_eq!(scene.host.held(be).len(), 4);
+}
+
+#[test]
+fn only_the_pool_is_handed_out() {
+    let mut scene = Scene::new(plain(4), CaladanConfig::default());
+    scene.cycle.view.scope.pool = CpuSet::first(2);
+    let be = scene.be("be", 0.0);
+    scene.run(micros(200));
+    assert_eq!(scene.host.held(be), CpuSet::first(2));
+}
