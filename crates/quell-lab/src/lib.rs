@@ -19,6 +19,7 @@ mod image;
 mod lockstep;
 mod machine;
 mod run;
+pub mod testing;
 mod tool;
 
 pub use cache::Cache;

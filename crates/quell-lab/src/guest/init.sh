@@ -53,7 +53,6 @@ for dir in proc sys dev; do
     mount --move "/$dir" "/newroot/$dir"
 done
 mount -t tmpfs run /newroot/run
-mount -t tmpfs tmp /newroot/tmp
 mount -t tmpfs lab /newroot/.lab
 cp -a /.lab/. /newroot/.lab/
 exec switch_root /newroot /.lab/bin/sh /.lab/session

@@ -36,11 +36,6 @@ impl Pack {
         Ok(())
     }
 
-    /// The paths in the guest.
-    pub fn guest_paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.keys().map(PathBuf::as_path)
-    }
-
     /// Writes the files into `image`.
     ///
     /// # Errors
@@ -102,7 +97,7 @@ mod tests {
         let mut pack = Pack::default();
         let program = std::env::current_exe().unwrap();
         pack.add(&program).unwrap();
-        let names: Vec<_> = pack.guest_paths().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        let names: Vec<_> = pack.files.keys().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         assert!(names.contains(&program.file_name().unwrap().to_str().unwrap()));
         assert!(names.contains(&"libc.so.6"), "{names:?}");
         assert!(names.iter().any(|name| name.starts_with("ld-linux")), "{names:?}");
@@ -117,7 +112,7 @@ mod tests {
         let mut pack = Pack::default();
         pack.add(dir.path()).unwrap();
         let expected = ["one", "sub/two"].map(|name| dir.path().join(name));
-        assert_eq!(pack.guest_paths().collect::<Vec<_>>(), expected);
+        assert_eq!(pack.files.into_keys().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The QEMU plugin that makes the guest's time a function of the instructions executed. Its mechanism is explained in
-//! `lockstep.c`; here it is compiled on first use by the system's C compiler.
+//! `lockstep.h`; here it is compiled on first use by the system's C compiler.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,12 @@ use std::process::Command;
 use crate::error::{LabError, Result};
 use crate::{Cache, Progress, tool};
 
-const SOURCES: [(&str, &str); 2] = [("lockstep.c", include_str!("lockstep.c")), ("qemu.h", include_str!("qemu.h"))];
+const SOURCES: [(&str, &str); 4] = [
+    ("plugin.c", include_str!("plugin.c")),
+    ("rounds.c", include_str!("rounds.c")),
+    ("lockstep.h", include_str!("lockstep.h")),
+    ("qemu.h", include_str!("qemu.h")),
+];
 
 /// All symbols are bound when QEMU loads the plugin, so that a QEMU that lacks one is refused then and not later.
 const FLAGS: [&str; 7] = ["-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,now"];
@@ -28,7 +33,7 @@ pub fn plugin(cache: &Cache, progress: &dyn Progress) -> Result<PathBuf> {
             fs::write(&path, text).map_err(LabError::io("write", &path))?;
         }
         let mut compiler = Command::new("cc");
-        compiler.args(FLAGS).args(["-o", "lockstep.so", "lockstep.c"]).current_dir(dir);
+        compiler.args(FLAGS).args(["-o", "lockstep.so", "plugin.c", "rounds.c"]).current_dir(dir);
         tool::stdout(&mut compiler, "gcc").map(drop)
     })?;
     Ok(entry.join("lockstep.so"))

@@ -52,16 +52,17 @@ impl Machine {
     /// Guest seconds that pass before a lock-step measurement unless [`Machine::settle_s`] is set to something else.
     pub const LOCKSTEP_SETTLE_S: u32 = 20;
 
-    /// A machine to measure in: lock-step time, nothing of the host but the packed files.
+    /// A free-running machine that has nothing of the host but the command's program and these files.
+    #[must_use]
+    pub fn packed(files: Vec<PathBuf>) -> Self {
+        Self { root: Root::Packed(files), ..Self::default() }
+    }
+
+    /// A machine to measure in: lock-step time, and nothing of the host but the command's program and these files.
     #[must_use]
     pub fn measuring(cpus: u32, lockstep: Lockstep, files: Vec<PathBuf>) -> Self {
-        Self {
-            cpus,
-            clock: Clock::Lockstep(lockstep),
-            root: Root::Packed(files),
-            settle_s: Self::LOCKSTEP_SETTLE_S,
-            ..Self::default()
-        }
+        let clock = Clock::Lockstep(lockstep);
+        Self { cpus, clock, settle_s: Self::LOCKSTEP_SETTLE_S, ..Self::packed(files) }
     }
 
     /// The lock-step settings, if time passes so.

@@ -1,0 +1,121 @@
+//! Rust tests that run inside the lab.
+//!
+//! ```no_run
+//! quell_lab::lab_tests! {
+//!     /// Checks of the guest itself.
+//!     mod in_the_guest {
+//!         machine: quell_lab::Machine { cpus: 2, ..quell_lab::Machine::packed(Vec::new()) };
+//!
+//!         fn the_kernel_has_sched_ext() {
+//!             assert!(std::path::Path::new("/sys/kernel/sched_ext").exists());
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! On the host the first test of a suite packs this very test program, boots the machine once, and runs the whole suite in
+//! it; each test then passes or fails as it did there. A test that was not executed inside has failed.
+
+mod report;
+
+use std::env;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::{Job, Lab, Machine, Root, ToStderr};
+use report::{Report, Verdict};
+
+/// Set in the guest: the tests' bodies run.
+const INSIDE: &str = "QUELL_LAB_INSIDE";
+/// A suite that hangs is ended after this wall-clock time.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Defines modules of tests that run inside the lab; see [`crate::testing`].
+#[macro_export]
+macro_rules! lab_tests {
+    ($(
+        $(#[$suite_doc:meta])*
+        mod $suite:ident {
+            machine: $machine:expr;
+            $( $(#[$test_attribute:meta])* fn $test:ident() $body:block )+
+        }
+    )+) => {$(
+        $(#[$suite_doc])*
+        mod $suite {
+            #[allow(unused_imports)]
+            use super::*;
+
+            static SUITE: $crate::testing::Suite = $crate::testing::Suite::new(module_path!(), || $machine);
+
+            $(
+                $(#[$test_attribute])*
+                #[test]
+                fn $test() {
+                    SUITE.run(stringify!($test), || $body);
+                }
+            )+
+        }
+    )+};
+}
+
+/// The tests of one module and the machine that they run in.
+pub struct Suite {
+    module: &'static str,
+    machine: fn() -> Machine,
+    report: OnceLock<Result<Report, String>>,
+}
+
+impl Suite {
+    /// The tests of `module` (its full path), in a machine of this make whose root is packed.
+    #[must_use]
+    pub const fn new(module: &'static str, machine: fn() -> Machine) -> Self {
+        Self { module, machine, report: OnceLock::new() }
+    }
+
+    /// Inside the lab: runs `body`. Outside: passes if the test passed inside.
+    ///
+    /// # Panics
+    /// When the test failed inside, did not run there, or the lab itself failed.
+    pub fn run(&self, test: &str, body: fn()) {
+        if env::var_os(INSIDE).is_some() {
+            return body();
+        }
+        let name = format!("{}{test}", self.prefix());
+        match self.report.get_or_init(|| self.boot()) {
+            Err(failure) => panic!("the lab failed: {failure}"),
+            Ok(report) => match report.verdict(&name) {
+                Some(Verdict::Passed) => {}
+                Some(Verdict::Failed(output)) => panic!("failed inside the lab:\n{output}"),
+                None => panic!("{name} was not executed inside the lab, whose tests printed:\n{}", report.text()),
+            },
+        }
+    }
+
+    /// The start of the test program's own names for these tests: the module's path without the crate.
+    fn prefix(&self) -> String {
+        self.module.split_once("::").map(|(_, path)| format!("{path}::")).unwrap_or_default()
+    }
+
+    fn boot(&self) -> Result<Report, String> {
+        let program = env::current_exe().map_err(|error| error.to_string())?;
+        let mut machine = (self.machine)();
+        if machine.root == Root::Host {
+            machine.root = Root::Packed(Vec::new());
+        }
+        let mut job = Job::new([program.as_os_str(), "--test-threads=1".as_ref(), self.prefix().as_ref()]);
+        job.directory = "/".into();
+        job.environment.push((INSIDE.into(), "1".into()));
+        job.timeout = Some(LIMIT);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let lab = Lab::new(&ToStderr).map_err(|error| error.to_string())?;
+        let ending = lab.run(&machine, &job, &mut out, &mut err).map_err(|error| error.to_string())?;
+        out.write_all(&err).expect("memory can be written");
+        let text = String::from_utf8_lossy(&out).into_owned();
+        // 101 is the status of a test program some of whose tests have failed.
+        if ending.status != 0 && ending.status != 101 {
+            return Err(format!("the test program ended with status {}:\n{text}", ending.status));
+        }
+        Ok(Report::read(text))
+    }
+}

@@ -1,0 +1,99 @@
+//! Reads what a test program prints.
+
+use std::collections::BTreeMap;
+
+/// How a test ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Passed,
+    /// With what it printed.
+    Failed(String),
+}
+
+/// The results of a test program's run.
+#[derive(Debug)]
+pub(super) struct Report {
+    text: String,
+    verdicts: BTreeMap<String, Verdict>,
+}
+
+impl Report {
+    /// Reads the output of Rust's test harness.
+    pub(super) fn read(text: String) -> Self {
+        let mut verdicts = BTreeMap::new();
+        for line in text.lines() {
+            let Some((name, result)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
+                continue;
+            };
+            // "name - should panic ... ok"
+            let name = name.split(" - ").next().unwrap_or(name).to_owned();
+            match result.trim_end() {
+                result if result.ends_with("ok") => verdicts.insert(name, Verdict::Passed),
+                result if result.ends_with("FAILED") => {
+                    let output = output_of(&name, &text);
+                    verdicts.insert(name, Verdict::Failed(output))
+                }
+                _ => None,
+            };
+        }
+        Self { text, verdicts }
+    }
+
+    /// How the test ended; `None` if it was not executed.
+    pub(super) fn verdict(&self, test: &str) -> Option<&Verdict> {
+        self.verdicts.get(test)
+    }
+
+    /// All that was printed.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// What a failed test printed: the harness shows it between its own headings.
+fn output_of(test: &str, text: &str) -> String {
+    let heading = format!("---- {test} stdout ----");
+    let after = text.lines().skip_while(|line| *line != heading).skip(1);
+    let output: Vec<_> = after.take_while(|line| !line.starts_with("---- ") && *line != "failures:").collect();
+    output.join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "
+running 4 tests
+test suite::good ... ok
+test suite::bad ... FAILED
+test suite::skipped ... ignored
+test suite::fearful - should panic ... ok
+
+failures:
+
+---- suite::bad stdout ----
+thread 'suite::bad' panicked at src/lib.rs:1:2:
+left: 1
+
+failures:
+    suite::bad
+
+test result: FAILED. 2 passed; 1 failed; 1 ignored
+";
+
+    #[test]
+    fn verdicts_are_read() {
+        let report = Report::read(PRINTED.into());
+        assert_eq!(report.verdict("suite::good"), Some(&Verdict::Passed));
+        assert_eq!(report.verdict("suite::fearful"), Some(&Verdict::Passed));
+        let output = "thread 'suite::bad' panicked at src/lib.rs:1:2:\nleft: 1";
+        assert_eq!(report.verdict("suite::bad"), Some(&Verdict::Failed(output.into())));
+    }
+
+    #[test]
+    fn what_did_not_run_has_no_verdict() {
+        let report = Report::read(PRINTED.into());
+        assert_eq!(report.verdict("suite::skipped"), None);
+        assert_eq!(report.verdict("suite::never"), None);
+    }
+}
