@@ -1,14 +1,16 @@
 //! Open-loop load, antagonists, statistics and reports: everything that Quell measures with.
 //!
-//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it, [`stats`] works the numbers out, [`human`] and
-//! [`table`] show them.
+//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it, [`stats`] works the numbers out, [`human`],
+//! [`table`], [`chart`] and [`report`] show them.
 
 pub mod antagonist;
 pub mod cache;
+pub mod chart;
 pub mod clock;
 mod error;
 pub mod human;
 pub mod load;
+pub mod report;
 pub mod stats;
 pub mod table;
 
