@@ -4,6 +4,7 @@
 //! stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
 //! and cannot change it.
 
+pub mod config;
 pub mod drive;
 pub mod realtime;
 pub mod stack;

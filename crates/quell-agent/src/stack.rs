@@ -1,6 +1,8 @@
 //! A stack of policies on one host. What one layer leaves of its CPUs is the next one's pool.
 
-use quell_model::{CpuSet, Event, Host, KnobKind, Nanos, Plan, Policy, Scope, SignalSet, View, Wake, WorkloadId};
+use quell_model::{
+    CpuSet, Event, Host, KnobKind, Nanos, Overlap, Plan, Policy, Scope, SignalSet, View, Wake, WorkloadId,
+};
 use quell_policy::AnyPolicy;
 
 use crate::AgentError;
@@ -56,6 +58,14 @@ impl Layer {
     }
 }
 
+/// What each two layers would both set: the layers' places in the stack, and the first such knob.
+#[must_use]
+pub fn overlaps(layers: &[Layer], pool: CpuSet) -> Vec<(usize, usize, Overlap)> {
+    let scopes: Vec<Scope> = layers.iter().map(|layer| layer.scope(pool)).collect();
+    let pairs = (0..scopes.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
+    pairs.filter_map(|(first, second)| Some((first, second, scopes[first].overlap(&scopes[second])?))).collect()
+}
+
 /// Sees every turn and cannot change it. Called on the loop's thread: it must be quick, and must not wait for anybody.
 pub trait Witness {
     /// A turn is over; `view.scope` is the last layer's.
@@ -84,21 +94,17 @@ impl Stack {
     /// # Errors
     /// [`AgentError::Overlap`] if two layers would set the same knob on the same workload.
     pub fn new(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, AgentError> {
-        let scopes: Vec<Scope> = layers.iter().map(|layer| layer.scope(pool)).collect();
-        for (second, scope) in scopes.iter().enumerate() {
-            for first in 0..second {
-                if let Some(overlap) = scopes[first].overlap(scope) {
-                    return Err(AgentError::Overlap {
-                        first: layers[first].policy.describe().name,
-                        second: layers[second].policy.describe().name,
-                        knob: overlap.knob.name(),
-                        on: overlap.workload.map_or("on every workload".into(), |id| {
-                            let name = view.workloads.spec.get(id.index()).and_then(|spec| spec.as_ref());
-                            name.map_or(format!("on workload {}", id.0), |spec| format!("on '{}'", spec.name))
-                        }),
-                    });
-                }
-            }
+        let scopes = layers.iter().map(|layer| layer.scope(pool)).collect();
+        if let Some(&(first, second, overlap)) = overlaps(&layers, pool).first() {
+            return Err(AgentError::Overlap {
+                first: layers[first].policy.describe().name,
+                second: layers[second].policy.describe().name,
+                knob: overlap.knob.name(),
+                on: overlap.workload.map_or("on every workload".into(), |id| {
+                    let name = view.workloads.spec.get(id.index()).and_then(|spec| spec.as_ref());
+                    name.map_or(format!("on workload {}", id.0), |spec| format!("on '{}'", spec.name))
+                }),
+            });
         }
         let wanted =
             layers.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));

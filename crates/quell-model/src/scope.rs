@@ -16,7 +16,7 @@ pub struct Scope {
 }
 
 /// What two scopes both claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// A knob that both set …
     pub knob: KnobKind,

@@ -1,0 +1,159 @@
+//! Holds a configuration against a machine: its CPUs, what runs on it, and one dry step of every policy.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use quell_model::{
+    Capabilities, CpuSet, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Selector, SignalSet,
+    Topology, Verdict, View, Wake, WorkloadId,
+};
+
+use super::{Config, Problems};
+use crate::stack::{self, Stack};
+
+/// Everything that is wrong with a configuration on a machine with these CPUs and this host's capabilities. `find`
+/// says whether a selector matches something there, or else why not.
+#[must_use]
+pub fn check(
+    config: &Config,
+    topology: &Arc<Topology>,
+    capabilities: Option<&Capabilities>,
+    find: &mut dyn FnMut(&Selector) -> Result<(), String>,
+) -> Problems {
+    let mut problems = Problems::default();
+    let first = config.policies.first().map(|layer| layer.place.clone());
+    let all = topology.all();
+    if let (Some(cpus), Some(place)) = (config.machine.cpus, &first) {
+        let missing = cpus.difference(&all);
+        if !missing.is_empty() {
+            problems
+                .error(place, format!("machine.cpus names the CPUs {missing}, which are not here; there are {all}"));
+        }
+    }
+    for layer in &config.policies {
+        let Some(capabilities) = capabilities else { break };
+        let fidelity = capabilities.fidelity(layer.policy.describe());
+        for missing in fidelity.missing {
+            problems
+                .error(&layer.place, format!("policy '{}' cannot work here: {missing}", layer.policy.describe().name));
+        }
+        for limit in fidelity.limits {
+            problems.warning(&layer.place, format!("policy '{}': {limit}", layer.policy.describe().name));
+        }
+    }
+    overlaps(config, topology, &mut problems);
+    if !problems.are_fatal() {
+        dry_step(config, topology, &mut problems);
+    }
+    for member in &config.workloads {
+        for selector in &member.workload.selectors {
+            if let Err(why) = find(selector) {
+                let what = format!("workload '{}': {selector} matches nothing now; {why}", member.workload.name);
+                // A service comes and goes; a process number means one process.
+                match selector {
+                    Selector::Pid(_) => problems.error(&member.place, what),
+                    _ => problems.warning(&member.place, what),
+                }
+            }
+        }
+    }
+    problems
+}
+
+fn overlaps(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
+    let layers = config.layers(&ids(config));
+    for (first, second, overlap) in stack::overlaps(&layers, pool(config, topology)) {
+        let name = |layer: usize| config.policies[layer].policy.describe().name;
+        let on = match overlap.workload {
+            Some(id) => format!("workload '{}'", config.workloads[id.index()].workload.name),
+            None => "every workload".into(),
+        };
+        let what = format!(
+            "the policies '{}' ({}) and '{}' would both set the knob '{}' on {on}: give them different workloads",
+            name(first),
+            config.policies[first].place,
+            name(second),
+            overlap.knob.name(),
+        );
+        problems.error(&config.policies[second].place, what);
+    }
+}
+
+fn ids(config: &Config) -> Vec<Option<WorkloadId>> {
+    (0..config.workloads.len() as u32).map(|slot| Some(WorkloadId(slot))).collect()
+}
+
+fn pool(config: &Config, topology: &Topology) -> CpuSet {
+    config.machine.cpus.unwrap_or_else(|| topology.all())
+}
+
+/// Lets every policy decide once as if all workloads were there, and hears what it says.
+fn dry_step(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
+    let mut host = Paper::default();
+    let mut view = View::new(Arc::clone(topology));
+    view.workloads.spec = config.workloads.iter().map(|member| Some(Arc::new(member.workload.clone()))).collect();
+    host.born = ids(config).into_iter().flatten().map(Event::Attached).collect();
+    let Ok(mut stack) = Stack::new(config.layers(&ids(config)), view, pool(config, topology)) else { return };
+    let Ok(_) = stack.turn(&mut host);
+    let mut forbidden = BTreeSet::new();
+    for (layer, entry) in stack.layers().iter().zip(&config.policies) {
+        let policy = entry.policy.describe().name;
+        for note in &layer.plan.notes {
+            let about = note.about.and_then(|id| config.workloads.get(id.index()));
+            let place = about.map_or(&entry.place, |member| &member.place);
+            let what = match about {
+                Some(member) => format!("workload '{}', policy '{policy}': {}", member.workload.name, note.text),
+                None => format!("policy '{policy}': {}", note.text),
+            };
+            match note.kind {
+                NoteKind::Refused => problems.error(place, what),
+                NoteKind::Warning => problems.warning(place, what),
+                NoteKind::Because => {}
+            }
+        }
+        for setting in &layer.plan.knobs {
+            let key = match setting.knob {
+                Knob::Partition(true) if !config.machine.partition => "partition",
+                Knob::Preemption(_) if !config.machine.preemption => "preemption",
+                _ => continue,
+            };
+            if forbidden.insert((policy, key)) {
+                let what = format!(
+                    "policy '{policy}' needs machine.{key}: write {key} = true under [machine], or change \
+                                    the policy's parameters"
+                );
+                problems.error(&entry.place, what);
+            }
+        }
+    }
+}
+
+/// A host on which every workload is there, nothing runs and every command succeeds.
+#[derive(Default)]
+struct Paper {
+    born: Vec<Event>,
+}
+
+impl Host for Paper {
+    type Error = Infallible;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn observe(&mut self, _: SignalSet, _: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
+        events.append(&mut self.born);
+        Ok(())
+    }
+
+    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), Infallible> {
+        let verdict = Verdict::Applied(Nanos::ZERO);
+        events.push(Event::Outcome(Outcome { plan: plan.number, part: Part::Knobs, verdict }));
+        Ok(())
+    }
+
+    fn wait(&mut self, _: Wake) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

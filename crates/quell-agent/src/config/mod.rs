@@ -1,0 +1,160 @@
+//! What the agent is told: one TOML file and its drop-in directory, read as a whole or refused as a whole.
+//!
+//! [`read`] reads the files and checks everything that can be checked without a machine; [`check`] holds the result
+//! against a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
+//! file, line and the mend. `docs/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
+
+mod check;
+mod problem;
+mod raw;
+mod read;
+
+use std::path::PathBuf;
+
+use quell_model::{CpuSet, LeaseLimits, Nanos, Workload, WorkloadId};
+use quell_policy::AnyPolicy;
+use serde::{Deserialize, Serialize};
+
+use crate::stack;
+
+pub use check::check;
+pub use problem::{Place, Problem, Problems, Severity};
+pub use read::{drop_in_directory, read, read_text};
+
+/// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Where the agent looks if it is told nothing.
+pub const DEFAULT_PATH: &str = "/etc/quell/quell.toml";
+
+/// A configuration whose parts fit together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The files that it was read from, in order.
+    pub files: Vec<PathBuf>,
+    /// `[machine]`.
+    pub machine: Machine,
+    /// `[agent]`.
+    pub agent: Agent,
+    /// `[api]`.
+    pub api: Api,
+    /// `[metrics]`.
+    pub metrics: Metrics,
+    /// `[[policy]]`: the stack, first to last.
+    pub policies: Vec<Layer>,
+    /// `[[workload]]`.
+    pub workloads: Vec<Member>,
+}
+
+/// What Quell may do to the machine as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The CPUs that Quell manages; None: all that are online.
+    pub cpus: Option<CpuSet>,
+    /// May it make cgroup partitions, which move unmanaged work away?
+    pub partition: bool,
+    /// May it set the machine's preemption mode?
+    pub preemption: bool,
+    /// How long and how often a workload may run alone.
+    pub solo_runs: LeaseLimits,
+}
+
+/// How the agent itself runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// The loop turns at most this often, whatever the policies want.
+    pub interval_floor: Nanos,
+    /// Does the loop run at real-time priority, above what its policies give to others?
+    pub realtime: bool,
+    /// A loop that has not turned for this long is taken for hung: it is ended, and everything is put back.
+    pub hung_after: Nanos,
+}
+
+/// The HTTP interface on a Unix socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Api {
+    /// The socket; None: `quell.sock` in the agent's run directory.
+    pub socket: Option<PathBuf>,
+    /// The group that may read; None: root alone.
+    pub group: Option<String>,
+}
+
+/// Prometheus metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// The loopback address and port to listen on; None: off.
+    pub listen: Option<std::net::SocketAddr>,
+}
+
+/// One policy of the stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// The policy with its parameters.
+    pub policy: AnyPolicy,
+    /// The names of the workloads that it owns; None: all.
+    pub workloads: Option<Vec<String>>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// One workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The workload.
+    pub workload: Workload,
+    /// Where it stands.
+    pub place: Place,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { cpus: None, partition: false, preemption: false, solo_runs: LeaseLimits::default() }
+    }
+}
+
+impl Default for Agent {
+    fn default() -> Agent {
+        Agent { interval_floor: Nanos::from_micros(100), realtime: true, hung_after: Nanos::from_secs(5) }
+    }
+}
+
+impl Config {
+    /// The workload of this name.
+    #[must_use]
+    pub fn workload(&self, name: &str) -> Option<&Workload> {
+        self.workloads.iter().map(|member| &member.workload).find(|workload| workload.name == name)
+    }
+
+    /// The stack's layers, fresh. `ids` says which of the workloads are attached, and as which.
+    #[must_use]
+    pub fn layers(&self, ids: &[Option<WorkloadId>]) -> Vec<stack::Layer> {
+        let id_of = |name: &String| {
+            let at = self.workloads.iter().position(|member| member.workload.name == *name)?;
+            ids.get(at).copied().flatten()
+        };
+        let layer = |layer: &Layer| {
+            let owned = layer.workloads.as_ref().map(|names| names.iter().filter_map(id_of).collect());
+            stack::Layer::new(layer.policy.clone(), owned)
+        };
+        self.policies.iter().map(layer).collect()
+    }
+
+    /// Would a running agent have to begin anew to change from this configuration to another? It need not if only
+    /// workloads changed.
+    #[must_use]
+    pub fn needs_restart(&self, next: &Config) -> bool {
+        let stack = |config: &Config| {
+            config.policies.iter().map(|layer| (layer.policy.clone(), layer.workloads.clone())).collect::<Vec<_>>()
+        };
+        self.machine != next.machine
+            || self.agent != next.agent
+            || self.api != next.api
+            || self.metrics != next.metrics
+            || stack(self) != stack(next)
+    }
+}
+
+#[cfg(test)]
+mod tests;
