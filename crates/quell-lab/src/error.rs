@@ -141,7 +141,7 @@ pub enum LabError {
         console: String,
     },
     /// The guest's kernel panicked.
-    #[error("the guest's kernel panicked. Its console's end:\n{console}")]
+    #[error("the guest's kernel panicked:\n{console}")]
     GuestPanic {
         /// The console's last lines.
         console: String,
@@ -188,5 +188,27 @@ impl LabError {
             LabError::Interrupted { signal } => 128u8.saturating_add(*signal as u8),
             _ => 125,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_full_disk_has_its_own_message() {
+        let full = Path::new("/dev/full");
+        let error = std::fs::File::options().write(true).open(full).unwrap().write_all(b"x").unwrap_err();
+        let error = LabError::io("write", full)(error);
+        assert!(matches!(error, LabError::DiskFull { .. }));
+        assert!(error.to_string().contains("QUELL_LAB_CACHE"), "{error}");
+    }
+
+    #[test]
+    fn other_errors_name_operation_and_path() {
+        let path = Path::new("/no/such");
+        let error = LabError::io("read", path)(std::fs::read(path).unwrap_err());
+        assert!(error.to_string().starts_with("cannot read /no/such: No such file"), "{error}");
     }
 }

@@ -1,10 +1,10 @@
 //! A private apt: its own sources, indexes and archives, so that packages of other suites can be had without root
 //! and without a trace in the system's configuration. apt checks the signatures and the checksums.
 
-use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::error::{LabError, Result};
 use crate::{Progress, tool};
@@ -16,17 +16,18 @@ pub const QEMU_SUITE: &str = "bookworm-backports";
 /// Where the rest comes from.
 pub const BASE_SUITE: &str = "bookworm";
 
+/// Indexes are not read again within this time.
+const FRESH: Duration = Duration::from_secs(600);
 const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
-/// The private apt; its indexes are refreshed at most once in its life.
+/// The private apt.
 pub struct Apt<'a> {
     dir: PathBuf,
     mirror: String,
     cache: PathBuf,
     progress: &'a dyn Progress,
-    updated: OnceCell<()>,
 }
 
 impl<'a> Apt<'a> {
@@ -46,7 +47,7 @@ impl<'a> Apt<'a> {
             .ok_or_else(|| LabError::MissingTool { tool: KEYRINGS[0].into(), package: "debian-archive-keyring" })?;
         let mirror = std::env::var("QUELL_LAB_MIRROR").ok().filter(|mirror| !mirror.is_empty());
         let mirror = mirror.or_else(|| system_mirror(Path::new("/etc/apt"))).unwrap_or_else(|| DEFAULT_MIRROR.into());
-        let apt = Self { dir, mirror, cache: cache.to_path_buf(), progress, updated: OnceCell::new() };
+        let apt = Self { dir, mirror, cache: cache.to_path_buf(), progress };
         apt.write("sources.list", &sources(&apt.mirror, keyring))?;
         apt.write("status", "")?;
         let system = tool::stdout(Command::new("apt-config").args(["dump", "Acquire"]), "apt")?;
@@ -95,10 +96,12 @@ impl<'a> Apt<'a> {
     }
 
     fn update(&self) -> Result<()> {
-        if self.updated.get().is_none() {
+        let stamp = self.dir.join("updated");
+        let age = fs::metadata(&stamp).and_then(|stamp| stamp.modified()).ok().and_then(|time| time.elapsed().ok());
+        if age.is_none_or(|age| age > FRESH) {
             self.progress.step(&format!("reading Debian's package indexes from {}", self.mirror));
             self.run(self.command("apt-get").arg("update"))?;
-            let _ = self.updated.set(());
+            self.write("updated", &self.mirror)?;
         }
         Ok(())
     }
@@ -193,7 +196,8 @@ fn configuration(dir: &Path, system_acquire: &str) -> String {
         .collect();
     format!(
         r#"{download}Acquire::Languages "none";
-Acquire::Retries "3";
+Acquire::GzipIndexes "true";
+Acquire::Retries "1";
 APT::Architecture "amd64";
 APT::Architectures {{ "amd64"; }};
 APT::Sandbox::User "root";
@@ -208,6 +212,8 @@ Dir::State "{dir}";
 Dir::State::Lists "{dir}/lists";
 Dir::State::Status "{dir}/status";
 Dir::Cache "{dir}/cache";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
 "#
     )
 }

@@ -26,7 +26,7 @@ use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Machine, Root, Wiring, fd};
 use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, lockstep};
 use process::{Process, connect_virtiofsd, pipe};
-use pump::{Channels, Pump};
+use pump::{Channels, Pump, Signals};
 
 /// A command to run in the guest.
 #[derive(Clone, Debug)]
@@ -105,6 +105,8 @@ impl<'a> Lab<'a> {
             statistics: self.statistics,
         };
 
+        // Before anything is started that a signal would have to take down.
+        let signals = Signals::catch()?;
         let started = Instant::now();
         let (channels, mut ends) = channels()?;
         ends.push((initrd.into(), fd::INITRD));
@@ -121,6 +123,7 @@ impl<'a> Lab<'a> {
         let pump = Pump {
             process,
             channels,
+            signals,
             deadline: job.timeout.map(|timeout| started + timeout),
             show_console: self.show_console,
             until_shutdown: self.statistics,

@@ -29,6 +29,7 @@ pub(super) struct Channels {
 pub(super) struct Pump {
     pub(super) process: Process,
     pub(super) channels: Channels,
+    pub(super) signals: Signals,
     pub(super) deadline: Option<Instant>,
     pub(super) show_console: bool,
     /// Wait until the guest has shut down, not only until the command has ended.
@@ -66,7 +67,6 @@ pub(super) enum Reason {
 impl Pump {
     /// Runs until the command has reported its status or the guest has ended otherwise; then nothing of it is left.
     pub(super) fn run(mut self, out: &mut dyn Write, err: &mut dyn Write) -> Result<Finished> {
-        let signals = Signals::catch()?;
         let failed = |error| LabError::io("watch", Path::new("QEMU"))(error);
         let ended = pidfd_open(self.process.pid(), PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
         let messages_pipe = self.process.take_messages();
@@ -93,13 +93,15 @@ impl Pump {
                 self.channels.status.as_fd(),
                 self.channels.console.as_fd(),
                 messages_pipe.as_fd(),
-                signals.pipes[0].1.as_fd(),
-                signals.pipes[1].1.as_fd(),
-                signals.pipes[2].1.as_fd(),
+                self.signals.pipes[0].1.as_fd(),
+                self.signals.pipes[1].1.as_fd(),
+                self.signals.pipes[2].1.as_fd(),
             ];
             let ready = wait(&watched, self.deadline).map_err(failed)?;
             move_all(&mut status, &mut console, &mut messages)?;
-            if let Some((signal, _)) = signals.pipes.iter().zip(&ready[6..]).find_map(|(pipe, on)| on.then_some(pipe)) {
+            if let Some((signal, _)) =
+                self.signals.pipes.iter().zip(&ready[6..]).find_map(|(pipe, on)| on.then_some(pipe))
+            {
                 break Reason::Signal(*signal);
             }
             if status.0.ends_with(b"\n") && !self.until_shutdown {
@@ -169,13 +171,13 @@ impl Write for Tail {
 }
 
 /// Turns the signals that would end this process into readable pipes, as long as it lives.
-struct Signals {
+pub(super) struct Signals {
     pipes: [(i32, UnixStream); 3],
     registered: Vec<signal_hook::SigId>,
 }
 
 impl Signals {
-    fn catch() -> Result<Self> {
+    pub(super) fn catch() -> Result<Self> {
         let failed = LabError::io("catch", Path::new("signals"));
         let mut registered = Vec::new();
         let mut pipe = |signal| -> Result<(i32, UnixStream)> {

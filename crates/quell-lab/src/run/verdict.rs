@@ -32,8 +32,9 @@ fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     if OUT_OF_MEMORY.iter().any(|sign| finished.console.contains(sign)) {
         return LabError::GuestOutOfMemory { given_mib, console: console() };
     }
-    if finished.console.contains("Kernel panic") {
-        return LabError::GuestPanic { console: console() };
+    if let Some(begin) = finished.console.find("Kernel panic") {
+        let lines: Vec<_> = finished.console[begin..].lines().take(SHOWN_LINES).collect();
+        return LabError::GuestPanic { console: lines.join("\n") };
     }
     let log = format!("{}\n{}", console(), last_lines(&finished.messages));
     LabError::GuestDied { qemu: finished.qemu.to_string(), log: log.trim().to_owned() }

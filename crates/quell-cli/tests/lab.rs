@@ -1,0 +1,173 @@
+//! `quell lab run` as a user meets it: output, exit status, and each kind of failure with its own message and nothing left.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Marks in its environment every process that a test starts, so that it can be looked for afterwards.
+const MARK: &str = "QUELL_LAB_TEST_MARK";
+
+struct Lab {
+    mark: String,
+    /// Where temporary files would be.
+    scratch: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new(test: &str) -> Self {
+        Self { mark: format!("{test}-{}", std::process::id()), scratch: tempfile::tempdir().unwrap() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+        command.args(["lab", "run"]).args(arguments);
+        command.env(MARK, &self.mark).env("TMPDIR", self.scratch.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end; afterwards no process and no temporary file may be left.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let output = self.command(arguments).output().unwrap();
+        self.assert_nothing_left();
+        output
+    }
+
+    fn assert_nothing_left(&self) {
+        let begin = Instant::now();
+        while !self.processes().is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "left: {:?}", self.processes());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let files: Vec<_> = fs::read_dir(self.scratch.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(files.is_empty(), "left: {files:?}");
+    }
+
+    /// Names of the living processes that this test started.
+    fn processes(&self) -> Vec<String> {
+        let mark = format!("{MARK}={}", self.mark);
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let marked = processes.filter(|process| {
+            fs::read(process.join("environ"))
+                .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+        });
+        marked.map(|process| fs::read_to_string(process.join("comm")).unwrap_or_default()).collect()
+    }
+
+    /// Waits until QEMU has started.
+    fn await_qemu(&self) {
+        let begin = Instant::now();
+        while !self.processes().iter().any(|name| name.starts_with("qemu")) {
+            assert!(begin.elapsed() < Duration::from_secs(300), "QEMU does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_fails(output: &Output, status: i32, message: &str) {
+    let complaint = text(&output.stderr);
+    assert!(complaint.contains(message), "{message:?} is not in: {complaint}");
+    assert_eq!(output.status.code(), Some(status), "{complaint}");
+}
+
+#[test]
+fn output_and_status_are_the_commands() {
+    let script = "echo out; echo err >&2; echo $WHAT; exit 7";
+    let output = Lab::new("status").run(&["--pack", "--env", "WHAT=it's", "--", "sh", "-c", script]);
+    assert_eq!(text(&output.stdout), "out\nit's\n");
+    assert!(text(&output.stderr).ends_with("err\n"));
+    assert_eq!(output.status.code(), Some(7));
+}
+
+/// As root the guest sees the host's files and cannot change them; others are told to pack.
+#[test]
+fn host_files_are_seen_and_safe() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "from the host").unwrap();
+    let script = format!("cat {0} && echo changed > {0} && cat {0}", file.display());
+    let output = Lab::new("host").run(&["--", "sh", "-c", &script]);
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(text(&output.stdout), "from the hostchanged\n", "{}", text(&output.stderr));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "from the host");
+    } else {
+        assert_fails(&output, 125, "--pack");
+    }
+}
+
+#[test]
+fn an_unknown_command_is_told_before_booting() {
+    assert_fails(
+        &Lab::new("unknown").run(&["--pack", "--", "no-such-command"]),
+        127,
+        "no-such-command: command not found",
+    );
+}
+
+#[test]
+fn an_unknown_kernel_is_told_with_those_that_exist() {
+    let output = Lab::new("kernel").run(&["--kernel", "1.2.3", "--pack", "--", "true"]);
+    assert_fails(&output, 125, "there is no kernel 1.2.3");
+    assert!(text(&output.stderr).contains("it has: "));
+}
+
+#[test]
+fn too_little_memory_is_told_with_what_it_takes() {
+    assert_fails(&Lab::new("memory").run(&["--mem", "32M", "--pack", "--", "true"]), 125, "MiB at least");
+}
+
+#[test]
+fn a_panic_is_told_with_the_console() {
+    let output = Lab::new("panic").run(&["--pack", "--", "sh", "-c", "echo c > /proc/sysrq-trigger"]);
+    assert_fails(&output, 125, "the guest's kernel panicked");
+    assert!(text(&output.stderr).contains("sysrq triggered crash"));
+}
+
+#[test]
+fn a_time_out_is_told() {
+    assert_fails(
+        &Lab::new("timeout").run(&["--timeout", "2", "--pack", "--", "sleep", "1000"]),
+        124,
+        "timed out after 2 s",
+    );
+}
+
+#[test]
+fn without_a_network_the_mend_is_told() {
+    let lab = Lab::new("network");
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = lab.command(&["--pack", "--", "true"]);
+    // Nobody listens on the discard port.
+    command.env("QUELL_LAB_CACHE", cache.path()).env("QUELL_LAB_MIRROR", "http://127.0.0.1:9/debian");
+    let output = command.output().unwrap();
+    assert_fails(&output, 125, "cannot download from http://127.0.0.1:9/debian");
+    assert!(text(&output.stderr).contains("QUELL_LAB_MIRROR"));
+    let entries: Vec<_> = fs::read_dir(cache.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(entries, ["apt"], "no half-made entry");
+    lab.assert_nothing_left();
+}
+
+/// Whatever signal ends it, even one that it cannot catch, nothing is left.
+#[test]
+fn a_signal_takes_everything_down() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, status) in [(Signal::TERM, Some(143)), (Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let lab = Lab::new(&format!("signal{}", signal.as_raw()));
+        let mut child: Child = lab.command(&["--pack", "--", "sleep", "1000"]).spawn().unwrap();
+        lab.await_qemu();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), status);
+        lab.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_missing_file_to_pack_is_named() {
+    let missing = "/no/such/file";
+    assert!(!Path::new(missing).exists());
+    assert_fails(&Lab::new("pack").run(&["--pack", missing, "--", "true"]), 125, missing);
+}
