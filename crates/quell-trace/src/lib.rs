@@ -1,7 +1,51 @@
-//! Who ran where, who waited, and who woke whom: the kernel's scheduling events of watched threads.
+//! Who ran where, who waited, and who woke whom: the kernel's scheduling of watched threads.
+//!
+//! [`Collector`] loads a BPF program on the scheduler's tracepoints (`sched_switch`, `sched_wakeup`, `sched_waking`,
+//! `sched_migrate_task`, `sched_process_fork`). It changes nothing, and it ends with the value. Two kinds of results:
+//!
+//! - totals per thread, summed in the kernel: run time, run delay, preemptions, wake-ups ([`Collector::threads`]), and
+//!   wake-up edges ([`Collector::edges`]). Cheap; for policies.
+//! - each event ([`Collector::drain`]), for sums over several CPUs at one instant, which the kernel could only make under
+//!   a lock: 32 bytes an event in a ring of 8 MiB, filtered to what concerns watched threads and idle CPUs. What finds
+//!   no room is counted ([`Losses`]), never silent.
 //!
 //! [`Event`] is plain data, so that what reads it can be tested without a kernel.
+//!
+//! The crate is MIT OR Apache-2.0; the BPF program is GPL-2.0-only OR MIT, since the kernel lends some of its functions to
+//! GPL-compatible programs only.
 
+mod collector;
+mod error;
 mod event;
+mod wire;
 
+pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
+pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
+pub use wire::Totals;
+
+use serde::Serialize;
+
+/// A wake-up edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Edge {
+    /// Who woke; `None` if that thread is not watched.
+    pub waker: Option<i32>,
+    /// Who was woken.
+    pub wakee: i32,
+    /// How often.
+    pub count: u64,
+}
+
+/// What was lost, or left out by design. Anything but zero in the first three makes a result inexact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Events that found no room.
+    pub events: u64,
+    /// Threads that were born and found no room in the table of watched threads.
+    pub members: u64,
+    /// Wake-up edges that found no room.
+    pub edges: u64,
+    /// Wake-ups from interrupt context, which are no edges.
+    pub interrupts: u64,
+}

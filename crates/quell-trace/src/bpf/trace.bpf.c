@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Scheduling events of watched threads.
+ *
+ * A thread is watched if its number stands in `members`; children of watched threads are watched from birth. A switch is
+ * reported only if a watched thread comes or goes, or if the CPU turns idle or busy: what threads of no workload do among
+ * themselves costs two look-ups and no report.
+ */
+#include <stdbool.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "trace.h"
+
+/* The few fields that are read, by name: they are found in the running kernel's type information. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct thread_info {
+	__u32 cpu;
+	__u64 preempt_count; /* arm64 */
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int cpu; /* before 5.16 */
+	unsigned int __state;
+	int on_cpu;
+	int on_rq;
+	int pid;
+};
+
+struct bpf_iter__task {
+	struct task_struct *task;
+};
+
+/* Where x86 keeps the preemption count from 6.2 to 6.14. */
+struct pcpu_hot {
+	int preempt_count;
+};
+#pragma clang attribute pop
+
+#define TASK_DEAD 0x80
+#define SERVING_SOFTIRQ 0x00000100
+#define HARDIRQ_OR_NMI 0x00ff0000
+#define MAX_CPUS 1024
+#define MAX_SLOTS 1024
+
+/* Set before the program is loaded. */
+const volatile bool report_events;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 23);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __s32);
+	__type(value, struct member);
+} members SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct edge);
+	__type(value, __u64);
+} edges SEC(".maps");
+
+/* By slot: what threads did that have ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SLOTS);
+	__type(key, __u32);
+	__type(value, struct totals);
+} ended SEC(".maps");
+
+struct losses losses;
+/* By CPU: HOLDER_IDLE, HOLDER_OTHER, or HOLDER_UNKNOWN while nothing was reported. Written on that CPU only. */
+__u16 holders[MAX_CPUS];
+/* By CPU: how deep it is in interrupts, where that is counted. Written on that CPU only. */
+int interrupts[MAX_CPUS];
+
+extern const int __preempt_count __ksym __weak;
+extern const struct pcpu_hot pcpu_hot __ksym __weak;
+
+static bool from_interrupt(void)
+{
+	int count = 0;
+#ifdef __TARGET_ARCH_x86
+	if (bpf_ksym_exists(&__preempt_count))
+		count = *(int *)bpf_this_cpu_ptr(&__preempt_count);
+	else if (bpf_ksym_exists(&pcpu_hot))
+		count = ((struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
+#else
+	struct task_struct *current = bpf_get_current_task_btf();
+
+	if (bpf_core_field_exists(current->thread_info.preempt_count))
+		count = current->thread_info.preempt_count;
+#endif
+	return count & (SERVING_SOFTIRQ | HARDIRQ_OR_NMI);
+}
+
+static __u32 cpu_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return task->cpu;
+}
+
+static struct member *watched(__s32 tid)
+{
+	return tid ? bpf_map_lookup_elem(&members, &tid) : NULL;
+}
+
+static __u16 holder_of(__s32 tid, const struct member *member)
+{
+	if (member)
+		return member->slot;
+	return tid ? HOLDER_OTHER : HOLDER_IDLE;
+}
+
+static void report(const struct event *event)
+{
+	if (!report_events)
+		return;
+	/* The reader looks by itself every few milliseconds: waking it would disturb what is measured. */
+	if (bpf_ringbuf_output(&events, (void *)event, sizeof(*event), BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&losses.events, 1);
+}
+
+static void report_thread(__u8 kind, __u8 state, __u64 at, __s32 tid, __u16 slot, __u32 cpu)
+{
+	struct event event = { .at = at, .tid = tid, .cpu = cpu, .slot = slot, .kind = kind, .state = state };
+
+	report(&event);
+}
+
+static void leaves(struct member *member, __u8 left, __u64 now)
+{
+	if (member->doing == DOING_RUNNING)
+		member->totals.run += now - member->since;
+	member->since = now;
+	member->doing = left == LEFT_RUNNABLE ? DOING_WAITING : DOING_SLEEPING;
+	if (left == LEFT_RUNNABLE)
+		member->totals.preemptions++;
+}
+
+static void enters(struct member *member, __u64 now)
+{
+	if (member->doing == DOING_WAITING)
+		member->totals.delay += now - member->since;
+	member->since = now;
+	member->doing = DOING_RUNNING;
+	member->totals.switches++;
+}
+
+static void dies(__s32 tid, const struct member *member)
+{
+	__u32 slot = member->slot;
+	struct totals *totals = bpf_map_lookup_elem(&ended, &slot);
+
+	if (totals) {
+		__sync_fetch_and_add(&totals->run, member->totals.run);
+		__sync_fetch_and_add(&totals->delay, member->totals.delay);
+		__sync_fetch_and_add(&totals->switches, member->totals.switches);
+		__sync_fetch_and_add(&totals->preemptions, member->totals.preemptions);
+		__sync_fetch_and_add(&totals->wakeups, member->totals.wakeups);
+	}
+	bpf_map_delete_elem(&members, &tid);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 state = prev->__state;
+	struct event event = { .at = now, .tid = prev->pid, .next_tid = next->pid, .cpu = cpu, .kind = EVENT_SWITCH };
+	struct member *from = watched(event.tid), *to = watched(event.next_tid);
+	bool concerns_us = false;
+
+	event.slot = holder_of(event.tid, from);
+	event.next_slot = holder_of(event.next_tid, to);
+	/* Preempted on its way to sleep: it runs on before it sleeps. */
+	event.state = preempt || !state ? LEFT_RUNNABLE : state & TASK_DEAD ? LEFT_DEAD : LEFT_BLOCKED;
+	if (from) {
+		leaves(from, event.state, now);
+		concerns_us = true;
+	}
+	if (to) {
+		enters(to, now);
+		concerns_us = true;
+	}
+	/* Else the compiler joins the two pointers to one test, which the verifier does not allow. */
+	barrier_var(concerns_us);
+	if (cpu < MAX_CPUS) {
+		__u16 holder = to ? HOLDER_OTHER : event.next_slot;
+
+		if (concerns_us || holders[cpu] != holder)
+			report(&event);
+		holders[cpu] = holder;
+	}
+	if (from && event.state == LEFT_DEAD)
+		dies(event.tid, from);
+	return 0;
+}
+
+static int woke(struct task_struct *task)
+{
+	__s32 tid = task->pid;
+	struct member *member = watched(tid);
+	__u64 now;
+
+	/* A wake-up of a thread that did not leave its CPU yet changes nothing. */
+	if (!member || member->doing != DOING_SLEEPING || task->on_cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	member->since = now;
+	member->doing = DOING_WAITING;
+	member->totals.wakeups++;
+	report_thread(EVENT_WOKE, 0, now, tid, member->slot, cpu_of(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	return woke(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *task)
+{
+	return woke(task);
+}
+
+static int waking(struct task_struct *task, bool interrupt)
+{
+	struct edge edge = { .wakee = task->pid };
+	__u64 one = 1, *count;
+	__s32 waker;
+
+	if (!watched(edge.wakee))
+		return 0;
+	if (interrupt) {
+		__sync_fetch_and_add(&losses.interrupts, 1);
+		return 0;
+	}
+	waker = (__u32)bpf_get_current_pid_tgid();
+	edge.waker = watched(waker) ? waker : 0;
+	count = bpf_map_lookup_elem(&edges, &edge);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else if (bpf_map_update_elem(&edges, &edge, &one, BPF_ANY))
+		__sync_fetch_and_add(&losses.edges, 1);
+	return 0;
+}
+
+/* Of the next two, one is loaded: the second where the kernel does not tell where its preemption count is. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	return waking(task, from_interrupt());
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking_counted, struct task_struct *task)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return waking(task, cpu < MAX_CPUS && interrupts[cpu]);
+}
+
+static int interrupt(int step)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	/* The end of one that began before we were here. */
+	if (cpu < MAX_CPUS && interrupts[cpu] + step >= 0)
+		interrupts[cpu] += step;
+	return 0;
+}
+
+SEC("raw_tp/irq_handler_entry")
+int on_irq(void *context)
+{
+	return interrupt(1);
+}
+
+SEC("raw_tp/irq_handler_exit")
+int on_irq_end(void *context)
+{
+	return interrupt(-1);
+}
+
+SEC("raw_tp/softirq_entry")
+int on_softirq(void *context)
+{
+	return interrupt(1);
+}
+
+SEC("raw_tp/softirq_exit")
+int on_softirq_end(void *context)
+{
+	return interrupt(-1);
+}
+
+SEC("raw_tp/hrtimer_expire_entry")
+int on_timer(void *context)
+{
+	return interrupt(1);
+}
+
+SEC("raw_tp/hrtimer_expire_exit")
+int on_timer_end(void *context)
+{
+	return interrupt(-1);
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
+{
+	__s32 tid = task->pid;
+	struct member *member = watched(tid);
+
+	/* Where a sleeping thread wakes, its wake-up tells. */
+	if (member && member->doing == DOING_WAITING)
+		report_thread(EVENT_MIGRATED, 0, bpf_ktime_get_ns(), tid, member->slot, cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct member *member = watched(parent->pid), born = {};
+	__s32 tid = child->pid;
+
+	if (!member)
+		return 0;
+	born.slot = member->slot;
+	born.since = bpf_ktime_get_ns();
+	born.doing = DOING_SLEEPING;
+	if (bpf_map_update_elem(&members, &tid, &born, BPF_ANY))
+		__sync_fetch_and_add(&losses.members, 1);
+	else
+		report_thread(EVENT_BORN, 0, born.since, tid, born.slot, 0);
+	return 0;
+}
+
+/* One look at every thread: what watched ones do now, and which CPUs are busy. */
+SEC("iter/task")
+int look(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	struct member *member;
+	__u64 now;
+	__u32 cpu;
+	__s32 tid;
+	__u8 doing;
+
+	if (!task)
+		return 0;
+	tid = task->pid;
+	cpu = cpu_of(task);
+	member = watched(tid);
+	doing = task->on_cpu ? DOING_RUNNING : task->on_rq && !task->__state ? DOING_WAITING : DOING_SLEEPING;
+	now = bpf_ktime_get_ns();
+	if (member) {
+		/* Not yet named by an event. */
+		if (!member->since) {
+			member->doing = doing;
+			member->since = now;
+		}
+		report_thread(EVENT_SEEN, doing, now, tid, member->slot, cpu);
+	} else if (doing == DOING_RUNNING) {
+		report_thread(EVENT_HOLDS, 0, now, tid, HOLDER_OTHER, cpu);
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

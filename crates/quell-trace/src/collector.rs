@@ -1,0 +1,272 @@
+//! The BPF program, loaded and attached.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::rc::Rc;
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use quell_model::Nanos;
+
+use crate::event::{Event, Member, Slot};
+use crate::wire::{self, Totals};
+use crate::{Edge, Losses, TraceError};
+
+// Written by libbpf-cargo at build time.
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
+}
+use skeleton::{TraceSkel, TraceSkelBuilder};
+
+/// Slots that can be watched at once.
+pub const MAX_SLOTS: usize = 1024;
+/// Threads that can be watched at once.
+pub const MAX_THREADS: usize = 1 << 16;
+
+/// What to collect.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Report each scheduling event ([`Collector::drain`]). Totals are collected in any case.
+    pub events: bool,
+    /// Count who wakes whom ([`Collector::edges`]).
+    pub edges: bool,
+    /// Measure what the program costs ([`Collector::cost`]); this costs some 50 ns per event itself.
+    pub cost: bool,
+}
+
+/// What the program has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time, over all CPUs.
+    pub time: Nanos,
+    /// How often it ran.
+    pub runs: u64,
+}
+
+/// The tracing program in the kernel. It ends when this value is dropped; nothing stays behind.
+pub struct Collector {
+    skeleton: TraceSkel<'static>,
+    ring: RingBuffer<'static>,
+    received: Rc<RefCell<Received>>,
+    look: Link,
+    /// Keeps the kernel's measuring of BPF programs on.
+    _stats: Option<std::os::fd::OwnedFd>,
+}
+
+#[derive(Default)]
+struct Received {
+    events: Vec<Event>,
+    malformed: u64,
+}
+
+fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
+    move |source| TraceError::Refused { step, source }
+}
+
+fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
+    move |source| TraceError::Broken { step, source }
+}
+
+impl Collector {
+    /// Loads and attaches the program; it watches nobody yet.
+    ///
+    /// # Errors
+    /// [`TraceError::Refused`] if the kernel does not allow it.
+    pub fn open(options: Options) -> Result<Collector, TraceError> {
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
+            tracing::debug!("libbpf: {}", text.trim_end())
+        })));
+        // Kernels without all symbols do not tell where the preemption count is; interrupts are then counted.
+        match Collector::load(options, false) {
+            Err(error) if options.edges => {
+                tracing::debug!("interrupts are counted, since: {error}");
+                Collector::load(options, true)
+            }
+            result => result,
+        }
+    }
+
+    fn load(options: Options, count_interrupts: bool) -> Result<Collector, TraceError> {
+        // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = TraceSkelBuilder::default().open(object).map_err(refused("reading the program"))?;
+        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+            settings.report_events = options.events;
+        }
+        let programs = &mut open.progs;
+        programs.look.set_autoattach(false);
+        programs.on_migrate.set_autoload(options.events);
+        programs.on_waking.set_autoload(options.edges && !count_interrupts);
+        for counting in [
+            &mut programs.on_waking_counted,
+            &mut programs.on_irq,
+            &mut programs.on_irq_end,
+            &mut programs.on_softirq,
+            &mut programs.on_softirq_end,
+            &mut programs.on_timer,
+            &mut programs.on_timer_end,
+        ] {
+            counting.set_autoload(options.edges && count_interrupts);
+        }
+        let mut skeleton = open.load().map_err(refused("loading the program"))?;
+        skeleton.attach().map_err(refused("attaching to the scheduler's tracepoints"))?;
+        let look = skeleton.progs.look.attach().map_err(refused("attaching the look at all threads"))?;
+
+        let received = Rc::new(RefCell::new(Received::default()));
+        let sink = Rc::clone(&received);
+        let mut rings = RingBufferBuilder::new();
+        let take = move |data: &[u8]| {
+            let mut received = sink.borrow_mut();
+            match wire::event(data) {
+                Some(event) => received.events.push(event),
+                None => received.malformed += 1,
+            }
+            0
+        };
+        rings.add(&skeleton.maps.events, take).map_err(refused("opening the ring of events"))?;
+        let ring = rings.build().map_err(refused("opening the ring of events"))?;
+        let stats = if options.cost { measure_programs() } else { None };
+        Ok(Collector { skeleton, ring, received, look, _stats: stats })
+    }
+
+    /// Watches a thread, and all that it will give birth to. No change if it is watched already.
+    ///
+    /// # Errors
+    /// [`TraceError::TooMany`], or if the kernel refuses.
+    pub fn watch(&mut self, member: Member) -> Result<(), TraceError> {
+        let value = wire::unknown_member(member.slot);
+        match self.skeleton.maps.members.update(&member.tid.to_ne_bytes(), &value, MapFlags::NO_EXIST) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::TooBig => Err(TraceError::TooMany { max: MAX_THREADS }),
+            Err(source) => Err(TraceError::Broken { step: "watching a thread", source }),
+        }
+    }
+
+    /// Stops watching a thread. No error if it ended.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn unwatch(&mut self, tid: i32) -> Result<(), TraceError> {
+        match self.skeleton.maps.members.delete(&tid.to_ne_bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(TraceError::Broken { step: "letting a thread go", source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at every thread once, so that the events that follow have a beginning: reports
+    /// [`crate::Change::Seen`] for watched threads and [`crate::Change::Holds`] for busy CPUs.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn look(&mut self) -> Result<(), TraceError> {
+        let mut all = Iter::new(&self.look).map_err(broken("looking at all threads"))?;
+        all.read_to_end(&mut Vec::new())?;
+        Ok(())
+    }
+
+    /// Takes what was reported since the last call, in the order of time. Call it every few milliseconds: the ring holds
+    /// 262,144 events, and what finds no room is counted in [`Losses::events`].
+    ///
+    /// # Errors
+    /// If the ring cannot be read.
+    pub fn drain(&mut self, into: &mut Vec<Event>) -> Result<(), TraceError> {
+        self.ring.consume().map_err(broken("reading the ring of events"))?;
+        let first = into.len();
+        into.append(&mut self.received.borrow_mut().events);
+        // CPUs take their place in the ring a moment after they took the time.
+        into[first..].sort_by_key(|event| event.at);
+        Ok(())
+    }
+
+    /// What was lost so far.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        let lost = self.skeleton.maps.bss_data.as_deref().map(|data| &data.losses);
+        let mut losses = lost.map_or(Losses::default(), |lost| Losses {
+            events: lost.events,
+            members: lost.members,
+            edges: lost.edges,
+            interrupts: lost.interrupts,
+        });
+        losses.events += self.received.borrow().malformed;
+        losses
+    }
+
+    /// The watched threads and what each did since it is watched.
+    #[must_use]
+    pub fn threads(&self) -> Vec<(Member, Totals)> {
+        let members = &self.skeleton.maps.members;
+        let thread = |key: Vec<u8>| {
+            let tid = i32::from_ne_bytes(key.as_slice().try_into().ok()?);
+            let value = members.lookup(&key, MapFlags::ANY).ok()??;
+            let (slot, totals) = wire::member(&value)?;
+            Some((Member { tid, slot }, totals))
+        };
+        members.keys().filter_map(thread).collect()
+    }
+
+    /// What a workload's threads did that ended while they were watched.
+    #[must_use]
+    pub fn ended(&self, slot: Slot) -> Totals {
+        let value = self.skeleton.maps.ended.lookup(&u32::from(slot).to_ne_bytes(), MapFlags::ANY);
+        value.ok().flatten().and_then(|value| wire::totals(&value)).unwrap_or_default()
+    }
+
+    /// Who woke which watched thread, and how often, since the collector began. Wake-ups from interrupts have no waker and
+    /// are left out ([`Losses::interrupts`] counts them).
+    #[must_use]
+    pub fn edges(&self) -> Vec<Edge> {
+        let edges = &self.skeleton.maps.edges;
+        let edge = |key: Vec<u8>| {
+            let (waker, wakee) = wire::edge(&key)?;
+            let value = edges.lookup(&key, MapFlags::ANY).ok()??;
+            let count = u64::from_ne_bytes(value.as_slice().try_into().ok()?);
+            Some(Edge { waker: (waker != 0).then_some(waker), wakee, count })
+        };
+        edges.keys().filter_map(edge).collect()
+    }
+
+    /// What the program cost so far; `None` if that was not asked for.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        self._stats.as_ref()?;
+        let links = &self.skeleton.links;
+        let links = [
+            &links.on_switch,
+            &links.on_wakeup,
+            &links.on_wakeup_new,
+            &links.on_migrate,
+            &links.on_fork,
+            &links.on_waking,
+            &links.on_waking_counted,
+            &links.on_irq,
+            &links.on_irq_end,
+            &links.on_softirq,
+            &links.on_softirq_end,
+            &links.on_timer,
+            &links.on_timer_end,
+        ];
+        let ours: Vec<u32> =
+            links.into_iter().flatten().filter_map(|link| link.info().ok()).map(|info| info.prog_id).collect();
+        let programs = ProgInfoIter::default().filter(|program| ours.contains(&program.id));
+        Some(programs.fold(Cost::default(), |cost, program| Cost {
+            time: cost.time + Nanos(program.run_time_ns),
+            runs: cost.runs + program.run_cnt,
+        }))
+    }
+}
+
+/// Has the kernel measure BPF programs for as long as the descriptor is open.
+fn measure_programs() -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: a system call without pointers.
+    let descriptor = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+    // SAFETY: the descriptor was just opened and nobody else has it.
+    (descriptor >= 0).then(|| unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor) })
+}

@@ -1,0 +1,34 @@
+use thiserror::Error;
+
+/// Why scheduling events cannot be traced.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// The kernel says no: missing rights, missing type information, or a kernel that is too old.
+    #[error(
+        "the kernel does not let us trace ({step}: {source}); it takes CAP_BPF and CAP_PERFMON (or root), and a kernel \
+         from 5.15 on with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS"
+    )]
+    Refused {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
+    /// Something that worked before does not work any more.
+    #[error("tracing: {step}: {source}")]
+    Broken {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
+    /// The look at the threads could not be read.
+    #[error("tracing: reading the look at all threads: {0}")]
+    Look(#[from] std::io::Error),
+    /// The table of watched threads is full.
+    #[error("more than {max} threads to watch; watch fewer workloads")]
+    TooMany {
+        /// What the table holds.
+        max: usize,
+    },
+}

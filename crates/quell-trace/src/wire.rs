@@ -1,0 +1,146 @@
+//! The byte layouts that the BPF program writes (`bpf/trace.h`), read without trust in alignment.
+
+use quell_model::{CpuId, Nanos};
+
+use crate::event::{Change, Doing, Event, Left, Member, Slot, Task};
+
+const HOLDER_IDLE: u16 = 0xfffe;
+const HOLDER_OTHER: u16 = 0xffff;
+
+/// Bytes of a `struct totals`.
+const TOTALS_BYTES: usize = 40;
+/// Bytes of a `struct member`.
+const MEMBER_BYTES: usize = TOTALS_BYTES + 16;
+
+/// The `N` bytes at an offset; `None` past the end.
+fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..at + N)?.try_into().ok()
+}
+
+fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    bytes(data, at).map(u16::from_ne_bytes)
+}
+
+fn i32_at(data: &[u8], at: usize) -> Option<i32> {
+    bytes(data, at).map(i32::from_ne_bytes)
+}
+
+fn u64_at(data: &[u8], at: usize) -> Option<u64> {
+    bytes(data, at).map(u64::from_ne_bytes)
+}
+
+fn task(tid: i32, slot: Slot) -> Task {
+    match slot {
+        HOLDER_IDLE => Task::Idle,
+        HOLDER_OTHER => Task::Other,
+        slot => Task::Member(Member { tid, slot }),
+    }
+}
+
+/// A `struct event`; `None` if the bytes are none.
+pub fn event(data: &[u8]) -> Option<Event> {
+    let (tid, next_tid) = (i32_at(data, 8)?, i32_at(data, 12)?);
+    let (cpu, slot, next_slot) = (u16_at(data, 16)?, u16_at(data, 18)?, u16_at(data, 20)?);
+    let (kind, state) = (*data.get(22)?, *data.get(23)?);
+    let member = Member { tid, slot };
+    let what = match kind {
+        0 => Change::Switch { from: task(tid, slot), left: left(state)?, to: task(next_tid, next_slot) },
+        1 => Change::Woke(member),
+        2 => Change::Migrated(member),
+        3 => Change::Born(member),
+        4 => Change::Seen(member, doing(state)?),
+        5 => Change::Holds(task(tid, slot)),
+        _ => return None,
+    };
+    Some(Event { at: Nanos(u64_at(data, 0)?), cpu: CpuId(u32::from(cpu)), what })
+}
+
+fn left(state: u8) -> Option<Left> {
+    [Left::Runnable, Left::Blocked, Left::Dead].get(usize::from(state)).copied()
+}
+
+fn doing(state: u8) -> Option<Doing> {
+    [Doing::Running, Doing::Waiting, Doing::Sleeping].get(usize::from(state)).copied()
+}
+
+/// What threads did since they are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// On a CPU, up to the last time they left one.
+    pub run: Nanos,
+    /// Runnable and not on a CPU, up to the last time they got one.
+    pub delay: Nanos,
+    /// Times they got a CPU.
+    pub switches: u64,
+    /// Times they lost the CPU while they could have gone on: preempted, or yielded.
+    pub preemptions: u64,
+    /// Times they were woken.
+    pub wakeups: u64,
+}
+
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.run += other.run;
+        self.delay += other.delay;
+        self.switches += other.switches;
+        self.preemptions += other.preemptions;
+        self.wakeups += other.wakeups;
+    }
+}
+
+/// A `struct totals`.
+pub fn totals(data: &[u8]) -> Option<Totals> {
+    Some(Totals {
+        run: Nanos(u64_at(data, 0)?),
+        delay: Nanos(u64_at(data, 8)?),
+        switches: u64_at(data, 16)?,
+        preemptions: u64_at(data, 24)?,
+        wakeups: u64_at(data, 32)?,
+    })
+}
+
+/// The slot and the totals of a `struct member`.
+pub fn member(data: &[u8]) -> Option<(Slot, Totals)> {
+    Some((u16_at(data, TOTALS_BYTES + 12)?, totals(data)?))
+}
+
+/// A `struct member` of a thread of which nothing is known yet.
+pub fn unknown_member(slot: Slot) -> [u8; MEMBER_BYTES] {
+    const SLEEPING: u32 = 2;
+    let mut data = [0; MEMBER_BYTES];
+    data[TOTALS_BYTES + 8..TOTALS_BYTES + 12].copy_from_slice(&SLEEPING.to_ne_bytes());
+    data[TOTALS_BYTES + 12..TOTALS_BYTES + 14].copy_from_slice(&slot.to_ne_bytes());
+    data
+}
+
+/// Waker and wakee of a `struct edge`.
+pub fn edge(data: &[u8]) -> Option<(i32, i32)> {
+    Some((i32_at(data, 0)?, i32_at(data, 4)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT_BYTES: usize = 24;
+
+    #[test]
+    fn short_or_foreign_bytes_are_no_event() {
+        let whole = [0u8; EVENT_BYTES];
+        assert!(event(&whole).is_some());
+        for length in 0..EVENT_BYTES {
+            assert!(event(&whole[..length]).is_none(), "{length}");
+        }
+        let mut foreign = whole;
+        foreign[22] = 200;
+        assert!(event(&foreign).is_none());
+        let mut wrong_state = whole;
+        wrong_state[23] = 3;
+        assert!(event(&wrong_state).is_none());
+    }
+
+    #[test]
+    fn a_new_member_reads_back() {
+        assert_eq!(member(&unknown_member(7)), Some((7, Totals::default())));
+    }
+}

@@ -1,0 +1,151 @@
+//! The collector on this machine's kernel. Where the kernel does not allow tracing, there is nothing to test, and the
+//! tests say so.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use quell_trace::{Change, Collector, Doing, Event, Left, Member, Options, Task, TraceError};
+
+fn collector(options: Options) -> Option<Collector> {
+    match Collector::open(options) {
+        Ok(collector) => Some(collector),
+        Err(error @ TraceError::Refused { .. }) if !must_work() => {
+            eprintln!("not tested here: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// With CAP_BPF and CAP_PERFMON on a kernel with type information, a refusal is a fault of the program.
+fn must_work() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    let effective = u64::from_str_radix(effective.trim(), 16).unwrap();
+    (38..=39).all(|capability| effective >> capability & 1 == 1)
+        && std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
+/// A process of ours that ends with the test.
+struct Ours(Child);
+
+impl Ours {
+    fn shell(script: &str) -> Ours {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ours(command.spawn().unwrap())
+    }
+
+    fn member(&self) -> Member {
+        Member { tid: self.0.id() as i32, slot: 3 }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn drained(collector: &mut Collector) -> Vec<Event> {
+    let mut events = Vec::new();
+    collector.drain(&mut events).unwrap();
+    events
+}
+
+#[test]
+fn a_spinning_process_is_seen_and_its_time_adds_up() {
+    let Some(mut collector) = collector(Options { events: true, ..Options::default() }) else { return };
+    let spinner = Ours::shell("while :; do :; done");
+    let member = spinner.member();
+    collector.watch(member).unwrap();
+    collector.look().unwrap();
+    let begin = Instant::now();
+    // Stopping ends its run, so that the totals hold all of it.
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_raw(member.tid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let elapsed = begin.elapsed().as_secs_f64();
+
+    let events = drained(&mut collector);
+    assert!(events.is_sorted_by_key(|event| event.at));
+    let seen = events.iter().filter(|event| matches!(event.what, Change::Seen(who, _) if who == member)).count();
+    assert_eq!(seen, 1);
+    assert!(events.iter().any(|event| matches!(event.what, Change::Holds(Task::Other))), "we ourselves ran");
+    let (_, totals) = *collector.threads().iter().find(|(who, _)| *who == member).unwrap();
+    let busy = (totals.run + totals.delay).as_secs_f64();
+    assert!(busy > 0.2 && busy < elapsed, "{busy} s runnable in {elapsed} s: {totals:?}");
+    assert_eq!(collector.losses().events, 0);
+}
+
+#[test]
+fn children_are_watched_from_birth_to_death() {
+    let Some(mut collector) = collector(Options { events: true, ..Options::default() }) else { return };
+    let mut parent =
+        Ours::shell("read go; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; echo done; read end");
+    collector.watch(parent.member()).unwrap();
+    collector.look().unwrap();
+    writeln!(parent.0.stdin.as_mut().unwrap(), "go").unwrap();
+    let mut answer = [0; 5];
+    parent.0.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+
+    let events = drained(&mut collector);
+    let born: Vec<Member> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            Change::Born(member) => Some(member),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(born.len(), 1, "{born:?}");
+    assert_eq!(born[0].slot, 3);
+    let died = events.iter().any(|event| {
+        matches!(event.what, Change::Switch { from: Task::Member(who), left: Left::Dead, .. } if who == born[0])
+    });
+    assert!(died);
+    assert!(collector.threads().iter().all(|(member, _)| *member != born[0]), "it is not watched any more");
+    assert!(collector.ended(3).run.0 > 0, "what it did is kept");
+}
+
+#[test]
+fn a_waker_is_named_and_a_sleeper_is_seen_asleep() {
+    let Some(mut collector) = collector(Options { events: true, edges: true, cost: true }) else { return };
+    // `cat` wakes the shell that reads from it.
+    let mut sleeper = Ours::shell("cat | while read line; do :; done");
+    std::thread::sleep(Duration::from_millis(100));
+    let cat = Member { tid: child_named(sleeper.0.id(), "cat"), slot: 1 };
+    let reader = Member { tid: child_named(sleeper.0.id(), "sh"), slot: 2 };
+    collector.watch(cat).unwrap();
+    collector.watch(reader).unwrap();
+    collector.look().unwrap();
+    for _ in 0..10 {
+        writeln!(sleeper.0.stdin.as_mut().unwrap(), "line").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let events = drained(&mut collector);
+    assert!(events.iter().any(|event| event.what == Change::Seen(reader, Doing::Sleeping)));
+    let edges = collector.edges();
+    let woken = edges.iter().find(|edge| edge.waker == Some(cat.tid) && edge.wakee == reader.tid);
+    assert!(woken.is_some_and(|edge| edge.count >= 8), "{edges:?}");
+    assert!(edges.iter().any(|edge| edge.waker.is_none() && edge.wakee == cat.tid), "we are not watched: {edges:?}");
+    assert!(collector.cost().unwrap().runs > 0);
+
+    let mut timed = Ours::shell("exec sleep 0.2");
+    collector.watch(timed.member()).unwrap();
+    timed.0.wait().unwrap();
+    assert!(collector.losses().interrupts > 0, "a timer is no waker");
+}
+
+/// The child of a process that runs this program.
+fn child_named(parent: u32, name: &str) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    children
+        .split_whitespace()
+        .find(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
+        .unwrap_or_else(|| panic!("no {name} among the children of {parent}: '{children}'"))
+        .parse()
+        .unwrap()
+}
