@@ -1,0 +1,122 @@
+//! What works here, how well, and how to get what does not.
+
+use std::path::Path;
+
+use quell_model::{Capabilities, KnobKind, Signal, Support};
+
+use crate::host::{HostOptions, Level};
+use crate::{Roots, cgroup, file, preempt};
+
+const CGROUP_MEND: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
+                           controllers (boot with systemd.unified_cgroup_hierarchy=1)";
+
+/// Looks what this machine can do. `levels` are those of the attached workloads; while there are none, the machine's
+/// best is meant.
+pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> Capabilities {
+    let has_cgroups = !options.threads_only && has_controllers(roots);
+    let all_cgroup = if levels.is_empty() { has_cgroups } else { levels.iter().all(|level| *level == Level::Cgroup) };
+    let some_cgroup = if levels.is_empty() { has_cgroups } else { levels.contains(&Level::Cgroup) };
+    let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
+    signals(&mut found, roots);
+    let by_level = |on_threads: &str| match (all_cgroup, some_cgroup) {
+        (true, _) => Support::Yes,
+        (false, true) => Support::Partly(format!("{on_threads}, for workloads without the cgroup controllers")),
+        (false, false) => Support::Partly(on_threads.into()),
+    };
+    let only_cgroup = |why: &str| match (all_cgroup, some_cgroup) {
+        (true, _) => Support::Yes,
+        (false, true) => Support::Partly(format!("{why}, so not for workloads without the cgroup controllers")),
+        (false, false) => Support::No { why: why.into(), mend: CGROUP_MEND.into() },
+    };
+    let interval = options.scan_interval;
+    let privileged = has_sys_nice(roots);
+    let knobs = &mut found.knobs;
+    knobs.insert(KnobKind::Cpus, by_level(&format!("by affinity; new threads are bound within {interval}")));
+    knobs.insert(
+        KnobKind::Weight,
+        by_level("by nice values; autogroups compete as groups, so they count within a session only"),
+    );
+    knobs.insert(
+        KnobKind::IdleOnly,
+        by_level("by SCHED_IDLE; autogroups compete as groups, so it works within a session only"),
+    );
+    knobs.insert(KnobKind::Quota, only_cgroup("single threads have no cycle quota"));
+    knobs.insert(KnobKind::Pause, by_level("by SIGSTOP, which the parent of the process sees"));
+    knobs.insert(
+        KnobKind::Class,
+        match privileged {
+            true => Support::Partly(format!("threads that are born later get it within {interval}")),
+            false => Support::No {
+                why: "real-time classes and smaller nice values need CAP_SYS_NICE".into(),
+                mend: "run as root".into(),
+            },
+        },
+    );
+    knobs.insert(
+        KnobKind::Partition,
+        match options.machine_wide {
+            true => only_cgroup("a partition is made of cgroups"),
+            false => forbidden("it moves unmanaged work away"),
+        },
+    );
+    knobs.insert(KnobKind::Preemption, preemption(roots, options));
+    for kind in [KnobKind::CacheWays, KnobKind::MaxFrequencyKhz] {
+        let why = "this host does not set it".to_owned();
+        knobs.insert(kind, Support::No { why, mend: "use the simulator, or leave the policy out".into() });
+    }
+    found
+}
+
+fn signals(found: &mut Capabilities, roots: &Roots) {
+    let counted = roots.proc.join("self/schedstat").exists() || !roots.is_this_machine();
+    let uncounted = |why: &str| Support::No {
+        why: why.into(),
+        mend: "use a kernel with CONFIG_SCHED_INFO (every distribution's has it)".into(),
+    };
+    let signals = &mut found.signals;
+    signals.insert(Signal::Threads, Support::Yes);
+    signals.insert(Signal::ThreadCount, Support::Yes);
+    signals.insert(
+        Signal::RunTime,
+        if counted { Support::Yes } else { Support::Partly("in whole ticks of 10 ms".into()) },
+    );
+    signals.insert(Signal::RunDelay, if counted { Support::Yes } else { uncounted("the kernel does not count it") });
+    signals.insert(Signal::Latency, Support::Partly("only of workloads whose latency is fed to the agent".into()));
+    for signal in Signal::ALL.iter().filter(|signal| !found.signals.contains_key(signal)).copied().collect::<Vec<_>>() {
+        let why = "this host does not measure it".to_owned();
+        found.signals.insert(signal, Support::No { why, mend: "use the scx host or the simulator".into() });
+    }
+}
+
+fn preemption(roots: &Roots, options: &HostOptions) -> Support {
+    if !options.machine_wide {
+        return forbidden("it concerns the whole machine");
+    }
+    let path = preempt::path(&roots.sys);
+    if path.exists() {
+        return Support::Yes;
+    }
+    Support::No {
+        why: format!("{} is not there", path.display()),
+        mend: "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC".into(),
+    }
+}
+
+fn forbidden(why: &str) -> Support {
+    Support::No { why: format!("{why} and is not allowed"), mend: "allow it with machine_wide = true".into() }
+}
+
+fn has_controllers(roots: &Roots) -> bool {
+    let names = cgroup::controllers_here(&roots.cgroup).ok().flatten().unwrap_or_default();
+    ["cpu", "cpuset"].iter().all(|name| names.split(' ').any(|other| other == *name))
+}
+
+/// CAP_SYS_NICE, number 23, in the effective set. A tree of plain files has no capabilities: everything is allowed.
+fn has_sys_nice(roots: &Roots) -> bool {
+    if !roots.is_this_machine() {
+        return true;
+    }
+    let text = file::read(Path::new("/proc/self/status")).ok().flatten().unwrap_or_default();
+    let effective = text.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    effective.is_some_and(|set| set >> 23 & 1 == 1)
+}

@@ -1,0 +1,84 @@
+//! The knobs of a cgroup: read in one form, written with the mend for the refusals that are known.
+
+use std::io;
+use std::path::Path;
+
+use quell_model::CpuSet;
+
+use crate::error::is_gone;
+use crate::write::Written;
+use crate::{LinuxError, file};
+
+const PARTITION: &str = "cpuset.cpus.partition";
+
+/// A file's value without surrounding white space, CPU lists in the kernel's form; None if it is not there.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn read_file(path: &Path) -> Result<Option<String>, LinuxError> {
+    let Some(text) = file::read(path)? else { return Ok(None) };
+    if holds_cpus(path) {
+        let cpus: CpuSet = text.parse().map_err(|_| LinuxError::parse(path, &text, "a CPU list"))?;
+        return Ok(Some(cpus.to_string()));
+    }
+    if name(path) == "preempt" {
+        return Ok(Some(crate::preempt::chosen(&text).unwrap_or(&text).to_owned()));
+    }
+    Ok(Some(text))
+}
+
+/// Writes a value. A partition is read back: the kernel takes the word and says only there that it is not valid.
+///
+/// # Errors
+/// If the kernel refuses the value.
+pub fn write_file(path: &Path, text: &str) -> Result<Written, LinuxError> {
+    match file::write(path, text) {
+        Ok(()) if name(path) == PARTITION => verify_partition(path, text),
+        Ok(()) => Ok(Written::Done),
+        Err(error) if is_gone(&error) => Ok(Written::Vanished),
+        Err(source) => {
+            let mend = mend_of(name(path), &source);
+            Err(LinuxError::Cgroup { path: path.to_owned(), value: text.to_owned(), source, mend })
+        }
+    }
+}
+
+fn verify_partition(path: &Path, text: &str) -> Result<Written, LinuxError> {
+    let Some(verdict) = file::read(path)? else { return Ok(Written::Vanished) };
+    if verdict == text {
+        return Ok(Written::Done);
+    }
+    let mend = "its CPUs must belong to no other cgroup's cpuset.cpus.exclusive, must all be online, and must leave its \
+                parent at least one; on kernels before 6.7 its parent must be a partition too";
+    Err(LinuxError::Partition { path: path.to_owned(), value: text.to_owned(), verdict, mend })
+}
+
+fn mend_of(name: &str, error: &io::Error) -> &'static str {
+    match (name, error.raw_os_error()) {
+        (_, Some(libc::EACCES | libc::EPERM | libc::EROFS)) => "run as root, or have the cgroup delegated to this user",
+        ("cpu.weight", Some(libc::EINVAL)) => "cpu.idle is 1 there, which fixes the weight; write 0 to cpu.idle first",
+        ("cpu.weight", Some(libc::ERANGE)) => "choose a weight from 1 to 10000",
+        ("cpu.max", Some(libc::EINVAL)) => "a quota is at least 1000 us in a period of 1000 to 1000000 us",
+        ("cpuset.cpus.exclusive", Some(libc::EINVAL)) => {
+            "the CPUs must be in the parent's cpuset.cpus.exclusive and in no sibling's"
+        }
+        ("cpuset.cpus", Some(libc::EINVAL)) => "the CPUs must exist, and belong to no sibling's partition",
+        ("cpuset.cpus", Some(libc::EBUSY)) => {
+            "threads run there and would have no CPU left (deadline tasks are bound to their CPUs); leave them one"
+        }
+        ("cpuset.cpus", Some(libc::ENOSPC)) => "the cgroup holds threads: its CPU list must not be empty",
+        ("cgroup.subtree_control", Some(libc::EBUSY)) => {
+            "the cgroup holds processes itself: move them to a child first (systemd: Delegate=yes and a sub-group)"
+        }
+        ("cgroup.subtree_control", Some(libc::ENOENT)) => "its parent does not give it that controller",
+        _ => "see Documentation/admin-guide/cgroup-v2.rst",
+    }
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
+}
+
+fn holds_cpus(path: &Path) -> bool {
+    matches!(name(path), "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.effective")
+}

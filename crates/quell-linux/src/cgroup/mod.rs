@@ -1,0 +1,11 @@
+//! cgroup v2 (Documentation/admin-guide/cgroup-v2.rst): one file, one value.
+
+mod controllers;
+mod files;
+mod stat;
+mod tree;
+
+pub use controllers::{controllers_given, controllers_here, give_controllers};
+pub use files::{read_file, write_file};
+pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
+pub use tree::{Group, members, subtree, unit};

@@ -1,0 +1,110 @@
+//! Where cgroups are and who is in them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::is_gone;
+use crate::{LinuxError, file};
+
+/// A cgroup that a workload's selector named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The directory's inode: a group that was removed and made again is another one. Zero while it does not exist.
+    pub inode: u64,
+}
+
+impl Group {
+    /// The cgroup in this directory, whether it exists or not.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Group {
+        let inode = fs::metadata(&path).map_or(0, |found| found.ino());
+        Group { path, inode }
+    }
+
+    /// Looks again; true if it is another cgroup now than before.
+    pub fn refresh(&mut self) -> bool {
+        let inode = fs::metadata(&self.path).map_or(0, |found| found.ino());
+        std::mem::replace(&mut self.inode, inode) != inode
+    }
+
+    /// Does it exist?
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.inode != 0
+    }
+
+    /// Has it a CPU weight and a CPU set of its own, that is: are both controllers enabled for it?
+    #[must_use]
+    pub fn has_controllers(&self) -> bool {
+        ["cpu.weight", "cpuset.cpus"].iter().all(|name| self.path.join(name).exists())
+    }
+}
+
+/// A cgroup and everything below it, parents first; nothing if it is gone.
+///
+/// # Errors
+/// If a directory cannot be read.
+pub fn subtree(group: &Path) -> Result<Vec<PathBuf>, LinuxError> {
+    let mut found = vec![];
+    if !group.is_dir() {
+        return Ok(found);
+    }
+    found.push(group.to_owned());
+    let mut next = 0;
+    while let Some(directory) = found.get(next).cloned() {
+        next += 1;
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if is_gone(&error) => continue,
+            Err(error) => return Err(LinuxError::io("list", &directory)(error)),
+        };
+        let mut children: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect();
+        children.sort_unstable();
+        found.append(&mut children);
+    }
+    Ok(found)
+}
+
+/// The processes in a cgroup itself, not in its children, appended. In a threaded cgroup the kernel lists no processes
+/// (EOPNOTSUPP): then its threads, each as if it were a process.
+///
+/// # Errors
+/// If the file cannot be read or understood.
+pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<(), LinuxError> {
+    let mut path = group.join("cgroup.procs");
+    let text = match file::read(&path) {
+        Err(LinuxError::Io { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            path = group.join("cgroup.threads");
+            file::read(&path)?
+        }
+        other => other?,
+    };
+    for line in text.unwrap_or_default().lines() {
+        // A zero is a process of another pid namespace: it has no number here.
+        match line.parse::<i32>() {
+            Ok(0) => {}
+            Ok(pid) => into.push(pid),
+            Err(_) => return Err(LinuxError::parse(&path, line, "process numbers")),
+        }
+    }
+    Ok(())
+}
+
+/// The cgroup of a systemd unit: the directory of its name somewhere below the root; None if there is none. A name
+/// without a suffix means a service.
+///
+/// # Errors
+/// If a directory cannot be read.
+pub fn unit(root: &Path, name: &str) -> Result<Option<PathBuf>, LinuxError> {
+    let has_suffix = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
+    let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
+    let groups = subtree(root)?;
+    Ok(groups.into_iter().find(|path| path.file_name().is_some_and(|last| last == name.as_str())))
+}

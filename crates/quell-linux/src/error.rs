@@ -1,0 +1,148 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use quell_model::{ModelError, Refusal};
+use thiserror::Error;
+
+/// What can go wrong with a Linux machine. That something vanished is no error but a value.
+#[derive(Debug, Error)]
+pub enum LinuxError {
+    /// A file or directory could not be read or written.
+    #[error("cannot {op} {}: {source}{}", path.display(), mend_of(source))]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file holds something else than expected.
+    #[error("{} holds '{text}', expected {expected}", path.display())]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// What it holds.
+        text: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A cgroup file refused a value.
+    #[error("{} refuses '{value}': {source}; {mend}", path.display())]
+    Cgroup {
+        /// Which file.
+        path: PathBuf,
+        /// What was written.
+        value: String,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// A cpuset partition did not become valid.
+    #[error("{} says '{verdict}' after '{value}' was written; {mend}", path.display())]
+    Partition {
+        /// Which file.
+        path: PathBuf,
+        /// What was written.
+        value: String,
+        /// What the kernel says about it.
+        verdict: String,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// A call about a thread or process failed.
+    #[error("cannot {op} thread {tid} to {value}: {source}; {mend}")]
+    Thread {
+        /// What was tried.
+        op: &'static str,
+        /// On which thread.
+        tid: i32,
+        /// The value that was wanted.
+        value: String,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// A selector matches nothing.
+    #[error("workload '{workload}': {selector} matches nothing; {mend}")]
+    NoMatch {
+        /// The workload.
+        workload: String,
+        /// The selector.
+        selector: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// Plain data makes no sense.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// There is no workload with this number.
+    #[error("no workload has the number {0}")]
+    UnknownWorkload(u32),
+    /// This host cannot do it here.
+    #[error("{what}; {mend}")]
+    Unsupported {
+        /// What is not there, and why.
+        what: String,
+        /// How to get it.
+        mend: String,
+    },
+    /// The configuration does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The journal could not record a write, so the write was not made.
+    #[error("the journal cannot record the change of {write}: {source}; nothing was changed")]
+    Journal {
+        /// The write.
+        write: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A plan failed and could not be taken back completely.
+    #[error("{cause}; and these could not be put back: {}", left.join("; "))]
+    Rollback {
+        /// Why the plan failed.
+        cause: Box<LinuxError>,
+        /// What still has the plan's value, and why.
+        left: Vec<String>,
+    },
+}
+
+impl LinuxError {
+    pub(crate) fn io(op: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> LinuxError {
+        let path = path.as_ref().to_owned();
+        move |source| LinuxError::Io { op, path, source }
+    }
+
+    pub(crate) fn parse(path: impl AsRef<Path>, text: &str, expected: &'static str) -> LinuxError {
+        LinuxError::Parse { path: path.as_ref().to_owned(), text: text.trim().to_owned(), expected }
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>, mend: impl Into<String>) -> LinuxError {
+        LinuxError::Unsupported { what: what.into(), mend: mend.into() }
+    }
+}
+
+impl From<LinuxError> for Refusal {
+    fn from(error: LinuxError) -> Refusal {
+        match error {
+            LinuxError::Unsupported { .. } => Refusal::Unsupported(error.to_string()),
+            LinuxError::Forbidden(what) => Refusal::Forbidden(what),
+            _ => Refusal::System(error.to_string()),
+        }
+    }
+}
+
+/// Does this error say that the thing is gone? ENODEV is how a removed cgroup's open file answers.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::ENODEV))
+}
+
+fn mend_of(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => "; run as root, or have the cgroup delegated to this user",
+        _ => "",
+    }
+}

@@ -1,0 +1,205 @@
+//! Carries plans out.
+
+use quell_model::{
+    Event, Knob, KnobSetting, LeaseRequest, Outcome, Part, Plan, Refusal, SoloEnd, Target, Verdict, WorkloadId,
+};
+
+use super::{LinuxHost, wait};
+use crate::LinuxError;
+use crate::knobs::{self, Compiler, Subject, Wanted};
+use crate::write::{self, Write, Written};
+
+impl LinuxHost {
+    pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) {
+        let mut tell = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
+        if !plan.knobs.is_empty() {
+            let verdict = self.set_knobs(&plan.knobs).unwrap_or_else(|error| Verdict::Refused(error.into()));
+            tell(Part::Knobs, verdict);
+        }
+        let parts = (0..plan.grants.len() as u32).map(|at| (Part::Grant(at), "it grants no single CPUs"));
+        let parts =
+            parts.chain((0..plan.rules.len() as u32).map(|at| (Part::Rule(at), "it has no rules in the kernel")));
+        let parts = parts.chain((0..plan.samples.len() as u32).map(|at| (Part::Sample(at), "it samples no counters")));
+        for (part, why) in parts {
+            let what = format!("{why}; use the scx host or the simulator");
+            tell(part, Verdict::Refused(Refusal::Unsupported(what)));
+        }
+        for (at, request) in plan.leases.iter().enumerate() {
+            let now = wait::now();
+            let verdict = match request {
+                LeaseRequest::Begin(lease) => match self.begin_solo(*lease, now) {
+                    Ok(()) => Verdict::Applied(now),
+                    Err(refusal) => Verdict::Refused(refusal),
+                },
+                LeaseRequest::End(id) if self.solo_of() == Some(*id) => {
+                    self.end_solo(SoloEnd::Released, now);
+                    Verdict::Applied(now)
+                }
+                LeaseRequest::End(_) => Verdict::Vanished,
+            };
+            tell(Part::Lease(at as u32), verdict);
+        }
+        events.append(&mut self.pending);
+    }
+
+    /// All settings, or none. A target that is gone is left out.
+    fn set_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
+        let standing: Vec<Option<Wanted>> =
+            self.slots.iter().map(|slot| slot.as_ref().map(|managed| managed.standing)).collect();
+        let own: Vec<Wanted> = self.threads.iter().map(|thread| thread.own).collect();
+        let result = self.try_knobs(settings);
+        if !matches!(result, Ok(Verdict::Applied(_))) {
+            for (slot, standing) in self.slots.iter_mut().zip(standing) {
+                if let (Some(managed), Some(standing)) = (slot, standing) {
+                    managed.standing = standing;
+                }
+            }
+            self.threads.iter_mut().zip(own).for_each(|(thread, own)| thread.own = own);
+        }
+        result
+    }
+
+    fn try_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
+        let mut dirty = Vec::new();
+        let mut preemption = None;
+        let mut found = 0;
+        for setting in settings {
+            knobs::check(&setting.knob, &self.online)?;
+            found += usize::from(match (setting.target, setting.knob) {
+                (Target::Machine, Knob::Preemption(mode)) => {
+                    self.allow_machine_wide("the preemption mode")?;
+                    preemption = Some(mode);
+                    true
+                }
+                (Target::Workload(id), knob) => self.set_on_workload(id, &knob, &mut dirty)?,
+                (Target::Thread(thread), knob) => {
+                    let thread = self.threads.iter_mut().find(|known| known.id == thread);
+                    match thread {
+                        Some(thread) => {
+                            let id = thread.workload;
+                            if matches!(knob, Knob::Partition(_) | Knob::Quota(_) | Knob::Pause(_))
+                                || !thread.own.set(&knob)
+                            {
+                                return Err(misplaced(&setting.target, &knob));
+                            }
+                            dirty.push(id);
+                            true
+                        }
+                        None => false,
+                    }
+                }
+                (target, knob) => return Err(misplaced(&target, &knob)),
+            });
+        }
+        if found == 0 {
+            return Ok(Verdict::Vanished);
+        }
+        dirty.sort_unstable();
+        dirty.dedup();
+        let writes = self.compile(&dirty, preemption)?;
+        self.make(&writes)?;
+        Ok(Verdict::Applied(wait::now()))
+    }
+
+    /// Takes a value over; false if the workload is gone. The workload is dirty only if the value is new: what somebody
+    /// else changed since is not fought over.
+    fn set_on_workload(
+        &mut self,
+        id: WorkloadId,
+        knob: &Knob,
+        dirty: &mut Vec<WorkloadId>,
+    ) -> Result<bool, LinuxError> {
+        if self.managed(id).is_none() {
+            return Ok(false);
+        }
+        if *knob == Knob::Partition(true) {
+            self.allow_machine_wide("a CPU partition, which moves everything else on the machine away,")?;
+        }
+        let mut news = false;
+        for thread in self.threads.iter_mut().filter(|thread| thread.workload == id) {
+            let before = thread.own;
+            thread.own.clear(knob.kind());
+            news |= thread.own != before;
+        }
+        let managed = self.managed_mut(id)?;
+        let before = managed.standing;
+        if !managed.standing.set(knob) {
+            return Err(misplaced(&Target::Workload(id), knob));
+        }
+        if news || managed.standing != before {
+            dirty.push(id);
+        }
+        Ok(true)
+    }
+
+    fn allow_machine_wide(&self, what: &str) -> Result<(), LinuxError> {
+        if self.options.machine_wide {
+            return Ok(());
+        }
+        Err(LinuxError::Forbidden(format!("{what} concerns the whole machine; allow it with machine_wide = true")))
+    }
+
+    /// The writes that make these workloads' values true.
+    pub(super) fn compile(
+        &mut self,
+        dirty: &[WorkloadId],
+        preemption: Option<quell_model::PreemptionMode>,
+    ) -> Result<Vec<Write>, LinuxError> {
+        let none = crate::members::Resolved::default();
+        let subjects: Vec<Subject<'_>> = dirty
+            .iter()
+            .filter_map(|&id| {
+                let managed = self.slots.get(id.index())?.as_ref()?;
+                let selectors = self.selectors.iter().find(|(other, _)| *other == id);
+                Some(Subject {
+                    id,
+                    name: &managed.spec.name,
+                    level: managed.level,
+                    resolved: selectors.map_or(&none, |(_, resolved)| resolved),
+                    history: &managed.history,
+                    wanted: super::solo::wanted(&self.solo, id, &managed.spec, managed.standing),
+                })
+            })
+            .collect();
+        let mut compiler = Compiler::new(&mut *self.medium, &self.ledger, self.online, &self.roots.cgroup);
+        if let Some(mode) = preemption {
+            compiler.preemption(&self.roots.sys, mode)?;
+        }
+        compiler.compile(&subjects, &self.threads)?;
+        Ok(compiler.finish())
+    }
+
+    /// Makes writes, all or none, and remembers them.
+    pub(super) fn make(&mut self, writes: &[Write]) -> Result<(), LinuxError> {
+        let made = write::carry_out(&mut *self.medium, &mut *self.journal, writes)?;
+        for (write, _) in writes.iter().zip(made).filter(|(_, written)| *written == Written::Done) {
+            self.ledger.note(write);
+            let managed = write.workload.and_then(|id| self.slots.get_mut(id.index())?.as_mut());
+            if let Some(managed) = managed {
+                managed.history.note(write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes standing values true again where threads or cgroups are new. A refusal concerns the new ones only: it is
+    /// logged, and tried again at the next birth.
+    pub(super) fn reapply(&mut self, dirty: &[WorkloadId]) {
+        for id in dirty {
+            let result = self.compile(&[*id], None).and_then(|writes| self.make(&writes));
+            if let Err(error) = result {
+                tracing::warn!(workload = id.0, %error, "new threads could not be given their workload's values");
+            }
+        }
+    }
+}
+
+fn misplaced(target: &Target, knob: &Knob) -> LinuxError {
+    let what = match target {
+        Target::Workload(_) => "a workload",
+        Target::Thread(_) => "a single thread",
+        Target::Cpu(_) => "a single CPU",
+        Target::Machine => "the machine",
+    };
+    LinuxError::unsupported(format!("the knob '{}' cannot be set on {what}", knob.kind().name()), "see Target")
+}

@@ -1,0 +1,199 @@
+//! The stock Linux host.
+
+mod apply;
+mod attach;
+mod observe;
+mod options;
+mod record;
+mod restore;
+mod scan;
+mod solo;
+mod wait;
+
+pub use options::HostOptions;
+pub use record::Level;
+pub(crate) use record::{History, Ledger, Thread};
+pub use wait::Waker;
+
+use std::sync::Arc;
+
+use quell_model::{
+    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake, Workload,
+    WorkloadId,
+};
+
+use crate::knobs::Wanted;
+use crate::members::{Found, Members, Resolved};
+use crate::procfs::ProcFs;
+use crate::sched::{Kernel, ThreadCalls};
+use crate::write::{DryRun, Journal, Machine, Medium, NoJournal};
+use crate::{LinuxError, Roots, capabilities, sysfs};
+
+/// A stock Linux machine.
+///
+/// Values of a workload stand: threads that are born later get them at the next scan, and a cgroup that is removed and
+/// made again gets them too. A value that somebody else changes is not written again until the policy changes it.
+#[derive(Debug)]
+pub struct LinuxHost {
+    roots: Roots,
+    options: HostOptions,
+    topology: Arc<Topology>,
+    online: CpuSet,
+    proc: ProcFs,
+    medium: Box<dyn Medium + Send>,
+    journal: Box<dyn Journal>,
+    ledger: Ledger,
+    slots: Vec<Option<Managed>>,
+    selectors: Vec<(WorkloadId, Resolved)>,
+    members: Members,
+    threads: Vec<Thread>,
+    scanned_at: Option<Nanos>,
+    found: Vec<Found>,
+    leases: LeaseBook,
+    solo: Option<solo::Solo>,
+    pending: Vec<Event>,
+    waker: Waker,
+}
+
+/// A workload in its slot.
+#[derive(Debug)]
+struct Managed {
+    spec: Arc<Workload>,
+    level: Level,
+    standing: Wanted,
+    history: History,
+    /// CPU time and waiting of its threads since it attached.
+    run_time: Nanos,
+    run_delay: Nanos,
+    /// `cpu.stat` when it attached.
+    usage_at_attach: Nanos,
+    threads: u32,
+    latency: Sample<Nanos>,
+}
+
+impl LinuxHost {
+    /// The running machine.
+    ///
+    /// # Errors
+    /// If its topology or processes cannot be read, or the roots are another machine's (see
+    /// [`LinuxHost::with_calls`]).
+    pub fn new(roots: Roots, options: HostOptions) -> Result<LinuxHost, LinuxError> {
+        if !roots.is_this_machine() {
+            let what = format!("the threads in {} are not the running kernel's", roots.proc.display());
+            return Err(LinuxError::unsupported(what, "give calls that act on that tree (LinuxHost::with_calls)"));
+        }
+        LinuxHost::with_calls(roots, options, Box::new(Kernel::new()?))
+    }
+
+    /// A machine whose threads obey these calls.
+    ///
+    /// # Errors
+    /// If its topology or processes cannot be read.
+    pub fn with_calls(
+        roots: Roots,
+        options: HostOptions,
+        calls: Box<dyn ThreadCalls>,
+    ) -> Result<LinuxHost, LinuxError> {
+        let topology = Arc::new(sysfs::topology(&roots.sys)?);
+        let proc = ProcFs::open(&roots.proc)?;
+        let machine = Machine::new(ProcFs::open(&roots.proc)?, calls);
+        let medium: Box<dyn Medium + Send> =
+            if options.dry_run { Box::new(DryRun::of(machine)) } else { Box::new(machine) };
+        Ok(LinuxHost {
+            online: topology.all(),
+            topology,
+            proc,
+            medium,
+            journal: Box::new(NoJournal),
+            ledger: Ledger::default(),
+            slots: Vec::new(),
+            selectors: Vec::new(),
+            members: Members::new(options.include_self),
+            threads: Vec::new(),
+            scanned_at: None,
+            found: Vec::new(),
+            leases: LeaseBook::new(options.leases),
+            solo: None,
+            pending: Vec::new(),
+            waker: Waker::new()?,
+            roots,
+            options,
+        })
+    }
+
+    /// Tells this journal about every write before it is made.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
+        self.journal = journal;
+        self
+    }
+
+    /// The machine's CPUs.
+    #[must_use]
+    pub fn topology(&self) -> Arc<Topology> {
+        Arc::clone(&self.topology)
+    }
+
+    /// Wakes [`Host::wait`] from another thread.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// A latency that an application or a load generator reported: the SLO's quantile. Its time is on the clock of
+    /// [`LinuxHost::now`]. A policy that waits for events steps.
+    ///
+    /// # Errors
+    /// If there is no such workload.
+    pub fn feed_latency(&mut self, id: WorkloadId, sample: Sample<Nanos>) -> Result<(), LinuxError> {
+        self.managed_mut(id)?.latency = sample;
+        self.pending.push(Event::LatencyArrived(id));
+        Ok(())
+    }
+
+    /// The host's clock: CLOCK_MONOTONIC.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        wait::now()
+    }
+
+    fn managed(&self, id: WorkloadId) -> Option<&Managed> {
+        self.slots.get(id.index())?.as_ref()
+    }
+
+    fn managed_mut(&mut self, id: WorkloadId) -> Result<&mut Managed, LinuxError> {
+        self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
+    }
+
+    fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
+        self.selectors.iter().find(|(other, _)| *other == id).map(|(_, resolved)| resolved)
+    }
+}
+
+impl Host for LinuxHost {
+    type Error = LinuxError;
+
+    fn capabilities(&self) -> Capabilities {
+        let levels: Vec<Level> = self.slots.iter().flatten().map(|managed| managed.level).collect();
+        capabilities::probe(&self.roots, &self.options, &levels)
+    }
+
+    fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        let now = wait::now();
+        self.end_solo_if_over(now);
+        if self.scan_due(now) {
+            self.scan(now)?;
+        }
+        events.append(&mut self.pending);
+        self.fill(wanted, now, view)
+    }
+
+    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        self.carry_out(plan, events);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Wake) -> Result<(), LinuxError> {
+        self.wait_for(until)
+    }
+}

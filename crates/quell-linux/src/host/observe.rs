@@ -1,0 +1,159 @@
+//! Fills the view.
+
+use std::sync::Arc;
+
+use quell_model::{Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
+
+use super::{Level, LinuxHost};
+use crate::procfs::{SchedStat, ticks};
+use crate::{LinuxError, cgroup};
+
+impl LinuxHost {
+    pub(super) fn fill(&mut self, wanted: SignalSet, now: Nanos, view: &mut View) -> Result<(), LinuxError> {
+        if !Arc::ptr_eq(&view.topology, &self.topology) {
+            view.topology = Arc::clone(&self.topology);
+        }
+        view.now = now;
+        view.cpus.online = self.online;
+        self.fill_specs(view);
+        let by_thread = wanted.contains(Signal::Threads)
+            || wanted.contains(Signal::RunDelay)
+            || (wanted.contains(Signal::RunTime) && self.some_on_threads());
+        if by_thread {
+            self.read_threads(wanted.contains(Signal::Threads))?;
+        }
+        if wanted.contains(Signal::Threads) {
+            self.fill_threads(now, view);
+        }
+        self.fill_columns(wanted, now, view)
+    }
+
+    fn fill_specs(&self, view: &mut View) {
+        let specs = &mut view.workloads.spec;
+        specs.resize(self.slots.len(), None);
+        for (spec, managed) in specs.iter_mut().zip(&self.slots) {
+            let ours = managed.as_ref().map(|managed| &managed.spec);
+            let same = match (spec.as_ref(), ours) {
+                (Some(theirs), Some(ours)) => Arc::ptr_eq(theirs, ours),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                *spec = ours.cloned();
+            }
+        }
+    }
+
+    fn some_on_threads(&self) -> bool {
+        self.slots.iter().flatten().any(|managed| managed.level == Level::Threads)
+    }
+
+    /// Reads every thread's times, and its state where that is wanted. A thread that is gone is found out by the scan.
+    fn read_threads(&mut self, states: bool) -> Result<(), LinuxError> {
+        for thread in &mut self.threads {
+            let counted = self.proc.schedstat(thread.pid, thread.id.tid)?;
+            let mut run = counted.unwrap_or(thread.run);
+            if states || counted.is_none() {
+                let stat = self.proc.stat(thread.pid, thread.id.tid)?.filter(|stat| stat.start == thread.id.start);
+                let Some(stat) = stat else {
+                    thread.state = ThreadState::Dead;
+                    continue;
+                };
+                (thread.state, thread.cpu, thread.class) = (stat.state, stat.cpu, stat.class);
+                if counted.is_none() {
+                    run = SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() };
+                }
+            }
+            thread.exact = counted.is_some();
+            if let Some(managed) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
+                managed.run_time += run.run_time - thread.run.run_time;
+                managed.run_delay += run.run_delay - thread.run.run_delay;
+            }
+            thread.run = run;
+        }
+        Ok(())
+    }
+
+    fn fill_threads(&self, now: Nanos, view: &mut View) {
+        let columns = &mut view.threads;
+        columns.clear();
+        columns.at = now;
+        for thread in self.threads.iter().filter(|thread| thread.state != ThreadState::Dead) {
+            columns.id.push(thread.id);
+            columns.workload.push(thread.workload);
+            columns.state.push(thread.state);
+            columns.cpu.push(thread.cpu);
+            columns.run_time.push(thread.run.run_time);
+            columns.run_delay.push(thread.run.run_delay);
+            columns.class.push(thread.class);
+        }
+    }
+
+    fn fill_columns(&mut self, wanted: SignalSet, now: Nanos, view: &mut View) -> Result<(), LinuxError> {
+        let slots = self.slots.len();
+        let columns = &mut view.workloads;
+        let run_time = reset(&mut columns.run_time, wanted.contains(Signal::RunTime), slots);
+        let run_delay = reset(&mut columns.run_delay, wanted.contains(Signal::RunDelay), slots);
+        let thread_count = reset(&mut columns.thread_count, wanted.contains(Signal::ThreadCount), slots);
+        let latency = reset(&mut columns.latency, wanted.contains(Signal::Latency), slots);
+        for (slot, managed) in self.slots.iter().enumerate() {
+            let Some(managed) = managed else { continue };
+            if run_time {
+                columns.run_time[slot] = match managed.level {
+                    Level::Cgroup => self.usage(slot, managed.usage_at_attach, now)?,
+                    Level::Threads => Sample::exact(managed.run_time, now),
+                };
+            }
+            if run_delay {
+                columns.run_delay[slot] = Sample::exact(managed.run_delay, now);
+            }
+            if thread_count {
+                let at = self.scanned_at.unwrap_or(now);
+                columns.thread_count[slot] = Sample::exact(managed.threads, at);
+            }
+            if latency {
+                let stale = managed.latency.quality > Quality::Stale
+                    && now - managed.latency.at > self.options.latency_stale_after;
+                let quality = if stale { Quality::Stale } else { managed.latency.quality };
+                columns.latency[slot] = Sample { quality, ..managed.latency };
+            }
+        }
+        if run_time || run_delay {
+            self.mark_estimates(view);
+        }
+        Ok(())
+    }
+
+    /// Where the kernel does not count, run times are whole ticks and run delays are not known.
+    fn mark_estimates(&self, view: &mut View) {
+        for thread in self.threads.iter().filter(|thread| !thread.exact) {
+            let slot = thread.workload.index();
+            if let Some(sample) = view.workloads.run_time.get_mut(slot)
+                && self.slots[slot].as_ref().is_some_and(|managed| managed.level == Level::Threads)
+            {
+                sample.quality = Quality::Estimated;
+            }
+            if let Some(sample) = view.workloads.run_delay.get_mut(slot) {
+                sample.quality = Quality::Absent;
+            }
+        }
+    }
+
+    /// CPU time that a workload's cgroups used since it attached.
+    fn usage(&self, slot: usize, at_attach: Nanos, now: Nanos) -> Result<Sample<Nanos>, LinuxError> {
+        let mut sum = Nanos::ZERO;
+        for group in self.resolved(WorkloadId(slot as u32)).into_iter().flat_map(|resolved| &resolved.groups) {
+            sum += cgroup::cpu_stat(&group.path)?.map_or(Nanos::ZERO, |stat| stat.usage);
+        }
+        Ok(Sample::exact(sum - at_attach, now))
+    }
+}
+
+/// Empties a column that is not wanted, and makes the other absent everywhere.
+fn reset<T: Copy + Default>(column: &mut Vec<Sample<T>>, wanted: bool, slots: usize) -> bool {
+    column.clear();
+    if wanted {
+        column.resize(slots, Sample::default());
+    }
+    wanted
+}

@@ -1,0 +1,42 @@
+use quell_model::{LeaseLimits, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What the configuration allows the host to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostOptions {
+    /// How often new threads and forks are looked for: each gets its workload's values at the latest so long after its
+    /// birth.
+    pub scan_interval: Nanos,
+    /// Allows knobs that reach work that Quell was not given: the preemption mode and CPU partitions.
+    pub machine_wide: bool,
+    /// Allows the host to enable the cpu and cpuset controllers for the cgroups of workloads, in
+    /// `cgroup.subtree_control` of the cgroups above them.
+    pub enable_controllers: bool,
+    /// Sets values on single threads even where cgroups have the controllers.
+    pub threads_only: bool,
+    /// Bounds of solo runs.
+    pub leases: LeaseLimits,
+    /// Makes no write: the journal is told about each, and the host goes on as if it had been made.
+    pub dry_run: bool,
+    /// Lets Quell's own process be part of a workload.
+    pub include_self: bool,
+    /// A latency that was fed longer ago than this is stale.
+    pub latency_stale_after: Nanos,
+}
+
+impl Default for HostOptions {
+    /// Nothing machine-wide. A scan each 20 ms: well within the 100 ms in which a runaway is to be demoted.
+    fn default() -> HostOptions {
+        HostOptions {
+            scan_interval: Nanos::from_millis(20),
+            machine_wide: false,
+            enable_controllers: false,
+            threads_only: false,
+            leases: LeaseLimits::default(),
+            dry_run: false,
+            include_self: false,
+            latency_stale_after: Nanos::from_secs(3),
+        }
+    }
+}

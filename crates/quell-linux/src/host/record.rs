@@ -1,0 +1,157 @@
+//! What the host remembers: threads, places that it changed, what workloads had before.
+
+use std::collections::HashMap;
+
+use quell_model::{CpuId, CpuSet, SchedClass, ThreadId, ThreadState, WorkloadId};
+
+use crate::knobs::Wanted;
+use crate::procfs::SchedStat;
+use crate::sched::ThreadClass;
+use crate::write::{Place, Touched, Value, Write};
+
+/// Where a workload's values are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// On its cgroups.
+    Cgroup,
+    /// On each of its threads.
+    Threads,
+}
+
+/// A thread of a workload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Thread {
+    pub id: ThreadId,
+    pub pid: i32,
+    pub workload: WorkloadId,
+    /// What a policy set on this very thread.
+    pub own: Wanted,
+    /// Born after Quell had set values on its workload, so that it may have inherited them.
+    pub born_under: bool,
+    pub state: ThreadState,
+    pub cpu: CpuId,
+    pub class: SchedClass,
+    /// The slice, if Quell set one: `/proc` does not tell it.
+    pub run: SchedStat,
+    /// Is the run time counted by the kernel's scheduler, not by ticks?
+    pub exact: bool,
+}
+
+/// Every place that Quell changed, with what stood there first.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: HashMap<Place, (u64, Touched)>,
+    next: u64,
+}
+
+impl Ledger {
+    /// The change of a place, if there was one.
+    pub fn touched(&self, place: &Place) -> Option<&Touched> {
+        self.entries.get(place).map(|(_, touched)| touched)
+    }
+
+    /// What stood there before Quell touched it.
+    pub fn origin(&self, place: &Place) -> Option<&Value> {
+        self.touched(place).map(|touched| &touched.origin)
+    }
+
+    /// A write was made.
+    pub fn note(&mut self, write: &Write) {
+        self.adopt(Touched {
+            workload: write.workload,
+            place: write.place.clone(),
+            origin: write.origin.clone(),
+            last: write.after.clone(),
+        });
+    }
+
+    /// Takes over what is known of a place.
+    pub fn adopt(&mut self, touched: Touched) {
+        self.next += 1;
+        let next = self.next;
+        match self.entries.get_mut(&touched.place) {
+            Some((_, known)) => known.last = touched.last,
+            None => {
+                self.entries.insert(touched.place.clone(), (next, touched));
+            }
+        }
+    }
+
+    /// A place is gone or has been put back.
+    pub fn forget(&mut self, place: &Place) {
+        self.entries.remove(place);
+    }
+
+    /// Everything that a workload's thread had.
+    pub fn forget_thread(&mut self, thread: ThreadId) {
+        for place in [Place::Affinity(thread), Place::Class(thread), Place::Stopped(thread)] {
+            self.forget(&place);
+        }
+    }
+
+    /// All changes, the latest touched place first.
+    pub fn latest_first(&self) -> Vec<Touched> {
+        let mut all: Vec<&(u64, Touched)> = self.entries.values().collect();
+        all.sort_unstable_by_key(|(order, _)| std::cmp::Reverse(*order));
+        all.into_iter().map(|(_, touched)| touched.clone()).collect()
+    }
+}
+
+/// What Quell set on a workload's threads, so that what a thread inherited can be told from what it has of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    classes: Vec<ThreadClass>,
+    class_origin: Option<ThreadClass>,
+    cpus: Vec<CpuSet>,
+    cpus_origin: Option<CpuSet>,
+}
+
+/// So many different values are remembered.
+const REMEMBERED: usize = 64;
+
+impl History {
+    /// Has Quell set anything on threads of this workload?
+    pub fn is_empty(&self) -> bool {
+        self.class_origin.is_none() && self.cpus_origin.is_none()
+    }
+
+    /// A write was made.
+    pub fn note(&mut self, write: &Write) {
+        match (&write.place, &write.origin, &write.after) {
+            (Place::Class(_), &Value::Class(origin), &Value::Class(after)) => {
+                self.class_origin.get_or_insert(origin);
+                remember(&mut self.classes, after);
+                if after.reset_on_fork {
+                    remember(&mut self.classes, ThreadClass::of(SchedClass::NORMAL));
+                }
+            }
+            (Place::Affinity(_), &Value::Cpus(origin), &Value::Cpus(after)) => {
+                self.cpus_origin.get_or_insert(origin);
+                remember(&mut self.cpus, after);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a thread's class was before Quell: its class now, or, if it was born under a value of Quell's and has that,
+    /// what its workload had.
+    pub fn class_before(&self, thread: &Thread, now: ThreadClass) -> ThreadClass {
+        let inherited = thread.born_under && self.classes.iter().any(|set| now.is_like(set));
+        if inherited { self.class_origin.unwrap_or(now) } else { now }
+    }
+
+    /// The same for its CPUs.
+    pub fn cpus_before(&self, thread: &Thread, now: CpuSet) -> CpuSet {
+        let inherited = thread.born_under && self.cpus.contains(&now);
+        if inherited { self.cpus_origin.unwrap_or(now) } else { now }
+    }
+}
+
+fn remember<T: PartialEq>(values: &mut Vec<T>, value: T) {
+    if !values.contains(&value) {
+        if values.len() == REMEMBERED {
+            values.remove(0);
+        }
+        values.push(value);
+    }
+}

@@ -1,0 +1,149 @@
+//! Puts everything back.
+
+use quell_model::{Nanos, WorkloadId};
+
+use super::{LinuxHost, Thread, wait};
+use crate::knobs::cpusets::{self, Change};
+use crate::write::{self, Place, RestoreReport, Touched, Value};
+
+impl LinuxHost {
+    /// Everything that Quell changed and has not put back, the latest change first.
+    #[must_use]
+    pub fn touched(&self) -> Vec<Touched> {
+        self.ledger.latest_first()
+    }
+
+    /// Takes over what a journal knows of an earlier run, so that [`LinuxHost::restore`] puts it back.
+    pub fn adopt(&mut self, touched: impl IntoIterator<Item = Touched>) {
+        touched.into_iter().for_each(|touched| self.ledger.adopt(touched));
+    }
+
+    /// Puts back what still has the value that Quell wrote; reports what somebody else changed since, and what the
+    /// system refused. Threads that were born under a value of Quell's get what their workload had before. Ends a solo
+    /// run. Afterwards nothing stands any more.
+    pub fn restore(&mut self) -> RestoreReport {
+        self.last_look();
+        self.solo = None;
+        self.leases.end(wait::now());
+        let touched = self.ledger.latest_first();
+        self.put_back(touched, None)
+    }
+
+    pub(super) fn restore_workload(&mut self, id: WorkloadId) -> RestoreReport {
+        self.last_look();
+        let mut touched = self.ledger.latest_first();
+        touched.retain(|touched| touched.workload == Some(id));
+        self.put_back(touched, Some(id))
+    }
+
+    /// Finds the threads that were born since the last scan.
+    fn last_look(&mut self) {
+        self.scanned_at = None;
+        if let Err(error) = self.scan(wait::now()) {
+            tracing::warn!(%error, "threads that were born last are not put back");
+        }
+    }
+
+    fn put_back(&mut self, mut touched: Vec<Touched>, only: Option<WorkloadId>) -> RestoreReport {
+        for slot in 0..self.slots.len() {
+            let id = WorkloadId(slot as u32);
+            if only.is_none_or(|only| only == id)
+                && let Some(managed) = self.slots[slot].as_mut()
+            {
+                managed.standing = Default::default();
+                self.threads
+                    .iter_mut()
+                    .filter(|thread| thread.workload == id)
+                    .for_each(|thread| thread.own = Default::default());
+            }
+        }
+        touched.extend(self.inherited(&touched));
+        let places: Vec<Place> = touched.iter().map(|touched| touched.place.clone()).collect();
+        let touched = self.in_order(touched);
+        let report = write::restore(&mut *self.medium, &mut *self.journal, &touched);
+        for place in places.iter().filter(|place| !report.left.iter().any(|left| left.place == **place)) {
+            self.ledger.forget(place);
+        }
+        report
+    }
+
+    /// Threads that have a value that Quell set on another thread of their workload, without having been set
+    /// themselves: they inherited it.
+    fn inherited(&mut self, touched: &[Touched]) -> Vec<Touched> {
+        let mut swept = Vec::new();
+        for at in 0..self.threads.len() {
+            let thread = self.threads[at];
+            for place in [Place::Affinity(thread.id), Place::Class(thread.id)] {
+                if touched.iter().any(|touched| touched.place == place) {
+                    continue;
+                }
+                let Ok(Some(now)) = self.medium.read(&place) else { continue };
+                let model = touched.iter().find(|touched| {
+                    touched.last.is_still(&now)
+                        && touched.last != touched.origin
+                        && self.concerns(touched, &thread)
+                        && std::mem::discriminant(&touched.place) == std::mem::discriminant(&place)
+                });
+                if let Some(model) = model {
+                    swept.push(Touched { place, ..model.clone() });
+                }
+            }
+        }
+        swept
+    }
+
+    /// Was the change made on the thread's workload, after which the thread was born?
+    fn concerns(&self, touched: &Touched, thread: &Thread) -> bool {
+        let (Place::Affinity(other) | Place::Class(other)) = touched.place else { return false };
+        let same = touched.workload == Some(thread.workload)
+            || self.threads.iter().any(|known| known.id == other && known.workload == thread.workload);
+        same && thread.id.start >= other.start
+    }
+
+    /// Partitions first, then CPU sets in an order in which every set stays within its parent's, then the rest.
+    fn in_order(&self, touched: Vec<Touched>) -> Vec<Touched> {
+        let named = |touched: &Touched, name: &str| matches!(&touched.place, Place::File(path) if path.ends_with(name));
+        let (mut ordered, rest): (Vec<_>, Vec<_>) =
+            touched.into_iter().partition(|touched| named(touched, "cpuset.cpus.partition"));
+        let (exclusive, rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|touched| named(touched, "cpuset.cpus.exclusive"));
+        let (cpusets, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|touched| named(touched, "cpuset.cpus"));
+        let (controllers, rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|touched| matches!(touched.place, Place::Controllers(_)));
+        ordered.extend(exclusive);
+        ordered.extend(self.cpuset_steps(cpusets));
+        ordered.extend(rest);
+        ordered.extend(controllers);
+        ordered
+    }
+
+    fn cpuset_steps(&self, touched: Vec<Touched>) -> Vec<Touched> {
+        let changes: Vec<Change> = touched
+            .iter()
+            .filter_map(|touched| match (&touched.place, &touched.last, &touched.origin) {
+                (Place::File(path), Value::Text(now), Value::Text(to)) => {
+                    Some(Change { group: path.parent()?.to_owned(), now: now.clone(), to: to.clone() })
+                }
+                _ => None,
+            })
+            .collect();
+        let above = |group: &std::path::Path| cpusets::usable_above(group, &self.roots.cgroup, &self.online);
+        let Ok(steps) = cpusets::order(&changes, &above) else { return touched };
+        let mut last: Vec<Value> = touched.iter().map(|touched| touched.last.clone()).collect();
+        steps
+            .into_iter()
+            .map(|step| {
+                let origin = Value::Text(step.text);
+                let before = std::mem::replace(&mut last[step.change], origin.clone());
+                Touched { origin, last: before, ..touched[step.change].clone() }
+            })
+            .collect()
+    }
+}
+
+impl Drop for LinuxHost {
+    /// Nobody stays paused because a host was dropped in the middle of a solo run.
+    fn drop(&mut self) {
+        self.end_solo(quell_model::SoloEnd::Released, Nanos::MAX);
+    }
+}

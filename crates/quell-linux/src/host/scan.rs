@@ -1,0 +1,155 @@
+//! Finds new threads and gives them their workload's values.
+
+use quell_model::{Event, Nanos, ThreadId, WorkloadId};
+
+use super::{LinuxHost, Thread};
+use crate::members::Found;
+use crate::procfs::{SchedStat, ticks};
+use crate::{LinuxError, sysfs};
+
+impl LinuxHost {
+    /// Is it time to look for new threads?
+    pub(super) fn scan_due(&self, now: Nanos) -> bool {
+        self.scanned_at.is_none_or(|at| now >= at + self.options.scan_interval)
+    }
+
+    /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again.
+    pub(super) fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
+        self.scanned_at = Some(now);
+        self.scan_cpus()?;
+        let mut dirty = self.scan_groups();
+        let mut found = std::mem::take(&mut self.found);
+        let result = self.members.scan(&mut self.proc, &self.selectors, now, &mut found);
+        if result.is_ok() {
+            self.merge(&found, &mut dirty)?;
+        }
+        self.found = found;
+        result?;
+        self.count_threads();
+        if !dirty.is_empty() {
+            dirty.sort_unstable();
+            dirty.dedup();
+            self.reapply(&dirty);
+        }
+        Ok(())
+    }
+
+    /// Two ascending lists: the threads that are known and those that were found.
+    fn merge(&mut self, found: &[Found], dirty: &mut Vec<WorkloadId>) -> Result<(), LinuxError> {
+        let unchanged = self.threads.len() == found.len()
+            && self.threads.iter().zip(found).all(|(known, found)| {
+                (known.id.tid, known.pid, known.workload) == (found.tid, found.pid, found.workload) && !known.is_dead()
+            });
+        if unchanged {
+            return Ok(());
+        }
+        let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
+        let mut threads = Vec::with_capacity(found.len());
+        for found in found {
+            while let Some(dead) = known.next_if(|known| known.id.tid < found.tid) {
+                self.died(&dead);
+            }
+            let same = known.next_if(|known| known.id.tid == found.tid);
+            if let Some(known) = same {
+                if (known.pid, known.workload) == (found.pid, found.workload) && !known.is_dead() {
+                    threads.push(known);
+                    continue;
+                }
+                self.died(&known);
+            }
+            if let Some(thread) = self.born(found)? {
+                threads.push(thread);
+                dirty.push(thread.workload);
+            }
+        }
+        known.for_each(|dead| self.died(&dead));
+        self.threads = threads;
+        Ok(())
+    }
+
+    fn born(&mut self, found: &Found) -> Result<Option<Thread>, LinuxError> {
+        let Some(stat) = self.proc.stat(found.pid, found.tid)? else { return Ok(None) };
+        let counted = self.proc.schedstat(found.pid, found.tid)?;
+        let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
+        let id = ThreadId { tid: found.tid, start: stat.start };
+        let Some(managed) = self.slots.get_mut(found.workload.index()).and_then(Option::as_mut) else {
+            return Ok(None);
+        };
+        let born_under = !managed.history.is_empty();
+        if managed.threads > 0 {
+            // Born since the workload attached: all its time counts.
+            managed.run_time += run.run_time;
+            managed.run_delay += run.run_delay;
+        }
+        self.pending.push(Event::ThreadBorn(found.workload, id));
+        Ok(Some(Thread {
+            id,
+            pid: found.pid,
+            workload: found.workload,
+            born_under,
+            state: stat.state,
+            cpu: stat.cpu,
+            class: stat.class,
+            run,
+            exact: counted.is_some(),
+            ..Thread::default()
+        }))
+    }
+
+    fn died(&mut self, thread: &Thread) {
+        self.ledger.forget_thread(thread.id);
+        if self.managed(thread.workload).is_some() {
+            self.pending.push(Event::ThreadDied(thread.workload, thread.id));
+        }
+    }
+
+    fn count_threads(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|managed| managed.threads = 0);
+        for thread in &self.threads {
+            if let Some(managed) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
+                managed.threads += 1;
+            }
+        }
+    }
+
+    fn scan_cpus(&mut self) -> Result<(), LinuxError> {
+        let online = sysfs::online(&self.roots.sys)?;
+        if online != self.online {
+            self.pending.extend(self.online.difference(&online).iter().map(Event::Offline));
+            self.pending.extend(online.difference(&self.online).iter().map(Event::Online));
+            self.online = online;
+        }
+        Ok(())
+    }
+
+    /// The workloads whose cgroup is another one now than at the last scan.
+    fn scan_groups(&mut self) -> Vec<WorkloadId> {
+        let mut again = Vec::new();
+        for (id, resolved) in &mut self.selectors {
+            for group in &mut resolved.groups {
+                if group.refresh() {
+                    for file in [
+                        "cpu.weight",
+                        "cpu.idle",
+                        "cpu.max",
+                        "cpuset.cpus",
+                        "cpuset.cpus.exclusive",
+                        "cpuset.cpus.partition",
+                        "cgroup.freeze",
+                    ] {
+                        self.ledger.forget(&crate::write::Place::File(group.path.join(file)));
+                    }
+                    again.push(*id);
+                }
+            }
+        }
+        again
+    }
+}
+
+impl Thread {
+    /// Was it seen dead, or its number with another start time?
+    fn is_dead(&self) -> bool {
+        self.state == quell_model::ThreadState::Dead
+    }
+}

@@ -1,0 +1,87 @@
+//! Waits.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use quell_model::{Nanos, Wake};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::LinuxHost;
+use crate::LinuxError;
+
+/// CLOCK_MONOTONIC.
+pub(super) fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Ends a host's wait from another thread.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    event: Arc<OwnedFd>,
+}
+
+impl Waker {
+    pub(super) fn new() -> Result<Waker, LinuxError> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| LinuxError::io("make", "an eventfd")(errno.into()))?;
+        Ok(Waker { event: Arc::new(event) })
+    }
+
+    /// Ends the wait that is under way, or else the next one.
+    pub fn wake(&self) {
+        // It fails only when the counter is full, and then the host wakes anyway.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Waits until woken or until that time; true if woken.
+    fn wait(&self, until: Nanos) -> Result<bool, LinuxError> {
+        let failed = |errno: Errno| LinuxError::io("wait for", "the host's eventfd")(errno.into());
+        loop {
+            let left = until - now();
+            let left = Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
+            let mut fds = [PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN)];
+            match poll(&mut fds, Some(&left)) {
+                Ok(0) if now() < until => {}
+                Ok(0) => return Ok(false),
+                Ok(_) => {
+                    let mut count = [0; 8];
+                    return match rustix::io::read(&self.event, &mut count) {
+                        Ok(_) | Err(Errno::AGAIN) => Ok(true),
+                        Err(errno) => Err(failed(errno)),
+                    };
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+    }
+}
+
+impl LinuxHost {
+    /// Waits, looks for new threads in between, and ends a solo run when its time is over. Returns early when something
+    /// happened or the waker was used.
+    pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), LinuxError> {
+        let until = match until {
+            Wake::At(time) => time,
+            Wake::OnEvent => Nanos::MAX,
+        };
+        loop {
+            let start = now();
+            self.end_solo_if_over(start);
+            if self.scan_due(start) {
+                self.scan(start)?;
+            }
+            if !self.pending.is_empty() || start >= until {
+                return Ok(());
+            }
+            let scan = self.scanned_at.map_or(start, |at| at + self.options.scan_interval);
+            let next = until.min(scan).min(self.leases.ends_at().unwrap_or(Nanos::MAX));
+            if self.waker.wait(next)? {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Collects the writes of one plan. Reads see what the writes before them will have done.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use quell_model::{CpuSet, PreemptionMode, WorkloadId};
+
+use super::Wanted;
+use crate::host::{History, Ledger, Level, Thread};
+use crate::members::Resolved;
+use crate::write::{Medium, Place, Value, Write};
+use crate::{LinuxError, preempt};
+
+/// One workload whose values are to be made true.
+pub(crate) struct Subject<'a> {
+    pub id: WorkloadId,
+    pub name: &'a str,
+    pub level: Level,
+    pub resolved: &'a Resolved,
+    pub history: &'a History,
+    pub wanted: Wanted,
+}
+
+/// Collects writes.
+pub(crate) struct Compiler<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) online: CpuSet,
+    pub(super) cgroup_root: &'a Path,
+    medium: &'a mut dyn Medium,
+    planned: HashMap<Place, Value>,
+    writes: Vec<Write>,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(medium: &'a mut dyn Medium, ledger: &'a Ledger, online: CpuSet, cgroup_root: &'a Path) -> Compiler<'a> {
+        Compiler { ledger, online, cgroup_root, medium, planned: HashMap::new(), writes: Vec::new() }
+    }
+
+    /// Everything that is to be written so that these workloads and threads have what is wanted of them.
+    pub fn compile(&mut self, subjects: &[Subject<'_>], threads: &[Thread]) -> Result<(), LinuxError> {
+        for subject in subjects {
+            self.refuse_what_threads_cannot(subject)?;
+            if subject.wanted.pause == Some(true) {
+                self.pause(subject, threads)?;
+            }
+        }
+        self.end_partitions(subjects)?;
+        self.cpusets(subjects)?;
+        for subject in subjects.iter().filter(|subject| subject.level == Level::Cgroup) {
+            self.shares(subject)?;
+        }
+        self.threads(subjects, threads)?;
+        self.claim_partitions(subjects)?;
+        for subject in subjects.iter().filter(|subject| subject.wanted.pause != Some(true)) {
+            self.pause(subject, threads)?;
+        }
+        Ok(())
+    }
+
+    /// The preemption mode.
+    pub fn preemption(&mut self, sys: &Path, mode: PreemptionMode) -> Result<(), LinuxError> {
+        let path = preempt::path(sys);
+        let mend = "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC";
+        let place = Place::File(path.clone());
+        if self.read(&place)?.is_none() {
+            return Err(LinuxError::unsupported(format!("{} is not there", path.display()), mend));
+        }
+        self.set(None, place, Value::Text(preempt::word(mode).into()))
+    }
+
+    /// The writes in the order in which they are to be made.
+    pub fn finish(self) -> Vec<Write> {
+        self.writes
+    }
+
+    /// What will stand there after the writes so far; None if the place is gone.
+    pub(super) fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match self.planned.get(place) {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.medium.read(place),
+        }
+    }
+
+    /// What a file will hold.
+    pub(super) fn text(&mut self, path: &Path) -> Result<Option<String>, LinuxError> {
+        Ok(self.read(&Place::File(path.to_owned()))?.and_then(|value| match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }))
+    }
+
+    /// Writes a value unless it will stand there anyway, or the place is gone.
+    pub(super) fn set(&mut self, workload: Option<WorkloadId>, place: Place, after: Value) -> Result<(), LinuxError> {
+        let Some(before) = self.read(&place)? else { return Ok(()) };
+        if before != after {
+            let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
+            self.push(Write { workload, place, origin, before, after });
+        }
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, write: Write) {
+        self.planned.insert(write.place.clone(), write.after.clone());
+        self.writes.push(write);
+    }
+
+    /// Gives a file a wanted text; if nothing is wanted, its origin, where Quell touched it.
+    pub(super) fn want(&mut self, subject: &Subject<'_>, path: &Path, text: Option<String>) -> Result<(), LinuxError> {
+        let place = Place::File(path.to_owned());
+        let after = match text {
+            Some(text) => Value::Text(text),
+            None => match self.ledger.origin(&place) {
+                Some(origin) => origin.clone(),
+                None => return Ok(()),
+            },
+        };
+        self.set(Some(subject.id), place, after)
+    }
+
+    fn refuse_what_threads_cannot(&self, subject: &Subject<'_>) -> Result<(), LinuxError> {
+        let (wanted, name) = (&subject.wanted, subject.name);
+        let mend = "select it by a cgroup or unit that has the cpu and cpuset controllers (cgroup v2)";
+        if subject.level == Level::Threads && matches!(wanted.quota, Some(Some(_))) {
+            return Err(LinuxError::unsupported(
+                format!("workload '{name}': single threads have no cycle quota"),
+                mend,
+            ));
+        }
+        if subject.level == Level::Threads && wanted.partition == Some(true) {
+            return Err(LinuxError::unsupported(
+                format!("workload '{name}': single threads are no CPU partition"),
+                mend,
+            ));
+        }
+        let several = subject.resolved.groups.len() > 1;
+        if several && (matches!(wanted.quota, Some(Some(_))) || wanted.partition == Some(true)) {
+            let what = format!("workload '{name}' has several cgroups, which cannot share a quota or a partition");
+            return Err(LinuxError::unsupported(what, "put them below one slice and select that"));
+        }
+        Ok(())
+    }
+}

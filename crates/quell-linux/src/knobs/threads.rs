@@ -1,0 +1,171 @@
+//! What single threads and processes are set to.
+
+use quell_model::{CpuSet, SchedClass};
+
+use super::compile::{Compiler, Subject};
+use super::wanted::Wanted;
+use crate::LinuxError;
+use crate::host::{Level, Thread};
+use crate::sched::{ThreadClass, nice_of_weight};
+use crate::write::{Place, Value, Write};
+
+impl Compiler<'_> {
+    /// Affinities and classes of all threads; real-time classes are taken away before they are given.
+    pub(super) fn threads(&mut self, subjects: &[Subject<'_>], threads: &[Thread]) -> Result<(), LinuxError> {
+        let mut promotions = Vec::new();
+        for thread in threads {
+            let Some(subject) = subjects.iter().find(|subject| subject.id == thread.workload) else { continue };
+            let workload = match subject.level {
+                Level::Threads => subject.wanted,
+                Level::Cgroup => subject.wanted.beside_cgroup(),
+            };
+            let wanted = thread.own.over(&workload);
+            self.affinity(subject, thread, &wanted)?;
+            if let Some(write) = self.class(subject, thread, &wanted)? {
+                if is_real_time(&write.after) { promotions.push(write) } else { self.push(write) }
+            }
+        }
+        promotions.into_iter().for_each(|write| self.push(write));
+        Ok(())
+    }
+
+    /// Stops or continues: a cgroup by its freezer, processes by signals. (A shell that waits for such a process sees
+    /// it stop.) A process that somebody else stopped is never continued.
+    pub(super) fn pause(&mut self, subject: &Subject<'_>, threads: &[Thread]) -> Result<(), LinuxError> {
+        if !subject.resolved.groups.is_empty() && !subject.resolved.selects_processes() {
+            for group in &subject.resolved.groups {
+                let wanted = subject.wanted.pause.map(|pause| u8::from(pause).to_string());
+                self.want(subject, &group.path.join("cgroup.freeze"), wanted)?;
+            }
+            return Ok(());
+        }
+        let stop = subject.wanted.pause == Some(true);
+        for process in threads.iter().filter(|thread| thread.workload == subject.id && thread.is_first()) {
+            let place = Place::Stopped(process.id);
+            let before = match self.ledger.touched(&place) {
+                // A stop signal takes effect a little later than it is sent: what was sent counts.
+                Some(touched) => touched.last.clone(),
+                None if stop => match self.read(&place)? {
+                    Some(before) => before,
+                    None => continue,
+                },
+                None => continue,
+            };
+            let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
+            let after = if stop { Value::Stopped(true) } else { origin.clone() };
+            if before != after {
+                self.push(Write { workload: Some(subject.id), place, origin, before, after });
+            }
+        }
+        Ok(())
+    }
+
+    fn affinity(&mut self, subject: &Subject<'_>, thread: &Thread, wanted: &Wanted) -> Result<(), LinuxError> {
+        let place = Place::Affinity(thread.id);
+        if wanted.cpus.is_none() && self.ledger.origin(&place).is_none() {
+            return Ok(());
+        }
+        let Some(Value::Cpus(before)) = self.read(&place)? else { return Ok(()) };
+        let origin = match self.ledger.origin(&place) {
+            Some(&Value::Cpus(origin)) => origin,
+            _ => subject.history.cpus_before(thread, before),
+        };
+        let after = wanted.cpus.map_or(origin, |cpus| within(&cpus.intersection(&self.online), &origin));
+        if before != after {
+            self.push(Write {
+                workload: Some(subject.id),
+                place,
+                origin: Value::Cpus(origin),
+                before: Value::Cpus(before),
+                after: Value::Cpus(after),
+            });
+        }
+        Ok(())
+    }
+
+    fn class(&mut self, subject: &Subject<'_>, thread: &Thread, wanted: &Wanted) -> Result<Option<Write>, LinuxError> {
+        let place = Place::Class(thread.id);
+        let untouched = wanted.class.is_none() && wanted.weight.is_none() && wanted.idle.is_none();
+        if untouched && self.ledger.origin(&place).is_none() {
+            return Ok(None);
+        }
+        let Some(Value::Class(before)) = self.read(&place)? else { return Ok(None) };
+        let origin = match self.ledger.origin(&place) {
+            Some(&Value::Class(origin)) => origin,
+            _ => subject.history.class_before(thread, before),
+        };
+        let after = class_of(wanted, &origin);
+        let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
+        Ok((!same).then_some(Write {
+            workload: Some(subject.id),
+            place,
+            origin: Value::Class(origin),
+            before: Value::Class(before),
+            after: Value::Class(after),
+        }))
+    }
+}
+
+/// A thread that bound itself to CPUs stays within its own choice where the two have a CPU in common.
+fn within(cpus: &CpuSet, origin: &CpuSet) -> CpuSet {
+    let common = cpus.intersection(origin);
+    if common.is_empty() { *cpus } else { common }
+}
+
+/// The class of a thread for which these values stand: idle-only before everything, then the class that was set, with
+/// the weight as its nice value.
+fn class_of(wanted: &Wanted, origin: &ThreadClass) -> ThreadClass {
+    let class = if wanted.idle == Some(true) { Some(SchedClass::Idle) } else { wanted.class };
+    let base = class.unwrap_or(origin.class);
+    let class = match (base, wanted.weight) {
+        (SchedClass::Fair { slice, .. }, Some(weight)) => SchedClass::Fair { nice: nice_of_weight(weight), slice },
+        (SchedClass::Batch { .. }, Some(weight)) => SchedClass::Batch { nice: nice_of_weight(weight) },
+        (other, _) => other,
+    };
+    if class == origin.class { *origin } else { ThreadClass::of(class) }
+}
+
+fn is_real_time(value: &Value) -> bool {
+    matches!(value, Value::Class(class) if class.class.is_real_time())
+}
+
+impl Thread {
+    /// Is it its process's first thread, which stands for the process?
+    pub(crate) fn is_first(&self) -> bool {
+        self.id.tid == self.pid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::ThreadId;
+
+    #[test]
+    fn values_combine_to_one_class() {
+        let origin = ThreadClass::of(SchedClass::Batch { nice: 3 });
+        let wanted =
+            |class, weight, idle| class_of(&Wanted { class, weight, idle, ..Wanted::default() }, &origin).class;
+        assert_eq!(wanted(None, None, None), SchedClass::Batch { nice: 3 });
+        assert_eq!(wanted(None, Some(100), None), SchedClass::Batch { nice: 0 });
+        assert_eq!(wanted(Some(SchedClass::NORMAL), Some(1), None), SchedClass::Fair { nice: 19, slice: None });
+        assert_eq!(wanted(Some(SchedClass::Fifo { priority: 1 }), Some(1), Some(true)), SchedClass::Idle);
+        assert!(
+            class_of(&Wanted { class: Some(SchedClass::Fifo { priority: 1 }), ..Wanted::default() }, &origin)
+                .reset_on_fork
+        );
+    }
+
+    #[test]
+    fn a_threads_own_binding_is_kept_where_it_can_be() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        assert_eq!(within(&set("0-3"), &set("2")), set("2"));
+        assert_eq!(within(&set("0-1"), &set("2")), set("0-1"));
+    }
+
+    #[test]
+    fn the_first_thread_has_its_processes_number() {
+        let thread = |tid| Thread { id: ThreadId { tid, start: 1 }, pid: 7, ..Thread::default() };
+        assert!(thread(7).is_first() && !thread(8).is_first());
+    }
+}

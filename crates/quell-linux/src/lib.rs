@@ -1,0 +1,30 @@
+//! The stock Linux host: observes and sets workloads by cgroup v2, procfs, affinity and scheduling classes.
+//!
+//! [`LinuxHost`] implements [`quell_model::Host`]. It works on two levels: on cgroups where a workload's cgroups have
+//! the cpu and cpuset controllers, on each single thread otherwise. On the thread level it never touches a thread that
+//! belongs to no workload that it was given.
+//!
+//! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`preempt`] (debugfs),
+//! and [`sched`] for the system calls about threads. [`write`] holds every change as plain data with its inverse.
+
+pub mod cgroup;
+pub mod preempt;
+pub mod procfs;
+pub mod sched;
+pub mod sysfs;
+pub mod write;
+
+#[cfg(any(test, feature = "test-support"))]
+pub mod testkit;
+
+mod capabilities;
+mod error;
+mod file;
+mod host;
+mod knobs;
+mod members;
+mod roots;
+
+pub use error::LinuxError;
+pub use host::{HostOptions, Level, LinuxHost, Waker};
+pub use roots::Roots;

@@ -1,0 +1,111 @@
+//! Who belongs to which workload: selectors resolved to processes and threads.
+//!
+//! New threads and forks are found at each scan, so at the latest after the scan interval. What a scan cannot see: a
+//! child whose parent was born *and* died between two scans (a daemon's double fork within one interval) belongs to
+//! nobody, because its parent number then says 1.
+//!
+//! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
+//! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
+
+mod processes;
+mod selectors;
+
+pub(crate) use processes::Processes;
+pub(crate) use selectors::{Places, Resolved};
+
+use std::path::PathBuf;
+
+use quell_model::{Nanos, WorkloadId};
+
+use crate::procfs::ProcFs;
+use crate::{LinuxError, cgroup};
+
+/// A thread that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Found {
+    /// Its number.
+    pub tid: i32,
+    /// Its process.
+    pub pid: i32,
+    /// Whose it is.
+    pub workload: WorkloadId,
+}
+
+/// Finds the threads of all workloads.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    processes: Processes,
+    /// Processes in the workloads' cgroups.
+    claims: Vec<(i32, WorkloadId)>,
+    tids: Vec<i32>,
+    pids: Vec<i32>,
+    own_pid: Option<i32>,
+}
+
+impl Members {
+    /// Members of workloads, without this process unless `include_self`.
+    pub fn new(include_self: bool) -> Members {
+        Members { own_pid: (!include_self).then(|| std::process::id() as i32), ..Members::default() }
+    }
+
+    /// Selectors changed: look at every process again.
+    pub fn selectors_changed(&mut self) {
+        self.processes.invalidate();
+    }
+
+    /// Finds all threads of all workloads, ascending by number.
+    pub fn scan(
+        &mut self,
+        proc: &mut ProcFs,
+        workloads: &[(WorkloadId, Resolved)],
+        now: Nanos,
+        found: &mut Vec<Found>,
+    ) -> Result<(), LinuxError> {
+        found.clear();
+        self.claim_cgroups(workloads)?;
+        if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
+            self.processes.scan(proc, workloads, &self.claims, now)?;
+            for (pid, workload, explicit) in self.processes.owned() {
+                match self.claims.binary_search_by_key(&pid, |claim| claim.0) {
+                    Ok(at) if explicit => self.claims[at].1 = workload,
+                    Ok(_) => {}
+                    Err(at) => self.claims.insert(at, (pid, workload)),
+                }
+            }
+        }
+        for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(*pid) != self.own_pid) {
+            self.tids.clear();
+            proc.threads(pid, &mut self.tids)?;
+            found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload }));
+        }
+        found.sort_unstable();
+        // A thread of a threaded cgroup is listed by its own number and by its process's.
+        found.dedup_by_key(|found| found.tid);
+        Ok(())
+    }
+
+    /// The processes that sit in the workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
+    fn claim_cgroups(&mut self, workloads: &[(WorkloadId, Resolved)]) -> Result<(), LinuxError> {
+        self.claims.clear();
+        let owned: Vec<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
+        for (id, resolved) in workloads {
+            for path in resolved.group_paths() {
+                for group in cgroup::subtree(path)? {
+                    let closest = owned
+                        .iter()
+                        .filter(|other| group.starts_with(other))
+                        .max_by_key(|other| other.as_os_str().len());
+                    if closest.is_some_and(|closest| *closest != path) {
+                        continue;
+                    }
+                    self.pids.clear();
+                    cgroup::members(&group, &mut self.pids)?;
+                    self.claims.extend(self.pids.iter().map(|&pid| (pid, *id)));
+                }
+            }
+        }
+        self.claims.sort_unstable();
+        self.claims.dedup_by_key(|claim| claim.0);
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The machine's processes and who owns them, for workloads that are selected by process number or command line.
+
+use quell_model::{Nanos, WorkloadId};
+
+use super::Resolved;
+use crate::LinuxError;
+use crate::procfs::ProcFs;
+
+/// How often command lines are read again: a process may become another program at any time.
+const COMMANDS_EVERY: Nanos = Nanos::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    pid: i32,
+    start: u64,
+    /// The parent when the process was first seen; a process whose parent dies stays where it belongs.
+    parent: i32,
+    owner: Option<WorkloadId>,
+    /// Owned by its own number or command line, not by its parent's.
+    explicit: bool,
+    by_command: Option<WorkloadId>,
+    listed: bool,
+}
+
+/// All processes, ascending by number.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    all: Vec<Process>,
+    pids: Vec<i32>,
+    /// Indices into `all`, oldest process first: a parent comes before its children.
+    by_age: Vec<u32>,
+    changed: bool,
+    commands_at: Nanos,
+}
+
+impl Processes {
+    pub fn invalidate(&mut self) {
+        self.changed = true;
+        self.commands_at = Nanos::ZERO;
+    }
+
+    /// The processes that belong to a workload, and whether by themselves.
+    pub fn owned(&self) -> impl Iterator<Item = (i32, WorkloadId, bool)> {
+        self.all.iter().filter_map(|process| process.owner.map(|owner| (process.pid, owner, process.explicit)))
+    }
+
+    /// Looks for new processes, forgets dead ones, and decides again who owns which where something changed. Claims
+    /// are the processes that a workload's cgroup holds, ascending.
+    pub fn scan(
+        &mut self,
+        proc: &mut ProcFs,
+        workloads: &[(WorkloadId, Resolved)],
+        claims: &[(i32, WorkloadId)],
+        now: Nanos,
+    ) -> Result<(), LinuxError> {
+        proc.pids(&mut self.pids)?;
+        let known = self.all.len();
+        for process in &mut self.all {
+            process.listed = self.pids.binary_search(&process.pid).is_ok();
+        }
+        for at in 0..self.pids.len() {
+            let pid = self.pids[at];
+            if self.all[..known].binary_search_by_key(&pid, |process| process.pid).is_ok() {
+                continue;
+            }
+            if let Some(stat) = proc.stat(pid, pid)? {
+                self.all.push(Process {
+                    pid,
+                    start: stat.start,
+                    parent: stat.parent,
+                    owner: None,
+                    explicit: false,
+                    by_command: None,
+                    listed: true,
+                });
+            }
+        }
+        let born = self.all.len() > known;
+        let commands_due = self.commands_at == Nanos::ZERO || now >= self.commands_at + COMMANDS_EVERY;
+        let reads_commands = workloads.iter().any(|(_, resolved)| !resolved.commands.is_empty());
+        if reads_commands && (born || commands_due) {
+            let from = if commands_due { 0 } else { known };
+            self.match_commands(proc, workloads, from)?;
+            if commands_due {
+                self.commands_at = now;
+            }
+            self.changed = true;
+        }
+        if born || self.changed {
+            self.all.sort_unstable_by_key(|process| process.pid);
+            self.decide(workloads, claims);
+            self.changed = false;
+        }
+        // The dead are forgotten only now: their children that were born meanwhile have been given to their workload.
+        self.all.retain(|process| process.listed);
+        Ok(())
+    }
+
+    fn match_commands(
+        &mut self,
+        proc: &mut ProcFs,
+        workloads: &[(WorkloadId, Resolved)],
+        from: usize,
+    ) -> Result<(), LinuxError> {
+        for process in &mut self.all[from..] {
+            process.by_command = None;
+            for (id, text) in
+                workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |text| (id, text)))
+            {
+                if proc.command_contains(process.pid, text)? {
+                    process.by_command = Some(*id);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, workloads: &[(WorkloadId, Resolved)], claims: &[(i32, WorkloadId)]) {
+        self.by_age.clear();
+        self.by_age.extend(0..self.all.len() as u32);
+        self.by_age.sort_unstable_by_key(|&at| (self.all[at as usize].start, self.all[at as usize].pid));
+        for at in 0..self.by_age.len() {
+            let at = self.by_age[at] as usize;
+            let process = self.all[at];
+            let by_number = workloads.iter().find(|(_, resolved)| {
+                resolved.roots.iter().any(|root| root.tid == process.pid && root.start == process.start)
+            });
+            let explicit = by_number.map(|(id, _)| *id).or(process.by_command);
+            let in_cgroup = || claims.binary_search_by_key(&process.pid, |claim| claim.0).ok().map(|at| claims[at].1);
+            let inherited = || {
+                let parent = self.all.binary_search_by_key(&process.parent, |process| process.pid).ok()?;
+                // A younger process with the parent's number is not the parent.
+                let parent = Some(self.all[parent]).filter(|parent| parent.start <= process.start);
+                parent.and_then(|parent| parent.owner)
+            };
+            let kept =
+                || process.owner.filter(|owner| !process.explicit && workloads.iter().any(|(id, _)| id == owner));
+            self.all[at].owner = explicit.or_else(in_cgroup).or_else(inherited).or_else(kept);
+            self.all[at].explicit = explicit.is_some();
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Selectors with their names looked up: a unit is a cgroup, a process has a start time.
+
+use std::path::{Path, PathBuf};
+
+use quell_model::{Selector, ThreadId, Workload};
+
+use crate::cgroup::{self, Group};
+use crate::procfs::ProcFs;
+use crate::{LinuxError, Roots};
+
+/// One workload's selectors, looked up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resolved {
+    /// Cgroups.
+    pub groups: Vec<Group>,
+    /// Processes at the root of trees.
+    pub roots: Vec<ThreadId>,
+    /// Texts in command lines.
+    pub commands: Vec<String>,
+}
+
+impl Resolved {
+    /// Does it name processes, not only cgroups?
+    pub fn selects_processes(&self) -> bool {
+        !(self.roots.is_empty() && self.commands.is_empty())
+    }
+
+    /// The directories of its cgroups.
+    pub fn group_paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.groups.iter().map(|group| &group.path)
+    }
+}
+
+/// Where to look names up.
+pub(crate) struct Places<'a> {
+    pub roots: &'a Roots,
+    pub proc: &'a mut ProcFs,
+    pub own_pid: Option<i32>,
+}
+
+impl Places<'_> {
+    /// Looks a workload's selectors up.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoMatch`] if one matches nothing.
+    pub fn resolve(&mut self, workload: &Workload) -> Result<Resolved, LinuxError> {
+        let mut resolved = Resolved::default();
+        for selector in &workload.selectors {
+            self.look_up(selector, &mut resolved).map_err(|error| match error {
+                Miss::Failed(error) => error,
+                Miss::Nothing(mend) => {
+                    LinuxError::NoMatch { workload: workload.name.clone(), selector: selector.to_string(), mend }
+                }
+            })?;
+        }
+        Ok(resolved)
+    }
+
+    fn look_up(&mut self, selector: &Selector, into: &mut Resolved) -> Result<(), Miss> {
+        match selector {
+            Selector::Cgroup(path) => {
+                let below = path.strip_prefix("/").unwrap_or(path);
+                // The root is the whole machine, and .. leads out of the tree.
+                if below.as_os_str().is_empty() || below.components().any(|part| part.as_os_str() == "..") {
+                    return Err(Miss::Nothing("name a cgroup below the root, such as system.slice/db.service".into()));
+                }
+                into.groups.push(self.group(self.roots.cgroup.join(below))?);
+            }
+            Selector::Unit(name) => match cgroup::unit(&self.roots.cgroup, name)? {
+                Some(path) => into.groups.push(self.group(path)?),
+                None => {
+                    let mend = "start the unit first (systemctl start), or see its name in systemctl list-units";
+                    return Err(Miss::Nothing(mend.into()));
+                }
+            },
+            Selector::Pid(pid) => match self.proc.stat(*pid, *pid)? {
+                Some(stat) => into.roots.push(ThreadId { tid: *pid, start: stat.start }),
+                None => return Err(Miss::Nothing("no such process runs; see pgrep -a NAME".into())),
+            },
+            Selector::Command(text) => {
+                if !self.some_command_contains(text)? {
+                    let mend = "start the program first, or compare with the output of pgrep -af";
+                    return Err(Miss::Nothing(mend.into()));
+                }
+                into.commands.push(text.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn group(&self, path: PathBuf) -> Result<Group, Miss> {
+        let group = Group::at(path);
+        if group.exists() {
+            return Ok(group);
+        }
+        Err(Miss::Nothing(format!("see what is there: ls {}", existing(&group.path).display())))
+    }
+
+    fn some_command_contains(&mut self, text: &str) -> Result<bool, Miss> {
+        let mut pids = Vec::new();
+        self.proc.pids(&mut pids)?;
+        for pid in pids.into_iter().filter(|pid| Some(*pid) != self.own_pid) {
+            if self.proc.command_contains(pid, text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+enum Miss {
+    Nothing(String),
+    Failed(LinuxError),
+}
+
+impl From<LinuxError> for Miss {
+    fn from(error: LinuxError) -> Miss {
+        Miss::Failed(error)
+    }
+}
+
+/// The deepest directory on the way to this path that exists.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(path)
+}

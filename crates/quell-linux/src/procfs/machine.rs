@@ -1,0 +1,24 @@
+//! `/proc/stat`: the machine's own times.
+
+use std::path::Path;
+
+use quell_model::Nanos;
+
+use crate::{LinuxError, file};
+
+/// Time stolen by the hypervisor since boot, summed over all CPUs (`/proc/stat`, line `cpu`, eighth number).
+///
+/// # Errors
+/// If the file cannot be read or has no such number.
+pub fn steal(proc: &Path) -> Result<Nanos, LinuxError> {
+    let path = proc.join("stat");
+    let text = file::read(&path)?.unwrap_or_default();
+    let steal = text.lines().find_map(|line| line.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok());
+    steal.map(ticks).ok_or_else(|| LinuxError::parse(&path, text.lines().next().unwrap_or(""), "a line of CPU times"))
+}
+
+/// Clock ticks as time. User space always sees 100 a second (USER_HZ) on the architectures that Linux has today.
+#[must_use]
+pub fn ticks(count: u64) -> Nanos {
+    Nanos::from_millis(count.saturating_mul(10))
+}

@@ -1,0 +1,9 @@
+//! procfs: processes, threads, command lines, the machine's own times.
+
+mod machine;
+mod reader;
+mod stat;
+
+pub use machine::{steal, ticks};
+pub use reader::ProcFs;
+pub use stat::{SchedStat, ThreadStat};

@@ -1,0 +1,219 @@
+//! Reads procfs through one directory handle and one buffer: no allocation once the buffers have grown.
+
+use std::ffi::CStr;
+use std::fmt::Write as _;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::stat::{SchedStat, ThreadStat, number};
+use crate::LinuxError;
+
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
+
+/// A procfs.
+#[derive(Debug)]
+pub struct ProcFs {
+    root: PathBuf,
+    directory: OwnedFd,
+    text: Vec<u8>,
+    entries: Vec<MaybeUninit<u8>>,
+}
+
+impl ProcFs {
+    /// Opens the procfs that is mounted there.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
+    pub fn open(root: &Path) -> Result<ProcFs, LinuxError> {
+        let directory = rustix::fs::open(root, DIRECTORY, Mode::empty())
+            .map_err(|errno| LinuxError::io("open", root)(errno.into()))?;
+        Ok(ProcFs {
+            root: root.to_owned(),
+            directory,
+            text: vec![0; 4096],
+            entries: vec![MaybeUninit::uninit(); 32 * 1024],
+        })
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The numbers of all processes, ascending.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn pids(&mut self, into: &mut Vec<i32>) -> Result<(), LinuxError> {
+        into.clear();
+        self.numbers_in(c".", into).map(|_| ())
+    }
+
+    /// The numbers of a process's threads, ascending, appended; nothing if it vanished.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn threads(&mut self, pid: i32, into: &mut Vec<i32>) -> Result<(), LinuxError> {
+        let path = Name::new(format_args!("{pid}/task"));
+        self.numbers_in(path.as_c_str(), into).map(|_| ())
+    }
+
+    /// State, start time, CPU and class of a thread; None if it vanished. A process is its first thread.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood.
+    pub fn stat(&mut self, pid: i32, tid: i32) -> Result<Option<ThreadStat>, LinuxError> {
+        let name = Name::new(format_args!("{pid}/task/{tid}/stat"));
+        let Some(text) = self.read(&name)? else { return Ok(None) };
+        match ThreadStat::parse(text) {
+            Some(stat) => Ok(Some(stat)),
+            None => Err(self.unreadable(&name, "a thread's stat line")),
+        }
+    }
+
+    /// Run time and run delay of a thread; None if it vanished, or if the kernel does not count (no CONFIG_SCHED_INFO).
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood.
+    pub fn schedstat(&mut self, pid: i32, tid: i32) -> Result<Option<SchedStat>, LinuxError> {
+        let name = Name::new(format_args!("{pid}/task/{tid}/schedstat"));
+        let Some(text) = self.read(&name)? else { return Ok(None) };
+        match SchedStat::parse(text) {
+            Some(stat) => Ok(Some(stat)),
+            None => Err(self.unreadable(&name, "three numbers")),
+        }
+    }
+
+    /// How often a thread gave the CPU up by itself, and how often it was made to; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood.
+    pub fn switches(&mut self, pid: i32, tid: i32) -> Result<Option<(u64, u64)>, LinuxError> {
+        let name = Name::new(format_args!("{pid}/task/{tid}/status"));
+        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let value = |key: &[u8]| {
+            let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(key))?;
+            number(line.trim_ascii()).map(|count| count as u64)
+        };
+        match (value(b"voluntary_ctxt_switches:"), value(b"nonvoluntary_ctxt_switches:")) {
+            (Some(own), Some(forced)) => Ok(Some((own, forced))),
+            _ => Err(self.unreadable(&name, "counts of context switches")),
+        }
+    }
+
+    /// Does the process's command line, its arguments joined by spaces, contain this text? False if it vanished; a
+    /// kernel thread has no command line.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn command_contains(&mut self, pid: i32, text: &str) -> Result<bool, LinuxError> {
+        let name = Name::new(format_args!("{pid}/cmdline"));
+        if self.read(&name)?.is_none() {
+            return Ok(false);
+        }
+        let length = self.text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let line = &mut self.text[..length];
+        line.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+        Ok(!text.is_empty() && line.windows(text.len()).any(|part| part == text.as_bytes()))
+    }
+
+    /// Reads a whole file into the buffer; None if it vanished. The rest of the buffer is zero.
+    fn read(&mut self, name: &Name) -> Result<Option<&[u8]>, LinuxError> {
+        let file = match rustix::fs::openat(&self.directory, name.as_c_str(), FILE, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
+            Err(errno) => return Err(self.failed("open", name, errno)),
+        };
+        let mut filled = 0;
+        loop {
+            if filled == self.text.len() {
+                self.text.resize(filled * 2, 0);
+            }
+            match rustix::io::read(&file, &mut self.text[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::SRCH | Errno::NOENT) => return Ok(None),
+                Err(errno) => return Err(self.failed("read", name, errno)),
+            }
+        }
+        self.text[filled..].fill(0);
+        Ok(Some(&self.text[..filled]))
+    }
+
+    /// Appends the numeric names of a directory, ascending; false if it vanished.
+    fn numbers_in(&mut self, name: &CStr, into: &mut Vec<i32>) -> Result<bool, LinuxError> {
+        let from = into.len();
+        let failed = |root: &Path, errno: Errno| {
+            LinuxError::io("list", root.join(name.to_string_lossy().as_ref()))(errno.into())
+        };
+        let directory = match rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(false),
+            Err(errno) => return Err(failed(&self.root, errno)),
+        };
+        let mut entries = RawDir::new(&directory, &mut self.entries);
+        while let Some(entry) = entries.next() {
+            match entry {
+                Ok(entry) => {
+                    if let Some(pid) = number(entry.file_name().to_bytes()) {
+                        into.push(pid as i32);
+                    }
+                }
+                Err(Errno::NOENT | Errno::SRCH) => break,
+                Err(errno) => return Err(failed(&self.root, errno)),
+            }
+        }
+        into[from..].sort_unstable();
+        Ok(true)
+    }
+
+    fn failed(&self, op: &'static str, name: &Name, errno: Errno) -> LinuxError {
+        LinuxError::io(op, self.root.join(name.as_str()))(errno.into())
+    }
+
+    fn unreadable(&self, name: &Name, expected: &'static str) -> LinuxError {
+        let end = self.text.iter().position(|&byte| byte == 0).unwrap_or(self.text.len()).min(200);
+        LinuxError::parse(self.root.join(name.as_str()), &String::from_utf8_lossy(&self.text[..end]), expected)
+    }
+}
+
+/// A path below /proc, built on the stack.
+struct Name {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Name {
+    fn new(text: std::fmt::Arguments<'_>) -> Name {
+        let mut name = Name { bytes: [0; 64], length: 0 };
+        name.write_fmt(text).expect("two numbers and a file name fit");
+        name
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).expect("written as text")
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).expect("one byte is always left zero")
+    }
+}
+
+impl std::fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.length + text.len();
+        if end >= self.bytes.len() {
+            return Err(std::fmt::Error);
+        }
+        self.bytes[self.length..end].copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}

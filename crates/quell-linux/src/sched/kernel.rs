@@ -1,0 +1,89 @@
+//! The running kernel's threads.
+
+use std::io;
+use std::path::Path;
+
+use libc::sched_attr;
+use quell_model::{CpuId, CpuSet, MAX_CPUS, ThreadId};
+
+use super::{ThreadCalls, ThreadClass, attr};
+use crate::LinuxError;
+use crate::procfs::ProcFs;
+
+/// The running kernel.
+#[derive(Debug)]
+pub struct Kernel {
+    proc: ProcFs,
+    /// What a fair thread without a slice of its own reads: this thread's at the start.
+    kernel_slice: u64,
+}
+
+impl Kernel {
+    /// The running kernel. The calling thread must have no slice of its own.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be opened.
+    pub fn new() -> Result<Kernel, LinuxError> {
+        let kernel_slice = get(0).map_or(0, |attr| attr.sched_runtime);
+        Ok(Kernel { proc: ProcFs::open(Path::new("/proc"))?, kernel_slice })
+    }
+
+    /// Can threads have slices of their own here (kernel 6.12 on)?
+    #[must_use]
+    pub fn has_slices(&self) -> bool {
+        self.kernel_slice != 0
+    }
+}
+
+impl ThreadCalls for Kernel {
+    fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError> {
+        // A thread's own number names its process's directory too (it is only not listed).
+        Ok(self.proc.stat(thread.tid, thread.tid)?.is_some_and(|stat| stat.start == thread.start))
+    }
+
+    fn affinity(&self, tid: i32) -> io::Result<CpuSet> {
+        let mut mask = [0u64; MAX_CPUS / 64];
+        // SAFETY: the kernel writes at most the given number of bytes into the mask, which lives during the call.
+        let length = unsafe { libc::sched_getaffinity(tid, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((0..MAX_CPUS as u32).filter(|cpu| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1).map(CpuId).collect())
+    }
+
+    fn set_affinity(&mut self, tid: i32, cpus: &CpuSet) -> io::Result<()> {
+        let mut mask = [0u64; MAX_CPUS / 64];
+        cpus.iter().for_each(|cpu| mask[cpu.index() / 64] |= 1 << (cpu.index() % 64));
+        // SAFETY: the kernel reads the given number of bytes from the mask, which lives during the call.
+        result(unsafe { libc::sched_setaffinity(tid, size_of_val(&mask), mask.as_ptr().cast()) }.into())
+    }
+
+    fn class(&self, tid: i32) -> io::Result<ThreadClass> {
+        attr::decode(&get(tid)?, self.kernel_slice)
+    }
+
+    fn set_class(&mut self, tid: i32, class: &ThreadClass) -> io::Result<()> {
+        let attr = attr::encode(class);
+        // SAFETY: the kernel reads `attr.size` bytes from the structure, which lives during the call.
+        result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0u32) })
+    }
+
+    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {
+        let signal = if stopped { libc::SIGSTOP } else { libc::SIGCONT };
+        // SAFETY: sends a signal; no memory is involved.
+        result(unsafe { libc::kill(pid, signal) }.into())
+    }
+}
+
+fn get(tid: i32) -> io::Result<sched_attr> {
+    let mut attr = attr::empty();
+    // SAFETY: the kernel writes at most the given number of bytes into the structure, which lives during the call.
+    result(unsafe {
+        libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<sched_attr>() as u32, 0u32)
+    })?;
+    Ok(attr)
+}
+
+fn result(code: libc::c_long) -> io::Result<()> {
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

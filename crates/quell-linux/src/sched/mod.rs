@@ -1,0 +1,93 @@
+//! System calls about single threads and processes: affinity, scheduling class, stop and continue.
+
+mod attr;
+mod kernel;
+mod nice;
+
+use std::fmt;
+use std::io;
+
+use quell_model::{CpuSet, SchedClass, ThreadId};
+use serde::{Deserialize, Serialize};
+
+use crate::LinuxError;
+
+pub use kernel::Kernel;
+pub use nice::{nice_of_weight, weight_of_nice};
+
+/// A thread's scheduling class, and what its children get.
+///
+/// Quell sets SCHED_FLAG_RESET_ON_FORK with every real-time class (the kernel demands it for SCHED_DEADLINE): a child
+/// is born as SCHED_OTHER, so that threads cannot multiply at real-time priority, and none that is born after Quell's
+/// death stays there. The host gives a new thread of the workload its class at the next scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadClass {
+    /// The class and its parameters.
+    pub class: SchedClass,
+    /// Children are born as SCHED_OTHER (negative nice values become 0).
+    pub reset_on_fork: bool,
+}
+
+impl ThreadClass {
+    /// The class as Quell sets it.
+    #[must_use]
+    pub fn of(class: SchedClass) -> ThreadClass {
+        ThreadClass { class, reset_on_fork: class.is_real_time() }
+    }
+
+    /// Is this the same class, as far as it can be told? A slice that the kernel chose reads like one that was set, so
+    /// slices count only where `other` has one of its own.
+    #[must_use]
+    pub fn is_like(&self, other: &ThreadClass) -> bool {
+        match (self.class, other.class) {
+            (SchedClass::Fair { nice: ours, .. }, SchedClass::Fair { nice: theirs, slice: None }) => ours == theirs,
+            (ours, theirs) => ours == theirs,
+        }
+    }
+}
+
+impl fmt::Display for ThreadClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.class.fmt(f)?;
+        f.write_str(if self.reset_on_fork { " (reset on fork)" } else { "" })
+    }
+}
+
+/// The calls, so that trees of plain files can have threads too. An error of ESRCH means that the thread vanished.
+pub trait ThreadCalls: fmt::Debug + Send {
+    /// Is there a thread of this number and start time? A number may have been given to another thread.
+    ///
+    /// # Errors
+    /// If that could not be told.
+    fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError>;
+
+    /// The CPUs that a thread may run on and that are online.
+    ///
+    /// # Errors
+    /// The system's.
+    fn affinity(&self, tid: i32) -> io::Result<CpuSet>;
+
+    /// Sets the CPUs that a thread may run on.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_affinity(&mut self, tid: i32, cpus: &CpuSet) -> io::Result<()>;
+
+    /// A thread's scheduling class.
+    ///
+    /// # Errors
+    /// The system's.
+    fn class(&self, tid: i32) -> io::Result<ThreadClass>;
+
+    /// Sets a thread's scheduling class.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_class(&mut self, tid: i32, class: &ThreadClass) -> io::Result<()>;
+
+    /// Stops or continues a process.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()>;
+}

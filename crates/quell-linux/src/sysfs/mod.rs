@@ -1,0 +1,5 @@
+//! sysfs: what the machine is made of.
+
+mod topology;
+
+pub use topology::{online, topology};

@@ -1,0 +1,7 @@
+//! Machines made of plain files, for tests and measurements.
+
+mod threads;
+mod tree;
+
+pub use threads::FakeThreads;
+pub use tree::FakeTree;

@@ -1,0 +1,94 @@
+//! Threads of a fake machine: what a system call would change stands in their files.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use quell_model::{CpuSet, SchedClass, ThreadId};
+
+use crate::LinuxError;
+use crate::sched::{ThreadCalls, ThreadClass};
+
+/// Calls on the threads of a [`super::FakeTree`]. Classes show in `stat` as on a real machine; affinities stand in a
+/// file `affinity` beside it.
+#[derive(Debug)]
+pub struct FakeThreads {
+    proc: PathBuf,
+    online: CpuSet,
+    classes: HashMap<i32, ThreadClass>,
+}
+
+impl FakeThreads {
+    pub(super) fn new(proc: PathBuf, online: CpuSet) -> FakeThreads {
+        FakeThreads { proc, online, classes: HashMap::new() }
+    }
+
+    /// A thread's directory; threads other than the first stand below their process.
+    fn directory(&self, tid: i32) -> io::Result<PathBuf> {
+        let own = self.proc.join(format!("{tid}/task/{tid}"));
+        if own.is_dir() {
+            return Ok(own);
+        }
+        let processes = fs::read_dir(&self.proc)?.filter_map(Result::ok);
+        let mut threads = processes.map(|process| process.path().join(format!("task/{tid}")));
+        threads.find(|path| path.is_dir()).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+    }
+
+    /// The fields of `stat` from the state on: field 3 of the manual is index 0.
+    fn fields(&self, tid: i32) -> io::Result<(PathBuf, String, Vec<String>)> {
+        let path = self.directory(tid)?.join("stat");
+        let text = fs::read_to_string(&path)?;
+        let (name, rest) = text.rsplit_once(") ").ok_or_else(|| io::Error::other("no stat line"))?;
+        Ok((path, format!("{name}) "), rest.split_whitespace().map(str::to_owned).collect()))
+    }
+
+    fn change(&self, tid: i32, changes: &[(usize, String)]) -> io::Result<()> {
+        let (path, name, mut fields) = self.fields(tid)?;
+        changes.iter().for_each(|(field, value)| fields[field - 3].clone_from(value));
+        fs::write(path, format!("{name}{}\n", fields.join(" ")))
+    }
+}
+
+impl ThreadCalls for FakeThreads {
+    fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError> {
+        Ok(self.fields(thread.tid).is_ok_and(|(_, _, fields)| fields[22 - 3] == thread.start.to_string()))
+    }
+
+    fn affinity(&self, tid: i32) -> io::Result<CpuSet> {
+        match fs::read_to_string(self.directory(tid)?.join("affinity")) {
+            Ok(text) => text.parse().map_err(io::Error::other),
+            Err(_) => Ok(self.online),
+        }
+    }
+
+    fn set_affinity(&mut self, tid: i32, cpus: &CpuSet) -> io::Result<()> {
+        if cpus.intersection(&self.online).is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        fs::write(self.directory(tid)?.join("affinity"), cpus.to_string())
+    }
+
+    fn class(&self, tid: i32) -> io::Result<ThreadClass> {
+        self.directory(tid)?;
+        Ok(self.classes.get(&tid).copied().unwrap_or(ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false }))
+    }
+
+    fn set_class(&mut self, tid: i32, class: &ThreadClass) -> io::Result<()> {
+        let (policy, nice, priority) = match class.class {
+            SchedClass::Fair { nice, .. } => (libc::SCHED_OTHER, nice, 0),
+            SchedClass::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
+            SchedClass::Idle => (libc::SCHED_IDLE, 0, 0),
+            SchedClass::Fifo { priority } => (libc::SCHED_FIFO, 0, priority),
+            SchedClass::RoundRobin { priority } => (libc::SCHED_RR, 0, priority),
+            SchedClass::Deadline { .. } => (libc::SCHED_DEADLINE, 0, 0),
+        };
+        self.change(tid, &[(19, nice.to_string()), (40, priority.to_string()), (41, policy.to_string())])?;
+        self.classes.insert(tid, *class);
+        Ok(())
+    }
+
+    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {
+        self.change(pid, &[(3, if stopped { "T" } else { "S" }.into())])
+    }
+}

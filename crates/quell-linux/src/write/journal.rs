@@ -1,0 +1,46 @@
+use std::fmt;
+use std::io;
+
+use super::Write;
+
+/// What became of a write that the journal was told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Done.
+    Applied,
+    /// The place is gone; nothing was to be done.
+    Vanished,
+    /// The system refused it: the place has its value from before.
+    Refused,
+    /// Done and taken back, because a later write of the same plan was refused.
+    TakenBack,
+}
+
+/// Is told about every write before it is made, so that somebody else can take it back when Quell dies.
+pub trait Journal: fmt::Debug + Send {
+    /// This write is about to be made. It is not made if this fails.
+    ///
+    /// # Errors
+    /// If the write could not be recorded.
+    fn before(&mut self, write: &Write) -> io::Result<()>;
+
+    /// What became of it. A failure here does not take the write back: the record of [`Journal::before`] stays true.
+    ///
+    /// # Errors
+    /// If the fate could not be recorded.
+    fn done(&mut self, write: &Write, fate: Fate) -> io::Result<()>;
+}
+
+/// Records nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+impl Journal for NoJournal {
+    fn before(&mut self, _: &Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn done(&mut self, _: &Write, _: Fate) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Reads and writes places: on the machine, or on a copy of it that a dry run changes instead.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+
+use quell_model::{ThreadId, ThreadState};
+
+use super::{Place, Value};
+use crate::error::is_gone;
+use crate::procfs::ProcFs;
+use crate::sched::ThreadCalls;
+use crate::{LinuxError, cgroup};
+
+/// Whether there was anything to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Done.
+    Done,
+    /// The place is gone.
+    Vanished,
+}
+
+/// Something that has places with values.
+pub trait Medium: fmt::Debug {
+    /// The value; None if the place is gone.
+    ///
+    /// # Errors
+    /// If it could not be read.
+    fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError>;
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    /// If the system refused it.
+    fn write(&mut self, place: &Place, value: &Value) -> Result<Written, LinuxError>;
+}
+
+/// The machine: its files and its threads.
+#[derive(Debug)]
+pub struct Machine {
+    proc: ProcFs,
+    calls: Box<dyn ThreadCalls>,
+}
+
+impl Machine {
+    /// A machine whose processes are in this procfs and obey these calls.
+    #[must_use]
+    pub fn new(proc: ProcFs, calls: Box<dyn ThreadCalls>) -> Machine {
+        Machine { proc, calls }
+    }
+}
+
+impl Medium for Machine {
+    fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match *place {
+            Place::File(ref path) => Ok(cgroup::read_file(path)?.map(Value::Text)),
+            Place::Controllers(ref group) => Ok(cgroup::controllers_given(group)?.map(Value::Text)),
+            Place::Affinity(thread) | Place::Class(thread) if !self.calls.exists(thread)? => Ok(None),
+            Place::Affinity(thread) => {
+                found(self.calls.affinity(thread.tid).map(Value::Cpus), "read the CPUs of", thread)
+            }
+            Place::Class(thread) => found(self.calls.class(thread.tid).map(Value::Class), "read the class of", thread),
+            Place::Stopped(process) => {
+                let stat = self.proc.stat(process.tid, process.tid)?.filter(|stat| stat.start == process.start);
+                Ok(stat.map(|stat| Value::Stopped(stat.state == ThreadState::Stopped)))
+            }
+        }
+    }
+
+    fn write(&mut self, place: &Place, value: &Value) -> Result<Written, LinuxError> {
+        if let Place::Affinity(thread) | Place::Class(thread) | Place::Stopped(thread) = *place
+            && !self.calls.exists(thread)?
+        {
+            return Ok(Written::Vanished);
+        }
+        let (result, op, thread) = match (place, value) {
+            (Place::File(path), Value::Text(text)) => return cgroup::write_file(path, text),
+            (Place::Controllers(group), Value::Text(text)) => return cgroup::give_controllers(group, text),
+            (&Place::Affinity(thread), Value::Cpus(cpus)) => {
+                (self.calls.set_affinity(thread.tid, cpus), "set the CPUs of", thread)
+            }
+            (&Place::Class(thread), Value::Class(class)) => {
+                (self.calls.set_class(thread.tid, class), "set the class of", thread)
+            }
+            (&Place::Stopped(process), &Value::Stopped(stopped)) => {
+                (self.calls.set_stopped(process.tid, stopped), "stop or continue the process of", process)
+            }
+            _ => return Err(LinuxError::unsupported(format!("{place} cannot hold '{value}'"), "this is a defect")),
+        };
+        match result {
+            Ok(()) => Ok(Written::Done),
+            Err(error) if is_gone(&error) => Ok(Written::Vanished),
+            Err(source) => {
+                let mend = mend_of(place, &source);
+                Err(LinuxError::Thread { op, tid: thread.tid, value: value.to_string(), source, mend })
+            }
+        }
+    }
+}
+
+fn found(result: io::Result<Value>, op: &'static str, thread: ThreadId) -> Result<Option<Value>, LinuxError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(source) => {
+            let mend = "run as root";
+            Err(LinuxError::Thread { op, tid: thread.tid, value: "know it".into(), source, mend })
+        }
+    }
+}
+
+fn mend_of(place: &Place, error: &io::Error) -> &'static str {
+    match (place, error.raw_os_error()) {
+        (Place::Class(_), Some(libc::EPERM)) => {
+            "run as root or with CAP_SYS_NICE; if it is root already: a cgroup without real-time budget \
+             (CONFIG_RT_GROUP_SCHED, cpu.rt_runtime_us) forbids real-time classes"
+        }
+        (Place::Class(_), Some(libc::EBUSY)) => {
+            "the deadline tasks would need more CPU time than there is; ask for less"
+        }
+        (Place::Class(_), Some(libc::EINVAL)) => {
+            "this kernel does not know that class or its parameters; choose others"
+        }
+        (Place::Affinity(_), Some(libc::EINVAL)) => {
+            "none of these CPUs is online and in the cpuset of the thread's cgroup (Cpus_allowed_list in \
+             /proc/PID/status); choose CPUs of that set or widen it"
+        }
+        (_, Some(libc::EPERM | libc::EACCES)) => "run as root, or as the owner of the process",
+        _ => "see sched_setattr(2) and sched_setaffinity(2)",
+    }
+}
+
+/// A copy that is made as far as it is changed: reads come from the medium below until a place was written, and writes
+/// never get there.
+#[derive(Debug)]
+pub struct DryRun<M> {
+    below: M,
+    changed: HashMap<Place, Value>,
+}
+
+impl<M> DryRun<M> {
+    /// A copy of this medium.
+    pub fn of(below: M) -> DryRun<M> {
+        DryRun { below, changed: HashMap::new() }
+    }
+}
+
+impl<M: Medium> Medium for DryRun<M> {
+    fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match (self.below.read(place)?, self.changed.get(place)) {
+            (Some(_), Some(changed)) => Ok(Some(changed.clone())),
+            (below, _) => Ok(below),
+        }
+    }
+
+    fn write(&mut self, place: &Place, value: &Value) -> Result<Written, LinuxError> {
+        if self.below.read(place)?.is_none() {
+            return Ok(Written::Vanished);
+        }
+        self.changed.insert(place.clone(), value.clone());
+        Ok(Written::Done)
+    }
+}

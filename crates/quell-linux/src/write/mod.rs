@@ -1,0 +1,115 @@
+//! Writes as plain data: each says where, what stood there before and what stands there after. A write's inverse is
+//! known before the write is done.
+
+mod journal;
+mod machine;
+mod restore;
+mod transaction;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use quell_model::{CpuSet, ThreadId, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use crate::sched::ThreadClass;
+
+pub use journal::{Fate, Journal, NoJournal};
+pub use machine::{DryRun, Machine, Medium, Written};
+pub use restore::{Left, RestoreReport, Touched, restore};
+pub use transaction::carry_out;
+
+/// Something that has one value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A pseudo-file's text.
+    File(PathBuf),
+    /// The controllers that a cgroup gives to its children: its file `cgroup.subtree_control`.
+    Controllers(PathBuf),
+    /// The CPUs that a thread may run on.
+    Affinity(ThreadId),
+    /// A thread's scheduling class.
+    Class(ThreadId),
+    /// Whether a process is stopped; named by its first thread.
+    Stopped(ThreadId),
+}
+
+/// A value of a [`Place`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Value {
+    /// Of a file, without surrounding white space; CPU lists in the kernel's form. Of controllers: their names, sorted.
+    Text(String),
+    /// Of an affinity.
+    Cpus(CpuSet),
+    /// Of a scheduling class.
+    Class(ThreadClass),
+    /// Of a process that is stopped, or not.
+    Stopped(bool),
+}
+
+/// One change of one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The workload that it is for; None: the machine.
+    pub workload: Option<WorkloadId>,
+    /// Where.
+    pub place: Place,
+    /// What to restore in the end: what stood there before Quell first touched it. For a thread that was born under a
+    /// value of Quell's: what its workload had before.
+    pub origin: Value,
+    /// What stands there now, and stands there again if the plan is taken back.
+    pub before: Value,
+    /// What will stand there.
+    pub after: Value,
+}
+
+impl Write {
+    /// The write that takes this one back.
+    #[must_use]
+    pub fn inverse(&self) -> Write {
+        Write { before: self.after.clone(), after: self.before.clone(), ..self.clone() }
+    }
+}
+
+impl Value {
+    /// Does the place still have this value that Quell wrote, as far as that can be told?
+    pub(crate) fn is_still(&self, now: &Value) -> bool {
+        match (now, self) {
+            (Value::Class(now), Value::Class(written)) => now.is_like(written),
+            _ => now == self,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File(path) => write!(f, "{}", path.display()),
+            Place::Controllers(cgroup) => write!(f, "{}", cgroup.join("cgroup.subtree_control").display()),
+            Place::Affinity(thread) => write!(f, "thread {} CPUs", thread.tid),
+            Place::Class(thread) => write!(f, "thread {} class", thread.tid),
+            Place::Stopped(process) => write!(f, "process {} state", process.tid),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) if text.is_empty() => f.write_str("(empty)"),
+            Value::Text(text) => f.write_str(text),
+            Value::Cpus(cpus) => write!(f, "{cpus}"),
+            Value::Class(class) => write!(f, "{class}"),
+            Value::Stopped(true) => f.write_str("stopped"),
+            Value::Stopped(false) => f.write_str("running"),
+        }
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> {}", self.place, self.before, self.after)
+    }
+}
