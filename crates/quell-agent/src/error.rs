@@ -1,3 +1,6 @@
+use std::io;
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 /// Why the agent could not do its work.
@@ -33,5 +36,43 @@ pub enum AgentError {
         operation: &'static str,
         /// The system's answer.
         source: std::io::Error,
+    },
+    /// A file or socket could not be used.
+    #[error("cannot {operation} {}: {source}; {mend}", path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do about it.
+        mend: String,
+    },
+    /// No agent answers.
+    #[error("no agent answers on {}: {source}; {mend}", socket.display())]
+    NoAgent {
+        /// The socket that was tried.
+        socket: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do about it.
+        mend: &'static str,
+    },
+    /// The agent refused.
+    #[error("{error}; {mend}")]
+    Refused {
+        /// What is wrong.
+        error: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// What answered is no agent of this version.
+    #[error("the answer on {} is not understood ({answer}); is the agent of another version?", socket.display())]
+    OddAnswer {
+        /// The socket.
+        socket: PathBuf,
+        /// What came.
+        answer: String,
     },
 }

@@ -4,8 +4,12 @@
 //! stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
 //! and cannot change it.
 
+pub mod api;
 pub mod config;
 pub mod drive;
+pub mod explain;
+pub mod metrics;
+pub mod own;
 pub mod realtime;
 pub mod stack;
 pub mod watch;

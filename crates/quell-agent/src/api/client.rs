@@ -1,0 +1,111 @@
+//! Asking a running agent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use super::wire::Problem;
+use crate::AgentError;
+
+/// An answer is this long at most.
+const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// An agent that lives answers within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running agent's socket.
+pub struct Client {
+    socket: std::path::PathBuf,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Client {
+    /// For the agent behind this socket; connects only when asked.
+    ///
+    /// # Errors
+    /// If the system gives no event queue.
+    pub fn new(socket: &Path) -> Result<Client, AgentError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| AgentError::System { operation: "start the client", source })?;
+        Ok(Client { socket: socket.to_owned(), runtime })
+    }
+
+    /// Gets a path such as `/v1/status`.
+    ///
+    /// # Errors
+    /// If no agent answers, or it refuses; the text has the mend.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+        self.ask(Method::GET, path, Bytes::new())
+    }
+
+    /// Posts to a path such as `/v1/histogram`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, AgentError> {
+        let body = serde_json::to_vec(body).map_err(|error| self.odd(error.to_string()))?;
+        self.ask(Method::POST, path, body.into())
+    }
+
+    fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, AgentError> {
+        let answer = async { tokio::time::timeout(PATIENCE, self.exchange(method, path, body)).await };
+        let (status, body) = self
+            .runtime
+            .block_on(answer)
+            .unwrap_or_else(|_| Err(self.odd(format!("no answer within {} s", PATIENCE.as_secs()))))?;
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&body).map_err(|error| self.odd(error.to_string()));
+        }
+        match serde_json::from_slice(&body) {
+            Ok(Problem { error, mend }) => Err(AgentError::Refused { error, mend }),
+            Err(_) => Err(self.odd(format!("status {status}"))),
+        }
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), AgentError> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|source| AgentError::NoAgent {
+            mend: match source.kind() {
+                std::io::ErrorKind::PermissionDenied => "run this as root, or join the socket's group",
+                _ => "start one with `quell run --config FILE`, or name its socket with --socket",
+            },
+            socket: self.socket.clone(),
+            source,
+        })?;
+        let broken = |error: hyper::Error| self.odd(error.to_string());
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let driver = tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "quell")
+            .header("content-type", "application/json")
+            .body(Full::new(body))
+            .map_err(|error| self.odd(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| self.odd(error.to_string()))?.to_bytes();
+        driver.abort();
+        Ok((status, body))
+    }
+
+    fn odd(&self, answer: String) -> AgentError {
+        AgentError::OddAnswer { socket: self.socket.clone(), answer }
+    }
+}
+
+/// A name as part of a path: everything but plain letters, digits and `-_.~` is percent-encoded (RFC 3986 §2.3).
+#[must_use]
+pub fn path_segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

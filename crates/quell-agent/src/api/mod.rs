@@ -1,0 +1,120 @@
+//! The agent's API: HTTP and JSON on a Unix socket, on a thread of its own.
+//!
+//! The loop never waits for a reader: it leaves snapshots and decisions behind ([`crate::watch`]), and this thread, of
+//! ordinary priority, takes them. A client that is slow or hostile can at worst use up the seats of clients like it.
+//! Who may connect the socket file's owner and group decide; what may be written, SO_PEERCRED does.
+
+pub mod client;
+pub mod latency;
+pub mod router;
+pub mod state;
+pub mod wire;
+
+mod serve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::AgentError;
+use crate::watch::Watched;
+
+pub use client::Client;
+pub use latency::{Feed, Posted};
+pub use state::{About, State};
+
+/// Where an agent listens unless told otherwise.
+pub const SOCKET: &str = "/run/quell/api.sock";
+/// What the loop left behind is taken in this often.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// Where the API listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiConfig {
+    /// The socket file.
+    pub socket: PathBuf,
+    /// The group that may read; None: only root and the agent's own user.
+    pub group: Option<String>,
+    /// A loopback address for Prometheus; None: no metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Default for ApiConfig {
+    fn default() -> ApiConfig {
+        ApiConfig { socket: SOCKET.into(), group: None, metrics: None }
+    }
+}
+
+/// The API's thread; ends when this is dropped, and the socket file goes.
+pub struct Api {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The state behind the API and where the loop finds what was posted.
+#[must_use]
+pub fn state(about: About, watched: Watched) -> (State, Feed) {
+    let (inbox, feed) = latency::inbox();
+    (State::new(about, watched, inbox), feed)
+}
+
+impl Api {
+    /// Listens and answers from now on.
+    ///
+    /// # Errors
+    /// If it cannot listen there, with the mend.
+    pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
+        let socket = serve::Socket::bind(&config.socket, config.group.as_deref())?;
+        let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
+        let fail = |operation| move |source| AgentError::System { operation, source };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(fail("start the API's event queue"))?;
+        let (stop, stopped) = oneshot::channel();
+        let state = Arc::new(Mutex::new(state));
+        let work = async move {
+            let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
+            match listener {
+                Ok(listener) => tokio::spawn(serve::serve(listener, router::router(Arc::clone(&state)))),
+                Err(error) => return tracing::error!("the API cannot listen: {error}"),
+            };
+            if let Some(Ok(listener)) = metrics.map(tokio::net::TcpListener::from_std) {
+                tokio::spawn(serve::serve_metrics(listener, router::metrics_router(Arc::clone(&state))));
+            }
+            tokio::spawn(async move {
+                let mut every = tokio::time::interval(REFRESH);
+                every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    every.tick().await;
+                    router::locked(&state, |_| ());
+                }
+            });
+            let _ = stopped.await;
+            drop(socket);
+        };
+        let thread = std::thread::Builder::new()
+            .name("quell-api".into())
+            .spawn(move || {
+                runtime.block_on(work);
+                runtime.shutdown_background();
+            })
+            .map_err(fail("start the API's thread"))?;
+        Ok(Api { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The requests and their answers; no socket here, so that tests and fuzzers call it directly.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Request, State as Shared};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use quell_model::Nanos;
+use serde::Serialize;
+
+use super::latency::{MAX_BUCKETS, Rejected};
+use super::state::State;
+use super::wire::{self, Histogram, Problem};
+use crate::metrics;
+
+/// A request's body is this long at most.
+pub const MAX_BODY: usize = 256 * 1024;
+/// A request that is not answered within this time is given up, a body that does not arrive included.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// May it change anything?
+    pub may_write: bool,
+}
+
+/// The state, shared by the requests of one thread; the loop's thread never takes this lock.
+pub type SharedState = Arc<Mutex<State>>;
+
+/// Everything that the socket answers. Each request needs an [`Extension`] of [`Peer`].
+pub fn router(state: SharedState) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/workloads", get(workloads))
+        .route("/v1/why/{workload}", get(why))
+        .route("/v1/policies", get(policies))
+        .route("/v1/histogram", post(histogram))
+        .route("/v1/schema", get(schema))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(patience))
+        .with_state(state)
+}
+
+/// What a Prometheus server may read.
+pub fn metrics_router(state: SharedState) -> Router {
+    let text = |Shared(state): Shared<SharedState>| async move {
+        let status = locked(&state, State::status);
+        ([("content-type", metrics::CONTENT_TYPE)], metrics::text(&status))
+    };
+    Router::new().route("/metrics", get(text)).layer(middleware::from_fn(patience)).with_state(state)
+}
+
+/// Runs on the state as of now.
+pub(super) fn locked<T>(state: &SharedState, run: impl FnOnce(&mut State) -> T) -> T {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.refresh();
+    run(&mut state)
+}
+
+async fn patience(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time", "send it at once"),
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(text) => ([("content-type", "application/json")], Bytes::from(text)).into_response(),
+        Err(error) => {
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), "report this to Quell's maintainers")
+        }
+    }
+}
+
+fn refuse(status: StatusCode, error: &str, mend: &str) -> Response {
+    (status, Json(Problem { error: error.to_owned(), mend: mend.to_owned() })).into_response()
+}
+
+async fn status(Shared(state): Shared<SharedState>) -> Response {
+    json(&locked(&state, State::status))
+}
+
+async fn workloads(Shared(state): Shared<SharedState>) -> Response {
+    json(&locked(&state, State::status).workloads)
+}
+
+async fn why(Shared(state): Shared<SharedState>, Path(workload): Path<String>) -> Response {
+    match locked(&state, |state| state.why(&workload)) {
+        Some(why) => json(&why),
+        None => {
+            let names: Vec<String> = locked(&state, State::status).workloads.into_iter().map(|w| w.name).collect();
+            no_workload(&workload, &names)
+        }
+    }
+}
+
+fn no_workload(asked: &str, names: &[String]) -> Response {
+    let shown: String = asked.chars().take(100).collect();
+    let mend = match names {
+        [] => "the agent manages no workload; add one to its configuration".to_owned(),
+        names => format!("there are: {}", names[..names.len().min(20)].join(", ")),
+    };
+    refuse(StatusCode::NOT_FOUND, &format!("there is no workload '{shown}'"), &mend)
+}
+
+async fn policies(Shared(state): Shared<SharedState>) -> Response {
+    json(&locked(&state, State::policies))
+}
+
+async fn histogram(
+    Shared(state): Shared<SharedState>,
+    Extension(peer): Extension<Peer>,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Response {
+    if !peer.may_write {
+        return refuse(StatusCode::FORBIDDEN, "only root and the agent's own user may write", "post it as root");
+    }
+    let bad = |error: &str| {
+        let mend = "see the type Histogram in GET /v1/schema";
+        refuse(StatusCode::BAD_REQUEST, error, mend)
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let mend = format!("merge buckets: {MAX_BUCKETS} in {MAX_BODY} bytes at most");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the histogram is too large", &mend);
+        }
+        Err(rejection) => return bad(&rejection.to_string()),
+    };
+    let histogram: Histogram = match serde_json::from_slice(&body) {
+        Ok(histogram) => histogram,
+        Err(error) => return bad(&error.to_string()),
+    };
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
+    match locked(&state, |state| state.post(now, &histogram)) {
+        Ok(accepted) => json(&accepted),
+        Err(Rejected::Unknown(names)) => no_workload(&histogram.workload, &names),
+        Err(Rejected::Senseless(why)) => bad(&why),
+        Err(Rejected::Busy) => {
+            refuse(StatusCode::SERVICE_UNAVAILABLE, "histograms come faster than the agent decides", "post less often")
+        }
+    }
+}
+
+async fn schema() -> Response {
+    json(&schemas())
+}
+
+/// The JSON schema of every answer and request, by path.
+#[must_use]
+pub fn schemas() -> serde_json::Value {
+    serde_json::json!({
+        "version": 1,
+        "GET /v1/status": schemars::schema_for!(wire::Status),
+        "GET /v1/workloads": schemars::schema_for!(Vec<wire::Workload>),
+        "GET /v1/why/{workload}": schemars::schema_for!(wire::Why),
+        "GET /v1/policies": schemars::schema_for!(Vec<wire::Policy>),
+        "POST /v1/histogram": {
+            "request": schemars::schema_for!(Histogram),
+            "answer": schemars::schema_for!(wire::Accepted),
+        },
+        "errors": schemars::schema_for!(Problem),
+    })
+}
+
+async fn unknown(request: Request) -> Response {
+    let path: String = request.uri().path().chars().take(100).collect();
+    refuse(StatusCode::NOT_FOUND, &format!("there is no '{path}'"), "see GET /v1/schema for what there is")
+}
+
+async fn wrong_method() -> Response {
+    refuse(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method", "see GET /v1/schema")
+}

@@ -1,0 +1,312 @@
+//! What the API knows, kept up to date on its own thread from what the loop hands over.
+
+use std::collections::BTreeMap;
+
+use quell_model::view::at;
+use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, ThreadState, View, WorkloadId};
+use quell_policy::AnyPolicy;
+
+use super::latency::{Inbox, Rejected};
+use super::wire;
+use crate::explain::{Explanations, knob_text, per_time};
+use crate::watch::{Glance, Watched};
+
+/// Rates are taken over at least this long.
+const RATE_OVER: Nanos = Nanos::from_millis(900);
+/// Decisions in the status.
+const DECISIONS: usize = 24;
+
+/// What stays the same as long as the agent runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// `run`, `dry-run` or `shadow`.
+    pub mode: String,
+    /// The name of the host.
+    pub host: String,
+    /// What the policies do less well here and why, one line each.
+    pub limits: Vec<String>,
+}
+
+/// What the API knows.
+pub struct State {
+    about: About,
+    watched: Watched,
+    told: Explanations,
+    rates: BTreeMap<WorkloadId, Rate>,
+    recording: Option<Box<dyn Fn() -> wire::Recording + Send>>,
+    latencies: Inbox,
+}
+
+/// The readings that a workload's rates are taken from.
+#[derive(Clone, Debug, Default)]
+struct Rate {
+    name: String,
+    run_time: Since,
+    run_delay: Since,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    from: Sample<Nanos>,
+    rate: Option<(f64, Nanos)>,
+}
+
+impl Since {
+    fn read(&mut self, now: Sample<Nanos>) {
+        if self.from.usable().is_none() || now.value < self.from.value {
+            *self = Since { from: now, rate: None };
+        } else if now.at >= self.from.at + RATE_OVER {
+            self.rate = per_time(&self.from, &now).map(|rate| (rate, now.at - self.from.at));
+            self.from = now;
+        }
+    }
+
+    fn measured(&self, now: Nanos) -> Option<wire::Measured> {
+        let (rate, window) = self.rate?;
+        let sample = Sample { value: rate, at: self.from.at, window, quality: self.from.quality };
+        measured(&sample, now, |rate| rate)
+    }
+}
+
+impl State {
+    pub(super) fn new(about: About, watched: Watched, latencies: Inbox) -> State {
+        let (told, rates) = (Explanations::default(), BTreeMap::new());
+        State { about, watched, told, rates, recording: None, latencies }
+    }
+
+    pub(super) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
+        self.recording = Some(Box::new(recording));
+    }
+
+    /// Takes in what the loop handed over. To be called several times a second, so that nothing is lost.
+    pub fn refresh(&mut self) {
+        for decision in self.watched.decisions() {
+            self.told.add(decision);
+        }
+        let glance = self.watched.glance();
+        let columns = &glance.view.workloads;
+        for (slot, spec) in columns.spec.iter().enumerate() {
+            let id = WorkloadId(slot as u32);
+            let Some(spec) = spec else {
+                self.rates.remove(&id);
+                continue;
+            };
+            let rate = self.rates.entry(id).or_default();
+            if rate.name != spec.name {
+                *rate = Rate { name: spec.name.clone(), ..Rate::default() };
+            }
+            rate.run_time.read(at(&columns.run_time, slot));
+            rate.run_delay.read(at(&columns.run_delay, slot));
+        }
+        let attached = |name: &str| columns.spec.iter().flatten().any(|spec| spec.name == name);
+        if self.told.knobs_outnumber(columns.spec.len()) {
+            self.told.keep_knobs(attached);
+        }
+    }
+
+    /// Takes a histogram that a client posted; `now` is CLOCK_MONOTONIC.
+    pub(super) fn post(&mut self, now: Nanos, histogram: &wire::Histogram) -> Result<wire::Accepted, Rejected> {
+        self.latencies.post(&self.watched.glance().view, now, histogram)
+    }
+
+    /// Everything at a glance.
+    pub fn status(&mut self) -> wire::Status {
+        let lost = self.watched.lost();
+        let glance = self.watched.glance();
+        let view = &glance.view;
+        let ids = view.workloads.spec.iter().enumerate().filter(|(_, spec)| spec.is_some());
+        wire::Status {
+            agent: agent(&self.about, self.recording.as_deref().map(|recording| recording())),
+            now_ns: view.now.0,
+            turns: glance.turn,
+            layers: glance.layers.iter().map(|layer| told_layer(view, layer)).collect(),
+            workloads: ids
+                .filter_map(|(slot, _)| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told))
+                .collect(),
+            cpus: cpus(view),
+            memory_bandwidth: measured(&view.memory_bandwidth, view.now, |rate| rate.0),
+            decisions: self.told.recent().take(DECISIONS).cloned().collect(),
+            decisions_lost: lost,
+        }
+    }
+
+    /// The last decisions about a workload; None: nothing is known of it.
+    pub fn why(&mut self, name: &str) -> Option<wire::Why> {
+        let lost = self.watched.lost();
+        let glance = self.watched.glance();
+        let slot = glance.view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|s| s.name == name));
+        let workload = slot.and_then(|slot| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told));
+        let decisions = self.told.of(name);
+        if workload.is_none() && decisions.is_none() {
+            return None;
+        }
+        let decisions = decisions.unwrap_or_default();
+        Some(wire::Why { now_ns: glance.view.now.0, workload, decisions, decisions_lost: lost })
+    }
+
+    /// Every policy that there is.
+    pub fn policies(&mut self) -> Vec<wire::Policy> {
+        let glance = self.watched.glance();
+        let active = |name| glance.layers.iter().any(|layer| layer.policy == name);
+        AnyPolicy::ALL
+            .iter()
+            .map(|policy| wire::Policy {
+                name: policy.name.to_owned(),
+                summary: policy.summary.to_owned(),
+                source: policy.source.to_owned(),
+                interval_ns: policy.interval.0,
+                signals: policy.signals.iter().map(|need| need.what.name().to_owned()).collect(),
+                knobs: policy.knobs.iter().map(|need| need.what.name().to_owned()).collect(),
+                rules: policy.rules.iter().map(|need| need.what.name().to_owned()).collect(),
+                grants: policy.grants,
+                active: active(policy.name),
+            })
+            .collect()
+    }
+}
+
+/// A sample for readers, in another unit; None where nothing was measured.
+fn measured<T: Copy>(sample: &Sample<T>, now: Nanos, value: impl Fn(T) -> f64) -> Option<wire::Measured> {
+    let quality = match sample.quality {
+        quell_model::Quality::Absent => return None,
+        quell_model::Quality::Stale => wire::Quality::Stale,
+        quell_model::Quality::Estimated => wire::Quality::Estimated,
+        quell_model::Quality::Exact => wire::Quality::Exact,
+    };
+    let value = value(sample.value);
+    value.is_finite().then_some(wire::Measured {
+        value,
+        age_ns: (now - sample.at).0,
+        window_ns: sample.window.0,
+        quality,
+    })
+}
+
+fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
+    let own = crate::own::usage();
+    wire::Agent {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        mode: about.mode.clone(),
+        host: about.host.clone(),
+        limits: about.limits.clone(),
+        cpu_seconds: own.cpu_seconds,
+        resident_bytes: own.resident_bytes,
+        recording,
+    }
+}
+
+fn told_layer(view: &View, layer: &crate::watch::LayerGlance) -> wire::Layer {
+    let name = |id: &WorkloadId| view.workloads.spec.get(id.index())?.as_ref().map(|spec| spec.name.clone());
+    wire::Layer {
+        policy: layer.policy.to_owned(),
+        workloads: layer.workloads.as_ref().map(|ids| ids.iter().filter_map(name).collect()),
+        pool: layer.pool.to_string(),
+        steps: layer.counts.steps,
+        knobs: layer.counts.knobs,
+        grants: layer.counts.grants,
+        others: layer.counts.others,
+        refused: layer.counts.refused,
+    }
+}
+
+fn workload(
+    glance: &Glance,
+    id: WorkloadId,
+    rates: &BTreeMap<WorkloadId, Rate>,
+    told: &Explanations,
+) -> Option<wire::Workload> {
+    let (view, slot) = (&glance.view, id.index());
+    let spec = view.workloads.spec.get(slot)?.as_ref()?;
+    let columns = &view.workloads;
+    let now = view.now;
+    let rate = rates.get(&id);
+    let held: CpuSet = holders(view).filter(|&(_, holder)| holder == id).map(|(cpu, _)| cpu).collect();
+    let knobs: Vec<&Knob> = told.knobs(&spec.name).collect();
+    let kept_on = knobs.iter().find_map(|knob| match knob {
+        Knob::Cpus(cpus) => Some(*cpus),
+        _ => None,
+    });
+    let grants = glance.layers.iter().any(|layer| layer.counts.grants > 0);
+    let granted = if grants { Some(held) } else { kept_on };
+    let latency = at(&columns.latency, slot);
+    Some(wire::Workload {
+        name: spec.name.clone(),
+        class: if spec.is_lc() { wire::Class::Lc } else { wire::Class::Be },
+        policies: glance
+            .layers
+            .iter()
+            .filter(|layer| layer.workloads.as_ref().is_none_or(|owned| owned.contains(&id)))
+            .map(|layer| layer.policy.to_owned())
+            .collect(),
+        cpus_requested: spec.cpus.as_f64(),
+        cpus_limit: spec.limit.map(|limit| limit.as_f64()),
+        cpus_got: rate.and_then(|rate| rate.run_time.measured(now)),
+        cpus_granted: granted.map(|cpus| cpus.to_string()),
+        cpus_granted_count: granted.map(|cpus| cpus.len() as u32),
+        threads: measured(&at(&columns.thread_count, slot), now, f64::from),
+        queueing_delay_ns: measured(&at(&columns.queueing_delay, slot), now, |delay| delay.0 as f64),
+        threads_waiting: rate.and_then(|rate| rate.run_delay.measured(now)),
+        latency_ns: measured(&latency, now, |latency| latency.0 as f64),
+        slo: spec.slo.map(|slo| wire::Slo { quantile: slo.quantile, bound_ns: slo.bound.0 }),
+        slo_kept: spec.slo.and_then(|slo| Some(latency.usable()? <= slo.bound)),
+        memory_bandwidth: measured(&at(&columns.memory_bandwidth, slot), now, |rate| rate.0),
+        knobs: knobs.into_iter().map(knob_text).collect(),
+    })
+}
+
+fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)> + '_ {
+    let numbered = view.cpus.holder.iter().enumerate();
+    numbered.filter_map(|(cpu, holder)| Some((quell_model::CpuId(cpu as u32), (*holder)?)))
+}
+
+/// Who runs where: the holder if the host knows it, else the workload of a runnable thread that is on the CPU.
+fn cpus(view: &View) -> Vec<wire::Cpu> {
+    let mut runs: Vec<Option<WorkloadId>> = vec![None; view.topology.columns()];
+    for (cpu, holder) in holders(view) {
+        if let Some(slot) = runs.get_mut(cpu.index()) {
+            *slot = Some(holder);
+        }
+    }
+    let knows_holders = !view.cpus.holder.is_empty();
+    if !knows_holders {
+        let threads = &view.threads;
+        for (index, state) in threads.state.iter().enumerate() {
+            if *state == ThreadState::Runnable
+                && let (Some(cpu), Some(owner)) = (threads.cpu.get(index), threads.workload.get(index))
+                && let Some(slot) = runs.get_mut(cpu.index())
+            {
+                slot.get_or_insert(*owner);
+            }
+        }
+    }
+    let name = |id: WorkloadId| view.workloads.spec.get(id.index())?.as_ref().map(|spec| spec.name.clone());
+    let cpus = view.topology.cpus().iter();
+    cpus.map(|cpu| {
+        let runs = runs[cpu.id.index()].and_then(name);
+        let state = if !view.cpus.online.contains(cpu.id) {
+            wire::CpuState::Offline
+        } else if view.cpus.banned.contains(cpu.id) {
+            wire::CpuState::Banned
+        } else if view.cpus.idle.contains(cpu.id) {
+            wire::CpuState::Idle
+        } else if runs.is_some() {
+            wire::CpuState::Busy
+        } else {
+            wire::CpuState::Unknown
+        };
+        wire::Cpu { cpu: cpu.id.0, core: cpu.core, state, runs }
+    })
+    .collect()
+}
+
+/// What the policies of a stack do less well on a host and why, one line each, with the policy's name.
+#[must_use]
+pub fn limits(capabilities: &quell_model::Capabilities, layers: &[crate::stack::Layer]) -> Vec<String> {
+    let of = |layer: &crate::stack::Layer| {
+        let description = Policy::<HostDomain>::describe(&layer.policy);
+        let limits = capabilities.fidelity(description).limits;
+        limits.into_iter().map(|limit| format!("{}: {limit}", description.name)).collect::<Vec<_>>()
+    };
+    layers.iter().flat_map(of).collect()
+}

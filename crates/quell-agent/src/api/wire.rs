@@ -1,0 +1,321 @@
+//! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A measured number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// The value, in the unit that the field's name says.
+    pub value: f64,
+    /// How long ago it was read, in nanoseconds.
+    pub age_ns: u64,
+    /// The span that it describes, in nanoseconds; zero for a momentary value.
+    pub window_ns: u64,
+    /// `exact`, `estimated` or `stale`. What is absent is null.
+    pub quality: Quality,
+}
+
+/// How far a number can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quality {
+    /// Measured too long ago to act on.
+    Stale,
+    /// Derived from something else.
+    Estimated,
+    /// Measured.
+    Exact,
+}
+
+/// Everything at a glance: `GET /v1/status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The agent.
+    pub agent: Agent,
+    /// The host's monotonic clock at this snapshot, in nanoseconds.
+    pub now_ns: u64,
+    /// Turns of the loop since the start.
+    pub turns: u64,
+    /// The policies, first to last; what one leaves of its CPUs is the next one's pool.
+    pub layers: Vec<Layer>,
+    /// The workloads, in the order in which they attached.
+    pub workloads: Vec<Workload>,
+    /// The CPUs in ascending order.
+    pub cpus: Vec<Cpu>,
+    /// The machine's memory bandwidth in use, in bytes per second.
+    pub memory_bandwidth: Option<Measured>,
+    /// The last decisions about any workload, newest first.
+    pub decisions: Vec<Decision>,
+    /// Decisions that are not in any list because they came faster than they could be read.
+    pub decisions_lost: u64,
+}
+
+/// The agent itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Agent {
+    /// Quell's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// `run`, `dry-run` or `shadow`.
+    pub mode: String,
+    /// The name of the host that it drives.
+    pub host: String,
+    /// What the policies do less well here and why, one line each.
+    pub limits: Vec<String>,
+    /// CPU time that its process used, in seconds.
+    pub cpu_seconds: f64,
+    /// Its resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// The recording under way.
+    pub recording: Option<Recording>,
+}
+
+/// A recording under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// Where it goes.
+    pub file: String,
+    /// Turns in it.
+    pub turns: u64,
+    /// Turns that are missing because the disk was too slow; replay goes on after each gap.
+    pub lost: u64,
+    /// Why it ended, if it did.
+    pub failed: Option<String>,
+}
+
+/// One policy of the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Layer {
+    /// The policy.
+    pub policy: String,
+    /// The workloads that it owns; null: all.
+    pub workloads: Option<Vec<String>>,
+    /// The CPUs that it may use, as the kernel writes lists (`0-3,8`).
+    pub pool: String,
+    /// Steps since the start.
+    pub steps: u64,
+    /// Knob settings asked for since the start.
+    pub knobs: u64,
+    /// CPUs granted and revoked since the start.
+    pub grants: u64,
+    /// Rules, samples and solo runs asked for since the start.
+    pub others: u64,
+    /// Commands that the host refused since the start.
+    pub refused: u64,
+}
+
+/// Latency-critical or best-effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Latency-critical.
+    Lc,
+    /// Best-effort.
+    Be,
+}
+
+/// The latency that a workload has to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slo {
+    /// Between 0 and 1, such as 0.99.
+    pub quantile: f64,
+    /// The latency that the quantile must not exceed, in nanoseconds.
+    pub bound_ns: u64,
+}
+
+/// One workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Latency-critical or best-effort.
+    pub class: Class,
+    /// The policies that own it, first to last.
+    pub policies: Vec<String>,
+    /// CPUs requested.
+    pub cpus_requested: f64,
+    /// At most so many CPUs; null: as many as there are.
+    pub cpus_limit: Option<f64>,
+    /// CPUs that it got, as CPU time per time over the last second or so.
+    pub cpus_got: Option<Measured>,
+    /// CPUs that are granted to it or that its threads are kept on, as the kernel writes lists; null: any.
+    pub cpus_granted: Option<String>,
+    /// How many CPUs those are; null: any.
+    pub cpus_granted_count: Option<u32>,
+    /// Number of threads.
+    pub threads: Option<Measured>,
+    /// How long the oldest waiting item has waited, in nanoseconds.
+    pub queueing_delay_ns: Option<Measured>,
+    /// Threads that were runnable without running, on average over the last second or so.
+    pub threads_waiting: Option<Measured>,
+    /// The SLO's quantile of latency, in nanoseconds.
+    pub latency_ns: Option<Measured>,
+    /// The latency to keep.
+    pub slo: Option<Slo>,
+    /// Is it kept? Null while the latency is not known.
+    pub slo_kept: Option<bool>,
+    /// Memory bandwidth used, in bytes per second.
+    pub memory_bandwidth: Option<Measured>,
+    /// What Quell has set on it and the host has taken.
+    pub knobs: Vec<String>,
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuState {
+    /// Something runs there.
+    Busy,
+    /// Nothing runs there.
+    Idle,
+    /// A sibling ban parks it.
+    Banned,
+    /// It is offline.
+    Offline,
+    /// Not measured.
+    Unknown,
+}
+
+/// One CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// Its number.
+    pub cpu: u32,
+    /// Its physical core.
+    pub core: u32,
+    /// What it does.
+    pub state: CpuState,
+    /// The workload that runs there or has it.
+    pub runs: Option<String>,
+}
+
+/// What a decision is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecisionKind {
+    /// Why something was decided.
+    Because,
+    /// Something that the user should mend.
+    Warning,
+    /// Something that was asked for and is not done.
+    Refused,
+    /// A knob was set.
+    Knob,
+    /// A CPU was granted or revoked.
+    Grant,
+    /// A standing order to the host.
+    Rule,
+    /// A solo run was asked for or ended.
+    Solo,
+}
+
+/// One decision, or several equal ones in a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    /// When, on the host's monotonic clock, in nanoseconds; of several equal ones, the last.
+    pub at_ns: u64,
+    /// How many equal decisions in a row this stands for.
+    pub times: u64,
+    /// When the first of them was made.
+    pub since_ns: u64,
+    /// The policy that decided.
+    pub policy: String,
+    /// The plan that it stands in.
+    pub plan: u64,
+    /// The workload that it concerns; null: the machine.
+    pub workload: Option<String>,
+    /// What it is.
+    pub kind: DecisionKind,
+    /// In words.
+    pub text: String,
+    /// What was seen of the workload at that moment.
+    pub seen: Seen,
+}
+
+/// What was seen of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Seen {
+    /// How long the oldest waiting item had waited, in nanoseconds.
+    pub queueing_delay_ns: Option<u64>,
+    /// The SLO's quantile of latency, in nanoseconds.
+    pub latency_ns: Option<u64>,
+    /// CPUs that it got since the decision before, as CPU time per time.
+    pub cpus_got: Option<f64>,
+    /// Threads that were runnable without running since the decision before, on average.
+    pub threads_waiting: Option<f64>,
+    /// Number of threads.
+    pub threads: Option<u32>,
+}
+
+/// The last decisions about a workload: `GET /v1/why/{workload}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Why {
+    /// The host's monotonic clock, in nanoseconds.
+    pub now_ns: u64,
+    /// The workload as it is now; null: it is gone.
+    pub workload: Option<Workload>,
+    /// Its last decisions, newest first.
+    pub decisions: Vec<Decision>,
+    /// Decisions that are missing because they came faster than they could be read.
+    pub decisions_lost: u64,
+}
+
+/// What a policy is: `GET /v1/policies`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Policy {
+    /// Its name in configurations.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// Where it is published.
+    pub source: String,
+    /// How often it decides, in nanoseconds; zero: when something changes.
+    pub interval_ns: u64,
+    /// The signals that it reads.
+    pub signals: Vec<String>,
+    /// The knobs that it sets.
+    pub knobs: Vec<String>,
+    /// The rules that it hands to the host.
+    pub rules: Vec<String>,
+    /// Does it grant single CPUs?
+    pub grants: bool,
+    /// Is it in the agent's stack?
+    pub active: bool,
+}
+
+/// A latency histogram that a client measured: `POST /v1/histogram`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Histogram {
+    /// The workload's name.
+    pub workload: String,
+    /// The span that it describes, in nanoseconds.
+    pub window_ns: u64,
+    /// When the span ended, on CLOCK_MONOTONIC, in nanoseconds; left out: now.
+    #[serde(default)]
+    pub ended_ns: Option<u64>,
+    /// Pairs of a latency in nanoseconds (a bucket's upper end) and how many requests had it; in any order.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// What became of a histogram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Accepted {
+    /// The workload's SLO quantile, or 0.99 where it has no SLO.
+    pub quantile: f64,
+    /// That quantile of the histogram, in nanoseconds.
+    pub latency_ns: u64,
+    /// Requests in the histogram.
+    pub requests: u64,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// What is wrong.
+    pub error: String,
+    /// What to do about it.
+    pub mend: String,
+}

@@ -1,0 +1,369 @@
+//! The last decisions of each workload, in words, with what was seen.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use quell_model::rule::Rule;
+use quell_model::{
+    GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, NoteKind, Part, PreemptionMode, Sample, Target, Verdict,
+};
+
+use crate::api::wire::{self, DecisionKind};
+use crate::watch::{Decision, Seen, What};
+
+/// Decisions kept of one workload.
+pub const KEPT: usize = 32;
+/// Workloads whose decisions are kept, those that are gone included.
+pub const WORKLOADS: usize = 2048;
+/// Decisions kept of the machine as a whole.
+const RECENT: usize = 64;
+
+/// The last decisions: of each workload, and of the machine.
+#[derive(Debug, Default)]
+pub struct Explanations {
+    of: BTreeMap<String, Ring>,
+    recent: VecDeque<wire::Decision>,
+    in_force: InForce,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    decisions: VecDeque<wire::Decision>,
+    /// What was seen at the decision before.
+    before: Seen,
+}
+
+impl Explanations {
+    /// Takes one more decision in.
+    pub fn add(&mut self, decision: Decision) {
+        let concerned = self.in_force.hear(&decision);
+        let Some((kind, text)) = words(&decision.what) else { return };
+        let about = decision.about.as_ref().map_or(concerned, |workload| vec![workload.name.clone()]);
+        let told = wire::Decision {
+            at_ns: decision.at.0,
+            times: 1,
+            since_ns: decision.at.0,
+            policy: decision.policy.to_owned(),
+            plan: decision.plan,
+            workload: None,
+            kind,
+            text,
+            seen: wire::Seen::default(),
+        };
+        if about.is_empty() {
+            push(&mut self.recent, told, RECENT);
+            return;
+        }
+        for name in about {
+            if !self.of.contains_key(&name) && self.of.len() >= WORKLOADS {
+                self.forget_the_quietest();
+            }
+            let ring = self.of.entry(name.clone()).or_default();
+            let seen = told_seen(&ring.before, &decision.seen);
+            if decision.seen.run_time.at > ring.before.run_time.at {
+                ring.before = decision.seen;
+            }
+            let told = wire::Decision { workload: Some(name), seen, ..told.clone() };
+            push(&mut ring.decisions, told.clone(), KEPT);
+            push(&mut self.recent, told, RECENT);
+        }
+    }
+
+    fn forget_the_quietest(&mut self) {
+        let last = |ring: &Ring| ring.decisions.back().map_or(0, |decision| decision.at_ns);
+        let quietest = self.of.iter().min_by_key(|(_, ring)| last(ring)).map(|(name, _)| name.clone());
+        if let Some(name) = quietest {
+            self.of.remove(&name);
+        }
+    }
+
+    /// A workload's last decisions, newest first; None: there was none.
+    #[must_use]
+    pub fn of(&self, workload: &str) -> Option<Vec<wire::Decision>> {
+        Some(self.of.get(workload)?.decisions.iter().rev().cloned().collect())
+    }
+
+    /// The last decisions of all, newest first.
+    pub fn recent(&self) -> impl Iterator<Item = &wire::Decision> {
+        self.recent.iter().rev()
+    }
+
+    /// The knobs that the host took, of one workload.
+    pub fn knobs(&self, workload: &str) -> impl Iterator<Item = &Knob> {
+        self.in_force.of.get(workload).into_iter().flatten()
+    }
+
+    /// Are knobs kept of more workloads than there are?
+    #[must_use]
+    pub fn knobs_outnumber(&self, workloads: usize) -> bool {
+        self.in_force.of.len() > workloads
+    }
+
+    /// Forgets the knobs of workloads that are gone: their restoring is not a policy's decision.
+    pub fn keep_knobs(&mut self, attached: impl Fn(&str) -> bool) {
+        self.in_force.of.retain(|name, _| attached(name));
+    }
+}
+
+/// Equal decisions in a row count as one.
+fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) {
+    if let Some(last) = ring.back_mut()
+        && (&last.policy, &last.workload, last.kind, &last.text)
+            == (&told.policy, &told.workload, told.kind, &told.text)
+    {
+        let (times, since_ns) = (last.times + 1, last.since_ns);
+        *last = wire::Decision { times, since_ns, ..told };
+        return;
+    }
+    if ring.len() == kept {
+        ring.pop_front();
+    }
+    ring.push_back(told);
+}
+
+/// Whole-workload knobs that hosts have taken, by the outcomes of the plans that set them.
+#[derive(Debug, Default)]
+struct InForce {
+    of: BTreeMap<String, Vec<Knob>>,
+    /// Knobs whose outcome has not arrived, oldest first.
+    waiting: VecDeque<(&'static str, u64, String, Option<Knob>)>,
+}
+
+/// Knobs that wait for their outcome at most.
+const WAITING: usize = 4096;
+
+impl InForce {
+    /// Takes a decision in. Returns the workloads that it concerns without naming them.
+    fn hear(&mut self, decision: &Decision) -> Vec<String> {
+        let mut concerned = Vec::new();
+        match &decision.what {
+            What::Knob(KnobSetting { target, knob }) => {
+                let Some(workload) = &decision.about else { return concerned };
+                if self.waiting.len() == WAITING {
+                    self.waiting.pop_front();
+                }
+                let whole = matches!(target, Target::Workload(_)).then_some(*knob);
+                self.waiting.push_back((decision.policy, decision.plan, workload.name.clone(), whole));
+            }
+            What::Outcome(Part::Knobs, Verdict::Pending(_)) => {}
+            What::Outcome(Part::Knobs, verdict) => {
+                let applied = matches!(verdict, Verdict::Applied(_));
+                let of = &mut self.of;
+                self.waiting.retain(|(policy, plan, name, knob)| {
+                    if *policy != decision.policy || *plan != decision.plan {
+                        return true;
+                    }
+                    if !concerned.contains(name) {
+                        concerned.push(name.clone());
+                    }
+                    if let (true, Some(knob)) = (applied, knob) {
+                        let knobs = of.entry(name.clone()).or_default();
+                        match knobs.iter_mut().find(|known| known.kind() == knob.kind()) {
+                            Some(known) => *known = *knob,
+                            None => knobs.push(*knob),
+                        }
+                    }
+                    false
+                });
+            }
+            _ => {}
+        }
+        concerned
+    }
+}
+
+/// What was seen, with counters turned into rates over the time since the decision before.
+fn told_seen(before: &Seen, seen: &Seen) -> wire::Seen {
+    wire::Seen {
+        queueing_delay_ns: seen.queueing_delay.usable().map(|delay| delay.0),
+        latency_ns: seen.latency.usable().map(|latency| latency.0),
+        cpus_got: per_time(&before.run_time, &seen.run_time),
+        threads_waiting: per_time(&before.run_delay, &seen.run_delay),
+        threads: seen.threads.usable(),
+    }
+}
+
+/// How much a counter of nanoseconds grew per nanosecond between two readings; None without two usable ones.
+#[must_use]
+pub fn per_time(before: &Sample<Nanos>, now: &Sample<Nanos>) -> Option<f64> {
+    let (first, last) = (before.usable()?, now.usable()?);
+    let span = now.at - before.at;
+    (span > Nanos::ZERO && last >= first).then(|| (last - first).0 as f64 / span.0 as f64)
+}
+
+/// A decision in words; None: it says nothing to people.
+fn words(what: &What) -> Option<(DecisionKind, String)> {
+    Some(match what {
+        What::Note(kind, text) => {
+            let kind = match kind {
+                NoteKind::Because => DecisionKind::Because,
+                NoteKind::Warning => DecisionKind::Warning,
+                NoteKind::Refused => DecisionKind::Refused,
+            };
+            (kind, text.clone().into_owned())
+        }
+        What::Knob(KnobSetting { target, knob }) => (DecisionKind::Knob, knob_on(*target, knob)),
+        What::Grant(GrantCommand::Grant(cpu, _)) => (DecisionKind::Grant, format!("CPU {cpu} granted")),
+        What::Grant(GrantCommand::Revoke(cpu)) => (DecisionKind::Grant, format!("CPU {cpu} revoked")),
+        What::Rule(rule) => (DecisionKind::Rule, rule_text(rule)),
+        What::Lease(LeaseRequest::Begin(lease)) => {
+            (DecisionKind::Solo, format!("runs alone for {} at most", lease.at_most))
+        }
+        What::Lease(LeaseRequest::End(_)) => (DecisionKind::Solo, "its solo run ends".to_owned()),
+        What::Outcome(Part::Knobs, Verdict::Refused(why)) => {
+            (DecisionKind::Refused, format!("the plan's knobs were refused, none was set: {why}"))
+        }
+        What::Outcome(part, Verdict::Refused(why)) => {
+            (DecisionKind::Refused, format!("{} refused: {why}", name(*part)))
+        }
+        What::Outcome(part, Verdict::Vanished) => {
+            (DecisionKind::Warning, format!("{}: the target is gone; nothing was done", name(*part)))
+        }
+        What::Outcome(_, Verdict::Applied(_) | Verdict::Pending(_)) => return None,
+    })
+}
+
+fn name(part: Part) -> &'static str {
+    match part {
+        Part::Knobs => "knobs",
+        Part::Grant(_) => "grant",
+        Part::Rule(_) => "rule",
+        Part::Sample(_) => "sample",
+        Part::Lease(_) => "solo run",
+    }
+}
+
+fn knob_on(target: Target, knob: &Knob) -> String {
+    match target {
+        Target::Workload(_) => knob_text(knob),
+        Target::Thread(thread) => format!("thread {}: {}", thread.tid, knob_text(knob)),
+        Target::Cpu(cpu) => format!("CPU {cpu}: {}", knob_text(knob)),
+        Target::Machine => format!("whole machine: {}", knob_text(knob)),
+    }
+}
+
+/// A knob with its value, in words.
+#[must_use]
+pub fn knob_text(knob: &Knob) -> String {
+    match knob {
+        Knob::Cpus(cpus) => format!("CPUs {cpus}"),
+        Knob::Partition(true) => "CPUs of its own partition".to_owned(),
+        Knob::Partition(false) => "no partition".to_owned(),
+        Knob::Weight(weight) => format!("weight {weight}"),
+        Knob::Quota(Some(cpus)) => format!("at most {cpus} CPUs"),
+        Knob::Quota(None) => "no quota".to_owned(),
+        Knob::IdleOnly(true) => "runs only on idle CPUs".to_owned(),
+        Knob::IdleOnly(false) => "runs on busy CPUs too".to_owned(),
+        Knob::Class(class) => class.to_string(),
+        Knob::Pause(true) => "paused".to_owned(),
+        Knob::Pause(false) => "goes on".to_owned(),
+        Knob::CacheWays(mask) => format!("cache ways {mask:#x} ({} of them)", mask.count_ones()),
+        Knob::MaxFrequencyKhz(khz) => format!("at most {} MHz", khz / 1000),
+        Knob::Preemption(mode) => format!(
+            "preemption {}",
+            match mode {
+                PreemptionMode::None => "none",
+                PreemptionMode::Voluntary => "voluntary",
+                PreemptionMode::Full => "full",
+                PreemptionMode::Lazy => "lazy",
+            }
+        ),
+    }
+}
+
+fn rule_text(rule: &Rule) -> String {
+    match rule {
+        Rule::Guaranteed { cpus, .. } => format!("{cpus} CPUs guaranteed on wake-up"),
+        Rule::Limit { cpus, .. } => format!("at most {cpus} CPUs"),
+        Rule::Rank { rank, .. } => format!("place {rank} in line for a yielded CPU"),
+        Rule::SiblingBan { cpu, .. } => format!("the siblings of CPU {cpu} are parked until its request ends"),
+        Rule::Server { cpu, budget, period, priority, .. } => {
+            format!("deferrable server on CPU {cpu}: {budget} every {period}, priority {priority}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::{Class, CpuCount, CpuSet, Refusal, SchedClass, Workload, WorkloadId};
+    use std::sync::Arc;
+
+    fn decision(about: &str, at: u64, plan: u64, what: What) -> Decision {
+        let about = Some(Arc::new(Workload::new(about, Class::LatencyCritical, CpuCount::whole(1))));
+        Decision { at: Nanos(at), policy: "p", plan, about, what, seen: Seen::default() }
+    }
+
+    fn knob(about: &str, plan: u64, knob: Knob) -> Decision {
+        decision(about, plan, plan, What::Knob(KnobSetting { target: Target::Workload(WorkloadId(0)), knob }))
+    }
+
+    fn outcome(plan: u64, verdict: Verdict) -> Decision {
+        Decision { about: None, ..decision("", plan, plan, What::Outcome(Part::Knobs, verdict)) }
+    }
+
+    #[test]
+    fn equal_decisions_count_as_one_and_old_ones_are_forgotten() {
+        let mut told = Explanations::default();
+        for at in 0..5 {
+            told.add(decision("a", at, at, What::Note(NoteKind::Because, "busy".into())));
+        }
+        let of = told.of("a").unwrap();
+        assert_eq!((of.len(), of[0].times, of[0].since_ns, of[0].at_ns), (1, 5, 0, 4));
+        for at in 0..100 {
+            told.add(decision("a", at, at, What::Note(NoteKind::Because, at.to_string().into())));
+        }
+        let of = told.of("a").unwrap();
+        assert_eq!((of.len(), of[0].text.as_str()), (KEPT, "99"));
+        assert_eq!(told.of("b"), None);
+    }
+
+    #[test]
+    fn a_knob_is_in_force_when_the_host_took_it() {
+        let mut told = Explanations::default();
+        let cpus = Knob::Cpus(CpuSet::first(2));
+        let knobs = |told: &Explanations| told.knobs("a").copied().collect::<Vec<_>>();
+        told.add(knob("a", 1, cpus));
+        assert_eq!(knobs(&told), []);
+        told.add(outcome(1, Verdict::Pending(Nanos(9))));
+        assert_eq!(knobs(&told), []);
+        told.add(outcome(1, Verdict::Applied(Nanos(9))));
+        assert_eq!(knobs(&told), [cpus]);
+        told.add(knob("a", 2, Knob::Cpus(CpuSet::EMPTY)));
+        told.add(outcome(2, Verdict::Refused(Refusal::System("EPERM".into()))));
+        assert_eq!(knobs(&told), [cpus]);
+        let newest = &told.of("a").unwrap()[0];
+        assert!(newest.kind == DecisionKind::Refused && newest.text.contains("EPERM"), "{newest:?}");
+        told.keep_knobs(|name| name == "b");
+        assert_eq!(knobs(&told), []);
+    }
+
+    #[test]
+    fn a_thread_knob_is_explained_and_not_taken_for_the_workload() {
+        let mut told = Explanations::default();
+        let target = Target::Thread(quell_model::ThreadId { tid: 7, start: 1 });
+        let setting = KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) };
+        told.add(decision("a", 1, 1, What::Knob(setting)));
+        told.add(outcome(1, Verdict::Applied(Nanos(1))));
+        assert_eq!(told.knobs("a").count(), 0);
+        assert_eq!(told.of("a").unwrap()[0].text, "thread 7: SCHED_OTHER nice 0");
+    }
+
+    #[test]
+    fn workloads_that_come_and_go_take_no_memory_without_bound() {
+        let mut told = Explanations::default();
+        for number in 0..WORKLOADS as u64 + 10 {
+            told.add(decision(&number.to_string(), number, 1, What::Note(NoteKind::Because, "x".into())));
+        }
+        assert_eq!(told.of.len(), WORKLOADS);
+        assert!(told.of("0").is_none() && told.of("20").is_some());
+    }
+
+    #[test]
+    fn counters_become_rates() {
+        let sample = |value, at| Sample::exact(Nanos(value), Nanos(at));
+        assert_eq!(per_time(&sample(100, 0), &sample(600, 1000)), Some(0.5));
+        assert_eq!(per_time(&sample(100, 0), &sample(600, 0)), None);
+        assert_eq!(per_time(&Sample::default(), &sample(600, 1000)), None);
+        assert_eq!(per_time(&sample(700, 0), &sample(600, 1000)), None, "another workload took the slot");
+    }
+}

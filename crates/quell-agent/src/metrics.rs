@@ -1,0 +1,104 @@
+//! The status as Prometheus metrics (OpenMetrics text).
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::api::wire::{Class, Measured, Status, Workload};
+
+/// The format's media type.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfWorkload {
+    workload: String,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPolicy {
+    layer: u32,
+    policy: String,
+}
+
+type Numbers<L> = Family<L, Gauge<f64, AtomicU64>>;
+type Counts<L> = Family<L, Counter>;
+
+/// A status as text.
+#[must_use]
+pub fn text(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("quell");
+    workloads(&mut registry, &status.workloads);
+    layers(&mut registry, status);
+    let mut out = String::new();
+    // Writing into a String cannot fail.
+    let _ = text::encode(&mut out, &registry);
+    out
+}
+
+fn workloads(registry: &mut Registry, workloads: &[Workload]) {
+    let mut gauge = |name: &str, help: &str, unit: Option<Unit>, read: &dyn Fn(&Workload) -> Option<f64>| {
+        let family = Numbers::<OfWorkload>::default();
+        for workload in workloads {
+            if let Some(value) = read(workload) {
+                let class = if workload.class == Class::Lc { "lc" } else { "be" };
+                family.get_or_create(&OfWorkload { workload: workload.name.clone(), class }).set(value);
+            }
+        }
+        match unit {
+            Some(unit) => registry.register_with_unit(name, help, unit, family),
+            None => registry.register(name, help, family),
+        }
+    };
+    let value = |measured: Option<Measured>| measured.map(|measured| measured.value);
+    let seconds = |measured: Option<Measured>| measured.map(|measured| measured.value / 1e9);
+    let cpus = "CPUs that the workload";
+    gauge("workload_cpus_requested", &format!("{cpus} requested"), None, &|w| Some(w.cpus_requested));
+    gauge("workload_cpus_got", &format!("{cpus} got over the last second or so"), None, &|w| value(w.cpus_got));
+    gauge("workload_cpus_granted", &format!("{cpus} was granted or is kept on"), None, &|w| {
+        w.cpus_granted_count.map(f64::from)
+    });
+    gauge("workload_threads_waiting", "Threads runnable without running, on average", None, &|w| {
+        value(w.threads_waiting)
+    });
+    gauge("workload_queueing_delay", "Age of the oldest waiting item", Some(Unit::Seconds), &|w| {
+        seconds(w.queueing_delay_ns)
+    });
+    gauge("workload_latency", "Latency at the SLO's quantile", Some(Unit::Seconds), &|w| seconds(w.latency_ns));
+    gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
+        w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
+    });
+    gauge("workload_memory_bandwidth_bytes_per_second", "Memory bandwidth used", None, &|w| value(w.memory_bandwidth));
+}
+
+fn layers(registry: &mut Registry, status: &Status) {
+    let mut counter = |name: &str, help: &str, read: &dyn Fn(&crate::api::wire::Layer) -> u64| {
+        let family = Counts::<OfPolicy>::default();
+        for (layer, of) in status.layers.iter().zip(0..) {
+            let label = OfPolicy { layer: of, policy: layer.policy.clone() };
+            family.get_or_create(&label).inc_by(read(layer));
+        }
+        registry.register(name, help, family);
+    };
+    counter("policy_steps", "Steps of the policy", &|layer| layer.steps);
+    counter("policy_knobs", "Knob settings asked for", &|layer| layer.knobs);
+    counter("policy_grants", "CPUs granted and revoked", &|layer| layer.grants);
+    counter("policy_refused", "Commands that the host refused", &|layer| layer.refused);
+    let mut number = |name: &str, help: &str, value: u64| {
+        let counter: Counter = Counter::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    };
+    number("turns", "Turns of the agent's loop", status.turns);
+    number("decisions_lost", "Decisions that nobody read in time", status.decisions_lost);
+    let cpu = Counter::<f64, AtomicU64>::default();
+    cpu.inc_by(status.agent.cpu_seconds);
+    registry.register_with_unit("agent_cpu", "CPU time that the agent used", Unit::Seconds, cpu);
+    let resident = Gauge::<f64, AtomicU64>::default();
+    resident.set(status.agent.resident_bytes as f64);
+    registry.register_with_unit("agent_resident_memory", "The agent's resident memory", Unit::Bytes, resident);
+}

@@ -1,0 +1,183 @@
+//! The API over a real socket, in front of a loop on a toy host.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
+use quell_agent::stack::{Layer, Stack, Witness};
+use quell_agent::watch::{SIGNALS, Watch, watch};
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Slo, Topology, Wake, Workload};
+use quell_policy::AnyPolicy;
+use quell_toy::{Machine, ToyHost, ToyWorkload};
+
+struct Bench {
+    stack: Stack,
+    host: ToyHost,
+    watch: Watch,
+    feed: Feed,
+    socket: PathBuf,
+    _api: Api,
+    _directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 1), Machine::default());
+        let mut db = Workload::new("db", quell_model::Class::LatencyCritical, CpuCount::whole(1));
+        db.slo = Some(Slo { quantile: 0.99, bound: Nanos::from_millis(1) });
+        host.attach(ToyWorkload::new(db).threads(&[0.5]));
+        host.attach(ToyWorkload::be("batch / jobs").threads(&[1.0, 1.0]));
+        let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
+        let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
+        stack.also_measure(SIGNALS);
+        let (watch, watched) = watch(stack.view(), stack.layers());
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("api.sock");
+        let about = About { mode: "dry-run".into(), host: "toy".into(), limits: vec!["guard: a limit".into()] };
+        let (state, feed) = api::state(about, watched);
+        let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
+        let api = Api::start(&config, state).unwrap();
+        Bench { stack, host, watch, feed, socket, _api: api, _directory: directory }
+    }
+
+    fn run(&mut self, span: Nanos) {
+        let until = self.host.now() + span;
+        while self.host.now() < until {
+            let wake = self.stack.turn(&mut self.host).unwrap();
+            self.watch.turned(self.stack.view(), self.stack.layers());
+            self.host.wait(wake.sooner(Wake::At(until))).unwrap();
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.socket).unwrap()
+    }
+
+    /// What comes back for these bytes until the connection ends.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // The agent may have hung up already.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+#[test]
+fn a_running_loop_can_be_questioned() {
+    let mut bench = Bench::new();
+    let before: wire::Status = bench.client().get("/v1/status").unwrap();
+    assert_eq!((before.turns, before.workloads.len()), (0, 0), "asked before the first turn");
+    for _ in 0..4 {
+        bench.run(Nanos::from_secs(1));
+        let _: wire::Status = bench.client().get("/v1/status").unwrap();
+    }
+    let status: wire::Status = bench.client().get("/v1/status").unwrap();
+    assert_eq!((status.agent.mode.as_str(), status.agent.pid), ("dry-run", std::process::id()));
+    let db = &status.workloads[0];
+    assert_eq!((db.name.as_str(), db.class, db.cpus_requested), ("db", wire::Class::Lc, 1.0));
+    assert_eq!(db.knobs, ["SCHED_FIFO 1"]);
+    let got = db.cpus_got.unwrap();
+    assert!((got.value - 0.5).abs() < 0.05, "it wants half a CPU and has the right to it: {got:?}");
+    assert_eq!(status.layers[0].policy, "guard");
+    assert_eq!(status.cpus.len(), 4);
+
+    let why: wire::Why = bench.client().get(&format!("/v1/why/{}", api::client::path_segment("batch / jobs"))).unwrap();
+    let texts: Vec<&str> = why.decisions.iter().map(|decision| decision.text.as_str()).collect();
+    assert_eq!(texts, ["runs only on idle CPUs"]);
+    let policies: Vec<wire::Policy> = bench.client().get("/v1/policies").unwrap();
+    assert!(policies.iter().any(|policy| policy.name == "guard" && policy.active));
+    let schema: serde_json::Value = bench.client().get("/v1/schema").unwrap();
+    assert!(schema["GET /v1/status"]["properties"]["workloads"].is_object());
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_the_mend() {
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_millis(100));
+    let error = |path: &str| bench.client().get::<wire::Why>(path).err().unwrap().to_string();
+    let text = error("/v1/why/nobody");
+    assert!(text.contains("'nobody'") && text.contains("db, batch / jobs"), "{text}");
+    assert!(error("/v2/status").contains("/v1/schema"));
+    assert!(error("/v1/histogram").contains("method"));
+    let nowhere = Client::new(&bench.socket.with_extension("not")).unwrap();
+    let text = nowhere.get::<wire::Status>("/v1/status").err().unwrap().to_string();
+    assert!(text.contains("no agent answers") && text.contains("quell run --config"), "{text}");
+}
+
+#[test]
+fn posted_histograms_reach_the_loop_at_the_slos_quantile() {
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_millis(100));
+    let histogram = wire::Histogram {
+        workload: "db".into(),
+        window_ns: 1_000_000_000,
+        ended_ns: None,
+        buckets: vec![(100_000, 98), (2_000_000, 2)],
+    };
+    let accepted: wire::Accepted = bench.client().post("/v1/histogram", &histogram).unwrap();
+    assert_eq!((accepted.latency_ns, accepted.requests), (2_000_000, 100));
+    let posted: Vec<_> = bench.feed.drain().collect();
+    assert_eq!(posted.len(), 1);
+    assert_eq!(posted[0].sample.value, Nanos::from_millis(2));
+    assert_eq!(posted[0].sample.window, Nanos::from_secs(1));
+    let nobody = wire::Histogram { workload: "x".into(), ..histogram };
+    let error = bench.client().post::<_, wire::Accepted>("/v1/histogram", &nobody).err().unwrap();
+    assert!(error.to_string().contains("no workload 'x'"), "{error}");
+}
+
+#[test]
+fn hostile_clients_hurt_nobody_else() {
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_millis(100));
+    // More idle connections than there are seats: those beyond are turned away at once.
+    let idle: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&bench.socket).unwrap()).collect();
+    let start = std::time::Instant::now();
+    bench.run(Nanos::from_secs(10));
+    drop(idle);
+    assert!(start.elapsed() < Duration::from_secs(60), "the loop does not feel them");
+    std::thread::sleep(Duration::from_millis(300));
+
+    let answer = bench.raw(b"\0\xff nonsense \r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400") || answer.is_empty(), "{answer}");
+    let answer = bench.raw(&[b"GET /".as_slice(), &[b'a'; 100_000]].concat());
+    assert!(!answer.contains("200 OK"), "{answer}");
+    let large = vec![b' '; api::router::MAX_BODY + 1];
+    let head = format!("POST /v1/histogram HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", large.len());
+    let answer = bench.raw(&[head.as_bytes(), &large].concat());
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    let head = format!("POST /v1/histogram HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", deep.len());
+    let answer = bench.raw(&[head.as_bytes(), &deep].concat());
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+
+    let status: wire::Status = bench.client().get("/v1/status").unwrap();
+    assert_eq!(status.workloads.len(), 2);
+}
+
+#[test]
+fn metrics_are_what_the_status_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_secs(1));
+    let status: wire::Status = bench.client().get("/v1/status").unwrap();
+    let text = quell_agent::metrics::text(&status);
+    assert!(text.contains("quell_workload_cpus_requested{workload=\"db\",class=\"lc\"} 1.0"), "{text}");
+    assert!(text.contains("quell_workload_slo_bound_seconds{workload=\"db\",class=\"lc\"} 0.001"), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_, watched) = watch(bench.stack.view(), bench.stack.layers());
+    let (state, _feed) = api::state(About::default(), watched);
+    let config = ApiConfig { socket: directory.path().join("s"), group: None, metrics: Some(address) };
+    let _api = Api::start(&config, state).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("quell_turns_total 0"), "{answer}");
+}
