@@ -1,6 +1,8 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
 mod antagonist;
+mod demo;
+mod exec;
 mod lab;
 mod load;
 mod signals;
@@ -15,6 +17,8 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Antagonist(antagonist::Arguments),
+    Demo(demo::Arguments),
+    Exec(exec::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
 }
@@ -26,6 +30,8 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Exec(arguments) => exec::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
     }

@@ -1,0 +1,44 @@
+//! The demo's HTML page.
+
+use quell_bench::report::{Block, Page, Row, latency_chart, latency_timeline, work_timeline};
+
+use super::result::{DemoReport, HEADS, PhaseResult};
+
+impl DemoReport {
+    /// The whole page.
+    pub fn page(&self) -> String {
+        let phases = || self.phases.iter().enumerate();
+        let firsts = || phases().map(|(colour, phase)| (phase.title.as_str(), colour, &phase.runs[0]));
+        let rows = phases().map(|(colour, phase)| Row { colour: Some(colour), cells: phase.row() }).collect();
+        let mut blocks = vec![
+            Block::Table { head: HEADS.map(String::from).to_vec(), rows },
+            Block::Notes(self.findings()),
+            Block::Chart(latency_chart(firsts().map(|(name, colour, run)| (name, colour, &run.load.latency)))),
+            Block::Chart(latency_timeline(
+                firsts().map(|(name, colour, run)| (name, colour, run.load.timeline.as_slice())),
+            )),
+            Block::Chart(work_timeline(firsts().filter_map(|(name, colour, run)| {
+                run.antagonist.as_ref().map(|antagonist| (name, colour, run.load.started_ns, antagonist))
+            }))),
+        ];
+        for phase in self.phases.iter().filter(|phase| !phase.runs[0].decisions.is_empty()) {
+            blocks.push(Block::Heading(format!("What {} decided", phase.title)));
+            blocks.push(Block::Notes(decisions(phase)));
+        }
+        let remarks: Vec<String> = self.skipped.iter().cloned().chain(self.caveats()).collect();
+        if !remarks.is_empty() {
+            blocks.push(Block::Heading("To be kept in mind".into()));
+            blocks.push(Block::Notes(remarks));
+        }
+        let page = Page {
+            title: "Quell: a latency-critical server and its neighbours".into(),
+            subtitle: self.machine.join("; "),
+            blocks,
+        };
+        page.to_html()
+    }
+}
+
+fn decisions(phase: &PhaseResult) -> Vec<String> {
+    phase.runs[0].decisions.iter().map(|(at, text)| format!("{at:.3} s  {text}")).collect()
+}

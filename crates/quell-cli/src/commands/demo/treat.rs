@@ -1,0 +1,108 @@
+//! How a phase treats its workloads: nothing, one knob, or a policy; and everything put back afterwards.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use quell_agent::drive::drive;
+use quell_agent::realtime::run_before_others;
+use quell_agent::stack::{Layer, Stack, Witness};
+use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_model::{Event, Host, KnobSetting, Plan, SignalSet, Verdict, View, Workload};
+use quell_policy::AnyPolicy;
+
+use super::phase::Treatment;
+
+/// Quell's own loop runs above the real-time threads that it limits, and below the load generator.
+const OWN_PRIORITY: u8 = 2;
+
+/// A decision as text, with the seconds since the treatment began.
+pub type Decision = (f64, String);
+
+/// Does `work` while the workloads, attached in this order, are treated; then puts everything back.
+pub fn under<T>(
+    treatment: Treatment,
+    workloads: Vec<Workload>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, Vec<Decision>)> {
+    let mut host = LinuxHost::new(Roots::default(), HostOptions::default())?;
+    for workload in workloads {
+        host.attach(workload)?;
+    }
+    let result = match treatment {
+        Treatment::Nothing => work().map(|result| (result, Vec::new())),
+        Treatment::Set(workload, setting) => {
+            set(&mut host, setting.command(workload)).and_then(|()| work()).map(|result| (result, Vec::new()))
+        }
+        Treatment::Policy(name) => under_policy(name, &mut host, work),
+    };
+    let report = host.restore();
+    if let Some(left) = report.left.first() {
+        bail!("not everything could be put back: {}", left.why);
+    }
+    result
+}
+
+fn set(host: &mut LinuxHost, setting: KnobSetting) -> Result<()> {
+    let mut view = View::new(host.topology());
+    let mut events = Vec::new();
+    host.observe(SignalSet::default(), &mut view, &mut events)?;
+    events.clear();
+    let mut plan = Plan::default();
+    plan.begin(1);
+    plan.knobs.push(setting);
+    host.apply(&plan, &mut events)?;
+    for event in &events {
+        if let Event::Outcome(outcome) = event
+            && let Verdict::Refused(why) = &outcome.verdict
+        {
+            bail!("{why}");
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` while the policy decides.
+fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Decision>)> {
+    let policy = AnyPolicy::named(name).with_context(|| format!("there is no policy '{name}'"))?;
+    let topology = host.topology();
+    let pool = topology.all();
+    let mut stack = Stack::new(vec![Layer::new(policy, None)], View::new(topology), pool)?;
+    let stop = AtomicBool::new(false);
+    let mut log = DecisionLog { begun: Instant::now(), lines: Vec::new() };
+    // The first turn is made here, so that the policy is in force when the load begins.
+    stack.turn(host)?;
+    log.turned(stack.view(), stack.layers());
+    let (result, driven) = thread::scope(|scope| -> Result<_> {
+        let driver = thread::Builder::new().name("quell-loop".into()).spawn_scoped(scope, || -> Result<()> {
+            run_before_others(OWN_PRIORITY)?;
+            drive(&mut stack, host, &mut log, &stop)?;
+            Ok(())
+        })?;
+        let result = work();
+        stop.store(true, Ordering::Release);
+        Ok((result, driver.join().map_err(|_| anyhow!("the loop panicked"))?))
+    })?;
+    driven?;
+    Ok((result?, log.lines))
+}
+
+/// Keeps what was decided, for the report.
+struct DecisionLog {
+    begun: Instant,
+    lines: Vec<Decision>,
+}
+
+impl Witness for DecisionLog {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        let at = self.begun.elapsed().as_secs_f64();
+        for layer in layers.iter().filter(|layer| layer.stepped()) {
+            for note in &layer.plan.notes {
+                let about = note.about.and_then(|id| view.workload(id)).map_or("", |workload| &workload.name);
+                let separator = if about.is_empty() { "" } else { ": " };
+                self.lines.push((at, format!("{about}{separator}{}", note.text)));
+            }
+        }
+    }
+}
