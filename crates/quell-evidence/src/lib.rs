@@ -1,0 +1,13 @@
+//! Claims and verdicts: what Quell says about itself or repeats from a paper, and whether a run bears it out.
+//!
+//! Pure: a [`Claim`] is data, [`Row::measured`] judges a measured value against it. Who measures is elsewhere.
+
+mod claim;
+mod html;
+mod registry;
+mod row;
+
+pub use claim::{Claim, Expected, Source, Tolerance};
+pub use html::page;
+pub use registry::{TOPICS, Topic, gap, topic};
+pub use row::{Row, Verdict};
