@@ -1,1 +1,93 @@
-fn main() {}
+//! One turn of the loop (observe, step, apply) on machines made of plain files: 10, 100 and 1,000 workloads of 10
+//! threads, each a cgroup. The policy asks for every thread's times and changes one workload's weight in every turn, or
+//! all workloads' weights.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use quell_linux::testkit::FakeTree;
+use quell_linux::{HostOptions, LinuxHost};
+use quell_model::{
+    Class, CpuCount, Cycle, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, Plan, Policy, Selector,
+    Signal, Target, Topology, View, Wake, Workload,
+};
+
+const THREADS: usize = 10;
+
+static DESCRIPTION: Description = Description {
+    name: "weights",
+    summary: "changes weights to and fro",
+    source: "",
+    interval: Nanos::ZERO,
+    signals: &[Need::must(Signal::Threads), Need::must(Signal::RunTime), Need::must(Signal::RunDelay)],
+    knobs: &[Need::must(KnobKind::Weight)],
+    rules: &[],
+    grants: false,
+};
+
+/// Changes the weights of this many workloads in every step.
+struct Weights {
+    changes: usize,
+    steps: u32,
+}
+
+impl Policy for Weights {
+    fn describe(&self) -> &'static Description {
+        &DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, _: &[Event], plan: &mut Plan) -> Wake {
+        self.steps += 1;
+        for (id, _) in view.owned().take(self.changes) {
+            let knob = Knob::Weight(100 + self.steps % 2);
+            plan.knobs.push(KnobSetting { target: Target::Workload(id), knob });
+        }
+        Wake::At(view.now)
+    }
+}
+
+fn machine(workloads: usize, scan_interval: Nanos) -> (FakeTree, LinuxHost) {
+    let tree = FakeTree::new(&Topology::synthetic(1, 2, 12, 2));
+    for at in 0..workloads {
+        let (pid, group) = (100_000 + (at * THREADS) as i32, format!("work/w{at}"));
+        tree.process(pid, 1, "work");
+        (1..THREADS as i32).for_each(|thread| tree.thread(pid, pid + thread));
+        tree.cgroup(&group);
+        tree.join(&group, &[pid]);
+    }
+    let mut host = tree.host(HostOptions { scan_interval, ..HostOptions::default() }).expect("a host");
+    for at in 0..workloads {
+        let mut workload = Workload::new(format!("w{at}"), Class::BestEffort, CpuCount::ZERO);
+        workload.selectors.push(Selector::Cgroup(format!("work/w{at}").into()));
+        host.attach(workload).expect("its cgroup is there");
+    }
+    (tree, host)
+}
+
+fn turns(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("observe+step+apply");
+    group.sample_size(10);
+    let never = Nanos::from_secs(1_000_000);
+    let kinds =
+        [("one weight", Some(1), never), ("all weights", None, never), ("all weights, scan", None, Nanos::ZERO)];
+    for workloads in [10, 100, 1_000] {
+        group.throughput(Throughput::Elements((workloads * THREADS) as u64));
+        for (name, changes, scan_interval) in kinds {
+            let (_tree, mut host) = machine(workloads, scan_interval);
+            let mut cycle = Cycle::new(View::new(host.topology()));
+            let mut policy = Weights { changes: changes.unwrap_or(workloads), steps: 0 };
+            group.bench_function(BenchmarkId::new(name, workloads), |bencher| {
+                bencher.iter(|| {
+                    cycle.turn(&mut policy, &mut host).expect("a turn");
+                    assert_eq!(cycle.refusals().count(), 0);
+                    black_box(cycle.view.threads.len())
+                });
+            });
+            assert_eq!(cycle.view.threads.len(), workloads * THREADS);
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, turns);
+criterion_main!(benches);

@@ -43,11 +43,11 @@ impl Group {
     }
 }
 
-/// A cgroup and everything below it, parents first; nothing if it is gone.
+/// A cgroup and everything below it into which `descend` leads, parents first; nothing if it is gone.
 ///
 /// # Errors
 /// If a directory cannot be read.
-pub fn subtree(group: &Path) -> Result<Vec<PathBuf>, LinuxError> {
+pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
     let mut found = vec![];
     if !group.is_dir() {
         return Ok(found);
@@ -65,6 +65,7 @@ pub fn subtree(group: &Path) -> Result<Vec<PathBuf>, LinuxError> {
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .map(|entry| entry.path())
+            .filter(descend)
             .collect();
         children.sort_unstable();
         found.append(&mut children);
@@ -105,6 +106,6 @@ pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<(), LinuxError> {
 pub fn unit(root: &Path, name: &str) -> Result<Option<PathBuf>, LinuxError> {
     let has_suffix = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
     let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
-    let groups = subtree(root)?;
+    let groups = subtree(root, &|_| true)?;
     Ok(groups.into_iter().find(|path| path.file_name().is_some_and(|last| last == name.as_str())))
 }

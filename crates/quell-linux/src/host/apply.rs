@@ -1,7 +1,8 @@
 //! Carries plans out.
 
 use quell_model::{
-    Event, Knob, KnobSetting, LeaseRequest, Outcome, Part, Plan, Refusal, SoloEnd, Target, Verdict, WorkloadId,
+    Event, Knob, KnobSetting, LeaseRequest, Outcome, Part, Plan, Refusal, SoloEnd, Target, ThreadId, Verdict,
+    WorkloadId,
 };
 
 use super::{LinuxHost, wait};
@@ -46,7 +47,7 @@ impl LinuxHost {
     fn set_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
         let standing: Vec<Option<Wanted>> =
             self.slots.iter().map(|slot| slot.as_ref().map(|managed| managed.standing)).collect();
-        let own: Vec<Wanted> = self.threads.iter().map(|thread| thread.own).collect();
+        let overrides = self.overrides.clone();
         let result = self.try_knobs(settings);
         if !matches!(result, Ok(Verdict::Applied(_))) {
             for (slot, standing) in self.slots.iter_mut().zip(standing) {
@@ -54,7 +55,7 @@ impl LinuxHost {
                     managed.standing = standing;
                 }
             }
-            self.threads.iter_mut().zip(own).for_each(|(thread, own)| thread.own = own);
+            self.overrides = overrides;
         }
         result
     }
@@ -72,22 +73,7 @@ impl LinuxHost {
                     true
                 }
                 (Target::Workload(id), knob) => self.set_on_workload(id, &knob, &mut dirty)?,
-                (Target::Thread(thread), knob) => {
-                    let thread = self.threads.iter_mut().find(|known| known.id == thread);
-                    match thread {
-                        Some(thread) => {
-                            let id = thread.workload;
-                            if matches!(knob, Knob::Partition(_) | Knob::Quota(_) | Knob::Pause(_))
-                                || !thread.own.set(&knob)
-                            {
-                                return Err(misplaced(&setting.target, &knob));
-                            }
-                            dirty.push(id);
-                            true
-                        }
-                        None => false,
-                    }
-                }
+                (Target::Thread(thread), knob) => self.set_on_thread(thread, &knob, &mut dirty)?,
                 (target, knob) => return Err(misplaced(&target, &knob)),
             });
         }
@@ -116,10 +102,10 @@ impl LinuxHost {
             self.allow_machine_wide("a CPU partition, which moves everything else on the machine away,")?;
         }
         let mut news = false;
-        for thread in self.threads.iter_mut().filter(|thread| thread.workload == id) {
-            let before = thread.own;
-            thread.own.clear(knob.kind());
-            news |= thread.own != before;
+        for (_, own) in self.overrides.values_mut().filter(|(owner, _)| *owner == id) {
+            let before = *own;
+            own.clear(knob.kind());
+            news |= *own != before;
         }
         let managed = self.managed_mut(id)?;
         let before = managed.standing;
@@ -128,6 +114,24 @@ impl LinuxHost {
         }
         if news || managed.standing != before {
             dirty.push(id);
+        }
+        Ok(true)
+    }
+
+    /// The same for one thread of a workload; false if it is gone, or belongs to none.
+    fn set_on_thread(&mut self, id: ThreadId, knob: &Knob, dirty: &mut Vec<WorkloadId>) -> Result<bool, LinuxError> {
+        if matches!(knob, Knob::Partition(_) | Knob::Quota(_) | Knob::Pause(_)) {
+            return Err(misplaced(&Target::Thread(id), knob));
+        }
+        let known = self.threads.binary_search_by_key(&id.tid, |thread| thread.id.tid).ok();
+        let Some(thread) = known.map(|at| &self.threads[at]).filter(|thread| thread.id == id) else { return Ok(false) };
+        let (owner, own) = self.overrides.entry(id).or_insert((thread.workload, Wanted::default()));
+        let before = *own;
+        if !own.set(knob) {
+            return Err(misplaced(&Target::Thread(id), knob));
+        }
+        if *own != before {
+            dirty.push(*owner);
         }
         Ok(true)
     }
@@ -150,12 +154,11 @@ impl LinuxHost {
             .iter()
             .filter_map(|&id| {
                 let managed = self.slots.get(id.index())?.as_ref()?;
-                let selectors = self.selectors.iter().find(|(other, _)| *other == id);
                 Some(Subject {
                     id,
                     name: &managed.spec.name,
                     level: managed.level,
-                    resolved: selectors.map_or(&none, |(_, resolved)| resolved),
+                    resolved: super::resolved(&self.selectors, id).unwrap_or(&none),
                     history: &managed.history,
                     wanted: super::solo::wanted(&self.solo, id, &managed.spec, managed.standing),
                 })
@@ -165,7 +168,7 @@ impl LinuxHost {
         if let Some(mode) = preemption {
             compiler.preemption(&self.roots.sys, mode)?;
         }
-        compiler.compile(&subjects, &self.threads)?;
+        compiler.compile(&subjects, &self.threads, &self.overrides)?;
         Ok(compiler.finish())
     }
 
@@ -182,13 +185,16 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Makes standing values true again where threads or cgroups are new. A refusal concerns the new ones only: it is
-    /// logged, and tried again at the next birth.
-    pub(super) fn reapply(&mut self, dirty: &[WorkloadId]) {
+    /// Makes standing values true again where threads or cgroups are new, each workload for itself. What is refused is
+    /// tried again at each scan, and logged the first time.
+    pub(super) fn reapply(&mut self, dirty: &[WorkloadId], refused_before: &[WorkloadId]) {
         for id in dirty {
             let result = self.compile(&[*id], None).and_then(|writes| self.make(&writes));
             if let Err(error) = result {
-                tracing::warn!(workload = id.0, %error, "new threads could not be given their workload's values");
+                if !refused_before.contains(id) {
+                    tracing::warn!(workload = id.0, %error, "a workload's values could not be made true again");
+                }
+                self.unsettled.push(*id);
             }
         }
     }

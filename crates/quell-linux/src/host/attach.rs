@@ -40,7 +40,8 @@ impl LinuxHost {
             self.slots.push(None);
         }
         self.slots[slot] = Some(managed);
-        self.selectors.push((id, resolved));
+        let at = self.selectors.partition_point(|(other, _)| *other < id);
+        self.selectors.insert(at, (id, resolved));
         self.members.selectors_changed();
         self.pending.push(Event::Attached(id));
         self.scan(wait::now())?;
@@ -63,6 +64,7 @@ impl LinuxHost {
         }
         self.members.selectors_changed();
         self.pending.push(Event::Attached(id));
+        self.unsettled.push(id);
         self.scan(wait::now())
     }
 
@@ -79,6 +81,7 @@ impl LinuxHost {
         self.slots[id.index()] = None;
         self.selectors.retain(|(other, _)| *other != id);
         self.threads.retain(|thread| thread.workload != id);
+        self.overrides.retain(|_, (owner, _)| *owner != id);
         self.members.selectors_changed();
         self.pending.push(Event::Detached(id));
         Ok(report)
@@ -109,8 +112,8 @@ impl LinuxHost {
             let what = format!("there is a workload '{}' already", workload.name);
             return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
-        let own_pid = (!self.options.include_self).then(|| std::process::id() as i32);
-        let resolved = Places { roots: &self.roots, proc: &mut self.proc, own_pid }.resolve(workload)?;
+        let mut places = Places { roots: &self.roots, proc: &mut self.proc, exempt: self.members.exempt() };
+        let resolved = places.resolve(workload)?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
             if let Some(group) =
                 resolved.groups.iter().find(|group| other.group_paths().any(|path| *path == group.path))

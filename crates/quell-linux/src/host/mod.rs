@@ -12,7 +12,7 @@ mod wait;
 
 pub use options::HostOptions;
 pub use record::Level;
-pub(crate) use record::{History, Ledger, Thread};
+pub(crate) use record::{History, Ledger, Overrides, Thread};
 pub use wait::Waker;
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use quell_model::{
 };
 
 use crate::knobs::Wanted;
-use crate::members::{Found, Members, Resolved};
+use crate::members::{self, Found, Members, Resolved};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::write::{DryRun, Journal, Machine, Medium, NoJournal};
@@ -44,9 +44,14 @@ pub struct LinuxHost {
     journal: Box<dyn Journal>,
     ledger: Ledger,
     slots: Vec<Option<Managed>>,
+    /// Ascending by workload.
     selectors: Vec<(WorkloadId, Resolved)>,
     members: Members,
+    /// Ascending by number.
     threads: Vec<Thread>,
+    overrides: Overrides,
+    /// Workloads whose standing values could not be made true; tried again at each scan.
+    unsettled: Vec<WorkloadId>,
     scanned_at: Option<Nanos>,
     found: Vec<Found>,
     leases: LeaseBook,
@@ -95,7 +100,9 @@ impl LinuxHost {
         calls: Box<dyn ThreadCalls>,
     ) -> Result<LinuxHost, LinuxError> {
         let topology = Arc::new(sysfs::topology(&roots.sys)?);
-        let proc = ProcFs::open(&roots.proc)?;
+        let mut proc = ProcFs::open(&roots.proc)?;
+        let counts_itself = options.include_self || !roots.is_this_machine();
+        let exempt = if counts_itself { Vec::new() } else { members::own_line(&mut proc)? };
         let machine = Machine::new(ProcFs::open(&roots.proc)?, calls);
         let medium: Box<dyn Medium + Send> =
             if options.dry_run { Box::new(DryRun::of(machine)) } else { Box::new(machine) };
@@ -108,8 +115,10 @@ impl LinuxHost {
             ledger: Ledger::default(),
             slots: Vec::new(),
             selectors: Vec::new(),
-            members: Members::new(options.include_self),
+            members: Members::new(exempt),
             threads: Vec::new(),
+            overrides: Overrides::default(),
+            unsettled: Vec::new(),
             scanned_at: None,
             found: Vec::new(),
             leases: LeaseBook::new(options.leases),
@@ -166,8 +175,14 @@ impl LinuxHost {
     }
 
     fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
-        self.selectors.iter().find(|(other, _)| *other == id).map(|(_, resolved)| resolved)
+        resolved(&self.selectors, id)
     }
+}
+
+/// A workload's selectors in the ascending list.
+fn resolved(selectors: &[(WorkloadId, Resolved)], id: WorkloadId) -> Option<&Resolved> {
+    let at = selectors.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+    Some(&selectors[at].1)
 }
 
 impl Host for LinuxHost {

@@ -1,6 +1,7 @@
 //! What the host remembers: threads, places that it changed, what workloads had before.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use quell_model::{CpuId, CpuSet, SchedClass, ThreadId, ThreadState, WorkloadId};
 
@@ -24,18 +25,18 @@ pub(crate) struct Thread {
     pub id: ThreadId,
     pub pid: i32,
     pub workload: WorkloadId,
-    /// What a policy set on this very thread.
-    pub own: Wanted,
     /// Born after Quell had set values on its workload, so that it may have inherited them.
     pub born_under: bool,
     pub state: ThreadState,
     pub cpu: CpuId,
     pub class: SchedClass,
-    /// The slice, if Quell set one: `/proc` does not tell it.
     pub run: SchedStat,
     /// Is the run time counted by the kernel's scheduler, not by ticks?
     pub exact: bool,
 }
+
+/// What policies set on single threads, beside what stands for their workloads.
+pub(crate) type Overrides = HashMap<ThreadId, (WorkloadId, Wanted)>;
 
 /// Every place that Quell changed, with what stood there first.
 #[derive(Debug, Default)]
@@ -80,6 +81,15 @@ impl Ledger {
     /// A place is gone or has been put back.
     pub fn forget(&mut self, place: &Place) {
         self.entries.remove(place);
+    }
+
+    /// A cgroup was removed: what stood in its files is gone.
+    pub fn forget_group(&mut self, group: &Path) {
+        self.entries.retain(|place, _| match place {
+            Place::File(path) => path.parent() != Some(group),
+            Place::Controllers(path) => path != group,
+            _ => true,
+        });
     }
 
     /// Everything that a workload's thread had.

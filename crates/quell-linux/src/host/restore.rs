@@ -51,12 +51,10 @@ impl LinuxHost {
                 && let Some(managed) = self.slots[slot].as_mut()
             {
                 managed.standing = Default::default();
-                self.threads
-                    .iter_mut()
-                    .filter(|thread| thread.workload == id)
-                    .for_each(|thread| thread.own = Default::default());
             }
         }
+        self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
+        self.unsettled.retain(|owner| only.is_some_and(|only| only != *owner));
         touched.extend(self.inherited(&touched));
         let places: Vec<Place> = touched.iter().map(|touched| touched.place.clone()).collect();
         let touched = self.in_order(touched);

@@ -1,6 +1,6 @@
 //! Finds new threads and gives them their workload's values.
 
-use quell_model::{Event, Nanos, ThreadId, WorkloadId};
+use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
 use super::{LinuxHost, Thread};
 use crate::members::Found;
@@ -18,6 +18,8 @@ impl LinuxHost {
         self.scanned_at = Some(now);
         self.scan_cpus()?;
         let mut dirty = self.scan_groups();
+        let unsettled = std::mem::take(&mut self.unsettled);
+        dirty.extend(&unsettled);
         let mut found = std::mem::take(&mut self.found);
         let result = self.members.scan(&mut self.proc, &self.selectors, now, &mut found);
         if result.is_ok() {
@@ -29,7 +31,7 @@ impl LinuxHost {
         if !dirty.is_empty() {
             dirty.sort_unstable();
             dirty.dedup();
-            self.reapply(&dirty);
+            self.reapply(&dirty, &unsettled);
         }
         Ok(())
     }
@@ -68,7 +70,9 @@ impl LinuxHost {
     }
 
     fn born(&mut self, found: &Found) -> Result<Option<Thread>, LinuxError> {
-        let Some(stat) = self.proc.stat(found.pid, found.tid)? else { return Ok(None) };
+        let stat = self.proc.stat(found.pid, found.tid)?;
+        // A dead one that its parent has not asked for yet is still listed.
+        let Some(stat) = stat.filter(|stat| stat.state != ThreadState::Dead) else { return Ok(None) };
         let counted = self.proc.schedstat(found.pid, found.tid)?;
         let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
         let id = ThreadId { tid: found.tid, start: stat.start };
@@ -98,6 +102,7 @@ impl LinuxHost {
 
     fn died(&mut self, thread: &Thread) {
         self.ledger.forget_thread(thread.id);
+        self.overrides.remove(&thread.id);
         if self.managed(thread.workload).is_some() {
             self.pending.push(Event::ThreadDied(thread.workload, thread.id));
         }
@@ -126,21 +131,9 @@ impl LinuxHost {
     fn scan_groups(&mut self) -> Vec<WorkloadId> {
         let mut again = Vec::new();
         for (id, resolved) in &mut self.selectors {
-            for group in &mut resolved.groups {
-                if group.refresh() {
-                    for file in [
-                        "cpu.weight",
-                        "cpu.idle",
-                        "cpu.max",
-                        "cpuset.cpus",
-                        "cpuset.cpus.exclusive",
-                        "cpuset.cpus.partition",
-                        "cgroup.freeze",
-                    ] {
-                        self.ledger.forget(&crate::write::Place::File(group.path.join(file)));
-                    }
-                    again.push(*id);
-                }
+            for group in resolved.groups.iter_mut().filter_map(|group| group.refresh().then_some(group)) {
+                self.ledger.forget_group(&group.path);
+                again.push(*id);
             }
         }
         again
@@ -150,6 +143,6 @@ impl LinuxHost {
 impl Thread {
     /// Was it seen dead, or its number with another start time?
     fn is_dead(&self) -> bool {
-        self.state == quell_model::ThreadState::Dead
+        self.state == ThreadState::Dead
     }
 }

@@ -57,7 +57,7 @@ impl LinuxHost {
         let Some(solo) = self.solo.take() else { return };
         self.leases.end(now);
         let all: Vec<WorkloadId> = self.workloads().map(|(id, _)| id).collect();
-        self.reapply(&all);
+        self.reapply(&all, &[]);
         self.pending.push(Event::SoloEnded(solo.lease.solo, why));
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use quell_model::{CpuSet, PreemptionMode, WorkloadId};
 
 use super::Wanted;
-use crate::host::{History, Ledger, Level, Thread};
+use crate::host::{History, Ledger, Level, Overrides, Thread};
 use crate::members::Resolved;
 use crate::write::{Medium, Place, Value, Write};
 use crate::{LinuxError, preempt};
@@ -37,24 +37,22 @@ impl<'a> Compiler<'a> {
     }
 
     /// Everything that is to be written so that these workloads and threads have what is wanted of them.
-    pub fn compile(&mut self, subjects: &[Subject<'_>], threads: &[Thread]) -> Result<(), LinuxError> {
-        for subject in subjects {
-            self.refuse_what_threads_cannot(subject)?;
-            if subject.wanted.pause == Some(true) {
-                self.pause(subject, threads)?;
-            }
-        }
+    pub fn compile(
+        &mut self,
+        subjects: &[Subject<'_>],
+        threads: &[Thread],
+        overrides: &Overrides,
+    ) -> Result<(), LinuxError> {
+        subjects.iter().try_for_each(|subject| self.refuse_what_threads_cannot(subject))?;
+        self.pause(subjects, threads, true)?;
         self.end_partitions(subjects)?;
         self.cpusets(subjects)?;
         for subject in subjects.iter().filter(|subject| subject.level == Level::Cgroup) {
             self.shares(subject)?;
         }
-        self.threads(subjects, threads)?;
+        self.threads(subjects, threads, overrides)?;
         self.claim_partitions(subjects)?;
-        for subject in subjects.iter().filter(|subject| subject.wanted.pause != Some(true)) {
-            self.pause(subject, threads)?;
-        }
-        Ok(())
+        self.pause(subjects, threads, false)
     }
 
     /// The preemption mode.

@@ -5,21 +5,25 @@ use quell_model::{CpuSet, SchedClass};
 use super::compile::{Compiler, Subject};
 use super::wanted::Wanted;
 use crate::LinuxError;
-use crate::host::{Level, Thread};
+use crate::host::{Level, Overrides, Thread};
 use crate::sched::{ThreadClass, nice_of_weight};
 use crate::write::{Place, Value, Write};
 
 impl Compiler<'_> {
     /// Affinities and classes of all threads; real-time classes are taken away before they are given.
-    pub(super) fn threads(&mut self, subjects: &[Subject<'_>], threads: &[Thread]) -> Result<(), LinuxError> {
+    pub(super) fn threads(
+        &mut self,
+        subjects: &[Subject<'_>],
+        threads: &[Thread],
+        overrides: &Overrides,
+    ) -> Result<(), LinuxError> {
         let mut promotions = Vec::new();
-        for thread in threads {
-            let Some(subject) = subjects.iter().find(|subject| subject.id == thread.workload) else { continue };
+        for (thread, subject) in with_subjects(subjects, threads) {
             let workload = match subject.level {
                 Level::Threads => subject.wanted,
                 Level::Cgroup => subject.wanted.beside_cgroup(),
             };
-            let wanted = thread.own.over(&workload);
+            let wanted = overrides.get(&thread.id).map_or(workload, |(_, own)| own.over(&workload));
             self.affinity(subject, thread, &wanted)?;
             if let Some(write) = self.class(subject, thread, &wanted)? {
                 if is_real_time(&write.after) { promotions.push(write) } else { self.push(write) }
@@ -29,33 +33,37 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Stops or continues: a cgroup by its freezer, processes by signals. (A shell that waits for such a process sees
-    /// it stop.) A process that somebody else stopped is never continued.
-    pub(super) fn pause(&mut self, subject: &Subject<'_>, threads: &[Thread]) -> Result<(), LinuxError> {
-        if !subject.resolved.groups.is_empty() && !subject.resolved.selects_processes() {
+    /// Stops those workloads that are to stop, or lets the others go on: cgroups by their freezer, processes by signals.
+    /// (A shell that waits for such a process sees it stop.) A process that somebody else stopped is never continued.
+    pub(super) fn pause(&mut self, subjects: &[Subject<'_>], threads: &[Thread], stop: bool) -> Result<(), LinuxError> {
+        let concerned = |subject: &&Subject<'_>| (subject.wanted.pause == Some(true)) == stop;
+        for subject in subjects.iter().filter(concerned).filter(|subject| has_freezer(subject)) {
             for group in &subject.resolved.groups {
                 let wanted = subject.wanted.pause.map(|pause| u8::from(pause).to_string());
                 self.want(subject, &group.path.join("cgroup.freeze"), wanted)?;
             }
-            return Ok(());
         }
-        let stop = subject.wanted.pause == Some(true);
-        for process in threads.iter().filter(|thread| thread.workload == subject.id && thread.is_first()) {
-            let place = Place::Stopped(process.id);
-            let before = match self.ledger.touched(&place) {
-                // A stop signal takes effect a little later than it is sent: what was sent counts.
-                Some(touched) => touched.last.clone(),
-                None if stop => match self.read(&place)? {
-                    Some(before) => before,
-                    None => continue,
-                },
-                None => continue,
-            };
-            let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
-            let after = if stop { Value::Stopped(true) } else { origin.clone() };
-            if before != after {
-                self.push(Write { workload: Some(subject.id), place, origin, before, after });
+        for (thread, subject) in with_subjects(subjects, threads) {
+            if thread.is_first() && concerned(&subject) && !has_freezer(subject) {
+                self.signal(subject, thread, stop)?;
             }
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, subject: &Subject<'_>, process: &Thread, stop: bool) -> Result<(), LinuxError> {
+        let place = Place::Stopped(process.id);
+        let before = match self.ledger.touched(&place) {
+            // A stop signal takes effect a little later than it is sent: what was sent counts.
+            Some(touched) => Some(touched.last.clone()),
+            None if stop => self.read(&place)?,
+            None => None,
+        };
+        let Some(before) = before else { return Ok(()) };
+        let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
+        let after = if stop { Value::Stopped(true) } else { origin.clone() };
+        if before != after {
+            self.push(Write { workload: Some(subject.id), place, origin, before, after });
         }
         Ok(())
     }
@@ -104,6 +112,22 @@ impl Compiler<'_> {
             after: Value::Class(after),
         }))
     }
+}
+
+/// Can all of the workload be stopped by the freezers of its cgroups?
+fn has_freezer(subject: &Subject<'_>) -> bool {
+    !subject.resolved.groups.is_empty() && !subject.resolved.selects_processes()
+}
+
+/// The threads of these workloads, each with its workload; subjects are ascending.
+fn with_subjects<'a, 'b>(
+    subjects: &'a [Subject<'a>],
+    threads: &'b [Thread],
+) -> impl Iterator<Item = (&'b Thread, &'a Subject<'a>)> {
+    threads.iter().filter_map(|thread| {
+        let at = subjects.binary_search_by_key(&thread.workload, |subject| subject.id).ok()?;
+        Some((thread, &subjects[at]))
+    })
 }
 
 /// A thread that bound itself to CPUs stays within its own choice where the two have a CPU in common.

@@ -13,6 +13,7 @@ mod selectors;
 pub(crate) use processes::Processes;
 pub(crate) use selectors::{Places, Resolved};
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use quell_model::{Nanos, WorkloadId};
@@ -31,6 +32,19 @@ pub(crate) struct Found {
     pub workload: WorkloadId,
 }
 
+/// This process and those that started it. A command line such as `sudo quell exec memcached` holds the text that it
+/// selects.
+pub(crate) fn own_line(proc: &mut ProcFs) -> Result<Vec<i32>, LinuxError> {
+    let mut line = vec![std::process::id() as i32];
+    while let Some(stat) = line.last().map(|&pid| proc.stat(pid, pid)).transpose()?.flatten() {
+        if stat.parent <= 1 || line.contains(&stat.parent) {
+            break;
+        }
+        line.push(stat.parent);
+    }
+    Ok(line)
+}
+
 /// Finds the threads of all workloads.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
@@ -39,13 +53,18 @@ pub(crate) struct Members {
     claims: Vec<(i32, WorkloadId)>,
     tids: Vec<i32>,
     pids: Vec<i32>,
-    own_pid: Option<i32>,
+    exempt: Vec<i32>,
 }
 
 impl Members {
-    /// Members of workloads, without this process unless `include_self`.
-    pub fn new(include_self: bool) -> Members {
-        Members { own_pid: (!include_self).then(|| std::process::id() as i32), ..Members::default() }
+    /// Members of workloads. The first of the exempt processes belongs to none; the others match no command line.
+    pub fn new(exempt: Vec<i32>) -> Members {
+        Members { exempt, ..Members::default() }
+    }
+
+    /// Processes that no command line matches.
+    pub fn exempt(&self) -> &[i32] {
+        &self.exempt
     }
 
     /// Selectors changed: look at every process again.
@@ -64,7 +83,7 @@ impl Members {
         found.clear();
         self.claim_cgroups(workloads)?;
         if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
-            self.processes.scan(proc, workloads, &self.claims, now)?;
+            self.processes.scan(proc, workloads, &self.claims, &self.exempt, now)?;
             for (pid, workload, explicit) in self.processes.owned() {
                 match self.claims.binary_search_by_key(&pid, |claim| claim.0) {
                     Ok(at) if explicit => self.claims[at].1 = workload,
@@ -73,7 +92,7 @@ impl Members {
                 }
             }
         }
-        for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(*pid) != self.own_pid) {
+        for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(pid) != self.exempt.first()) {
             self.tids.clear();
             proc.threads(pid, &mut self.tids)?;
             found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload }));
@@ -87,17 +106,10 @@ impl Members {
     /// The processes that sit in the workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
     fn claim_cgroups(&mut self, workloads: &[(WorkloadId, Resolved)]) -> Result<(), LinuxError> {
         self.claims.clear();
-        let owned: Vec<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
+        let owned: HashSet<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
         for (id, resolved) in workloads {
             for path in resolved.group_paths() {
-                for group in cgroup::subtree(path)? {
-                    let closest = owned
-                        .iter()
-                        .filter(|other| group.starts_with(other))
-                        .max_by_key(|other| other.as_os_str().len());
-                    if closest.is_some_and(|closest| *closest != path) {
-                        continue;
-                    }
+                for group in cgroup::subtree(path, &|below| !owned.contains(below))? {
                     self.pids.clear();
                     cgroup::members(&group, &mut self.pids)?;
                     self.claims.extend(self.pids.iter().map(|&pid| (pid, *id)));

@@ -51,6 +51,7 @@ impl Processes {
         proc: &mut ProcFs,
         workloads: &[(WorkloadId, Resolved)],
         claims: &[(i32, WorkloadId)],
+        exempt: &[i32],
         now: Nanos,
     ) -> Result<(), LinuxError> {
         proc.pids(&mut self.pids)?;
@@ -80,7 +81,7 @@ impl Processes {
         let reads_commands = workloads.iter().any(|(_, resolved)| !resolved.commands.is_empty());
         if reads_commands && (born || commands_due) {
             let from = if commands_due { 0 } else { known };
-            self.match_commands(proc, workloads, from)?;
+            self.match_commands(proc, workloads, exempt, from)?;
             if commands_due {
                 self.commands_at = now;
             }
@@ -100,9 +101,10 @@ impl Processes {
         &mut self,
         proc: &mut ProcFs,
         workloads: &[(WorkloadId, Resolved)],
+        exempt: &[i32],
         from: usize,
     ) -> Result<(), LinuxError> {
-        for process in &mut self.all[from..] {
+        for process in self.all[from..].iter_mut().filter(|process| !exempt.contains(&process.pid)) {
             process.by_command = None;
             for (id, text) in
                 workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |text| (id, text)))

@@ -35,7 +35,8 @@ impl Resolved {
 pub(crate) struct Places<'a> {
     pub roots: &'a Roots,
     pub proc: &'a mut ProcFs,
-    pub own_pid: Option<i32>,
+    /// Processes that no command line matches: Quell's own and those that started it.
+    pub exempt: &'a [i32],
 }
 
 impl Places<'_> {
@@ -99,7 +100,7 @@ impl Places<'_> {
     fn some_command_contains(&mut self, text: &str) -> Result<bool, Miss> {
         let mut pids = Vec::new();
         self.proc.pids(&mut pids)?;
-        for pid in pids.into_iter().filter(|pid| Some(*pid) != self.own_pid) {
+        for pid in pids.into_iter().filter(|pid| !self.exempt.contains(pid)) {
             if self.proc.command_contains(pid, text)? {
                 return Ok(true);
             }

@@ -1,6 +1,5 @@
 //! Threads of a fake machine: what a system call would change stands in their files.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -8,20 +7,20 @@ use std::path::PathBuf;
 use quell_model::{CpuSet, SchedClass, ThreadId};
 
 use crate::LinuxError;
+use crate::procfs::ThreadStat;
 use crate::sched::{ThreadCalls, ThreadClass};
 
 /// Calls on the threads of a [`super::FakeTree`]. Classes show in `stat` as on a real machine; affinities stand in a
-/// file `affinity` beside it.
+/// file `affinity` beside it. Slices and deadlines do not stand in `stat` and are forgotten.
 #[derive(Debug)]
 pub struct FakeThreads {
     proc: PathBuf,
     online: CpuSet,
-    classes: HashMap<i32, ThreadClass>,
 }
 
 impl FakeThreads {
     pub(super) fn new(proc: PathBuf, online: CpuSet) -> FakeThreads {
-        FakeThreads { proc, online, classes: HashMap::new() }
+        FakeThreads { proc, online }
     }
 
     /// A thread's directory; threads other than the first stand below their process.
@@ -70,8 +69,9 @@ impl ThreadCalls for FakeThreads {
     }
 
     fn class(&self, tid: i32) -> io::Result<ThreadClass> {
-        self.directory(tid)?;
-        Ok(self.classes.get(&tid).copied().unwrap_or(ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false }))
+        let text = fs::read(self.directory(tid)?.join("stat"))?;
+        let stat = ThreadStat::parse(&text).ok_or_else(|| io::Error::other("no stat line"))?;
+        Ok(ThreadClass::of(stat.class))
     }
 
     fn set_class(&mut self, tid: i32, class: &ThreadClass) -> io::Result<()> {
@@ -83,9 +83,7 @@ impl ThreadCalls for FakeThreads {
             SchedClass::RoundRobin { priority } => (libc::SCHED_RR, 0, priority),
             SchedClass::Deadline { .. } => (libc::SCHED_DEADLINE, 0, 0),
         };
-        self.change(tid, &[(19, nice.to_string()), (40, priority.to_string()), (41, policy.to_string())])?;
-        self.classes.insert(tid, *class);
-        Ok(())
+        self.change(tid, &[(19, nice.to_string()), (40, priority.to_string()), (41, policy.to_string())])
     }
 
     fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {

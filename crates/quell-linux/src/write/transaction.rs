@@ -59,3 +59,93 @@ fn note(journal: &mut dyn Journal, write: &Write, fate: Fate) {
         tracing::warn!(%write, ?fate, %error, "the journal could not record what became of a write");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::{NoJournal, Place, Value};
+    use std::collections::BTreeMap;
+
+    /// Places in memory, of which one refuses a value and then holds something else, as an invalid partition does.
+    #[derive(Debug, Default)]
+    struct Memory {
+        values: BTreeMap<Place, Value>,
+        refuses: Option<Place>,
+        keeps: Option<Place>,
+    }
+
+    impl Medium for Memory {
+        fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+            Ok(self.values.get(place).cloned())
+        }
+
+        fn write(&mut self, place: &Place, value: &Value) -> Result<Written, LinuxError> {
+            if !self.values.contains_key(place) {
+                return Ok(Written::Vanished);
+            }
+            if self.keeps.as_ref() == Some(place) && *value == text("old") {
+                return Err(LinuxError::unsupported("it keeps its value", ""));
+            }
+            self.values.insert(place.clone(), value.clone());
+            if self.refuses.as_ref() == Some(place) && *value == text("new") {
+                self.values.insert(place.clone(), text("new invalid"));
+                return Err(LinuxError::unsupported("it refuses", ""));
+            }
+            Ok(Written::Done)
+        }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    fn place(number: usize) -> Place {
+        Place::File(format!("/{number}").into())
+    }
+
+    fn writes() -> Vec<Write> {
+        let write = |number| Write {
+            workload: None,
+            place: place(number),
+            origin: text("old"),
+            before: text("old"),
+            after: text("new"),
+        };
+        (0..5).map(write).collect()
+    }
+
+    fn memory() -> Memory {
+        Memory {
+            values: (0..5).filter(|number| *number != 1).map(|number| (place(number), text("old"))).collect(),
+            ..Memory::default()
+        }
+    }
+
+    #[test]
+    fn what_vanished_is_no_failure() {
+        let mut memory = memory();
+        let made = carry_out(&mut memory, &mut NoJournal, &writes()).unwrap();
+        assert_eq!(made[1], Written::Vanished);
+        assert_eq!(made.iter().filter(|written| **written == Written::Done).count(), 4);
+        assert!(memory.values.values().all(|value| *value == text("new")));
+    }
+
+    #[test]
+    fn a_refusal_anywhere_takes_everything_back() {
+        for refused in [0, 2, 3, 4] {
+            let mut memory = Memory { refuses: Some(place(refused)), ..memory() };
+            assert!(carry_out(&mut memory, &mut NoJournal, &writes()).is_err());
+            assert!(memory.values.values().all(|value| *value == text("old")), "{refused}: {memory:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_taken_back_is_named() {
+        let mut memory = Memory { refuses: Some(place(4)), keeps: Some(place(2)), ..memory() };
+        let error = carry_out(&mut memory, &mut NoJournal, &writes()).unwrap_err();
+        let LinuxError::Rollback { left, .. } = &error else { panic!("{error}") };
+        assert_eq!(left.len(), 1);
+        assert!(error.to_string().contains("it refuses") && left[0].contains("/2"), "{error}");
+        assert_eq!(memory.values[&place(0)], text("old"));
+    }
+}
