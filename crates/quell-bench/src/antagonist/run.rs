@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_collector_is_quiet_for_its_share() {
-        let phase = Phase { period_ns: 200_000_000, duty: 0.5 };
+        let phase = Phase { period_ns: 400_000_000, duty: 0.5 };
         let spec =
-            AntagonistSpec { threads: 1, phase: Some(phase), duration_ns: 800_000_000, ..short(Kind::Collector) };
+            AntagonistSpec { threads: 1, phase: Some(phase), duration_ns: 1_200_000_000, ..short(Kind::Collector) };
         let report = run_alone(&spec);
         assert!(report.blocks > 0);
         assert!(report.cpus < 0.7, "{} CPUs for a duty of a half", report.cpus);

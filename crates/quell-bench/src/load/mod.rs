@@ -4,6 +4,7 @@
 //! latency counts from that intended time. A generator that waits for answers (closed loop), or counts from the
 //! moment it got round to sending, hides just the stalls that one wants to see.
 
+mod caveats;
 mod connection;
 mod generator;
 mod poller;

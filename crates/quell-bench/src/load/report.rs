@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{REFUSED, Record, UNANSWERED};
 use super::spec::LoadSpec;
-use crate::human;
 use crate::stats::{Blocks, Histogram};
 
 /// The quantiles of every report, ascending.
@@ -15,10 +14,6 @@ pub const WINDOW_NS: u64 = 100_000_000;
 const MOST_BLOCKS: u64 = 200;
 /// Served below this share of what was asked: the server did not keep up.
 const KEPT_UP: f64 = 0.95;
-/// A generator that is later than this share of the latency at the same quantile shows in the result.
-const LATE_SHARE: f64 = 0.2;
-/// Lateness below this is not worth a word, ns.
-const LATE_NS: u64 = 50_000;
 
 /// One quantile with its confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -160,56 +155,6 @@ impl LoadReport {
             stolen,
             spec,
         }
-    }
-
-    /// What a reader must know before trusting the numbers, one plain sentence each; empty for a clean run.
-    #[must_use]
-    pub fn caveats(&self) -> Vec<String> {
-        let mut caveats = Vec::new();
-        if self.counts.due == 0 {
-            caveats.push("No request came due in the measured part: the run is too short for its rate.".into());
-        }
-        if self.saturated {
-            caveats.push(format!(
-                "The server did not keep up: {} were asked, {} served. The latencies are those of a growing queue.",
-                human::rate(self.offered_per_s),
-                human::rate(self.served_per_s),
-            ));
-        }
-        let (late, latency) = (self.lateness.at(0.99), self.latency.at(0.99));
-        if late > LATE_NS && late as f64 > LATE_SHARE * latency as f64 {
-            caveats.push(format!(
-                "The generator itself was late by {} at p99, and the latencies contain that. {}",
-                human::nanoseconds(late),
-                match self.spec.realtime {
-                    None => "Run it with --realtime.",
-                    Some(_) => "Lower the rate, or give it a CPU of its own.",
-                }
-            ));
-        }
-        if self.counts.refused > 0 {
-            caveats.push(format!("{} requests were answered with an error.", self.counts.refused));
-        }
-        if self.counts.unanswered > 0 {
-            caveats.push(format!(
-                "{} requests had no answer {} after the end.",
-                self.counts.unanswered,
-                human::nanoseconds(self.spec.drain_ns)
-            ));
-        }
-        if self.closed_connections > 0 {
-            caveats.push(format!(
-                "{} of {} connections were closed by the server.",
-                self.closed_connections, self.spec.connections
-            ));
-        }
-        if self.counts.misses > 0 && self.spec.preload {
-            caveats.push(format!(
-                "{} gets found nothing although all keys were stored: the server's memory is too small for them.",
-                self.counts.misses
-            ));
-        }
-        caveats
     }
 }
 

@@ -106,6 +106,9 @@ mod tests {
     use super::*;
 
     proptest! {
+        // Every case walks histograms of 30,000 cells in a debug build.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn merging_is_counting_together(
             left in prop::collection::vec(0u64..10_000_000_000, 0..300),
