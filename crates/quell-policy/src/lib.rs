@@ -5,6 +5,7 @@
 
 pub mod caladan;
 pub mod guard;
+pub mod his;
 pub mod none;
 mod registry;
 pub mod rkube;

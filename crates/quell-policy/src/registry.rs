@@ -16,12 +16,12 @@ pub enum PolicyError<E> {
         known: String,
     },
     /// Its parameters are not what it takes.
-    #[error("the parameters of policy '{name}': {source}")]
+    #[error("the parameters of policy '{name}': {problem}")]
     Parameters {
         /// The policy.
         name: &'static str,
         /// What the parameters' format says, with the place.
-        source: E,
+        problem: E,
     },
 }
 
@@ -45,7 +45,7 @@ macro_rules! policies {
             pub fn build<'de, D: Deserializer<'de>>(name: &str, parameters: D) -> Result<AnyPolicy, PolicyError<D::Error>> {
                 $(if name == <$policy>::DESCRIPTION.name {
                     let config = <$config>::deserialize(parameters)
-                        .map_err(|source| PolicyError::Parameters { name: <$policy>::DESCRIPTION.name, source })?;
+                        .map_err(|problem| PolicyError::Parameters { name: <$policy>::DESCRIPTION.name, problem })?;
                     return Ok(AnyPolicy::$variant(<$policy>::new(config)));
                 })+
                 Err(PolicyError::Unknown { name: name.to_owned(), known: Self::names() })
@@ -78,6 +78,7 @@ policies! {
     Rkube(crate::rkube::Rkube, crate::rkube::RkubeConfig),
     Guard(crate::guard::Guard, crate::guard::GuardConfig),
     Caladan(crate::caladan::Caladan, crate::caladan::CaladanConfig),
+    His(crate::his::His, crate::his::HisConfig),
 }
 
 impl AnyPolicy {

@@ -9,7 +9,7 @@ use crate::shared::TICK;
 impl ToyHost {
     /// Works out how fast everything runs in the stretch of time that begins.
     pub(crate) fn prepare(&mut self) {
-        self.run_shared(Nanos::ZERO);
+        self.place_threads();
         self.feel_contention();
         self.set_speeds();
     }
@@ -18,7 +18,7 @@ impl ToyHost {
     pub(crate) fn advance(&mut self, until: Nanos) {
         let span = until - self.now;
         self.run_granted(span);
-        self.run_shared(span);
+        self.run_threads(span);
         self.count_memory(span);
         self.now = until;
         self.complete();
@@ -74,8 +74,7 @@ impl ToyHost {
     }
 
     fn feel_contention(&mut self) {
-        let mut running = std::mem::take(&mut self.shares);
-        running.resize(self.members.len(), 0.0);
+        let mut running = self.shares.clone();
         for cpu in self.online.difference(&self.banned).iter() {
             let slot = &self.cpus[cpu.index()];
             if let Some(id) = slot.holder.filter(|&id| slot.running.is_some() && !self.is_stopped(id)) {
@@ -99,7 +98,6 @@ impl ToyHost {
                 member.effect = effect;
             }
         }
-        self.shares = running;
     }
 
     fn count_memory(&mut self, span: Nanos) {

@@ -11,6 +11,7 @@ use quell_model::{
 
 use crate::granted::{GrantedCpu, Rules};
 use crate::member::{Member, Settings, Thread};
+use crate::shared::Claim;
 use crate::{Faults, Machine, ToyWorkload};
 
 /// A machine in virtual time.
@@ -33,6 +34,8 @@ pub struct ToyHost {
     pub(crate) busy: Vec<f64>,
     /// CPUs' worth of running of each workload's threads in the last stretch of time.
     pub(crate) shares: Vec<f64>,
+    /// The threads' places in the last stretch of time.
+    pub(crate) claims: Vec<Claim>,
     pub(crate) leases: LeaseBook,
     /// Samples under way: when they are ready, of which CPUs.
     pub(crate) sampling: Vec<(Nanos, CpuSet)>,
@@ -65,6 +68,7 @@ impl ToyHost {
             khz: vec![machine.max_khz; columns],
             busy: vec![0.0; columns],
             shares: Vec::new(),
+            claims: Vec::new(),
             leases: LeaseBook::new(LeaseLimits::default()),
             sampling: Vec::new(),
             granting: Vec::new(),

@@ -9,7 +9,7 @@ pub(crate) const TICK: Nanos = Nanos::from_millis(1);
 
 /// What a thread asks for and what it got.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+pub(crate) struct Claim {
     member: usize,
     thread: usize,
     rank: Rank,
@@ -29,9 +29,9 @@ enum Rank {
 }
 
 impl ToyHost {
-    /// The threads run for this span; the clock is still at its beginning. Leaves in `busy` how much of each CPU was
-    /// used.
-    pub(crate) fn run_shared(&mut self, span: Nanos) {
+    /// Places the threads and divides the CPUs among them for the stretch of time that begins. Leaves in `busy` how
+    /// much of each CPU is used.
+    pub(crate) fn place_threads(&mut self) {
         self.busy.fill(0.0);
         let mut claims = self.claims();
         // Equal threads take turns at the better places.
@@ -43,20 +43,26 @@ impl ToyHost {
             place(rank, &self.busy);
             share(rank, &mut self.busy);
         }
+        self.shares.clear();
+        self.shares.resize(self.members.len(), 0.0);
         for claim in &claims {
-            let frequency = self.frequency(CpuId(claim.cpu as u32));
+            self.shares[claim.member] += claim.share * self.frequency(CpuId(claim.cpu as u32));
+        }
+        self.claims = claims;
+    }
+
+    /// The threads run for this span as they were placed.
+    pub(crate) fn run_threads(&mut self, span: Nanos) {
+        for claim in &self.claims {
             let Some(member) = self.members[claim.member].as_mut() else { continue };
             let thread = &mut member.threads[claim.thread];
             thread.cpu = CpuId(claim.cpu as u32);
             thread.run_time += span.scaled(claim.share);
             thread.run_delay += span.scaled((claim.demand - claim.share).max(0.0));
-            self.shares[claim.member] += claim.share * frequency;
         }
     }
 
-    fn claims(&mut self) -> Vec<Claim> {
-        self.shares.clear();
-        self.shares.resize(self.members.len(), 0.0);
+    fn claims(&self) -> Vec<Claim> {
         let mut claims = Vec::new();
         for id in self.ids() {
             let Some(member) = self.members[id.index()].as_ref().filter(|_| !self.is_stopped(id)) else { continue };
