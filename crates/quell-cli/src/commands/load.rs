@@ -65,7 +65,8 @@ pub struct Arguments {
     /// Fixes the schedule
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Protect the generator: run its thread as SCHED_FIFO with this priority (needs CAP_SYS_NICE)
+    /// Protect the generator: run its thread as SCHED_FIFO with this priority (needs CAP_SYS_NICE; at a rate that it
+    /// cannot keep it occupies a whole CPU)
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "10", require_equals = true)]
     realtime: Option<u8>,
     /// Print the whole report as JSON
