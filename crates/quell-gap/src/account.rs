@@ -305,4 +305,4 @@ impl Book {
 
 #[cfg(test)]
 #[path = "account_tests.rs"]
-mod tests;
+pub(crate) mod tests;

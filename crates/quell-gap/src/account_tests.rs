@@ -18,7 +18,7 @@ fn account(stage: &Stage, cpus: usize, requests: &[CpuCount]) -> Vec<Account> {
 /// rkube-socc21 Table 2 and Fig. 3 on `1 + alone` CPUs: T and N1 share CPU 0 by weight (T's 1024 against `n1`), and the
 /// neighbour's other threads have one CPU each; after `busy` of each period, the neighbour has used its quota up and is
 /// suspended. Slices are 1 ms as one turn of the two.
-fn figure3(alone: usize, n1: u64, busy: f64, periods: u64) -> (Stage, Vec<CpuCount>) {
+pub(crate) fn figure3(alone: usize, n1: u64, busy: f64, periods: u64) -> (Stage, Vec<CpuCount>) {
     let (target, neighbours): (Member, Vec<Member>) =
         (thread(1, 0), (0..=alone).map(|i| thread(10 + i as i32, 1)).collect());
     let mut stage = Stage::new(1 + alone);
@@ -150,10 +150,10 @@ fn a_fractional_request_is_a_slower_cpu() {
 }
 
 /// One move of the random scheduler: what kind, two choices, and how long nothing happens after it.
-type Move = (u8, usize, usize, u64);
+pub(crate) type Move = (u8, usize, usize, u64);
 
 /// Plays random moves; yields the stage and, for the same instants, sums made the slow way.
-fn play(cpus: usize, requests: &[CpuCount], moves: &[Move]) -> (Stage, Vec<Account>) {
+pub(crate) fn play(cpus: usize, requests: &[CpuCount], moves: &[Move]) -> (Stage, Vec<Account>) {
     let mut stage = Stage::new(cpus);
     let mut asleep: Vec<Member> = (0..6).map(|tid| thread(tid, tid as u16 % requests.len() as u16)).collect();
     let mut slow = Slow::new(requests, cpus);

@@ -52,10 +52,22 @@
 //!
 //! Time is what the scheduler saw: what a hypervisor took away (steal time) counts as run time.
 
+pub mod constructed;
+
 mod account;
+mod error;
+mod estimate;
 mod integrals;
+mod measure;
+mod members;
+mod sample;
 #[cfg(test)]
 mod stage;
 
 pub use account::Accounting;
+pub use error::GapError;
+pub use estimate::{Estimate, estimate};
 pub use integrals::{Account, Integrals};
+pub use measure::{Machine, Method, Report, Window, WorkloadGap, measure, now};
+pub use members::{Members, Request};
+pub use sample::{MachineTimes, Sample, ThreadTimes};

@@ -61,4 +61,23 @@ impl Stage {
         }
         self.tell(cpu, Change::Switch { from, left, to });
     }
+
+    /// Does what an event of another stage says.
+    pub fn repeat(&mut self, event: &Event) {
+        self.now = event.at;
+        let cpu = event.cpu.index();
+        match event.what {
+            Change::Woke(member) => self.wake(cpu, member),
+            Change::Migrated(member) => {
+                let found = |queue: &Vec<Member>| queue.iter().position(|waiting| *waiting == member);
+                if let Some((from, index)) =
+                    self.waiting.iter().enumerate().find_map(|(from, queue)| Some((from, found(queue)?)))
+                {
+                    self.migrate(from, index, cpu);
+                }
+            }
+            Change::Switch { left, to, .. } => self.switch(cpu, left, to),
+            _ => {}
+        }
+    }
 }

@@ -1,0 +1,101 @@
+//! The cases that rkube-socc21 Table 2 and Fig. 3 draw, with real threads on this machine.
+//!
+//! A target with one thread and a request of 1 CPU stands beside a neighbour with one thread a CPU and a request of all
+//! other CPUs; the neighbour's threads stand on one CPU each, the target shares the first. All are processes of ours in
+//! cgroups of ours, which end with the run. Around both stands a cgroup of the highest weight, so that other programs
+//! disturb the measurement as little as can be: for the seconds of a run, they stand back.
+
+mod cgroup;
+mod spinner;
+
+use quell_model::{CpuCount, CpuId, CpuSet, Nanos, Selector};
+
+use crate::GapError;
+use crate::measure::{Machine, Method, Report, Window, measure};
+use crate::members::Request;
+use cgroup::Hierarchy;
+use spinner::Spinner;
+
+/// One case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// CPUs that it is drawn on: 3 in the paper, 2 scaled.
+    pub cpus: u32,
+    /// Is the neighbour capped at its request?
+    pub capped: bool,
+    /// Does each thread stand on its CPU?
+    pub pinned: bool,
+}
+
+/// The kernel's quota period, and the period that these cases are accounted by.
+const PERIOD: Nanos = Nanos::from_millis(100);
+/// So long the threads run before they are looked at.
+const SETTLE: Nanos = Nanos::from_millis(500);
+
+/// What came of a case.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The target's accounts are the first, the neighbour's the second.
+    Measured(Box<Report>),
+    /// It cannot be run here, and what is missing.
+    Impossible(String),
+}
+
+impl Case {
+    /// Runs the case for so long, both exactly and by samples if the kernel allows tracing, else by samples only.
+    ///
+    /// # Errors
+    /// If a process or cgroup cannot be set up, or the measurement fails.
+    pub fn run(&self, length: Nanos, machine: &Machine, progress: &mut dyn FnMut(Nanos)) -> Result<Outcome, GapError> {
+        let cpus: Vec<CpuId> = machine.cpus.iter().take(self.cpus as usize).collect();
+        if cpus.len() < self.cpus as usize {
+            return Ok(Outcome::Impossible(format!("needs {} CPUs; this machine has {}", self.cpus, cpus.len())));
+        }
+        let Some(hierarchy) = Hierarchy::find() else {
+            return Ok(Outcome::Impossible(
+                "needs a cgroup hierarchy with the cpu controller in which we may make groups (root)".to_owned(),
+            ));
+        };
+        // In this order, so that the processes end before their cgroups are removed.
+        let around = hierarchy.around()?;
+        let target_group = around.group("target", 1)?;
+        let neighbour_group = around.group("neighbour", self.cpus - 1)?;
+        if self.capped {
+            neighbour_group.cap(self.cpus - 1, PERIOD)?;
+        }
+        let all: CpuSet = cpus.iter().copied().collect();
+        let allowed = |cpu: CpuId| if self.pinned { CpuSet::one(cpu) } else { all };
+        let target = Spinner::start(allowed(cpus[0]))?;
+        target_group.admit(target.pid())?;
+        let mut neighbours = Vec::new();
+        for &cpu in &cpus {
+            let neighbour = Spinner::start(allowed(cpu))?;
+            neighbour_group.admit(neighbour.pid())?;
+            neighbours.push(neighbour);
+        }
+        let _first = spinner::MeasureFirst::begin();
+        std::thread::sleep(SETTLE.into());
+
+        let request = |name: &str, cpus: u32, pids: &[i32]| Request {
+            name: name.to_owned(),
+            cpus: CpuCount::whole(cpus),
+            selectors: pids.iter().map(|&pid| Selector::Pid(pid)).collect(),
+        };
+        let neighbour_pids: Vec<i32> = neighbours.iter().map(Spinner::pid).collect();
+        let requests = [request("target", 1, &[target.pid()]), request("neighbour", self.cpus - 1, &neighbour_pids)];
+        // Whole periods.
+        let length = Nanos(length.0.next_multiple_of(PERIOD.0));
+        let machine = Machine { cpus: all, ..machine.clone() };
+        let mut window = Window { length, period: PERIOD, method: Method::Both, cost: false };
+        let report = match measure(&requests, &window, &machine, progress) {
+            Err(GapError::Trace(error)) => {
+                window.method = Method::Estimate;
+                let mut report = measure(&requests, &window, &machine, progress)?;
+                report.inexact = Some(error.to_string());
+                report
+            }
+            result => result?,
+        };
+        Ok(Outcome::Measured(Box::new(report)))
+    }
+}
