@@ -8,9 +8,10 @@
 //! * a *workload* that uses more than its guaranteed CPUs, [`GuardConfig::run_budget`] of each ahead, is demoted with
 //!   all its threads.
 //!
-//! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation, if it behaves;
-//! each demotion doubles the next probation. Best-effort workloads run as SCHED_IDLE, so that a demoted thread and
-//! everything unmanaged still come before them.
+//! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation, if it behaves: a
+//! thread that pauses, a workload that *wants* no more than its guaranteed CPUs (what it runs and what it waits for;
+//! a demoted workload may get little and still want much). Each demotion doubles the next probation. Best-effort
+//! workloads run as SCHED_IDLE, so that a demoted thread and everything unmanaged still come before them.
 
 use quell_model::{
     CpuCount, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, SchedClass,
@@ -26,7 +27,7 @@ pub struct GuardConfig {
     pub interval: Nanos,
     /// How long a thread may run without a pause, and how far a workload may run ahead of its guaranteed CPUs.
     pub run_budget: Nanos,
-    /// A thread that used this share of an interval, 0–1, ran without a pause.
+    /// A thread that ran or waited for a CPU for this share of an interval, 0–1, made no pause.
     pub no_pause: f64,
     /// How long the first demotion lasts; each further one twice as long, up to 16 times.
     pub probation: Nanos,
@@ -68,7 +69,8 @@ struct ThreadRecord {
     id: ThreadId,
     workload: WorkloadId,
     run_time: Nanos,
-    /// How long it has been running without a pause.
+    run_delay: Nanos,
+    /// How long it ran since its last pause.
     streak: Nanos,
     conduct: Conduct,
     seen: bool,
@@ -83,6 +85,8 @@ struct WorkloadRecord {
     budget: Nanos,
     /// What its threads used since the last look.
     used: Nanos,
+    /// What they used or waited for since the last look.
+    wanted: Nanos,
     conduct: Conduct,
     /// Has its class been set, and did the host take it?
     set: bool,
@@ -162,6 +166,7 @@ impl Guard {
                 guaranteed,
                 budget: guaranteed.of(self.config.run_budget),
                 used: Nanos::ZERO,
+                wanted: Nanos::ZERO,
                 conduct: Conduct::default(),
                 set: false,
                 seen: true,
@@ -172,8 +177,8 @@ impl Guard {
             }
             if !fits {
                 let text = format!(
-                    "its {} guaranteed CPUs do not fit beside the {promised} promised to others on {pool} CPUs; it \
-                     stays an ordinary workload: lower a request",
+                    "it asks for {} guaranteed CPUs; others were promised {promised} of {pool}; it stays an ordinary \
+                     workload: lower a request",
                     spec.cpus
                 );
                 plan.note(NoteKind::Refused, Some(id), text);
@@ -191,7 +196,8 @@ impl Guard {
         self.threads.iter_mut().for_each(|record| record.seen = false);
         let columns = &view.threads;
         for index in 0..columns.len() {
-            let (id, workload, run_time) = (columns.id[index], columns.workload[index], columns.run_time[index]);
+            let (id, workload) = (columns.id[index], columns.workload[index]);
+            let (run_time, run_delay) = (columns.run_time[index], columns.run_delay[index]);
             let Ok(owner) = self.workloads.binary_search_by_key(&workload, |record| record.id) else { continue };
             if !self.workloads[owner].lc {
                 continue;
@@ -201,18 +207,20 @@ impl Guard {
                 Err(place) => {
                     let conduct = Conduct::default();
                     let streak = Nanos::ZERO;
-                    let record = ThreadRecord { id, workload, run_time, streak, conduct, seen: true };
+                    let record = ThreadRecord { id, workload, run_time, run_delay, streak, conduct, seen: true };
                     self.threads.insert(place, record);
                     place
                 }
             };
             let record = &mut self.threads[place];
             let used = run_time - record.run_time;
+            let wanted = used + (run_delay - record.run_delay);
             record.seen = true;
-            record.run_time = run_time;
-            let no_pause = elapsed > Nanos::ZERO && used >= elapsed.scaled(self.config.no_pause);
-            record.streak = if no_pause { record.streak + elapsed } else { Nanos::ZERO };
+            (record.run_time, record.run_delay) = (run_time, run_delay);
+            let no_pause = elapsed > Nanos::ZERO && wanted >= elapsed.scaled(self.config.no_pause);
+            record.streak = if no_pause { record.streak + used } else { Nanos::ZERO };
             self.workloads[owner].used += used;
+            self.workloads[owner].wanted += wanted;
 
             let target = Target::Thread(id);
             match record.conduct.demoted_until {
@@ -254,6 +262,7 @@ impl Guard {
             let overdrawn = record.used > record.budget + income;
             record.budget = (record.budget + income - record.used).min(full);
             let seen = std::mem::take(&mut record.used);
+            let within = std::mem::take(&mut record.wanted) <= income;
             match record.conduct.demoted_until {
                 None if overdrawn && record.guaranteed > CpuCount::ZERO => {
                     record.conduct.demote(view.now, self.config.probation);
@@ -266,10 +275,14 @@ impl Guard {
                     plan.note(NoteKind::Because, Some(record.id), text);
                     record.set = true;
                 }
-                Some(until) if view.now >= until && record.budget >= full => {
+                Some(until) if view.now >= until && record.budget >= full && within => {
                     record.conduct.demoted_until = None;
                     record.set = false;
-                    plan.note(NoteKind::Because, Some(record.id), "stays within its guaranteed CPUs again: promoted");
+                    plan.note(
+                        NoteKind::Because,
+                        Some(record.id),
+                        "wants no more than its guaranteed CPUs again: promoted",
+                    );
                 }
                 _ => {}
             }
@@ -443,6 +456,30 @@ mod tests {
     }
 
     #[test]
+    fn a_demoted_workload_that_gets_little_but_wants_much_stays_demoted() {
+        let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+        bench.pass(&[(0, 1, 0), (0, 2, 0)]);
+        let demoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 18), (0, 2, 18)]))
+            .take(20)
+            .any(|plan| plan.knobs.contains(&set(Target::Workload(WorkloadId(0)), NORMAL)));
+        assert!(demoted);
+        for _ in 0..500 {
+            bench.view.threads.run_delay.iter_mut().for_each(|delay| *delay += Nanos::from_millis(15));
+            assert!(bench.pass(&[(0, 1, 5), (0, 2, 5)]).knobs.is_empty(), "it runs 0.5 CPUs and waits for 1.5 more");
+        }
+    }
+
+    #[test]
+    fn waiting_is_no_running() {
+        let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+        bench.pass(&[(0, 1, 0)]);
+        for _ in 0..50 {
+            bench.view.threads.run_delay[0] += Nanos::from_millis(20);
+            assert!(bench.pass(&[(0, 1, 0)]).knobs.is_empty(), "it waits behind somebody and never ran");
+        }
+    }
+
+    #[test]
     fn guarantees_beyond_the_machine_are_refused_with_the_numbers() {
         let mut bench =
             Bench::new(2, vec![lc("a", CpuCount(1500)), lc("b", CpuCount::whole(1)), lc("c", CpuCount(500))]);
@@ -452,7 +489,7 @@ mod tests {
             [set(Target::Workload(WorkloadId(0)), FIFO), set(Target::Workload(WorkloadId(2)), FIFO)]
         );
         let note = plan.notes.iter().find(|note| note.kind == NoteKind::Refused).unwrap();
-        assert!(note.about == Some(WorkloadId(1)) && note.text.contains("1.5 promised"), "{}", note.text);
+        assert!(note.about == Some(WorkloadId(1)) && note.text.contains("promised 1.5 of 2"), "{}", note.text);
     }
 
     #[test]

@@ -274,7 +274,7 @@ fn add_policy(config: &mut Config, source: &Source, index: usize, raw: &RawPolic
     match AnyPolicy::build(raw.name.get_ref(), parameters) {
         Ok(policy) => config.policies.push(Layer { policy, workloads, place }),
         Err(error @ PolicyError::Unknown { .. }) => problems.error(&place, error.to_string()),
-        Err(PolicyError::Parameters { name, source: error }) => {
+        Err(PolicyError::Parameters { name, problem: error }) => {
             let byte = error.span().map_or(span.start, |span| span.start);
             problems
                 .error(&source.at(byte), format!("the parameters of policy '{name}': {}", one_line(error.message())));
