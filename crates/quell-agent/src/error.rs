@@ -75,4 +75,12 @@ pub enum AgentError {
         /// What came.
         answer: String,
     },
+    /// A record cannot be read.
+    #[error("{record}: {why}")]
+    Record {
+        /// Which.
+        record: String,
+        /// Why not.
+        why: String,
+    },
 }

@@ -9,8 +9,10 @@ pub mod config;
 pub mod drive;
 pub mod explain;
 pub mod metrics;
+pub mod observers;
 pub mod own;
 pub mod realtime;
+pub mod record;
 pub mod stack;
 pub mod watch;
 

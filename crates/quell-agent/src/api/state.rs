@@ -74,7 +74,7 @@ impl State {
         State { about, watched, told, rates, recording: None, latencies }
     }
 
-    pub(super) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
+    pub(crate) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
         self.recording = Some(Box::new(recording));
     }
 

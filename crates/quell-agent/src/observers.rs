@@ -1,0 +1,72 @@
+//! Everything that watches the loop of a running agent, started at once.
+
+use std::path::PathBuf;
+
+use quell_model::View;
+
+use crate::AgentError;
+use crate::api::{self, About, Api, ApiConfig, Feed};
+use crate::record::Recorder;
+use crate::stack::{Layer, Stack, Witness};
+use crate::watch::{SIGNALS, Watch, watch};
+
+/// What is to watch.
+#[derive(Clone, Debug, Default)]
+pub struct ObserverConfig {
+    /// Where to answer questions; None: nowhere.
+    pub api: Option<ApiConfig>,
+    /// The file to record every turn in; None: no record.
+    pub record: Option<PathBuf>,
+}
+
+/// The witnesses of a running agent. They end when this is dropped: the socket goes, the record is complete.
+#[derive(Default)]
+pub struct Observers {
+    watch: Option<Watch>,
+    recorder: Option<Recorder>,
+    _api: Option<Api>,
+}
+
+impl Observers {
+    /// Starts what is configured; to be called before the loop's first turn. The stack measures from now on what
+    /// people want to see. The feed has the latencies that clients post: hand each to the host before it observes.
+    ///
+    /// # Errors
+    /// If the API cannot listen or the record cannot be written, with the mend.
+    pub fn start(
+        config: &ObserverConfig,
+        about: About,
+        stack: &mut Stack,
+    ) -> Result<(Observers, Option<Feed>), AgentError> {
+        let mut observers = Observers::default();
+        let mut feed = None;
+        if config.api.is_some() {
+            stack.also_measure(SIGNALS);
+        }
+        if let Some(file) = &config.record {
+            observers.recorder = Some(Recorder::start(file, stack.view(), stack.layers())?);
+        }
+        if let Some(config) = &config.api {
+            let (watch, watched) = watch(stack.view(), stack.layers());
+            let (mut state, posts) = api::state(about, watched);
+            if let Some(recorder) = &observers.recorder {
+                state.tell_recording(recorder.progress());
+            }
+            observers._api = Some(Api::start(config, state)?);
+            observers.watch = Some(watch);
+            feed = Some(posts);
+        }
+        Ok((observers, feed))
+    }
+}
+
+impl Witness for Observers {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        if let Some(watch) = &mut self.watch {
+            watch.turned(view, layers);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.turned(view, layers);
+        }
+    }
+}

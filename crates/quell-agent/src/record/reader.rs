@@ -1,0 +1,129 @@
+//! Reading a record turn by turn.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use super::format::{Header, Turn, VERSION};
+use crate::AgentError;
+
+/// One turn is this many bytes at most; what claims to be longer is no record.
+const LONGEST_TURN: u64 = 256 * 1024 * 1024;
+/// zstd's window is this large at most (2^27 bytes; the writer's is far smaller).
+const WINDOW_LOG: u32 = 27;
+
+/// A record being read.
+pub struct Record<R: Read> {
+    input: BufReader<zstd::Decoder<'static, BufReader<R>>>,
+    header: Header,
+    name: String,
+    turns: u64,
+    torn: bool,
+}
+
+impl Record<File> {
+    /// Opens a record.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no record of a version that this program knows.
+    pub fn open(path: &Path) -> Result<Record<File>, AgentError> {
+        let file = File::open(path).map_err(|source| AgentError::File {
+            operation: "open",
+            path: path.to_owned(),
+            source,
+            mend: "name a file that `quell run --record FILE` wrote".to_owned(),
+        })?;
+        Record::read(file, &path.display().to_string())
+    }
+}
+
+impl<R: Read> Record<R> {
+    /// Reads a record from anywhere; the name is for messages.
+    ///
+    /// # Errors
+    /// As [`Record::open`].
+    pub fn read(input: R, name: &str) -> Result<Record<R>, AgentError> {
+        let bad = |why: String| AgentError::Record { record: name.to_owned(), why };
+        let not_a_record = |error: io::Error| bad(format!("it is no record of Quell ({error})"));
+        let mut decoder = zstd::Decoder::new(input).map_err(not_a_record)?;
+        decoder.window_log_max(WINDOW_LOG).map_err(not_a_record)?;
+        let mut input = BufReader::new(decoder);
+        let header: Header = match next(&mut input) {
+            Ok(Some(header)) => header,
+            Ok(None) => return Err(bad("it is empty".to_owned())),
+            Err(Broken::Torn) => return Err(bad("it ends within its header".to_owned())),
+            Err(Broken::Odd(why)) => return Err(bad(format!("it is no record of Quell ({why})"))),
+        };
+        if header.quell_record != VERSION {
+            return Err(bad(format!(
+                "it has version {}, and this program reads version {VERSION}; use Quell {}, which wrote it",
+                header.quell_record, header.quell
+            )));
+        }
+        Ok(Record { input, header, name: name.to_owned(), turns: 0, torn: false })
+    }
+
+    /// How it begins.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Did it end in the middle of a turn, as the record of a killed agent does?
+    #[must_use]
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// The next turn; None at the end.
+    ///
+    /// # Errors
+    /// If the record is damaged.
+    pub fn turn(&mut self) -> Result<Option<Turn<'static>>, AgentError> {
+        if self.torn {
+            return Ok(None);
+        }
+        match next(&mut self.input) {
+            Ok(turn) => {
+                self.turns += u64::from(turn.is_some());
+                Ok(turn)
+            }
+            Err(Broken::Torn) => {
+                self.torn = true;
+                Ok(None)
+            }
+            Err(Broken::Odd(why)) => {
+                let why = format!("it is damaged after turn {}: {why}", self.turns);
+                Err(AgentError::Record { record: self.name.clone(), why })
+            }
+        }
+    }
+}
+
+enum Broken {
+    /// It ends within a value.
+    Torn,
+    /// What is there makes no sense.
+    Odd(String),
+}
+
+fn next<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option<T>, Broken> {
+    let unexpected_end = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    match input.fill_buf() {
+        Ok([]) => return Ok(None),
+        Ok(_) => {}
+        Err(error) if unexpected_end(&error) => return Err(Broken::Torn),
+        Err(error) => return Err(Broken::Odd(error.to_string())),
+    }
+    let mut limited = input.take(LONGEST_TURN);
+    rmp_serde::from_read(&mut limited).map(Some).map_err(|error| match &error {
+        rmp_serde::decode::Error::InvalidMarkerRead(source) | rmp_serde::decode::Error::InvalidDataRead(source)
+            if unexpected_end(source) =>
+        {
+            Broken::Torn
+        }
+        _ => Broken::Odd(error.to_string()),
+    })
+}

@@ -1,0 +1,151 @@
+//! Running a record's views and events through the policies again.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use quell_model::{Event, HostDomain, Plan, Policy, View};
+use quell_policy::AnyPolicy;
+
+use super::format::{Step, Turn};
+use super::reader::Record;
+use crate::AgentError;
+use crate::stack::Layer;
+
+/// What came out of one replayed step.
+#[derive(Debug)]
+pub struct Replayed<'a> {
+    /// Which turn of the record, from 1.
+    pub turn: u64,
+    /// Which layer.
+    pub layer: usize,
+    /// What was seen.
+    pub view: &'a View,
+    /// What is in the record.
+    pub recorded: &'a Plan,
+    /// What came out now.
+    pub plan: &'a Plan,
+}
+
+impl Replayed<'_> {
+    /// Are both plans the same, byte for byte?
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        // Equality of the values is not enough: 0.0 equals −0.0, and NaN differs from itself.
+        bytes(self.recorded) == bytes(self.plan)
+    }
+}
+
+fn bytes(plan: &Plan) -> Option<Vec<u8>> {
+    rmp_serde::to_vec_named(plan).ok()
+}
+
+/// How a replay went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Turns in the record.
+    pub turns: u64,
+    /// Steps that were replayed.
+    pub steps: u64,
+    /// Turns that are missing in the record.
+    pub lost: u64,
+    /// Does the record end in the middle of a turn?
+    pub torn: bool,
+}
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub enum With {
+    /// The recorded policies from their recorded states.
+    Recorded,
+    /// Another policy in the place of one layer. It sees what was measured while the recorded one decided; what became
+    /// of the recorded one's commands it does not see, since they are not its own.
+    Other {
+        /// Which layer.
+        layer: usize,
+        /// The policy that takes its place.
+        policy: Box<AnyPolicy>,
+    },
+}
+
+/// Replays a record; every step goes to `each`, which returns whether to go on.
+///
+/// # Errors
+/// If the record is damaged, or has no such layer.
+pub fn replay<R: Read>(
+    record: &mut Record<R>,
+    with: &With,
+    mut each: impl FnMut(&Replayed<'_>) -> bool,
+) -> Result<Summary, AgentError> {
+    let header = record.header();
+    let mut view = View::new(Arc::clone(&header.topology));
+    let mut layers: Vec<(AnyPolicy, Layer)> = header
+        .layers
+        .iter()
+        .map(|start| (start.policy.clone(), Layer::new(start.policy.clone(), start.workloads.clone())))
+        .collect();
+    if let With::Other { layer, policy } = with {
+        let layers_here = layers.len();
+        let Some((running, scoped)) = layers.get_mut(*layer) else {
+            let why = format!("it has {layers_here} policies, and layer {layer} was asked for; they count from 0");
+            return Err(AgentError::Record { record: "the record".to_owned(), why });
+        };
+        *running = (**policy).clone();
+        *scoped = Layer::new((**policy).clone(), scoped.workloads.take());
+    }
+    let others_layer = match with {
+        With::Other { layer, .. } => Some(*layer),
+        With::Recorded => None,
+    };
+    let mut summary = Summary::default();
+    let mut plan = Plan::default();
+    while let Some(turn) = record.turn()? {
+        summary.turns += 1;
+        summary.lost += turn.lost;
+        let Turn { states, now, workloads, cpus, threads, memory_bandwidth, steps, .. } = turn;
+        view.now = now;
+        view.workloads = workloads.into_owned();
+        view.cpus = cpus.into_owned();
+        view.threads = threads.into_owned();
+        view.memory_bandwidth = memory_bandwidth;
+        // After a gap the recorded policies go on from the states that stand there, which are those after this turn.
+        let resumed = states.is_some();
+        for (index, state) in states.into_iter().flatten().enumerate() {
+            if Some(index) != others_layer
+                && let Some((policy, _)) = layers.get_mut(index)
+            {
+                *policy = state;
+            }
+        }
+        for Step { layer, pool, events, plan: recorded } in steps {
+            let index = layer as usize;
+            let Some((policy, scoped)) = layers.get_mut(index) else { continue };
+            let other = Some(index) == others_layer;
+            if resumed && !other {
+                continue;
+            }
+            view.scope = scoped.scope(pool);
+            plan.begin(recorded.number);
+            if other {
+                let own: Vec<Event> =
+                    events.iter().filter(|event| !matches!(event, Event::Outcome(_))).cloned().collect();
+                policy.step(&view, &own, &mut plan);
+            } else {
+                policy.step(&view, &events, &mut plan);
+            }
+            summary.steps += 1;
+            let replayed =
+                Replayed { turn: summary.turns, layer: index, view: &view, recorded: &recorded, plan: &plan };
+            if !each(&replayed) {
+                return Ok(summary);
+            }
+        }
+    }
+    summary.torn = record.is_torn();
+    Ok(summary)
+}
+
+/// The name of a policy.
+#[must_use]
+pub fn name(policy: &AnyPolicy) -> &'static str {
+    Policy::<HostDomain>::describe(policy).name
+}

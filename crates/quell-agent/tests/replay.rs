@@ -1,0 +1,241 @@
+//! A recorded run gives the same plans again, whatever happened in it.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use quell_agent::record::{Record, Recorder, Summary, With, replay};
+use quell_agent::stack::{Layer, Stack, Witness};
+use quell_agent::watch::SIGNALS;
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
+use quell_policy::AnyPolicy;
+use quell_toy::{Arrivals, Faults, Machine, ToyHost, ToyWorkload};
+
+/// A machine and what happens on it.
+#[derive(Clone, Debug)]
+struct Story {
+    cores: u32,
+    siblings: u32,
+    /// Class, CPUs, threads' demands, mean distance of requests in µs.
+    workloads: Vec<(bool, u32, Vec<f64>, Option<u64>)>,
+    /// One in so many commands is refused.
+    faults: Option<u64>,
+    /// Slots that detach, one a millisecond.
+    leavers: Vec<usize>,
+    turns: u64,
+}
+
+fn story() -> impl Strategy<Value = Story> {
+    let workload =
+        (any::<bool>(), 0u32..3000, proptest::collection::vec(0.0f64..=1.0, 0..4), proptest::option::of(100u64..2000));
+    let machine = (1u32..5, 1u32..3, proptest::collection::vec(workload, 1..5));
+    let events = (proptest::option::of(any::<u64>()), proptest::collection::vec(0usize..5, 0..3), 20u64..100);
+    (machine, events).prop_map(|((cores, siblings, workloads), (faults, leavers, turns))| Story {
+        cores,
+        siblings,
+        workloads,
+        faults,
+        leavers,
+        turns,
+    })
+}
+
+impl Story {
+    fn host(&self) -> ToyHost {
+        let mut host = ToyHost::new(Topology::synthetic(1, 1, self.cores, self.siblings), Machine::default());
+        for (number, (lc, cpus, threads, distance)) in self.workloads.iter().enumerate() {
+            let name = format!("w{number}");
+            let workload =
+                if *lc { ToyWorkload::lc(&name, CpuCount(*cpus)) } else { ToyWorkload::be(&name) }.threads(threads);
+            let mean = distance.map(Nanos::from_micros);
+            let workload = match mean {
+                Some(mean) => workload
+                    .requests(Arrivals::Poisson { mean, seed: number as u64 }, Nanos::from_micros(20))
+                    .bandwidth(1e9),
+                None => workload,
+            };
+            host.attach(workload);
+        }
+        if let Some(seed) = self.faults {
+            let mut faults = Faults::seeded(seed);
+            (faults.knobs_refused, faults.grants_refused, faults.others_refused) = (0.2, 0.2, 0.2);
+            faults.vanishing = 0.01;
+            host.faults = faults;
+        }
+        host
+    }
+
+    /// Runs it with these policies, recorded in this file. Returns how many turns had a step.
+    fn record(&self, policies: &[&str], file: &Path) -> u64 {
+        let mut host = self.host();
+        let layers = policies.iter().map(|name| Layer::new(AnyPolicy::named(name).unwrap(), None)).collect();
+        let pool = CpuSet::first((self.cores * self.siblings) as usize);
+        let mut stack = Stack::new(layers, host.view(), pool).unwrap();
+        stack.also_measure(SIGNALS);
+        let mut recorder = Recorder::start(file, stack.view(), stack.layers()).unwrap();
+        let progress = recorder.progress();
+        let mut stepped = 0;
+        let mut leavers = self.leavers.iter();
+        for turn in 0..self.turns {
+            let wake = stack.turn(&mut host).unwrap();
+            recorder.turned(stack.view(), stack.layers());
+            stepped += u64::from(stack.layers().iter().any(Layer::stepped));
+            while stepped > progress().turns + progress().lost + 32 {
+                std::thread::yield_now();
+            }
+            if turn % 10 == 9
+                && let Some(&slot) = leavers.next()
+            {
+                host.detach(quell_model::WorkloadId(slot as u32));
+            }
+            let latest = host.now() + Nanos::from_millis(20);
+            host.wait(wake.sooner(Wake::At(latest))).unwrap();
+        }
+        drop(recorder);
+        stepped
+    }
+}
+
+/// Replays a file. Returns the summary and how many plans differ from the recorded ones.
+fn replayed(file: &Path, with: &With) -> (Summary, u64) {
+    let mut record = Record::open(file).unwrap();
+    let mut differ = 0;
+    let summary = replay(&mut record, with, |step| {
+        differ += u64::from(!step.is_same());
+        true
+    })
+    .unwrap();
+    (summary, differ)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_policy_replays_byte_for_byte(story in story(), which in 0..AnyPolicy::ALL.len()) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stepped = story.record(&[AnyPolicy::ALL[which].name], file.path());
+        let (summary, differ) = replayed(file.path(), &With::Recorded);
+        prop_assert_eq!(summary, Summary { turns: stepped, steps: stepped, lost: 0, torn: false });
+        prop_assert_eq!(differ, 0, "{}", AnyPolicy::ALL[which].name);
+    }
+}
+
+fn busy() -> Story {
+    let workloads = vec![(true, 1000, vec![0.9, 0.9], Some(300)), (false, 0, vec![1.0, 1.0], Some(200))];
+    Story { cores: 2, siblings: 1, workloads, faults: None, leavers: vec![], turns: 200 }
+}
+
+#[test]
+fn every_policy_is_recorded_and_replayed_in_one_busy_run() {
+    for policy in AnyPolicy::ALL {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stepped = busy().record(&[policy.name], file.path());
+        let (summary, differ) = replayed(file.path(), &With::Recorded);
+        assert_eq!((summary.turns, differ), (stepped, 0), "{}", policy.name);
+    }
+}
+
+#[test]
+fn a_stack_replays_with_each_layers_own_pool() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    busy().record(&["rkube", "guard"], file.path());
+    let (summary, differ) = replayed(file.path(), &With::Recorded);
+    assert!(summary.steps > summary.turns && differ == 0, "{summary:?}, {differ} differ");
+}
+
+#[test]
+fn another_policy_decides_otherwise() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    busy().record(&["guard"], file.path());
+    let other = With::Other { layer: 0, policy: Box::new(AnyPolicy::named("none").unwrap()) };
+    let (summary, differ) = replayed(file.path(), &other);
+    assert!(differ > 0 && summary.steps > 100, "{summary:?}: the comparison can find a difference");
+    let missing = With::Other { layer: 3, policy: Box::new(AnyPolicy::named("none").unwrap()) };
+    let mut record = Record::open(file.path()).unwrap();
+    assert!(replay(&mut record, &missing, |_| true).unwrap_err().to_string().contains("layer 3"));
+}
+
+/// A disk that stands still while the gate is shut.
+struct Disk {
+    gate: Arc<Mutex<()>>,
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _open = self.gate.lock().unwrap();
+        self.written.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_gap_is_counted_and_replay_goes_on_after_it() {
+    let (gate, written) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(Vec::new())));
+    let disk = Box::new(Disk { gate: Arc::clone(&gate), written: Arc::clone(&written) });
+    let mut host = busy().host();
+    let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
+    let mut stack = Stack::new(layers, host.view(), CpuSet::first(2)).unwrap();
+    let mut recorder = Recorder::into(disk, Path::new("disk"), stack.view(), stack.layers()).unwrap();
+    let progress = recorder.progress();
+    let (mut turns, mut after) = (0, 0);
+    let mut shut = Some(gate.lock().unwrap());
+    while after < 300 {
+        let wake = stack.turn(&mut host).unwrap();
+        recorder.turned(stack.view(), stack.layers());
+        turns += 1;
+        host.wait(wake.sooner(Wake::At(host.now() + Nanos::from_millis(20)))).unwrap();
+        if progress().lost >= 10 {
+            drop(shut.take());
+            after += 1;
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+    }
+    drop(recorder);
+    let written = std::mem::take(&mut *written.lock().unwrap());
+    let mut differ = 0;
+    let mut record = Record::read(written.as_slice(), "disk").unwrap();
+    let summary = replay(&mut record, &With::Recorded, |step| {
+        differ += u64::from(!step.is_same());
+        true
+    })
+    .unwrap();
+    assert!(summary.lost >= 10 && summary.turns + summary.lost <= turns, "{summary:?} of {turns}");
+    assert!(
+        summary.steps < summary.turns && summary.steps > 100,
+        "the turn after a gap only sets the state: {summary:?}"
+    );
+    assert_eq!(differ, 0, "guard's budgets moved on meanwhile, and the state after the gap has that");
+}
+
+#[test]
+fn a_full_disk_is_said_at_the_start() {
+    let host = busy().host();
+    let error = Recorder::start(Path::new("/dev/full"), &host.view(), &[]).err().unwrap();
+    assert!(error.to_string().contains("/dev/full") && error.to_string().contains("has room"), "{error}");
+}
+
+#[test]
+fn a_killed_agents_record_ends_before_the_torn_turn() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let stepped = busy().record(&["guard"], file.path());
+    let whole = std::fs::read(file.path()).unwrap();
+    let mut seen_torn = false;
+    for cut in [whole.len() - 1, whole.len() - 20, whole.len() / 2] {
+        std::fs::write(file.path(), &whole[..cut]).unwrap();
+        let (summary, differ) = replayed(file.path(), &With::Recorded);
+        assert!(summary.turns <= stepped && differ == 0, "{summary:?}");
+        seen_torn |= summary.torn;
+    }
+    assert!(seen_torn);
+    for odd in [&whole[..3], b"no record at all", b""] {
+        std::fs::write(file.path(), odd).unwrap();
+        assert!(Record::open(file.path()).is_err(), "{odd:?}");
+    }
+}
