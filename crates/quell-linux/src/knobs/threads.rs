@@ -79,7 +79,7 @@ impl Compiler<'_> {
             _ => subject.history.cpus_before(thread, before),
         };
         let after = wanted.cpus.map_or(origin, |cpus| within(&cpus.intersection(&self.online), &origin));
-        if before != after {
+        if before != after || self.inherited(&place, before != origin) {
             self.push(Write {
                 workload: Some(subject.id),
                 place,
@@ -104,13 +104,20 @@ impl Compiler<'_> {
         };
         let after = class_of(wanted, &origin);
         let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
-        Ok((!same).then_some(Write {
+        let inherited = self.inherited(&place, !before.is_like(&origin));
+        Ok((!same || inherited).then_some(Write {
             workload: Some(subject.id),
             place,
             origin: Value::Class(origin),
             before: Value::Class(before),
             after: Value::Class(after),
         }))
+    }
+
+    /// Has a thread the wanted value already, by its birth? Then it is written all the same, so that ledger and journal
+    /// know what to put back.
+    fn inherited(&self, place: &Place, not_its_own: bool) -> bool {
+        not_its_own && self.ledger.origin(place).is_none()
     }
 }
 
