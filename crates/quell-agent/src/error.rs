@@ -29,6 +29,37 @@ pub enum AgentError {
     /// The host could not be observed or set at all.
     #[error("{0}")]
     Host(String),
+    /// The run directory cannot be used.
+    #[error("cannot {op} the run directory {}: {why}; {mend}", path.display())]
+    RunDirectory {
+        /// What was tried.
+        op: &'static str,
+        /// The directory.
+        path: std::path::PathBuf,
+        /// Why not.
+        why: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// There is one agent a host.
+    #[error("an agent is running already: process {pid} holds {}; stop it first (systemctl stop quell)", path.display())]
+    Running {
+        /// Its guardian's process number.
+        pid: String,
+        /// The run directory.
+        path: std::path::PathBuf,
+    },
+    /// A journal could not be read or written.
+    #[error("cannot use the journal {}: {source}", path.display())]
+    Journal {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The guardian was to be started in a process with more than one thread.
+    #[error("the guardian must start before any other thread of its process does")]
+    Threads,
     /// A system call failed.
     #[error("{operation}: {source}")]
     System {
@@ -83,4 +114,11 @@ pub enum AgentError {
         /// Why not.
         why: String,
     },
+}
+
+impl AgentError {
+    /// The last system call's failure.
+    pub(crate) fn last(operation: &'static str) -> AgentError {
+        AgentError::System { operation, source: std::io::Error::last_os_error() }
+    }
 }

@@ -7,6 +7,8 @@
 pub mod api;
 pub mod config;
 pub mod drive;
+pub mod guardian;
+pub mod journal;
 pub mod explain;
 pub mod metrics;
 pub mod observers;

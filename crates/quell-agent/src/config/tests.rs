@@ -154,7 +154,7 @@ fn over_committed_cpus_are_refused_with_the_numbers() {
     assert!(problems.are_fatal());
     let said = problems.to_string();
     assert!(
-        said.contains("q.toml:6:8: error: workload 'web', policy 'guard': its 3 guaranteed CPUs do not fit"),
+        said.contains("q.toml:6:8: error: workload 'web', policy 'guard': it asks for 3 guaranteed CPUs"),
         "{said}"
     );
     assert!(checked(&GOOD.replace("cpus = 1", "cpus = 3"), 4).0.is_empty());

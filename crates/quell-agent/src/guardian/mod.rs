@@ -1,0 +1,49 @@
+//! Whatever kills Quell, everything is put back: a small parent process watches the one that does the work.
+//!
+//! ```no_run
+//! use quell_agent::guardian::{Options, RunDir, supervise};
+//! use quell_linux::{HostOptions, LinuxHost, Roots};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let claim = RunDir::locate(None)?.claim(&format!("exec-{}", std::process::id()))?;
+//! // Before the process has a second thread:
+//! let ending = supervise(Options::new(claim), &mut |worker, journal| {
+//!     // This runs in a child process. Every write must go through the journal.
+//!     let Ok(host) = LinuxHost::new(Roots::default(), HostOptions::default()) else { return 1 };
+//!     let mut host = host.with_journal(journal);
+//!     // … turn until worker.stop() is set, then put everything back:
+//!     host.restore();
+//!     0
+//! })?;
+//! // Here is the guardian again, after everything has been put back.
+//! std::process::exit(ending.exit_status().into());
+//! # }
+//! ```
+//!
+//! The parent is the *guardian*: it holds a handle of its child (a pidfd), sleeps, and knows where the journal lies. The
+//! child is the *worker*. Each watches the other:
+//!
+//! * The worker ends, however: the guardian puts back what the journal says ([`restore`]) and, if the worker did not
+//!   end on purpose, starts it again ([`backoff`]).
+//! * The worker hangs, or lets a solo run outlive its time ([`pulse`]): the guardian kills it; then as before.
+//! * The guardian is killed: the worker sees its end of a pipe close ([`worker`]). `stop` is set; if the work has not
+//!   ended half a second later, everything is put back from a thread of its own, and the worker exits.
+//! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
+//!   when the service has ended) or the next `quell run` puts everything back.
+//!
+//! SIGTERM, SIGINT, SIGHUP and SIGQUIT that are sent to the guardian alone are handed on to the worker; the guardian
+//! itself ends only after the worker has. What came from the terminal reached the worker anyway.
+
+pub mod backoff;
+pub mod pulse;
+pub mod restore;
+mod rundir;
+mod signals;
+mod supervise;
+mod sweep;
+mod worker;
+
+pub use restore::{Report, put_back, put_back_journal};
+pub use rundir::{Claim, RunDir, Stale};
+pub use supervise::{Ending, News, Options, supervise};
+pub use worker::Worker;

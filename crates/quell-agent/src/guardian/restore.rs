@@ -1,0 +1,191 @@
+//! Puts back what a journal says: only what still has the value that Quell wrote.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use quell_linux::procfs::ProcFs;
+use quell_linux::sched::{Kernel, ThreadCalls};
+use quell_linux::write::{Left, Machine, Medium, Place, Touched, Write};
+use quell_linux::{HostOptions, LinuxError, LinuxHost, Roots};
+use quell_model::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::sweep;
+use crate::AgentError;
+use crate::journal::file::inode_of;
+use crate::journal::owner::boot_id;
+use crate::journal::replay::same;
+use crate::journal::{Entry, Replay, replay};
+
+/// So often is tried again what the system refused, and looked for threads that were being born meanwhile.
+const PASSES: usize = 20;
+/// A thread that was being born when its parent was put back shows after this.
+const BIRTH: Duration = Duration::from_millis(5);
+
+/// What became of the places in a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Put back.
+    pub restored: Vec<Write>,
+    /// Of those: threads that stood in no journal and had inherited a value.
+    pub swept: usize,
+    /// Gone in the meantime.
+    pub vanished: usize,
+    /// Not put back: somebody else changed them since, or the system refused.
+    pub left: Vec<Left>,
+    /// How long it took.
+    pub took: Nanos,
+    /// What there is to say about the journal itself.
+    pub remark: Option<String>,
+}
+
+impl Report {
+    /// In one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = format!("put back {} values in {}", self.restored.len(), self.took);
+        let mut add = |count: usize, what: &str| {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        };
+        add(self.swept, "of them on threads that inherited one");
+        add(self.vanished, "were gone");
+        add(self.left.len(), "left as they are");
+        if let Some(remark) = &self.remark {
+            text.push_str(&format!(" ({remark})"));
+        }
+        text
+    }
+
+    /// Adds another report to this one.
+    pub fn add(&mut self, other: Report) {
+        self.restored.extend(other.restored);
+        self.left.extend(other.left);
+        self.swept += other.swept;
+        self.vanished += other.vanished;
+        self.took += other.took;
+        self.remark = self.remark.take().or(other.remark);
+    }
+}
+
+/// Puts back what the journal in this file says, on the running machine, and takes the file away. No file: nothing to
+/// put back.
+///
+/// # Errors
+/// If the journal or the machine cannot be read at all; the journal then stays.
+pub fn put_back_journal(path: &Path, roots: &Roots) -> Result<Report, AgentError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Report::default()),
+        Err(source) => return Err(AgentError::Journal { path: path.to_owned(), source }),
+    };
+    let state = replay(&bytes);
+    let mut report =
+        if state.is_empty() { Report::default() } else { put_back(&state, roots, &|| Ok(Box::new(Kernel::new()?)))? };
+    if state.broken > 0 {
+        report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
+    }
+    fs::remove_file(path).map_err(|source| AgentError::Journal { path: path.to_owned(), source })?;
+    Ok(report)
+}
+
+/// Puts back what a journal says, on a machine whose threads obey these calls.
+///
+/// # Errors
+/// If the machine cannot be read at all.
+pub fn put_back(
+    state: &Replay,
+    roots: &Roots,
+    calls: &dyn Fn() -> Result<Box<dyn ThreadCalls>, LinuxError>,
+) -> Result<Report, AgentError> {
+    let begun = Instant::now();
+    let mut report = Report::default();
+    let boot = boot_id(&roots.proc);
+    if state.begin.as_ref().is_some_and(|begin| begin.boot != boot) {
+        report.remark = Some("the journal is of an earlier boot, which nothing outlived".into());
+        return Ok(report);
+    }
+    let failed = |error: LinuxError| AgentError::Host(error.to_string());
+    let options = HostOptions { machine_wide: true, ..HostOptions::default() };
+    let mut host = LinuxHost::with_calls(roots.clone(), options, calls().map_err(failed)?).map_err(failed)?;
+    let mut proc = ProcFs::open(&roots.proc).map_err(failed)?;
+    let mut machine = Machine::new(ProcFs::open(&roots.proc).map_err(failed)?, calls().map_err(failed)?);
+
+    let mut due: Vec<Touched> = Vec::new();
+    for entry in state.entries().filter(|entry| !entry.is_closed()) {
+        if is_another(entry) {
+            report.vanished += 1;
+            continue;
+        }
+        let now = machine.read(&entry.place).ok().flatten();
+        due.push(entry.touched(now.as_ref()));
+    }
+    let mut quiet = 0;
+    for pass in 0..PASSES {
+        let count = due.len();
+        let (left, swept) = apply(&mut host, std::mem::take(&mut due), &mut report);
+        due.extend(retry(left, &mut machine, &mut report, pass + 1 == PASSES));
+        if pass > 0 {
+            report.swept += swept;
+        }
+        due.extend(sweep::inherited(state, &mut proc, &mut machine).map_err(failed)?);
+        // Twice nothing, with a pause between: then nobody is being born under a value of Quell's any more.
+        quiet = if due.is_empty() { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            break;
+        }
+        if due.is_empty() || due.len() == count {
+            std::thread::sleep(BIRTH);
+        }
+    }
+    report.took = begun.elapsed().into();
+    Ok(report)
+}
+
+/// Puts these back; returns what was left, with what Quell had written, and how many were put back.
+fn apply(host: &mut LinuxHost, due: Vec<Touched>, report: &mut Report) -> (Vec<(Left, Touched)>, usize) {
+    if due.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let mut by_place: HashMap<Place, Touched> = HashMap::new();
+    for touched in &due {
+        by_place.insert(touched.place.clone(), touched.clone());
+    }
+    host.adopt(due);
+    let done = host.restore();
+    let restored = done.restored.len();
+    report.restored.extend(done.restored);
+    report.vanished += done.vanished;
+    let left = done.left.into_iter().filter_map(|left| Some((left.clone(), by_place.remove(&left.place)?))).collect();
+    (left, restored)
+}
+
+/// What was left although it still is Quell's was refused: perhaps only until something else has been put back.
+fn retry(left: Vec<(Left, Touched)>, machine: &mut Machine, report: &mut Report, give_up: bool) -> Vec<Touched> {
+    let mut again = Vec::new();
+    for (left, touched) in left {
+        let ours = machine.read(&touched.place).ok().flatten().is_some_and(|now| same(&now, &touched.last));
+        if ours && !give_up && !report.left.iter().any(|known| known.place == left.place) {
+            again.push(touched);
+        } else {
+            report.left.push(left);
+        }
+    }
+    again
+}
+
+/// Is the file in a cgroup that was removed and made again?
+fn is_another(entry: &Entry) -> bool {
+    let directory = match &entry.place {
+        Place::File(path) => path.parent(),
+        Place::Controllers(group) => Some(group.as_path()),
+        _ => None,
+    };
+    match (directory, entry.inode) {
+        (Some(directory), Some(inode)) => inode_of(directory) != Some(inode),
+        _ => false,
+    }
+}

@@ -1,0 +1,209 @@
+//! The run directory: one lock and one journal for each agent or command that changes the machine.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::AgentError;
+
+/// The environment variable that names another run directory.
+pub const VARIABLE: &str = "QUELL_RUN_DIR";
+
+/// Where the agent keeps what lives as long as the machine is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+/// The right to change the machine under a name, held until it is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    directory: RunDir,
+    name: String,
+    /// Locked. The worker inherits it: nobody else comes in as long as one of the two lives.
+    #[allow(dead_code, reason = "held for its lock")]
+    lock: File,
+}
+
+/// A journal whose writer may be gone.
+#[derive(Debug)]
+pub enum Stale {
+    /// Its writer is gone: it is ours now.
+    Ours(Claim),
+    /// Its writer lives.
+    Held {
+        /// The name that it was claimed under.
+        name: String,
+        /// The guardian's process number, if it stands in the lock file.
+        pid: Option<i32>,
+    },
+}
+
+impl RunDir {
+    /// The directory that was asked for; else what QUELL_RUN_DIR says; else `/run/quell`, or for ordinary users `quell`
+    /// in their own XDG_RUNTIME_DIR. It is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or somebody else could write into it.
+    pub fn locate(asked: Option<&Path>) -> Result<RunDir, AgentError> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = asked.map(Path::to_owned).or_else(|| variable(VARIABLE)).or_else(|| {
+            let own = (!rustix::process::geteuid().is_root()).then(|| variable("XDG_RUNTIME_DIR")).flatten();
+            own.map(|own| own.join("quell"))
+        });
+        RunDir::at(path.unwrap_or_else(|| "/run/quell".into()))
+    }
+
+    /// This directory, made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or somebody else could write into it.
+    pub fn at(path: PathBuf) -> Result<RunDir, AgentError> {
+        let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
+        let failed = |op: &'static str, source: io::Error| AgentError::RunDirectory {
+            op,
+            path: path.clone(),
+            why: source.to_string(),
+            mend: mend.clone(),
+        };
+        match DirBuilder::new().mode(0o755).create(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("make", error)),
+        }
+        let found = fs::symlink_metadata(&path).map_err(|error| failed("look at", error))?;
+        let own = rustix::process::geteuid().as_raw();
+        if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
+            let why = "it must be a directory of this user's that nobody else can write into".to_owned();
+            return Err(AgentError::RunDirectory { op: "use", path, why, mend });
+        }
+        Ok(RunDir { path })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Claims a name: `agent`, or one of its own for each command. The journal of a writer that died under the same
+    /// name is still there; put it back first ([`super::put_back_journal`]).
+    ///
+    /// # Errors
+    /// [`AgentError::Running`] if somebody holds it.
+    pub fn claim(&self, name: &str) -> Result<Claim, AgentError> {
+        match self.try_claim(name)? {
+            Stale::Ours(claim) => Ok(claim),
+            Stale::Held { pid, .. } => {
+                Err(AgentError::Running { pid: pid.map_or("?".into(), |pid| pid.to_string()), path: self.path.clone() })
+            }
+        }
+    }
+
+    /// All journals, claimed where their writers are gone. An empty one has nothing to put back.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn journals(&self) -> Result<Vec<Stale>, AgentError> {
+        let entries = fs::read_dir(&self.path).map_err(|source| self.failed("list", source))?;
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".journal")?.to_owned()))
+            .collect();
+        names.sort();
+        names.iter().map(|name| self.try_claim(name)).collect()
+    }
+
+    fn try_claim(&self, name: &str) -> Result<Stale, AgentError> {
+        let path = self.path.join(format!("{name}.lock"));
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .open(&path)
+            .map_err(|source| self.failed("open a lock in", source))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let _ = lock.read_to_string(&mut text);
+                return Ok(Stale::Held { name: name.to_owned(), pid: text.trim().parse().ok() });
+            }
+            Err(errno) => return Err(self.failed("lock a file in", errno.into())),
+        }
+        let write = |lock: &mut File| {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            writeln!(lock, "{}", std::process::id())
+        };
+        write(&mut lock).map_err(|source| self.failed("write into", source))?;
+        Ok(Stale::Ours(Claim { directory: self.clone(), name: name.to_owned(), lock }))
+    }
+
+    fn failed(&self, op: &'static str, source: io::Error) -> AgentError {
+        let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
+        AgentError::RunDirectory { op, path: self.path.clone(), why: source.to_string(), mend }
+    }
+}
+
+impl Claim {
+    /// The directory that it is in.
+    #[must_use]
+    pub fn directory(&self) -> &RunDir {
+        &self.directory
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its journal.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.directory.path.join(format!("{}.journal", self.name))
+    }
+
+    /// Takes the claim's files away: there is nothing left to put back.
+    pub fn clear(&self) {
+        let _ = fs::remove_file(self.journal());
+        if self.name != "agent" {
+            let _ = fs::remove_file(self.directory.path.join(format!("{}.lock", self.name)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_name_is_claimed_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
+        let claim = run_dir.claim("agent").unwrap();
+        let error = run_dir.claim("agent").unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert!(run_dir.claim("exec-1").is_ok());
+        fs::write(claim.journal(), "").unwrap();
+        assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Held { name, .. }] if name == "agent"));
+        drop(claim);
+        assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Ours(claim)] if claim.name() == "agent"));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_into_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(RunDir::at(directory.path().to_owned()).unwrap_err().to_string().contains("nobody else"));
+        let error = RunDir::at("/nowhere/at/all".into()).unwrap_err().to_string();
+        assert!(error.contains("--run-dir"), "{error}");
+    }
+}

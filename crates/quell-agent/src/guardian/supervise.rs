@@ -1,0 +1,325 @@
+//! The guardian's side: starts the worker, sleeps, puts back, starts it again.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use quell_linux::Roots;
+use quell_linux::write::Journal;
+use quell_model::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+
+use super::backoff::Backoff;
+use super::pulse::{Pulse, now};
+use super::restore::{Report, put_back_journal};
+use super::rundir::Claim;
+use super::signals::Signals;
+use super::worker::Worker;
+use crate::AgentError;
+use crate::journal::FileJournal;
+use crate::realtime::run_before_others;
+
+/// The guardian's real-time priority, where the system allows one: above everything that a policy may set. It sleeps
+/// almost always.
+const PRIORITY: u8 = 98;
+/// A worker that was told to stop is killed after this.
+const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
+/// What a worker exits with that panicked.
+const PANICKED: u8 = 101;
+
+/// Something that people should hear of.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// A journal of an earlier run was found and put back.
+    Leftover(&'a Report),
+    /// The worker is about to be killed because it hangs.
+    Hung(&'a str),
+    /// The worker died, and everything was put back.
+    Died {
+        /// How.
+        how: &'a str,
+        /// What was put back.
+        report: &'a Report,
+    },
+    /// It is started again after this pause.
+    Again(Nanos),
+    /// The guardian's own turn: about every second while the worker is alive and turning. For a watchdog.
+    Alive,
+}
+
+/// How to supervise.
+pub struct Options<'a> {
+    claim: Claim,
+    /// The machine's pseudo-filesystems.
+    pub roots: Roots,
+    /// Start the work again when it died other than on purpose?
+    pub restart: bool,
+    /// Become the parent of orphans below the worker, so that they stay findable as its descendants. The guardian then
+    /// returns only when they have ended.
+    pub keep_orphans: bool,
+    /// Is told the news.
+    pub news: &'a mut dyn FnMut(News<'_>),
+}
+
+impl Options<'_> {
+    /// The work is not started again; nobody is told the news.
+    #[must_use]
+    pub fn new(claim: Claim) -> Options<'static> {
+        let news = Box::leak(Box::new(|_: News<'_>| {}));
+        Options { claim, roots: Roots::default(), restart: false, keep_orphans: false, news }
+    }
+}
+
+/// How the last worker ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// It exited with this status; None: a signal killed it.
+    pub code: Option<u8>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// What the guardian still had to put back.
+    pub report: Report,
+}
+
+impl Ending {
+    /// The exit status that says the same in a shell: the worker's, or 128 and the signal.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        self.code.unwrap_or_else(|| 128u8.saturating_add(self.signal.unwrap_or(0) as u8))
+    }
+
+    /// Did it decide to end? A panic is no decision.
+    fn on_purpose(&self) -> bool {
+        self.code.is_some_and(|code| code != PANICKED)
+    }
+
+    fn how(&self) -> String {
+        match (self.code, self.signal) {
+            (Some(PANICKED), _) => "the worker panicked".into(),
+            (Some(code), _) => format!("the worker exited with status {code}"),
+            (None, signal) => format!("the worker was killed by signal {}", signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// Runs the work in a child process and returns when it has ended and everything has been put back. The work's result
+/// is the child's exit status; it gets the journal that every write must go through.
+///
+/// The calling process must have no second thread: the child would not have it.
+///
+/// # Errors
+/// If the process has other threads, or the system gives no child.
+pub fn supervise(
+    options: Options<'_>,
+    work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8,
+) -> Result<Ending, AgentError> {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1) {
+        return Err(AgentError::Threads);
+    }
+    let journal = options.claim.journal();
+    let leftover = put_back_journal(&journal, &options.roots)?;
+    if leftover != Report::default() {
+        (options.news)(News::Leftover(&leftover));
+    }
+    if options.keep_orphans {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|errno| AgentError::System { operation: "adopt orphans", source: errno.into() })?;
+    }
+    let signals = Signals::catch()?;
+    run_before_others(PRIORITY)?;
+    let mut guardian = Guardian { options, signals, stopping: None, backoff: Backoff::default() };
+    let result = guardian.run(work);
+    guardian.signals.release();
+    guardian.options.claim.clear();
+    result
+}
+
+struct Guardian<'a> {
+    options: Options<'a>,
+    signals: Signals,
+    /// When the worker was told to stop.
+    stopping: Option<Nanos>,
+    backoff: Backoff,
+}
+
+impl Guardian<'_> {
+    fn run(&mut self, work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8) -> Result<Ending, AgentError> {
+        loop {
+            let begun = now();
+            let mut ending = self.one_life(work)?;
+            ending.report = put_back_journal(&self.options.claim.journal(), &self.options.roots)?;
+            if self.options.keep_orphans {
+                self.outlive_orphans();
+            }
+            if !ending.on_purpose() {
+                (self.options.news)(News::Died { how: &ending.how(), report: &ending.report });
+            }
+            if ending.on_purpose() || !self.options.restart || self.stopping.is_some() {
+                return Ok(ending);
+            }
+            let pause = self.backoff.died_after(now() - begun);
+            (self.options.news)(News::Again(pause));
+            if self.pause(pause) {
+                return Ok(ending);
+            }
+        }
+    }
+
+    fn one_life(&mut self, work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8) -> Result<Ending, AgentError> {
+        let pulse = Pulse::new()?;
+        let (child_end, own_end) = pipe_with(PipeFlags::CLOEXEC).map_err(system("make a pipe"))?;
+        let _ = std::io::stdout().flush();
+        // SAFETY: this process has one thread, so the child's memory is whole: no lock in it is held by another thread.
+        match unsafe { libc::fork() } {
+            -1 => Err(AgentError::last("start the worker")),
+            0 => {
+                drop(own_end);
+                self.be_the_worker(pulse, child_end, work)
+            }
+            pid => {
+                drop(child_end);
+                let pid = Pid::from_raw(pid).expect("fork gives a process number");
+                let process = pidfd_open(pid, PidfdFlags::empty()).map_err(system("open the worker's handle"))?;
+                self.watch(pid, &process, &pulse)
+                    // Now, and not before, the guardian's end of the pipe is closed.
+                    .inspect(|_| drop(own_end))
+            }
+        }
+    }
+
+    fn be_the_worker(
+        &self,
+        pulse: Pulse,
+        guardian: OwnedFd,
+        work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8,
+    ) -> ! {
+        self.signals.release();
+        let path = self.options.claim.journal();
+        let code = catch_unwind(AssertUnwindSafe(|| {
+            let journal = FileJournal::create(&path, &self.options.roots)
+                .map_err(|source| AgentError::Journal { path: path.clone(), source })?;
+            let gate = journal.gate();
+            let worker = Worker::begin(pulse, guardian, path.clone(), self.options.roots.clone(), gate)?;
+            let code = work(&worker, Box::new(journal));
+            worker.end();
+            Ok::<u8, AgentError>(code)
+        }));
+        let code = match code {
+            Ok(Ok(code)) => code,
+            Ok(Err(error)) => {
+                eprintln!("quell: {error}");
+                1
+            }
+            Err(_) => PANICKED,
+        };
+        std::process::exit(code.into())
+    }
+
+    /// Sleeps until the worker has ended; meanwhile hands signals on and looks whether it hangs.
+    fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Ending, AgentError> {
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let mut told = Nanos::ZERO;
+        loop {
+            let mut waiting = [
+                PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN),
+            ];
+            match poll(&mut waiting, Some(&LOOK)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(system("wait for the worker")(errno)),
+            }
+            if waiting[0].revents().contains(PollFlags::IN) {
+                return reap(pid);
+            }
+            self.hand_signals_on(process);
+            let time = now();
+            if let Some(why) = pulse.hung(time) {
+                (self.options.news)(News::Hung(&why));
+                kill(process, Signal::KILL);
+            } else if pulse.has_begun() && time - told >= Nanos::from_secs(1) {
+                told = time;
+                (self.options.news)(News::Alive);
+            }
+            if self.stopping.is_some_and(|since| time - since > TIME_TO_STOP) {
+                kill(process, Signal::KILL);
+            }
+        }
+    }
+
+    fn hand_signals_on(&mut self, process: &OwnedFd) {
+        while let Some(came) = self.signals.next() {
+            if matches!(came.number, libc::SIGTERM | libc::SIGINT) && self.options.restart {
+                self.stopping.get_or_insert(now());
+            }
+            if !came.from_terminal
+                && let Some(signal) = Signal::from_named_raw(came.number)
+            {
+                kill(process, signal);
+            }
+        }
+    }
+
+    /// Sleeps; true if told to stop meanwhile.
+    fn pause(&mut self, pause: Nanos) -> bool {
+        let end = now() + pause;
+        while now() < end {
+            let left = end - now();
+            let left = Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
+            let mut waiting = [PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
+            let _ = poll(&mut waiting, Some(&left));
+            while let Some(came) = self.signals.next() {
+                if came.number != libc::SIGHUP {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Waits for the orphans that came to the guardian, and hands signals on to them.
+    fn outlive_orphans(&mut self) {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG) {
+                Ok(Some(_)) => continue,
+                Ok(None) => {}
+                Err(_) => return,
+            }
+            let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let mut waiting = [PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
+            let _ = poll(&mut waiting, Some(&pause));
+            while let Some(came) = self.signals.next() {
+                if came.number != libc::SIGHUP && !came.from_terminal {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn kill(process: &OwnedFd, signal: Signal) {
+    // It fails only if the process is gone, which the next look tells.
+    let _ = pidfd_send_signal(process, signal);
+}
+
+fn reap(pid: Pid) -> Result<Ending, AgentError> {
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                return Ok(Ending {
+                    code: status.exit_status().map(|code| code as u8),
+                    signal: status.terminating_signal(),
+                    report: Report::default(),
+                });
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(system("wait for the worker")(errno)),
+        }
+    }
+}
+
+fn system(operation: &'static str) -> impl FnOnce(Errno) -> AgentError {
+    move |errno| AgentError::System { operation, source: errno.into() }
+}

@@ -1,0 +1,161 @@
+//! The worker's side: it notices when it is to stop, and when its guardian is gone.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quell_linux::Roots;
+use quell_model::Nanos;
+
+use super::pulse::Pulse;
+use super::restore::put_back_journal;
+use crate::AgentError;
+use crate::journal::file::Gate;
+
+/// So long the work has to end by itself after its guardian is gone.
+const TIME_TO_END: Duration = Duration::from_millis(500);
+
+const WORKING: u8 = 0;
+const ENDED: u8 = 1;
+const TAKEN_OVER: u8 = 2;
+
+/// What the work must know of its guardian, and tell it.
+#[derive(Debug)]
+pub struct Worker {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
+    state: Arc<AtomicU8>,
+    pulse: Pulse,
+    journal: PathBuf,
+    roots: Roots,
+}
+
+impl Worker {
+    /// Begins to watch the guardian, whose end of the pipe closes when it dies.
+    pub(super) fn begin(
+        pulse: Pulse,
+        guardian: OwnedFd,
+        journal: PathBuf,
+        roots: Roots,
+        gate: Gate,
+    ) -> Result<Worker, AgentError> {
+        let worker = Worker {
+            stop: Arc::default(),
+            reload: Arc::default(),
+            gone: Arc::default(),
+            state: Arc::default(),
+            pulse,
+            journal,
+            roots,
+        };
+        let watch = Watch {
+            stop: Arc::clone(&worker.stop),
+            gone: Arc::clone(&worker.gone),
+            state: Arc::clone(&worker.state),
+            journal: worker.journal.clone(),
+            roots: worker.roots.clone(),
+            gate,
+        };
+        thread::Builder::new()
+            .name("quell-watch".into())
+            .spawn(move || watch.run(&guardian))
+            .map_err(|source| AgentError::System { operation: "start a thread", source })?;
+        Ok(worker)
+    }
+
+    /// Is set when the work shall end: by [`Worker::stop_on_signals`], or because the guardian is gone.
+    #[must_use]
+    pub fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// Is set when the configuration shall be read again; whoever reads it takes it back.
+    #[must_use]
+    pub fn reload(&self) -> &Arc<AtomicBool> {
+        &self.reload
+    }
+
+    /// From now on SIGTERM and SIGINT set [`Worker::stop`], and SIGHUP sets [`Worker::reload`].
+    ///
+    /// # Errors
+    /// If the signals cannot be caught.
+    pub fn stop_on_signals(&self) -> Result<(), AgentError> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let flags = [(SIGTERM, &self.stop), (SIGINT, &self.stop), (SIGHUP, &self.reload)];
+        for (signal, flag) in flags {
+            signal_hook::flag::register(signal, Arc::clone(flag))
+                .map_err(|source| AgentError::System { operation: "catch signals", source })?;
+        }
+        Ok(())
+    }
+
+    /// Was the guardian killed? Then nobody starts this work again.
+    #[must_use]
+    pub fn guardian_is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    /// Tells the guardian how long the loop may be silent, and that it is alive. Work that never calls this is not
+    /// watched for hanging.
+    pub fn beat(&self, hung_after: Nanos) {
+        self.pulse.beat(hung_after);
+    }
+
+    /// Tells the guardian when a solo run must be over; None: none is under way.
+    pub fn lease(&self, until: Option<Nanos>) {
+        self.pulse.lease(until);
+    }
+
+    /// The work is done. If the guardian is gone, what is left in the journal is put back here.
+    pub(super) fn end(&self) {
+        if self.state.compare_exchange(WORKING, ENDED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            // The watching thread puts everything back and ends the process.
+            loop {
+                thread::park();
+            }
+        }
+        if self.guardian_is_gone()
+            && let Err(error) = put_back_journal(&self.journal, &self.roots)
+        {
+            tracing::error!(%error, "not everything could be put back");
+        }
+    }
+}
+
+struct Watch {
+    stop: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
+    state: Arc<AtomicU8>,
+    journal: PathBuf,
+    roots: Roots,
+    gate: Gate,
+}
+
+impl Watch {
+    fn run(&self, guardian: &OwnedFd) {
+        // Nobody ever writes: the read ends when the other side is closed.
+        while let Err(rustix::io::Errno::INTR) = rustix::io::read(guardian, &mut [0u8; 1]) {}
+        self.gone.store(true, Ordering::SeqCst);
+        self.stop.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        while begun.elapsed() < TIME_TO_END {
+            if self.state.load(Ordering::SeqCst) == ENDED {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        if self.state.compare_exchange(WORKING, TAKEN_OVER, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return;
+        }
+        self.gate.close();
+        if let Err(error) = put_back_journal(&self.journal, &self.roots) {
+            tracing::error!(%error, "not everything could be put back");
+        }
+        // SAFETY: ends the process; nothing of it is used afterwards. Destructors of the hung work must not run.
+        unsafe { libc::_exit(1) }
+    }
+}

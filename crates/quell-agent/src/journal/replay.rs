@@ -1,0 +1,257 @@
+//! What a journal's records amount to. Pure: bytes in, entries out.
+
+use std::collections::HashMap;
+
+use quell_linux::write::{Place, Touched, Value};
+use quell_model::WorkloadId;
+
+use super::{Begin, Owner, Record};
+
+/// A place that Quell changed, or was about to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Where.
+    pub place: Place,
+    /// The workload that it was for.
+    pub workload: Option<WorkloadId>,
+    /// What stood there first.
+    pub origin: Value,
+    /// What Quell wrote last, or was about to write.
+    pub last: Value,
+    /// What stands there if that last write was not made.
+    pub before_last: Value,
+    /// The number of the last write.
+    pub n: u64,
+    /// When Quell first touched it, in clock ticks since boot.
+    pub since: u64,
+    /// Whose thread it is.
+    pub owner: Option<Owner>,
+    /// The directory's inode.
+    pub inode: Option<u64>,
+}
+
+impl Entry {
+    /// Has it been put back, as far as the journal knows?
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.last == self.origin && self.before_last == self.origin
+    }
+
+    /// The change that is to be put back, if `now` stands there: the last write may have been announced only.
+    #[must_use]
+    pub fn touched(&self, now: Option<&Value>) -> Touched {
+        let announced_only = now.is_some_and(|now| same(now, &self.before_last) && !same(now, &self.last));
+        let last = if announced_only { &self.before_last } else { &self.last };
+        Touched { workload: self.workload, place: self.place.clone(), origin: self.origin.clone(), last: last.clone() }
+    }
+}
+
+/// The same value, as far as that can be told: a slice that the kernel chose reads like one that was set.
+#[must_use]
+pub fn same(now: &Value, written: &Value) -> bool {
+    match (now, written) {
+        (Value::Class(now), Value::Class(written)) => now.is_like(written),
+        _ => now == written,
+    }
+}
+
+/// A journal's meaning so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replay {
+    /// Its first line.
+    pub begin: Option<Begin>,
+    /// Lines that could not be understood, a torn last one included.
+    pub broken: usize,
+    entries: Vec<Option<Entry>>,
+    index: HashMap<Place, usize>,
+}
+
+/// What these bytes of a journal amount to. A last line without its end is left out: its write was not made.
+#[must_use]
+pub fn replay(bytes: &[u8]) -> Replay {
+    let mut state = Replay::default();
+    let complete = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    state.broken += usize::from(complete < bytes.len());
+    for line in bytes[..complete].split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(record) => state.read(record),
+            Err(_) => state.broken += 1,
+        }
+    }
+    state
+}
+
+impl Replay {
+    /// The places, in the order in which they were first touched.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
+    /// The entry of a place.
+    #[must_use]
+    pub fn entry(&self, place: &Place) -> Option<&Entry> {
+        self.entries[*self.index.get(place)?].as_ref()
+    }
+
+    /// How many places there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Is there nothing to put back?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Takes one more record in.
+    pub fn read(&mut self, record: Record) {
+        match record {
+            Record::Begin(begin) => *self = Replay { begin: Some(begin), broken: self.broken, ..Replay::default() },
+            Record::Write { n, at, write, owner, inode } => match self.index.get(&write.place) {
+                Some(&slot) => {
+                    let entry = self.entries[slot].as_mut().expect("an indexed entry is there");
+                    if entry.is_closed() {
+                        // It was put back; somebody else may have changed it before Quell came again.
+                        entry.origin = write.origin;
+                        entry.owner = owner.or(entry.owner);
+                        entry.inode = inode.or(entry.inode);
+                    }
+                    (entry.before_last, entry.last, entry.n) = (write.before, write.after, n);
+                    entry.workload = write.workload;
+                }
+                None => {
+                    self.index.insert(write.place.clone(), self.entries.len());
+                    self.entries.push(Some(Entry {
+                        place: write.place,
+                        workload: write.workload,
+                        origin: write.origin,
+                        last: write.after,
+                        before_last: write.before,
+                        n,
+                        since: at,
+                        owner,
+                        inode,
+                    }));
+                }
+            },
+            Record::Vanished(n) => {
+                let place = self.entries().find(|entry| entry.n == n).map(|entry| entry.place.clone());
+                place.iter().for_each(|place| self.forget(place));
+            }
+        }
+    }
+
+    /// The last write on this place is known to have been made.
+    pub fn made(&mut self, place: &Place) {
+        let slot = self.index.get(place).copied();
+        if let Some(entry) = slot.and_then(|slot| self.entries[slot].as_mut()) {
+            entry.before_last = entry.last.clone();
+        }
+    }
+
+    /// Leaves out what `keep` does not want.
+    pub fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
+        let kept: Vec<Option<Entry>> =
+            self.entries.drain(..).filter(|entry| entry.as_ref().is_some_and(&keep)).collect();
+        self.index =
+            kept.iter().enumerate().filter_map(|(at, entry)| Some((entry.as_ref()?.place.clone(), at))).collect();
+        self.entries = kept;
+    }
+
+    fn forget(&mut self, place: &Place) {
+        if let Some(slot) = self.index.remove(place) {
+            self.entries[slot] = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use quell_linux::write::Write;
+
+    fn write(place: &str, origin: &str, before: &str, after: &str) -> Write {
+        let text = |text: &str| Value::Text(text.into());
+        Write {
+            workload: None,
+            place: Place::File(place.into()),
+            origin: text(origin),
+            before: text(before),
+            after: text(after),
+        }
+    }
+
+    fn line(n: u64, write: &Write) -> Record {
+        Record::Write { n, at: 5, write: write.clone(), owner: None, inode: Some(3) }
+    }
+
+    fn bytes(records: &[Record]) -> Vec<u8> {
+        let mut text = Vec::new();
+        records.iter().for_each(|record| record.append_to(&mut text));
+        text
+    }
+
+    fn begin() -> Record {
+        Record::Begin(Begin { version: 1, boot: "b".into(), pid: 1, start: 2 })
+    }
+
+    #[test]
+    fn the_first_value_stays_and_the_last_write_counts() {
+        let records = [begin(), line(1, &write("a", "0", "0", "1")), line(2, &write("a", "0", "1", "2"))];
+        let state = replay(&bytes(&records));
+        let entry = state.entry(&Place::File("a".into())).unwrap();
+        assert_eq!((&entry.origin, &entry.last), (&Value::Text("0".into()), &Value::Text("2".into())));
+        assert_eq!(state.begin.as_ref().unwrap().pid, 1);
+    }
+
+    #[test]
+    fn a_write_that_was_announced_only_is_told_by_what_stands_there() {
+        let state = replay(&bytes(&[line(1, &write("a", "0", "0", "1")), line(2, &write("a", "0", "1", "2"))]));
+        let entry = state.entries().next().unwrap();
+        let last = |now: &str| entry.touched(Some(&Value::Text(now.into()))).last;
+        assert_eq!(last("1"), Value::Text("1".into()), "made before, not yet again");
+        assert_eq!(last("2"), Value::Text("2".into()));
+        assert_eq!(last("9"), Value::Text("2".into()), "somebody else's value is nobody's of ours");
+    }
+
+    #[test]
+    fn what_was_refused_or_vanished_needs_nothing() {
+        let a = write("a", "0", "0", "1");
+        let state = replay(&bytes(&[line(1, &a), line(1, &write("a", "0", "0", "0"))]));
+        assert!(state.entries().next().unwrap().is_closed());
+        assert!(replay(&bytes(&[line(1, &a), Record::Vanished(1)])).is_empty());
+    }
+
+    #[test]
+    fn a_place_that_was_put_back_and_touched_again_has_a_new_first_value() {
+        let mut state = replay(&bytes(&[line(1, &write("a", "0", "0", "1")), line(2, &write("a", "0", "1", "0"))]));
+        state.made(&Place::File("a".into()));
+        state.read(line(3, &write("a", "7", "7", "1")));
+        assert_eq!(state.entries().next().unwrap().origin, Value::Text("7".into()));
+    }
+
+    proptest! {
+        /// Cut anywhere, a journal says what its complete lines say.
+        #[test]
+        fn a_torn_last_line_is_no_problem(count in 1usize..20, cut in 0usize..4000) {
+            let records: Vec<Record> = (0..count)
+                .map(|n| line(n as u64, &write(&format!("p{}", n % 5), "0", "1", &n.to_string())))
+                .collect();
+            let whole = bytes(&records);
+            let torn = &whole[..cut.min(whole.len())];
+            let complete = torn.iter().filter(|&&byte| byte == b'\n').count();
+            let state = replay(torn);
+            let expected = replay(&bytes(&records[..complete]));
+            prop_assert!(state.entries().eq(expected.entries()));
+            prop_assert!(state.broken <= 1);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = replay(&bytes);
+        }
+    }
+}
