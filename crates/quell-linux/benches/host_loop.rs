@@ -2,7 +2,10 @@
 //! threads, each a cgroup. The policy asks for every thread's times and changes one workload's weight in every turn, or
 //! all workloads' weights.
 
+#![allow(missing_docs, reason = "criterion's macros make a public function")]
+
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use quell_linux::testkit::FakeTree;
@@ -66,7 +69,7 @@ fn machine(workloads: usize, scan_interval: Nanos) -> (FakeTree, LinuxHost) {
 
 fn turns(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("observe+step+apply");
-    group.sample_size(10);
+    group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     let never = Nanos::from_secs(1_000_000);
     let kinds =
         [("one weight", Some(1), never), ("all weights", None, never), ("all weights, scan", None, Nanos::ZERO)];

@@ -39,6 +39,7 @@ fn attached(tree: &FakeTree, options: HostOptions) -> (LinuxHost, WorkloadId, Wo
     let mut host = tree.host(options).unwrap();
     let db = host.attach(workload("db", Class::LatencyCritical, "/lc.slice/db.service")).unwrap();
     let batch = host.attach(workload("batch", Class::BestEffort, "be.slice/batch.service")).unwrap();
+    observe(&mut host, &[]);
     (host, db, batch)
 }
 
@@ -365,12 +366,14 @@ fn units_are_found_by_name() {
     let mut unit = workload("db", Class::LatencyCritical, "");
     unit.selectors = vec![Selector::Unit("db".into())];
     let id = host.attach(unit.clone()).unwrap();
+    observe(&mut host, &[]);
     assert_eq!(host.thread_count(id), 2);
     unit.name = "again".into();
     assert!(host.attach(unit).unwrap_err().to_string().contains("belongs to workload 'db'"));
     // A parent's workload has what its children's have not.
     let rest = host.attach(workload("rest", Class::BestEffort, "be.slice")).unwrap();
     let batch = host.attach(workload("batch", Class::BestEffort, "be.slice/batch.service")).unwrap();
+    observe(&mut host, &[]);
     assert_eq!((host.thread_count(rest), host.thread_count(batch)), (2, 2));
 }
 

@@ -30,6 +30,7 @@ impl LinuxHost {
             run_time: Nanos::ZERO,
             run_delay: Nanos::ZERO,
             threads: 0,
+            scanned: false,
             latency: Sample::default(),
             spec: Arc::new(workload),
         };
@@ -42,9 +43,8 @@ impl LinuxHost {
         self.slots[slot] = Some(managed);
         let at = self.selectors.partition_point(|(other, _)| *other < id);
         self.selectors.insert(at, (id, resolved));
-        self.members.selectors_changed();
+        self.selectors_changed();
         self.pending.push(Event::Attached(id));
-        self.scan(wait::now())?;
         Ok(id)
     }
 
@@ -62,10 +62,10 @@ impl LinuxHost {
         if let Some((_, old)) = self.selectors.iter_mut().find(|(other, _)| *other == id) {
             *old = resolved;
         }
-        self.members.selectors_changed();
+        self.selectors_changed();
         self.pending.push(Event::Attached(id));
         self.unsettled.push(id);
-        self.scan(wait::now())
+        Ok(())
     }
 
     /// Puts back what was set on a workload and stops to manage it.
@@ -82,7 +82,7 @@ impl LinuxHost {
         self.selectors.retain(|(other, _)| *other != id);
         self.threads.retain(|thread| thread.workload != id);
         self.overrides.retain(|_, (owner, _)| *owner != id);
-        self.members.selectors_changed();
+        self.selectors_changed();
         self.pending.push(Event::Detached(id));
         Ok(report)
     }
@@ -99,7 +99,7 @@ impl LinuxHost {
         self.managed(id).map(|managed| managed.level)
     }
 
-    /// How many threads a workload had at the last scan; zero if all its processes ended.
+    /// How many threads a workload had at the last scan; zero before its first, and when all its processes ended.
     #[must_use]
     pub fn thread_count(&self, id: WorkloadId) -> usize {
         self.managed(id).map_or(0, |managed| managed.threads as usize)

@@ -73,6 +73,8 @@ struct Managed {
     /// `cpu.stat` when it attached.
     usage_at_attach: Nanos,
     threads: u32,
+    /// Have its threads been looked for since it attached?
+    scanned: bool,
     latency: Sample<Nanos>,
 }
 
@@ -204,6 +206,9 @@ impl Host for LinuxHost {
     }
 
     fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        if self.scanned_at.is_none() && !plan.is_idle() {
+            self.scan(wait::now())?;
+        }
         self.carry_out(plan, events);
         Ok(())
     }

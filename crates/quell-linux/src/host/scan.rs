@@ -13,6 +13,12 @@ impl LinuxHost {
         self.scanned_at.is_none_or(|at| now >= at + self.options.scan_interval)
     }
 
+    /// Something changed that only a scan can find out: the next look at the machine begins with one.
+    pub(super) fn selectors_changed(&mut self) {
+        self.members.selectors_changed();
+        self.scanned_at = None;
+    }
+
     /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again.
     pub(super) fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
         self.scanned_at = Some(now);
@@ -80,7 +86,7 @@ impl LinuxHost {
             return Ok(None);
         };
         let born_under = !managed.history.is_empty();
-        if managed.threads > 0 {
+        if managed.scanned {
             // Born since the workload attached: all its time counts.
             managed.run_time += run.run_time;
             managed.run_delay += run.run_delay;
@@ -96,7 +102,6 @@ impl LinuxHost {
             class: stat.class,
             run,
             exact: counted.is_some(),
-            ..Thread::default()
         }))
     }
 
@@ -109,7 +114,7 @@ impl LinuxHost {
     }
 
     fn count_threads(&mut self) {
-        self.slots.iter_mut().flatten().for_each(|managed| managed.threads = 0);
+        self.slots.iter_mut().flatten().for_each(|managed| (managed.threads, managed.scanned) = (0, true));
         for thread in &self.threads {
             if let Some(managed) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
                 managed.threads += 1;
