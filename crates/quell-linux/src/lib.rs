@@ -5,7 +5,7 @@
 //! belongs to no workload that it was given.
 //!
 //! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`preempt`] (debugfs),
-//! and [`sched`] for the system calls about threads. [`write`] holds every change as plain data with its inverse.
+//! and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 
 pub mod cgroup;
 pub mod preempt;

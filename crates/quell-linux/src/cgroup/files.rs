@@ -43,7 +43,11 @@ pub fn write_file(path: &Path, text: &str) -> Result<Written, LinuxError> {
     }
 }
 
-fn verify_partition(path: &Path, text: &str) -> Result<Written, LinuxError> {
+/// Did the partition become what was written?
+///
+/// # Errors
+/// [`LinuxError::Partition`] with what the kernel says, such as `root invalid (Cpu list in cpuset.cpus not exclusive)`.
+pub fn verify_partition(path: &Path, text: &str) -> Result<Written, LinuxError> {
     let Some(verdict) = file::read(path)? else { return Ok(Written::Vanished) };
     if verdict == text {
         return Ok(Written::Done);

@@ -6,6 +6,6 @@ mod stat;
 mod tree;
 
 pub use controllers::{controllers_given, controllers_here, give_controllers};
-pub use files::{read_file, write_file};
+pub use files::{read_file, verify_partition, write_file};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, members, subtree, unit};

@@ -61,6 +61,9 @@ fn put_back(
     entry: &Touched,
     report: &mut RestoreReport,
 ) -> Result<(), LinuxError> {
+    if entry.last == entry.origin {
+        return Ok(());
+    }
     let Some(now) = medium.read(&entry.place)? else {
         report.vanished += 1;
         return Ok(());
@@ -72,9 +75,6 @@ fn put_back(
             let why = format!("somebody else changed it since; Quell had written {}", entry.last);
             report.left.push(Left { place: entry.place.clone(), now: now.to_string(), why });
         }
-        return Ok(());
-    }
-    if entry.last == entry.origin {
         return Ok(());
     }
     let write = Write {
