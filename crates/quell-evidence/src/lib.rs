@@ -3,11 +3,9 @@
 //! Pure: a [`Claim`] is data, [`Row::measured`] judges a measured value against it. Who measures is elsewhere.
 
 mod claim;
-mod html;
 mod registry;
 mod row;
 
 pub use claim::{Claim, Expected, Source, Tolerance};
-pub use html::page;
 pub use registry::{TOPICS, Topic, gap, topic};
 pub use row::{Row, Verdict};

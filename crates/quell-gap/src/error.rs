@@ -54,4 +54,7 @@ pub enum GapError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody ended the measurement early.
+    #[error("interrupted")]
+    Interrupted,
 }

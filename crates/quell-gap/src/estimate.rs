@@ -46,7 +46,7 @@ impl Span {
 #[must_use]
 pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> Estimate {
     let lengths: Vec<u64> = samples.windows(2).map(|pair| pair[1].at.since(pair[0].at).0).collect();
-    let Tracks { threads, vanished } = tracks(samples, slot, &lengths);
+    let Tracks { threads, vanished, edges } = tracks(samples, slot, &lengths);
     let usable = u128::from(request.0.min(cpus * 1000));
     let mut sum = Sums::default();
     for (index, &length) in lengths.iter().enumerate() {
@@ -57,7 +57,7 @@ pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> 
         sum.add(&spans, length, usable, own_cpus as u64, cpus, idle.0, busy.0);
         sum.requested += u64::try_from(u128::from(request.0) * u128::from(length) / 1000).unwrap_or(u64::MAX);
     }
-    sum.estimate(&threads, vanished * lengths.iter().copied().max().unwrap_or(0), cpus)
+    sum.estimate(edges + vanished * lengths.iter().copied().max().unwrap_or(0), cpus)
 }
 
 /// Each thread's spans, by period.
@@ -65,6 +65,8 @@ struct Tracks {
     threads: Vec<Vec<Span>>,
     /// Threads whose end was not seen.
     vanished: u64,
+    /// How much of the waits at both ends of the window may be counted wrong.
+    edges: u64,
 }
 
 fn tracks(samples: &[Sample], slot: u16, lengths: &[u64]) -> Tracks {
@@ -77,7 +79,11 @@ fn tracks(samples: &[Sample], slot: u16, lengths: &[u64]) -> Tracks {
     }
     let vanished =
         readings.values().filter(|readings| readings.last().is_some_and(|last| last.0 < lengths.len())).count();
-    let track = |readings: Vec<(usize, Span)>| {
+    let runnable = |sample: Option<&Sample>, tid: i32| {
+        sample.is_some_and(|sample| sample.threads.iter().any(|thread| thread.tid == tid && thread.runnable))
+    };
+    let mut edges = 0;
+    let track = |(tid, readings): (i32, Vec<(usize, Span)>)| {
         let mut track = vec![Span::default(); lengths.len()];
         // A thread that was there from the beginning brings its past; a younger one began at zero.
         let mut before = if readings[0].0 == 0 { readings[0].1 } else { Span::default() };
@@ -87,9 +93,20 @@ fn tracks(samples: &[Sample], slot: u16, lengths: &[u64]) -> Tracks {
             before = now;
         }
         carry_back(&mut track, lengths);
+        // The wait that was under way at the beginning is counted whole, when it ends; the one at the end not at all.
+        if let (true, Some(first)) = (runnable(samples.first(), tid), track.first()) {
+            edges += first.delay;
+        }
+        if let (true, Some(last), Some(&length)) = (runnable(samples.last(), tid), track.last(), lengths.last()) {
+            edges += length.saturating_sub(last.runnable());
+        }
+        if track.iter().any(|span| span.runnable() > 0) {
+            edges += 2 * TICK.0;
+        }
         track
     };
-    Tracks { threads: readings.into_values().map(track).collect(), vanished: vanished as u64 }
+    let threads = readings.into_iter().map(track).collect();
+    Tracks { threads, vanished: vanished as u64, edges }
 }
 
 /// A wait is counted when it ends, a run at the next tick: what is more than a period holds began in the one before.
@@ -172,7 +189,7 @@ impl Sums {
         self.in_gap = gap.1 > 0;
     }
 
-    fn estimate(&self, threads: &[Vec<Span>], unseen: u64, cpus: u32) -> Estimate {
+    fn estimate(&self, unseen: u64, cpus: u32) -> Estimate {
         let middle = |range: (u64, u64)| range.0.midpoint(range.1);
         let half = |range: (u64, u64)| range.1.abs_diff(range.0).div_ceil(2);
         let gap = middle(self.gap);
@@ -181,8 +198,7 @@ impl Sums {
         let whole = (self.gap.0.min(self.idle_with_gap.0), self.gap.1.min(self.idle_with_gap.1));
         let pct = middle(whole).min(gap);
         let frs = (gap - pct).min(self.others);
-        let edges: u64 = threads.iter().map(|track| edge_error(track)).sum();
-        let gap_error = half(self.gap) + edges + unseen;
+        let gap_error = half(self.gap) + unseen;
         let steps = TICK.0 * u64::from(cpus) * 2 * self.runs_of_gaps.max(1);
         let between = (self.covered.0.min(whole.0), self.covered.1.max(whole.1));
         let cause_error =
@@ -202,12 +218,6 @@ impl Sums {
         };
         Estimate { account, gap_error: Nanos(gap_error), cause_error: Nanos(cause_error) }
     }
-}
-
-/// At both ends of the window, a thread's run time is up to a tick old, and a wait that is under way is not counted.
-/// A wait is taken to be as long as the tick at most; where waits are longer, so are their gaps, and the share is small.
-fn edge_error(track: &[Span]) -> u64 {
-    if track.iter().all(|span| span.runnable() == 0) { 0 } else { 2 * TICK.0 }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use quell_model::{CpuSet, Nanos};
+use quell_model::{CpuSet, Nanos, ThreadState};
 use quell_trace::{Collector, Cost, Event, Losses, Member, Options};
 use serde::{Deserialize, Serialize};
 
@@ -125,16 +125,16 @@ pub fn now() -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Watches the workloads for the window. `progress` hears every 20 ms how much of it is over.
+/// Watches the workloads for the window. `progress` hears every 20 ms how much of it is over, and ends it with `false`.
 ///
 /// # Errors
-/// If a workload has no threads, procfs cannot be read, or exact accounts are demanded and the kernel does not allow
+/// [`GapError::Interrupted`] if `progress` said so; if a workload has no threads, procfs cannot be read, or exact accounts are demanded and the kernel does not allow
 /// tracing.
 pub fn measure(
     requests: &[Request],
     window: &Window,
     machine: &Machine,
-    progress: &mut dyn FnMut(Nanos),
+    progress: &mut dyn FnMut(Nanos) -> bool,
 ) -> Result<Report, GapError> {
     let mut members = Members::open(&machine.proc, machine.hierarchies.clone())?;
     let mut watched: BTreeMap<i32, (i32, u16)> = BTreeMap::new();
@@ -162,7 +162,7 @@ pub fn measure(
     let before = MachineTimes::read(&machine.proc)?;
     let mut samples = Vec::new();
     if sampled {
-        samples.push(sample(&mut members, machine, &mut watched)?);
+        samples.push(sample(&mut members, machine, &mut watched, true)?);
     }
     let (mut next_sample, mut next_scan) = (begin + window.period, begin + SCAN_EVERY);
     while now() < end {
@@ -174,7 +174,7 @@ pub fn measure(
         if now() >= next_sample {
             next_sample += window.period;
             if sampled && now() < end {
-                samples.push(sample(&mut members, machine, &mut watched)?);
+                samples.push(sample(&mut members, machine, &mut watched, false)?);
             }
         }
         if now() >= next_scan {
@@ -184,10 +184,12 @@ pub fn measure(
                 tracer.watch(&newcomers)?;
             }
         }
-        progress(now().since(begin).min(window.length));
+        if !progress(now().since(begin).min(window.length)) {
+            return Err(GapError::Interrupted);
+        }
     }
     if sampled {
-        samples.push(sample(&mut members, machine, &mut watched)?);
+        samples.push(sample(&mut members, machine, &mut watched, true)?);
     }
     let steal = MachineTimes::read(&machine.proc)?.steal - before.steal;
     let late = accounts.as_ref().map_or(0, Accounting::late);
@@ -229,11 +231,12 @@ fn find(
     Ok(newcomers)
 }
 
-/// Reads the times of the watched threads; those that ended are forgotten.
+/// Reads the times of the watched threads, and their states if wanted; those that ended are forgotten.
 fn sample(
     members: &mut Members,
     machine: &Machine,
     watched: &mut BTreeMap<i32, (i32, u16)>,
+    with_state: bool,
 ) -> Result<Sample, GapError> {
     let mut sample = Sample { at: now(), machine: MachineTimes::read(&machine.proc)?, threads: Vec::new() };
     // Threads that were born since the last scan in processes that are known.
@@ -249,7 +252,11 @@ fn sample(
     let mut ended = Vec::new();
     for (&tid, &(pid, slot)) in watched.iter() {
         match members.proc().schedstat(pid, tid)? {
-            Some(stat) => sample.threads.push(ThreadTimes { tid, slot, run: stat.run_time, delay: stat.run_delay }),
+            Some(times) => {
+                let state = if with_state { members.proc().stat(pid, tid)? } else { None };
+                let runnable = state.is_some_and(|stat| stat.state == ThreadState::Runnable);
+                sample.threads.push(ThreadTimes { tid, slot, run: times.run_time, delay: times.run_delay, runnable });
+            }
             None => ended.push(tid),
         }
     }

@@ -28,6 +28,8 @@ pub struct ThreadTimes {
     pub run: Nanos,
     /// Time runnable and not on a CPU, counted when a wait ends.
     pub delay: Nanos,
+    /// Was it runnable or running then? Needed of the first and the last sample only.
+    pub runnable: bool,
 }
 
 /// Times of all CPUs together, in steps of 10 ms (`/proc/stat`, line `cpu`).

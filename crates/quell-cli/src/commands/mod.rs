@@ -3,8 +3,10 @@
 mod antagonist;
 mod demo;
 mod exec;
+mod gap;
 mod lab;
 mod load;
+mod reproduce;
 mod signals;
 mod units;
 
@@ -19,8 +21,10 @@ pub enum Command {
     Antagonist(antagonist::Arguments),
     Demo(demo::Arguments),
     Exec(exec::Arguments),
+    Gap(gap::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    Reproduce(reproduce::Arguments),
 }
 
 /// Runs one subcommand; the exit status is the command's own.
@@ -32,7 +36,9 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
+        Command::Gap(arguments) => gap::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
     }
 }

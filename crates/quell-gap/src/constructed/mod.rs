@@ -46,7 +46,12 @@ impl Case {
     ///
     /// # Errors
     /// If a process or cgroup cannot be set up, or the measurement fails.
-    pub fn run(&self, length: Nanos, machine: &Machine, progress: &mut dyn FnMut(Nanos)) -> Result<Outcome, GapError> {
+    pub fn run(
+        &self,
+        length: Nanos,
+        machine: &Machine,
+        progress: &mut dyn FnMut(Nanos) -> bool,
+    ) -> Result<Outcome, GapError> {
         let cpus: Vec<CpuId> = machine.cpus.iter().take(self.cpus as usize).collect();
         if cpus.len() < self.cpus as usize {
             return Ok(Outcome::Impossible(format!("needs {} CPUs; this machine has {}", self.cpus, cpus.len())));
