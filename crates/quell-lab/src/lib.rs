@@ -10,6 +10,7 @@
 //! - `guest`: the scripts that run inside
 //! - `lockstep`: the QEMU plugin that makes time repeatable
 //! - `run`: starts the processes, moves the output, tells what went wrong
+//! - `peers`: what Linux's own means and other schedulers reach, in one table
 //! - `testing`: Rust tests that run inside the lab
 
 mod cache;
@@ -18,6 +19,7 @@ mod fetch;
 mod image;
 mod lockstep;
 mod machine;
+pub mod peers;
 mod run;
 pub mod testing;
 mod tool;

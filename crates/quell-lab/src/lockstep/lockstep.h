@@ -22,9 +22,12 @@
 //   ARRIVED waits for the next round      --the round begins--> RUN
 //   JOIN  woken while a round was under way; takes part in the next one --the round begins--> RUN
 //
-// Locks: QEMU's BQL first, then `lock`. Options: quantum=NS mips=N serial=0|1 stat=0|1 io=BEGIN:END, the last being the
-// guest addresses of the functions that begin and end a request to another host process (virtiofs): while one is under
-// way idle time does not jump, since the other process works in the host's time.
+// Locks: QEMU's BQL first, then `lock`.
+//
+// Options: quantum=NS, mips=N, serial=0|1, stat=0|1 (counters at the end), coarse=NS: until this virtual time rounds are
+// 0.1 ms long, to get through the boot sooner. io=BEGIN:END: the guest addresses of the functions that begin and end a
+// request to another host process (virtiofs); while one is under way idle time does not jump, since the other process
+// works in the host's time.
 //
 // Files: rounds.c is the barrier and the clock, plugin.c what QEMU calls.
 #pragma once
@@ -57,7 +60,7 @@ typedef struct {
 } Vcpu;
 
 // Options.
-extern int64_t quantum_ns, mips;
+extern int64_t quantum_ns, mips, coarse_until_ns;
 extern bool serial;
 
 extern struct qemu_plugin_scoreboard *scores;

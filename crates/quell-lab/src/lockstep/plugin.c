@@ -185,6 +185,7 @@ static bool set_option(const char *option) {
 #define IS(name) (length == strlen(name) && !strncmp(option, name, length))
     if (IS("quantum")) return (quantum_ns = atoll(value)) >= SHORTEST_ROUND_NS;
     if (IS("mips")) return (mips = atoll(value)) > 0;
+    if (IS("coarse")) return coarse_until_ns = atoll(value), true;
     if (IS("serial")) return serial = atoi(value), true;
     if (IS("stat")) return statistics = atoi(value), true;
     if (IS("io")) {

@@ -7,9 +7,9 @@
 
 #include "lockstep.h"
 
-enum { PATIENCE_S = 5, SPIN_CYCLES = 50000 };
+enum { COARSE_NS = 100000, PATIENCE_S = 5, SPIN_CYCLES = 50000 };
 
-int64_t quantum_ns = 10000, mips = 1000;
+int64_t quantum_ns = 10000, mips = 1000, coarse_until_ns;
 bool serial;
 struct qemu_plugin_scoreboard *scores;
 Vcpu vcpus[MAX_CPUS];
@@ -129,7 +129,8 @@ static bool begin_round(int64_t deadline) {
         any |= chosen[i];
     }
     if (!any) return false;
-    round_length = deadline > 0 && deadline < quantum_ns ? deadline : quantum_ns;
+    round_length = round_start < coarse_until_ns && quantum_ns < COARSE_NS ? COARSE_NS : quantum_ns;
+    if (deadline > 0 && deadline < round_length) round_length = deadline;
     if (round_length < SHORTEST_ROUND_NS) round_length = SHORTEST_ROUND_NS;
     for (int i = 0; i < cpu_count; i++) {
         Vcpu *v = &vcpus[i];
@@ -231,8 +232,9 @@ static void *clock_thread(void *unused) {
 
 // --- A vCPU at the barrier
 
-// Waits a moment without sleeping, if a host CPU is left for those who run.
+// Waits a moment without sleeping, if a host CPU is left for those who run. With turns the wait is too long for that.
 static void spin_until_event(Vcpu *v, unsigned events) {
+    if (serial) return;
     int running = 0;
     for (int i = 0; i < cpu_count; i++) running += vcpus[i].state == RUN && !vcpus[i].turn;
     if (running >= host_cpus) return;

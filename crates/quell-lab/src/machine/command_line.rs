@@ -138,12 +138,14 @@ fn cpus(machine: &Machine) -> String {
 fn plugin(machine: &Machine, wiring: &Wiring) -> Option<String> {
     let (lockstep, plugin) = (machine.lockstep()?, wiring.plugin?);
     let mut text = format!(
-        "{},quantum={},mips={},serial={},stat={}",
+        "{},quantum={},mips={},serial={},stat={},coarse={}000000000",
         plugin.display(),
         lockstep.quantum_ns,
         lockstep.mips,
         u8::from(lockstep.serial),
-        u8::from(wiring.statistics)
+        u8::from(wiring.statistics),
+        // The command begins this long after the boot.
+        machine.settle_s
     );
     if let Some((begin, end)) = wiring.file_request_addresses {
         text += &format!(",io={begin:#x}:{end:#x}");
@@ -188,7 +190,10 @@ mod tests {
     fn a_lockstep_guest_has_the_plugin_and_fixed_seeds() {
         let machine = Machine::measuring(2, Lockstep { serial: true, mips: 125, quantum_ns: 1000 }, Vec::new());
         let arguments = qemu_arguments(&machine, &Wiring { file_request_addresses: None, ..wiring() });
-        assert_eq!(value_of(&arguments, "-plugin"), ["/c/lockstep.so,quantum=1000,mips=125,serial=1,stat=0"]);
+        assert_eq!(
+            value_of(&arguments, "-plugin"),
+            ["/c/lockstep.so,quantum=1000,mips=125,serial=1,stat=0,coarse=20000000000"]
+        );
         assert_eq!(value_of(&arguments, "-seed"), ["42"]);
         assert!(!arguments.iter().any(|argument| argument.contains("vhost-user")), "no host files");
         let kernel = kernel_arguments(&machine, &wiring());

@@ -1,6 +1,7 @@
 //! `quell lab`: a real sched_ext kernel on any machine.
 
 mod fetch;
+mod peers;
 mod run;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ pub struct Arguments {
 enum LabCommand {
     Run(run::Arguments),
     Fetch(fetch::Arguments),
+    Peers(peers::Arguments),
 }
 
 /// Runs one of the lab's commands; an error of the lab's has its own exit status.
@@ -27,6 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let result = match &arguments.command {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Fetch(arguments) => fetch::run(arguments),
+        LabCommand::Peers(arguments) => peers::run(arguments),
     };
     result.or_else(|error| match error.downcast_ref::<LabError>() {
         Some(lab_error) => {

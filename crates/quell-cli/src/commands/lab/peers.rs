@@ -1,0 +1,134 @@
+//! `quell lab peers`: what Linux's own means and published schedulers reach.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use quell_bench::table::table;
+use quell_lab::peers::{Bench, PEERS, Peer, Spread, Summary, summarise};
+use quell_lab::{Lab, ToStderr};
+
+/// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
+///
+/// memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million instructions a
+/// second. Each peer, number of CPUs and seed is one boot, whose result is kept: an interrupted comparison goes on where
+/// it was. Use a release build: the load generator's own instructions count.
+#[derive(Args)]
+pub struct Arguments {
+    /// Numbers of CPUs
+    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,…")]
+    cpus: Vec<u32>,
+    /// Seeds of the load's schedule: 1 to this number
+    #[arg(long, default_value_t = 5)]
+    seeds: u64,
+    /// Only these peers
+    #[arg(long, value_delimiter = ',', value_name = "ID,…")]
+    only: Vec<String>,
+    /// Kernel version, as in 6.18.15 [default: the best that can be had]
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
+    /// List the peers and end
+    #[arg(long)]
+    list: bool,
+    /// Print what was measured before, and measure nothing
+    #[arg(long)]
+    cached: bool,
+    /// Print the rows as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures what is not in the cache and prints the table.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let peers = chosen(&arguments.only)?;
+    if arguments.list {
+        println!("{}", table(["id", "what it is"], peers.iter().map(|peer| [peer.id, peer.title])));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lab = Lab::new(&ToStderr)?;
+    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref())?;
+    let cells = arguments.cpus.len() * peers.len() * arguments.seeds as usize;
+    let (mut done, begin) = (0, Instant::now());
+    let mut rows = Vec::new();
+    for &cpus in &arguments.cpus {
+        for peer in &peers {
+            let mut results = Vec::new();
+            for seed in 1..=arguments.seeds {
+                done += 1;
+                let result = match bench.cached(peer, cpus, seed) {
+                    Some(result) => result,
+                    None if arguments.cached => continue,
+                    None => {
+                        let elapsed = begin.elapsed().as_secs();
+                        eprintln!("lab: cell {done} of {cells}, {elapsed} s: {} on {cpus} CPUs, seed {seed}", peer.id);
+                        bench.measure(peer, cpus, seed)?
+                    }
+                };
+                results.push(result);
+            }
+            rows.extend(summarise(peer, cpus, &results));
+        }
+    }
+    if arguments.json {
+        serde_json::to_writer_pretty(io::stdout().lock(), &rows)?;
+        println!();
+    } else {
+        println!("{}", text(&rows));
+        if io::stdout().is_terminal() {
+            println!("kernel {}; median over the seeds (smallest to largest)", bench.kernel_release());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chosen(only: &[String]) -> Result<Vec<Peer>> {
+    if let Some(unknown) = only.iter().find(|id| PEERS.iter().all(|peer| peer.id != **id)) {
+        let known: Vec<_> = PEERS.iter().map(|peer| peer.id).collect();
+        bail!("--only {unknown}: there is no such peer; there are {}", known.join(", "));
+    }
+    Ok(PEERS.into_iter().filter(|peer| only.is_empty() || only.iter().any(|id| id == peer.id)).collect())
+}
+
+fn text(rows: &[Summary]) -> String {
+    let head = ["", "CPUs", "seeds", "p50 ms", "p99 ms", "p99.9 ms", "antagonist blocks/s"];
+    let lines = rows.iter().map(|row| {
+        let milliseconds = |spread: &Spread| spread_text(spread, 1e6, 2);
+        [
+            row.peer.title.to_owned(),
+            row.cpus.to_string(),
+            row.seeds.to_string(),
+            milliseconds(&row.p50_ns),
+            milliseconds(&row.p99_ns),
+            milliseconds(&row.p999_ns),
+            row.antagonist_blocks_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0, 0)),
+        ]
+    });
+    table(head, lines).to_string()
+}
+
+fn spread_text(spread: &Spread, unit: f64, digits: usize) -> String {
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(|value| format!("{:.digits$}", value / unit));
+    if min == max { median } else { format!("{median} ({min}–{max})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_peers_are_refused_with_those_that_exist() {
+        let error = chosen(&["nobody".into()]).unwrap_err().to_string();
+        assert!(error.contains("nobody") && error.contains("fifo"), "{error}");
+        assert_eq!(chosen(&["fifo".into(), "alone".into()]).unwrap().len(), 2);
+        assert_eq!(chosen(&[]).unwrap().len(), PEERS.len());
+    }
+
+    #[test]
+    fn spreads_are_read_at_a_glance() {
+        let spread = |median, min, max| spread_text(&Spread { median, min, max }, 1e6, 2);
+        assert_eq!(spread(1_234_567.0, 1_000_000.0, 2_000_000.0), "1.23 (1.00–2.00)");
+        assert_eq!(spread(1_234_567.0, 1_234_000.0, 1_234_999.0), "1.23");
+    }
+}

@@ -1,0 +1,82 @@
+//! What others reach: a memcached beside an antagonist under Linux's own means and under published sched_ext schedulers,
+//! all on the same kernel, in repeatable time.
+//!
+//! One *cell* is one boot: a peer, a number of CPUs, a seed. Its result is kept in the cache, so that an interrupted
+//! comparison goes on where it was.
+
+mod cell;
+mod schedulers;
+mod summary;
+
+pub use cell::{Bench, CellResult};
+pub use schedulers::{SCHEDULERS, Scheduler};
+pub use summary::{Spread, Summary, summarise};
+
+use serde::Serialize;
+
+/// One way to run the server and the antagonist beside each other.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Peer {
+    /// Its name on the command line.
+    pub id: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// A sched_ext scheduler that runs meanwhile.
+    pub scheduler: Option<&'static str>,
+    /// Shell commands that prepare the guest.
+    #[serde(skip)]
+    prepare: &'static str,
+    /// Words before the server's command; `group NAME WEIGHT` runs the rest in a cgroup of that weight.
+    #[serde(skip)]
+    server: &'static str,
+    /// Words before the antagonist's command; `none` runs no antagonist.
+    #[serde(skip)]
+    antagonist: &'static str,
+}
+
+const PLAIN: Peer =
+    Peer { id: "equal", title: "EEVDF, equal", scheduler: None, prepare: "", server: "", antagonist: "" };
+
+const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
+
+/// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
+/// kernel's own preemption mode is lazy.
+///
+/// Quell's own policies join as rows of this table whose `server` is `quell exec --class lc --policy guard --`.
+pub const PEERS: [Peer; 9] = [
+    Peer { id: "alone", title: "EEVDF, no antagonist", antagonist: "none", ..PLAIN },
+    PLAIN,
+    Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", antagonist: "chrt -i 0", ..PLAIN },
+    Peer {
+        id: "weight",
+        title: "EEVDF, cpu.weight 10000 : 1",
+        server: "group server 10000",
+        antagonist: "group antagonist 1",
+        ..PLAIN
+    },
+    Peer { id: "full", title: "EEVDF, equal, preempt=full", prepare: PREEMPT_FULL, ..PLAIN },
+    Peer {
+        id: "full-idle",
+        title: "EEVDF, antagonist SCHED_IDLE, preempt=full",
+        prepare: PREEMPT_FULL,
+        antagonist: "chrt -i 0",
+        ..PLAIN
+    },
+    Peer { id: "fifo", title: "server SCHED_FIFO", server: "chrt -f 5", ..PLAIN },
+    Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
+    Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_have_names_of_their_own_and_known_schedulers() {
+        for (i, peer) in PEERS.iter().enumerate() {
+            assert!(PEERS[i + 1..].iter().all(|other| other.id != peer.id && other.title != peer.title), "{}", peer.id);
+            let known = |name| SCHEDULERS.iter().any(|scheduler: &Scheduler| scheduler.name == name);
+            assert!(peer.scheduler.is_none_or(known), "{}", peer.id);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! sched_ext schedulers from Rust's registry, built once into the cache.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{LabError, Result};
+use crate::{Cache, Progress, tool};
+
+/// A scheduler that the registry offers as a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduler {
+    /// Its name and its program's.
+    pub name: &'static str,
+    /// The version that is built.
+    pub version: &'static str,
+}
+
+/// Those that peers use.
+pub const SCHEDULERS: [Scheduler; 2] =
+    [Scheduler { name: "scx_flash", version: "1.1.4" }, Scheduler { name: "scx_cosmos", version: "1.1.7" }];
+
+/// What building them needs beside Rust and clang, by the file that tells that it is there.
+const NEEDS: [(&str, &str); 4] = [
+    ("/usr/include/libelf.h", "libelf-dev"),
+    ("/usr/include/seccomp.h", "libseccomp-dev"),
+    ("/usr/bin/protoc", "protobuf-compiler"),
+    ("/usr/bin/pkg-config", "pkg-config"),
+];
+/// Versions of clang that can compile their BPF programs, the best known first.
+const CLANGS: [u32; 6] = [19, 20, 21, 18, 17, 16];
+
+/// The scheduler's program from the cache; built if it is not there.
+///
+/// # Errors
+/// When the compiler or a library is missing, or the build fails.
+pub(super) fn program(cache: &Cache, name: &str, progress: &dyn Progress) -> Result<PathBuf> {
+    let scheduler = SCHEDULERS.iter().find(|scheduler| scheduler.name == name).ok_or_else(|| LabError::BadOption {
+        option: "scheduler",
+        why: format!("the lab does not know how to build {name}"),
+    })?;
+    let entry = cache.get_or_make(&format!("{}-{}", scheduler.name, scheduler.version), |dir| {
+        for (file, package) in NEEDS {
+            if !Path::new(file).exists() {
+                return Err(LabError::MissingTool { tool: file.into(), package });
+            }
+        }
+        let (clang, libclang) = clang().ok_or(LabError::MissingTool { tool: "clang".into(), package: "clang-19" })?;
+        progress.step(&format!("building {name} {} from the registry (some minutes, once)", scheduler.version));
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "--locked", "--quiet", "--root"]).arg(dir);
+        cargo.arg(format!("{name}@{}", scheduler.version)).env("CARGO_TARGET_DIR", dir.join("target"));
+        cargo.env("BPF_CLANG", clang).env("LIBCLANG_PATH", libclang).current_dir(dir);
+        tool::stdout(&mut cargo, "cargo")?;
+        let target = dir.join("target");
+        std::fs::remove_dir_all(&target).map_err(LabError::io("remove", &target))
+    })?;
+    Ok(entry.join("bin").join(name))
+}
+
+/// A clang and the directory of its library.
+fn clang() -> Option<(String, PathBuf)> {
+    let mut versions = CLANGS.iter();
+    versions.find_map(|version| {
+        let library = PathBuf::from(format!("/usr/lib/llvm-{version}/lib"));
+        let program = format!("clang-{version}");
+        (library.exists() && Path::new("/usr/bin").join(&program).exists()).then_some((program, library))
+    })
+}
