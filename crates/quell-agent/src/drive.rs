@@ -1,9 +1,14 @@
 //! The loop: turn after turn until told to stop.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use quell_model::{Host, Nanos, Wake};
 
+use crate::AgentError;
+use crate::realtime::run_before_others;
 use crate::stack::{Stack, Witness};
 
 /// The loop looks at least this often whether it was told to stop, and for threads that were born meanwhile.
@@ -26,4 +31,49 @@ pub fn drive<H: Host + ?Sized>(
         host.wait(wake.sooner(Wake::At(latest)))?;
     }
     Ok(())
+}
+
+/// Does `work` while a thread of its own drives the stack; returns what the work did. The work begins after the first
+/// turn, when the policies are in force.
+///
+/// With a `priority` the loop's thread is SCHED_FIFO of that priority from before its first turn: a loop that has made
+/// others real-time and is not real-time itself may never run again. Where the system does not allow it, it stays an
+/// ordinary thread.
+///
+/// # Errors
+/// If the host could not be observed or obey, or there is no thread to be had.
+pub fn while_driving<H, T>(
+    stack: &mut Stack,
+    host: &mut H,
+    witness: &mut (dyn Witness + Send),
+    priority: Option<u8>,
+    work: impl FnOnce() -> T,
+) -> Result<T, AgentError>
+where
+    H: Host + Send + ?Sized,
+    H::Error: Display,
+{
+    let failed = |error: H::Error| AgentError::Host(error.to_string());
+    let stop = AtomicBool::new(false);
+    let (ready, in_force) = mpsc::sync_channel(1);
+    thread::scope(|scope| {
+        let stop = &stop;
+        let body = move || -> Result<(), AgentError> {
+            if let Some(priority) = priority {
+                run_before_others(priority)?;
+            }
+            stack.turn(host).map_err(failed)?;
+            witness.turned(stack.view(), stack.layers());
+            let _ = ready.send(());
+            drive(stack, host, witness, stop).map_err(failed)
+        };
+        let driver = thread::Builder::new()
+            .name("quell-loop".into())
+            .spawn_scoped(scope, body)
+            .map_err(|source| AgentError::System { operation: "start the loop's thread", source })?;
+        let result = in_force.recv().ok().map(|()| work());
+        stop.store(true, Ordering::Release);
+        let driven = driver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        driven.map(|()| result.expect("the first turn was made, so the work was done"))
+    })
 }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail};
 use quell_bench::antagonist::{AntagonistReport, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::server::die_with_us;
+
 /// How long it may take until it works; a heap has to be filled first.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -25,7 +27,8 @@ impl Antagonist {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let path = directory.path().join("progress");
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        let mut child = die_with_us(&mut command)
             .args(["antagonist", kind, "--json", "--threads", &threads.to_string()])
             .args(["--duration", &format!("{}s", at_most.as_secs() + 1)])
             .arg("--progress")

@@ -206,7 +206,7 @@ fn show(report: &DemoReport, arguments: &Arguments) -> Result<()> {
         let path = arguments.out.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    let json = serde_json::to_string_pretty(report)?;
+    let json = serde_json::to_string(report)?;
     write("report.json", json.clone())?;
     write("report.html", report.page())?;
     let mut out = std::io::stdout().lock();

@@ -1,6 +1,7 @@
 //! The latency-critical server of the demo: a real memcached on loopback, on a free port, ended with the demo.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,10 +28,15 @@ impl Server {
         if rustix::process::geteuid().is_root() {
             command.args(["-u", "root"]);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().context(
-            "cannot start memcached, the demo's server; install it (apt-get install memcached) or run `make demo`, \
+        let child = die_with_us(&mut command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context(
+                "cannot start memcached, the demo's server; install it (apt-get install memcached) or run `make demo`, \
              which does",
-        )?;
+            )?;
         let mut server = Server { child, address };
         let begun = Instant::now();
         while TcpStream::connect(&server.address).is_err() {
@@ -61,6 +67,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Makes a command's process end when the demo does, however it ends.
+pub fn die_with_us(command: &mut Command) -> &mut Command {
+    let set = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
+    // SAFETY: between fork and exec only one system call is made, and no memory is allocated.
+    unsafe { command.pre_exec(set) }
 }
 
 fn free_port() -> Result<u16> {

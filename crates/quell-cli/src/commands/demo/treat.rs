@@ -1,12 +1,9 @@
 //! How a phase treats its workloads: nothing, one knob, or a policy; and everything put back afterwards.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
-use quell_agent::drive::drive;
-use quell_agent::realtime::run_before_others;
+use anyhow::{Context, Result, bail};
+use quell_agent::drive::while_driving;
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Event, Host, KnobSetting, Plan, SignalSet, Verdict, View, Workload};
@@ -69,23 +66,9 @@ fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Resu
     let topology = host.topology();
     let pool = topology.all();
     let mut stack = Stack::new(vec![Layer::new(policy, None)], View::new(topology), pool)?;
-    let stop = AtomicBool::new(false);
     let mut log = DecisionLog { begun: Instant::now(), lines: Vec::new() };
-    // The first turn is made here, so that the policy is in force when the load begins.
-    stack.turn(host)?;
-    log.turned(stack.view(), stack.layers());
-    let (result, driven) = thread::scope(|scope| -> Result<_> {
-        let driver = thread::Builder::new().name("quell-loop".into()).spawn_scoped(scope, || -> Result<()> {
-            run_before_others(OWN_PRIORITY)?;
-            drive(&mut stack, host, &mut log, &stop)?;
-            Ok(())
-        })?;
-        let result = work();
-        stop.store(true, Ordering::Release);
-        Ok((result, driver.join().map_err(|_| anyhow!("the loop panicked"))?))
-    })?;
-    driven?;
-    Ok((result?, log.lines))
+    let result = while_driving(&mut stack, host, &mut log, Some(OWN_PRIORITY), work)??;
+    Ok((result, log.lines))
 }
 
 /// Keeps what was decided, for the report.
