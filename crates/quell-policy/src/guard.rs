@@ -9,7 +9,7 @@
 //!   all its threads.
 //!
 //! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation, if it behaves: a
-//! thread that pauses, a workload that *wants* no more than its guaranteed CPUs (what it runs and what it waits for;
+//! thread that has paused at every look for a run budget's time, a workload that *wants* no more than its guaranteed CPUs (what it runs and what it waits for;
 //! a demoted workload may get little and still want much). Each demotion doubles the next probation. Best-effort
 //! workloads run as SCHED_IDLE, so that a demoted thread and everything unmanaged still come before them.
 
@@ -42,7 +42,7 @@ impl Default for GuardConfig {
         GuardConfig {
             interval: Nanos::from_millis(20),
             run_budget: Nanos::from_millis(50),
-            no_pause: 0.95,
+            no_pause: 0.9,
             probation: Nanos::from_secs(1),
             priority: 1,
             idle_best_effort: true,
@@ -72,6 +72,8 @@ struct ThreadRecord {
     run_delay: Nanos,
     /// How long it ran since its last pause.
     streak: Nanos,
+    /// How long it has been pausing at every look.
+    calm: Nanos,
     conduct: Conduct,
     seen: bool,
 }
@@ -206,8 +208,8 @@ impl Guard {
                 Ok(place) => place,
                 Err(place) => {
                     let conduct = Conduct::default();
-                    let streak = Nanos::ZERO;
-                    let record = ThreadRecord { id, workload, run_time, run_delay, streak, conduct, seen: true };
+                    let (streak, calm) = (Nanos::ZERO, Nanos::ZERO);
+                    let record = ThreadRecord { id, workload, run_time, run_delay, streak, calm, conduct, seen: true };
                     self.threads.insert(place, record);
                     place
                 }
@@ -218,7 +220,8 @@ impl Guard {
             record.seen = true;
             (record.run_time, record.run_delay) = (run_time, run_delay);
             let no_pause = elapsed > Nanos::ZERO && wanted >= elapsed.scaled(self.config.no_pause);
-            record.streak = if no_pause { record.streak + used } else { Nanos::ZERO };
+            (record.streak, record.calm) =
+                if no_pause { (record.streak + used, Nanos::ZERO) } else { (Nanos::ZERO, record.calm + elapsed) };
             self.workloads[owner].used += used;
             self.workloads[owner].wanted += wanted;
 
@@ -230,7 +233,7 @@ impl Guard {
                     let text = format!("thread {} ran {} without a pause: demoted", id.tid, record.streak);
                     plan.note(NoteKind::Because, Some(workload), text);
                 }
-                Some(until) if view.now >= until && !no_pause => {
+                Some(until) if view.now >= until && record.calm >= self.config.run_budget => {
                     record.conduct.demoted_until = None;
                     if self.workloads[owner].is_promoted() {
                         let knob = Knob::Class(SchedClass::Fifo { priority: self.config.priority });
@@ -466,6 +469,18 @@ mod tests {
         for _ in 0..500 {
             bench.view.threads.run_delay.iter_mut().for_each(|delay| *delay += Nanos::from_millis(15));
             assert!(bench.pass(&[(0, 1, 5), (0, 2, 5)]).knobs.is_empty(), "it runs 0.5 CPUs and waits for 1.5 more");
+        }
+    }
+
+    #[test]
+    fn one_look_that_seems_calm_does_not_promote_a_runaway() {
+        let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(2))]);
+        bench.pass(&[(0, 1, 0)]);
+        let demoted = (0..10).any(|_| bench.pass(&[(0, 1, 20)]).knobs.contains(&set(thread(1), NORMAL)));
+        assert!(demoted);
+        for look in 0..300 {
+            let ran = if look % 2 == 0 { 20 } else { 15 };
+            assert!(bench.pass(&[(0, 1, ran)]).knobs.is_empty(), "look {look}");
         }
     }
 
