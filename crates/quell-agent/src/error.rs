@@ -69,24 +69,24 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// A file or socket could not be used.
-    #[error("cannot {operation} {}: {source}; {mend}", path.display())]
+    #[error("cannot {operation} {}: {cause}; {mend}", path.display())]
     File {
         /// What was tried.
         operation: &'static str,
         /// On what.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        cause: io::Error,
         /// What to do about it.
         mend: String,
     },
     /// No agent answers.
-    #[error("no agent answers on {}: {source}; {mend}", socket.display())]
+    #[error("no agent answers on {}: {cause}; {mend}", socket.display())]
     NoAgent {
         /// The socket that was tried.
         socket: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        cause: io::Error,
         /// What to do about it.
         mend: &'static str,
     },

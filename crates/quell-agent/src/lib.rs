@@ -7,9 +7,9 @@
 pub mod api;
 pub mod config;
 pub mod drive;
+pub mod explain;
 pub mod guardian;
 pub mod journal;
-pub mod explain;
 pub mod metrics;
 pub mod observers;
 pub mod own;

@@ -71,13 +71,13 @@ impl Client {
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), AgentError> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|source| AgentError::NoAgent {
-            mend: match source.kind() {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|cause| AgentError::NoAgent {
+            mend: match cause.kind() {
                 std::io::ErrorKind::PermissionDenied => "run this as root, or join the socket's group",
                 _ => "start one with `quell run --config FILE`, or name its socket with --socket",
             },
             socket: self.socket.clone(),
-            source,
+            cause,
         })?;
         let broken = |error: hyper::Error| self.odd(error.to_string());
         let (mut sender, connection) =

@@ -41,7 +41,7 @@ impl Socket {
     pub(super) fn bind(path: &Path, group: Option<&str>) -> Result<Socket, AgentError> {
         let fail = |operation, mend: &str| {
             let (path, mend) = (path.to_owned(), mend.to_owned());
-            move |source| AgentError::File { operation, path, source, mend }
+            move |cause| AgentError::File { operation, path, cause, mend }
         };
         if UnixStream::connect(path).is_ok() {
             let taken = io::Error::from(io::ErrorKind::AddrInUse);
@@ -94,10 +94,10 @@ fn group_id(name: &str) -> io::Result<u32> {
 
 /// Listens on this address of the loopback interface.
 pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, AgentError> {
-    let fail = |source: io::Error, mend: &str| AgentError::File {
+    let fail = |cause: io::Error, mend: &str| AgentError::File {
         operation: "serve metrics on",
         path: address.to_string().into(),
-        source,
+        cause,
         mend: mend.to_owned(),
     };
     if !address.ip().is_loopback() {

@@ -260,7 +260,7 @@ fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)
     numbered.filter_map(|(cpu, holder)| Some((quell_model::CpuId(cpu as u32), (*holder)?)))
 }
 
-/// Who runs where: the holder if the host knows it, else the workload of a runnable thread that is on the CPU.
+/// Who runs where: who holds the CPU, else the workload of a runnable thread that is on it.
 fn cpus(view: &View) -> Vec<wire::Cpu> {
     let mut runs: Vec<Option<WorkloadId>> = vec![None; view.topology.columns()];
     for (cpu, holder) in holders(view) {
@@ -268,16 +268,12 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
             *slot = Some(holder);
         }
     }
-    let knows_holders = !view.cpus.holder.is_empty();
-    if !knows_holders {
-        let threads = &view.threads;
-        for (index, state) in threads.state.iter().enumerate() {
-            if *state == ThreadState::Runnable
-                && let (Some(cpu), Some(owner)) = (threads.cpu.get(index), threads.workload.get(index))
-                && let Some(slot) = runs.get_mut(cpu.index())
-            {
-                slot.get_or_insert(*owner);
-            }
+    let threads = &view.threads;
+    for ((state, cpu), owner) in threads.state.iter().zip(&threads.cpu).zip(&threads.workload) {
+        if *state == ThreadState::Runnable
+            && let Some(slot) = runs.get_mut(cpu.index())
+        {
+            slot.get_or_insert(*owner);
         }
     }
     let name = |id: WorkloadId| view.workloads.spec.get(id.index())?.as_ref().map(|spec| spec.name.clone());

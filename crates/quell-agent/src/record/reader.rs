@@ -29,10 +29,10 @@ impl Record<File> {
     /// # Errors
     /// If the file cannot be read, or is no record of a version that this program knows.
     pub fn open(path: &Path) -> Result<Record<File>, AgentError> {
-        let file = File::open(path).map_err(|source| AgentError::File {
+        let file = File::open(path).map_err(|cause| AgentError::File {
             operation: "open",
             path: path.to_owned(),
-            source,
+            cause,
             mend: "name a file that `quell run --record FILE` wrote".to_owned(),
         })?;
         Record::read(file, &path.display().to_string())

@@ -68,7 +68,7 @@ impl Recorder {
     pub fn start(file: &Path, view: &View, layers: &[Layer]) -> Result<Recorder, AgentError> {
         match File::create(file) {
             Ok(created) => Recorder::into(Box::new(created), file, view, layers),
-            Err(source) => Err(failed("create", file)(source)),
+            Err(cause) => Err(failed("create", file)(cause)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Recorder {
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentError {
     let mend = "name a file in a directory that exists and has room".to_owned();
     let path = path.to_owned();
-    move |source| AgentError::File { operation, path, source, mend }
+    move |cause| AgentError::File { operation, path, cause, mend }
 }
 
 impl Witness for Recorder {

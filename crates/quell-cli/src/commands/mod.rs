@@ -1,6 +1,8 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
+mod agent_socket;
 mod antagonist;
+mod cells;
 mod demo;
 mod exec;
 mod gap;
@@ -8,7 +10,10 @@ mod lab;
 mod load;
 mod reproduce;
 mod signals;
+mod status;
+mod top;
 mod units;
+mod why;
 
 use std::process::ExitCode;
 
@@ -25,6 +30,9 @@ pub enum Command {
     Lab(lab::Arguments),
     Load(load::Arguments),
     Reproduce(reproduce::Arguments),
+    Status(status::Arguments),
+    Top(top::Arguments),
+    Why(why::Arguments),
 }
 
 /// Runs one subcommand; the exit status is the command's own.
@@ -40,5 +48,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Why(arguments) => why::run(&arguments),
     }
 }

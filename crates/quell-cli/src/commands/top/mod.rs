@@ -1,0 +1,101 @@
+//! `quell top`: the agent's status, live.
+
+mod model;
+mod render;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use quell_agent::api::Client;
+use quell_agent::api::wire::Status;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use super::agent_socket::AgentSocket;
+use model::{Model, Then};
+
+/// Watch what the running agent does: workloads, CPUs, decisions.
+///
+/// Keys: q quits, ↑ and ↓ choose a workload, Enter shows only its decisions, s changes the order, p stops and goes on,
+/// ? shows this help.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    agent: AgentSocket,
+    /// Time between two looks, for example 500ms
+    #[arg(long, default_value = "1s")]
+    interval: humantime::Duration,
+    /// Print one JSON status a look (as `GET /v1/status`), one line each, instead of the view
+    #[arg(long)]
+    json: bool,
+    /// End after so many looks
+    #[arg(long, value_name = "COUNT")]
+    looks: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let client = arguments.agent.client()?;
+    let interval = Duration::from(arguments.interval).max(Duration::from_millis(50));
+    // An agent that does not run is said on the plain terminal, not in the view.
+    let first: Status = client.get("/v1/status")?;
+    if arguments.json {
+        return print(&client, first, interval, arguments.looks);
+    }
+    let mut terminal = ratatui::try_init().context("quell top needs a terminal; use --json in a pipe")?;
+    let result = watch(&mut terminal, &client, first, interval, arguments.looks);
+    ratatui::restore();
+    result
+}
+
+fn print(client: &Client, mut status: Status, interval: Duration, looks: Option<u64>) -> Result<ExitCode> {
+    for look in 1.. {
+        println!("{}", serde_json::to_string(&status)?);
+        if looks.is_some_and(|most| look >= most) {
+            break;
+        }
+        std::thread::sleep(interval);
+        status = client.get("/v1/status")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn watch(
+    terminal: &mut ratatui::DefaultTerminal,
+    client: &Client,
+    first: Status,
+    interval: Duration,
+    looks: Option<u64>,
+) -> Result<ExitCode> {
+    let mut model = Model::new(first);
+    let mut looked = Instant::now();
+    for look in 1.. {
+        terminal.draw(|frame| render::render(frame, &model)).context("draw the view")?;
+        if looks.is_some_and(|most| look >= most) {
+            break;
+        }
+        while let Some(left) = interval.checked_sub(looked.elapsed()).filter(|left| !left.is_zero()) {
+            if !event::poll(left).context("wait for a key")? {
+                continue;
+            }
+            match event::read().context("read a key")? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match model.press(key) {
+                    Then::Quit => return Ok(ExitCode::SUCCESS),
+                    Then::Draw => {
+                        terminal.draw(|frame| render::render(frame, &model)).context("draw the view")?;
+                    }
+                },
+                Event::Resize(..) => {
+                    terminal.draw(|frame| render::render(frame, &model)).context("draw the view")?;
+                }
+                _ => {}
+            }
+        }
+        looked = Instant::now();
+        if !model.paused {
+            model.take(client.get("/v1/status").map_err(|error| error.to_string()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
