@@ -78,7 +78,7 @@ impl ToyHost {
 
     /// A request of this workload arrived.
     pub(crate) fn arrive(&mut self, id: WorkloadId, since: Nanos) {
-        let Some(member) = self.members[id.index()].as_mut() else { return };
+        let Some(member) = self.members.get_mut(id.index()).and_then(Option::as_mut) else { return };
         let was_empty = member.queue.is_empty();
         let left = member.load.service.0.max(1) * 1000;
         member.queue.push_back(Waiting { arrived: since, since, left });

@@ -166,7 +166,7 @@ impl Bandwidth {
         let held = cores.held(worst);
         self.limit.resize(tasks.slots(), None);
         let limit = &mut self.limit[worst.index()];
-        *limit = Some(limit.map_or(held, |limit| limit.min(held)) - 1);
+        *limit = Some(limit.map_or(held, |limit| limit.min(held)).saturating_sub(1));
         let its = cores.pool();
         let its = its.iter().filter(|&core| cores.task_on(core) == Some(worst));
         let most_missing = its.max_by(|&a, &b| self.rate(view, a).total_cmp(&self.rate(view, b)));

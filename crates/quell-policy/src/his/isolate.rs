@@ -106,6 +106,8 @@ impl Isolation {
         let (its, others) = self.split(view);
         let mut set = |target, knob| plan.knobs.push(KnobSetting { target, knob });
         match technique {
+            // A pool without CPUs cannot be divided.
+            Technique::Cores if its.is_empty() || others.is_empty() => {}
             Technique::Cores => {
                 for id in group(view, foreground) {
                     set(Target::Workload(id), Knob::Cpus(if id == foreground { its } else { others }));
@@ -138,6 +140,7 @@ fn group(view: &View, foreground: WorkloadId) -> impl Iterator<Item = WorkloadId
 pub(super) fn lift(technique: Technique, view: &View, config: &HisConfig, plan: &mut Plan) {
     let mut set = |target, knob| plan.knobs.push(KnobSetting { target, knob });
     match technique {
+        Technique::Cores if view.pool().is_empty() => {}
         Technique::Cores => view.owned().for_each(|(id, _)| set(Target::Workload(id), Knob::Cpus(view.pool()))),
         Technique::CacheWays => {
             view.owned().for_each(|(id, _)| set(Target::Workload(id), Knob::CacheWays(all_ways(config))));

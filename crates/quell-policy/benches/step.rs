@@ -1,0 +1,98 @@
+//! How long one step of each policy takes.
+//!
+//! `step` is every policy with 10, 100 and 1,000 workloads of 10 threads on 64 CPUs. `caladan` is its round — all
+//! three algorithms, every task delayed — by CPUs and workloads; its budget is its interval, 10 µs.
+
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use quell_model::{CpuCount, Cycle, HostDomain, Nanos, Plan, Policy, Topology, View};
+use quell_policy::AnyPolicy;
+use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+
+/// A machine with this many workloads, every fifth latency-critical and with requests waiting.
+fn crowded(topology: Topology, workloads: usize) -> ToyHost {
+    let cpus = topology.all().len();
+    let mut host = ToyHost::new(topology, Machine::default());
+    let threads = [0.1; 10];
+    for number in 0..workloads {
+        let load = if number % 5 == 0 {
+            let cores = CpuCount(((cpus * 1000 / 2) / workloads.div_ceil(5)).min(2_000) as u32);
+            ToyWorkload::lc(&format!("server{number}"), cores).requests(Arrivals::None, Nanos::from_millis(100))
+        } else {
+            ToyWorkload::be(&format!("batch{number}")).requests(Arrivals::Endless, Nanos::from_millis(1)).bandwidth(1e9)
+        };
+        let lc = load.spec.is_lc();
+        let id = host.attach(load.threads(&threads));
+        if lc {
+            host.send(id, 4);
+        }
+    }
+    host
+}
+
+/// The policy after a few turns on this machine, and what it sees then.
+fn warmed_up(mut host: ToyHost, mut policy: AnyPolicy) -> (AnyPolicy, View) {
+    let mut cycle = Cycle::<HostDomain>::new(host.view());
+    let turn = policy.describe().interval.clamp(Nanos::from_micros(10), Nanos::from_millis(20));
+    for _ in 0..8 {
+        let until = host.now() + turn;
+        quell_toy::run(&mut host, &mut policy, &mut cycle, until, |_, _| {});
+    }
+    (policy, cycle.view)
+}
+
+/// Steps at every call, an interval later each time.
+fn stepper(mut policy: AnyPolicy, mut view: View) -> impl FnMut() -> usize {
+    let interval = policy.describe().interval.max(Nanos::from_micros(1));
+    let (mut plan, mut number) = (Plan::default(), 1_000_000);
+    move || {
+        number += 1;
+        view.now += interval;
+        view.threads.at = view.now;
+        plan.begin(number);
+        policy.step(&view, &[], &mut plan);
+        plan.grants.len() + plan.knobs.len()
+    }
+}
+
+fn every_policy(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("step");
+    for description in AnyPolicy::ALL {
+        for workloads in [10, 100, 1_000] {
+            let policy = AnyPolicy::named(description.name).expect("it is registered");
+            let (policy, view) = warmed_up(crowded(Topology::synthetic(2, 1, 16, 2), workloads), policy);
+            let mut step = stepper(policy, view);
+            group.bench_function(BenchmarkId::new(description.name, workloads), |bencher| bencher.iter(&mut step));
+        }
+    }
+}
+
+fn caladan(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("caladan");
+    let parameters = r#"{"thresh_ht": "25us", "thresh_bw": 25e9}"#;
+    for (cpus, topology) in [
+        (8, Topology::synthetic(1, 1, 4, 2)),
+        (24, Topology::synthetic(1, 1, 12, 2)),
+        (48, Topology::synthetic(2, 1, 12, 2)),
+        (128, Topology::synthetic(2, 1, 32, 2)),
+    ] {
+        for workloads in [4, 20, 100] {
+            let policy = AnyPolicy::build("caladan", &mut serde_json::Deserializer::from_str(parameters));
+            let (policy, view) = warmed_up(crowded(topology.clone(), workloads), policy.expect("it takes these"));
+            let mut step = stepper(policy, view);
+            let name = BenchmarkId::new(format!("{cpus} CPUs"), workloads);
+            group.bench_function(name, |bencher| bencher.iter(&mut step));
+        }
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(std::time::Duration::from_millis(200))
+        .measurement_time(std::time::Duration::from_millis(800));
+    targets = every_policy, caladan
+}
+criterion_main!(benches);

@@ -1,0 +1,126 @@
+//! After warm-up no policy allocates in `step`.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use common::every_policy;
+use quell_model::{
+    CpuCount, Cycle, Description, Event, HostDomain, LeaseLimits, Nanos, Plan, Policy, Topology, View, Wake, WorkloadId,
+};
+use quell_policy::AnyPolicy;
+use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is the system allocator's, with the same arguments; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is the system allocator's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A policy whose allocations are counted, those of steps that report a failure in words apart.
+struct Counted {
+    policy: AnyPolicy,
+    allocations: u64,
+    steps: u64,
+    commands: u64,
+}
+
+impl Policy for Counted {
+    fn describe(&self) -> &'static Description {
+        self.policy.describe()
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        let before = ALLOCATIONS.get();
+        let wake = self.policy.step(view, events, plan);
+        let here = ALLOCATIONS.get() - before;
+        let in_words = plan.notes.iter().any(|note| matches!(note.text, Cow::Owned(_)));
+        self.allocations += if in_words { 0 } else { here };
+        self.steps += 1;
+        self.commands += u64::from(!plan.is_idle());
+        wake
+    }
+}
+
+/// A machine on which every controller has something to do: with requests for policies that act in microseconds, with
+/// threads for the others.
+fn busy_host(fast: bool) -> ToyHost {
+    let mut host = ToyHost::new(Topology::synthetic(1, 1, 8, 2), Machine::default());
+    host.limit_leases(LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() });
+    for seed in 0..4 {
+        let server = ToyWorkload::lc(&format!("server{seed}"), CpuCount::whole(2)).cache(6.0, 0.9).bandwidth(0.5e9);
+        let arrivals = Arrivals::Poisson { mean: Nanos::from_micros(60), seed };
+        let server = if fast { server.requests(arrivals, Nanos::from_micros(50)) } else { server.threads(&[0.8, 0.5]) };
+        host.attach(server);
+    }
+    for number in 0..4 {
+        let batch = ToyWorkload::be(&format!("batch{number}")).bandwidth(3e9);
+        let endless = |load: ToyWorkload| load.requests(Arrivals::Endless, Nanos::from_micros(50));
+        host.attach(if fast { endless(batch) } else { batch.threads(&[1.0; 4]) });
+    }
+    host
+}
+
+/// The servers' behaviour changes every few slices of time: load, cache and memory.
+fn run_slices(host: &mut ToyHost, counted: &mut Counted, cycle: &mut Cycle<HostDomain>, slice: Nanos) {
+    for number in 0..10 {
+        let (bandwidth, ways) = if number < 5 { (0.5e9, 6.0) } else { (4e9, 0.0) };
+        for id in (0..4).map(WorkloadId) {
+            host.change(id, |load| (load.bandwidth.0, load.cache.ways) = (bandwidth, ways));
+        }
+        let until = host.now() + slice;
+        quell_toy::run(host, counted, cycle, until, |_, _| {});
+    }
+}
+
+#[test]
+fn no_policy_allocates_in_a_step_after_warm_up() {
+    for policy in every_policy() {
+        let name = policy.describe().name;
+        let fast = policy.describe().interval < Nanos::from_millis(1) && policy.describe().grants;
+        let slice = if fast { Nanos::from_millis(3) } else { Nanos::from_millis(400) };
+        let mut host = busy_host(fast);
+        let mut cycle = Cycle::<HostDomain>::new(host.view());
+        let mut counted = Counted { policy, allocations: 0, steps: 0, commands: 0 };
+        run_slices(&mut host, &mut counted, &mut cycle, slice);
+        (counted.allocations, counted.steps, counted.commands) = (0, 0, 0);
+        run_slices(&mut host, &mut counted, &mut cycle, slice);
+        assert!(counted.steps >= 10, "{name} stepped {} times", counted.steps);
+        if matches!(name, "caladan" | "his") {
+            assert!(counted.commands > 0, "{name} had nothing to do");
+        }
+        assert_eq!(counted.allocations, 0, "{name}: in {} steps", counted.steps);
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    std::hint::black_box(Box::new(7));
+    assert!(ALLOCATIONS.get() > before);
+}

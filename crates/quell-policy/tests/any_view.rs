@@ -1,0 +1,188 @@
+//! No view, however strange, makes a policy panic or reach beyond its pool.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{any_spec, any_topology, every_policy};
+use proptest::prelude::*;
+use quell_model::{
+    BytesPerSecond, CpuId, CpuSet, Event, GrantCommand, Knob, Nanos, Outcome, Part, Plan, Policy, Quality, Refusal,
+    Sample, SchedClass, SoloEnd, ThreadId, ThreadState, Topology, Verdict, View, WorkloadId,
+};
+
+fn any_nanos() -> impl Strategy<Value = Nanos> {
+    prop_oneof![Just(Nanos::ZERO), Just(Nanos::MAX), (0u64..10_000_000_000).prop_map(Nanos)]
+}
+
+fn any_sample<T: Copy + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Sample<T>> {
+    let quality =
+        prop_oneof![Just(Quality::Absent), Just(Quality::Stale), Just(Quality::Estimated), Just(Quality::Exact)];
+    (value, any_nanos(), any_nanos(), quality).prop_map(|(value, at, window, quality)| Sample {
+        value,
+        at,
+        window,
+        quality,
+    })
+}
+
+fn column<T: Copy + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<Sample<T>>> {
+    prop::collection::vec(any_sample(value), 0..8)
+}
+
+fn any_rate() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(f64::MAX), 0.0..1e12]
+}
+
+fn any_cpus() -> impl Strategy<Value = CpuSet> {
+    prop::collection::vec(0u32..30, 0..16).prop_map(|cpus| cpus.into_iter().map(CpuId).collect())
+}
+
+fn any_id() -> impl Strategy<Value = WorkloadId> {
+    prop_oneof![9 => (0u32..8).prop_map(WorkloadId), 1 => Just(WorkloadId(u32::MAX))]
+}
+
+fn any_thread() -> impl Strategy<Value = (ThreadId, WorkloadId, CpuId, Nanos, bool)> {
+    let thread = (0i32..20, 0u64..2).prop_map(|(tid, start)| ThreadId { tid, start });
+    (thread, any_id(), (0u32..30).prop_map(CpuId), any_nanos(), any::<bool>())
+}
+
+prop_compose! {
+    fn any_workload_columns()(
+        spec in prop::collection::vec(prop::option::of(any_spec().prop_map(Arc::new)), 0..8),
+        queueing_delay in column(any_nanos()),
+        run_time in column(any_nanos()),
+        thread_count in column(any::<u32>()),
+        llc_hit_ratio in column(0.0..=1.0),
+        memory_bandwidth in column(any_rate().prop_map(BytesPerSecond)),
+        instruction_rate in column(any_rate()),
+    ) -> quell_model::view::WorkloadColumns {
+        quell_model::view::WorkloadColumns {
+            spec, queueing_delay, run_time, thread_count, llc_hit_ratio, memory_bandwidth, instruction_rate,
+            ..Default::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn any_cpu_columns()(
+        online in any_cpus(),
+        idle in any_cpus(),
+        banned in any_cpus(),
+        holder in prop::collection::vec(prop::option::of(any_id()), 0..30),
+        request_start in prop::collection::vec(any_sample(any_nanos()), 0..30),
+        llc_misses in prop::collection::vec(any_sample(any::<u64>()), 0..30),
+    ) -> quell_model::view::CpuColumns {
+        quell_model::view::CpuColumns { online, idle, banned, holder, request_start, llc_misses }
+    }
+}
+
+prop_compose! {
+    fn any_view()(
+        topology in any_topology(),
+        now in any_nanos(),
+        owned in prop::option::of(prop::collection::vec(any_id(), 0..5)),
+        pool in any_cpus(),
+        workloads in any_workload_columns(),
+        cpus in any_cpu_columns(),
+        threads in prop::collection::vec(any_thread(), 0..20),
+        threads_at in any_nanos(),
+        bus in any_sample(any_rate().prop_map(BytesPerSecond)),
+    ) -> View {
+        let mut view = View::new(Arc::new(topology));
+        (view.now, view.workloads, view.cpus, view.memory_bandwidth) = (now, workloads, cpus, bus);
+        view.cpus.online = view.cpus.online.intersection(&view.topology.all());
+        view.scope.workloads = owned;
+        view.scope.pool = pool;
+        view.threads.at = threads_at;
+        for (id, workload, cpu, span, runs) in threads {
+            view.threads.id.push(id);
+            view.threads.workload.push(workload);
+            view.threads.cpu.push(cpu);
+            view.threads.state.push(if runs { ThreadState::Runnable } else { ThreadState::Sleeping });
+            view.threads.run_time.push(span);
+            view.threads.run_delay.push(span);
+            view.threads.class.push(SchedClass::NORMAL);
+        }
+        view
+    }
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let verdict = prop_oneof![
+        any_nanos().prop_map(Verdict::Applied),
+        any_nanos().prop_map(Verdict::Pending),
+        Just(Verdict::Vanished),
+        any_nanos().prop_map(|until| Verdict::Refused(Refusal::DutyCycle(until))),
+        Just(Verdict::Refused(Refusal::Unsupported("no such knob".into()))),
+        Just(Verdict::Refused(Refusal::System("EBUSY".into()))),
+    ];
+    let part = prop_oneof![
+        Just(Part::Knobs),
+        (0u32..4).prop_map(Part::Grant),
+        (0u32..4).prop_map(Part::Rule),
+        Just(Part::Sample(0)),
+        Just(Part::Lease(0)),
+    ];
+    prop_oneof![
+        any_id().prop_map(Event::Attached),
+        any_id().prop_map(Event::Detached),
+        any_thread().prop_map(|(thread, id, ..)| Event::ThreadBorn(id, thread)),
+        any_thread().prop_map(|(thread, id, ..)| Event::ThreadDied(id, thread)),
+        (0u32..30, any_id()).prop_map(|(cpu, id)| Event::Yielded(CpuId(cpu), id)),
+        (0u32..30).prop_map(|cpu| Event::Offline(CpuId(cpu))),
+        (0u32..30).prop_map(|cpu| Event::Online(CpuId(cpu))),
+        any_id().prop_map(Event::QueueFormed),
+        Just(Event::SamplesReady),
+        any_id().prop_map(Event::SoloBegan),
+        any_id().prop_map(|id| Event::SoloEnded(id, SoloEnd::Elapsed)),
+        any_id().prop_map(Event::LatencyArrived),
+        (0u64..8, part, verdict).prop_map(|(plan, part, verdict)| Event::Outcome(Outcome { plan, part, verdict })),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_view_makes_a_policy_panic(
+        steps in prop::collection::vec((any_view(), prop::collection::vec(any_event(), 0..6)), 1..8),
+    ) {
+        for mut policy in every_policy() {
+            let mut plan = Plan::default();
+            for (number, (view, events)) in steps.iter().enumerate() {
+                plan.begin(number as u64);
+                policy.step(view, events, &mut plan);
+                let pool = view.pool();
+                for command in &plan.grants {
+                    let (GrantCommand::Grant(cpu, _) | GrantCommand::Revoke(cpu)) = *command;
+                    prop_assert!(pool.contains(cpu), "{} touches CPU {}", policy.describe().name, cpu);
+                }
+                for setting in &plan.knobs {
+                    if let Knob::Cpus(cpus) = setting.knob {
+                        prop_assert!(!cpus.is_empty() && cpus.is_subset(&pool), "{}: {setting:?}", policy.describe().name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The machine that a policy saw first is not the one that it sees next.
+#[test]
+fn a_machine_that_changes_shape_is_survived() {
+    for mut policy in every_policy() {
+        for topology in
+            [Topology::synthetic(2, 1, 4, 2), Topology::synthetic(1, 1, 1, 1), Topology::synthetic(1, 2, 8, 1)]
+        {
+            let mut view = View::new(topology.into());
+            view.workloads.spec = vec![Some(Arc::new(quell_model::Workload::new(
+                "w",
+                quell_model::Class::LatencyCritical,
+                quell_model::CpuCount::whole(2),
+            )))];
+            view.workloads.queueing_delay = vec![Sample::exact(Nanos::MAX, Nanos::ZERO)];
+            policy.step(&view, &[], &mut Plan::default());
+        }
+    }
+}
