@@ -104,7 +104,13 @@ fn a_wait_that_is_counted_late_belongs_to_the_period_in_which_it_was() {
     let sample = |at: u64, run: u64, delay: u64| Sample {
         at: Nanos::from_millis(at),
         machine: MachineTimes { busy: Nanos::from_millis(at), ..MachineTimes::default() },
-        threads: vec![ThreadTimes { tid: 1, slot: 0, run: Nanos::from_millis(run), delay: Nanos::from_millis(delay) }],
+        threads: vec![ThreadTimes {
+            tid: 1,
+            slot: 0,
+            run: Nanos::from_millis(run),
+            delay: Nanos::from_millis(delay),
+            runnable: false,
+        }],
     };
     // It waits from 50 to 150 ms, which is counted at 150 ms.
     let samples = [sample(0, 0, 0), sample(100, 50, 0), sample(200, 100, 100)];

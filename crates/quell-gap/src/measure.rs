@@ -83,7 +83,7 @@ pub struct Report {
     pub inexact: Option<String>,
     /// What tracing lost.
     pub losses: Losses,
-    /// Events that were accounted for, and those that came after a younger one.
+    /// Events that were accounted for.
     pub events: u64,
     /// Events that came after a younger one, and were taken as if they were as young.
     pub late: u64,
@@ -100,7 +100,7 @@ pub struct WorkloadGap {
     /// What was asked for.
     #[serde(flatten)]
     pub request: Request,
-    /// Threads found at the end, and those that ended are not counted.
+    /// Threads that the last look found.
     pub threads: usize,
     /// The exact account, in nanoseconds of CPU time.
     pub exact: Option<Account>,

@@ -74,8 +74,8 @@ impl Members {
     /// The processes that selectors name themselves.
     fn selected(&mut self, requests: &[Request]) -> Result<HashMap<i32, u16>, GapError> {
         let mut owners = HashMap::new();
-        let own_pid = std::process::id() as i32;
         self.proc.pids(&mut self.pids)?;
+        let ourselves = self.ourselves()?;
         for (slot, request) in requests.iter().enumerate() {
             for selector in &request.selectors {
                 let mut chosen = Vec::new();
@@ -94,7 +94,7 @@ impl Members {
                     Selector::Command(text) => {
                         for index in 0..self.pids.len() {
                             let pid = self.pids[index];
-                            if pid != own_pid && self.proc.command_contains(pid, text)? {
+                            if !ourselves.contains(&pid) && self.proc.command_contains(pid, text)? {
                                 chosen.push(pid);
                             }
                         }
@@ -106,6 +106,18 @@ impl Members {
             }
         }
         Ok(owners)
+    }
+
+    /// This process and those that started it: the text that is looked for stands in their command lines too.
+    fn ourselves(&mut self) -> Result<Vec<i32>, GapError> {
+        let mut line = vec![std::process::id() as i32];
+        while let Some(stat) = self.proc.stat(line[line.len() - 1], line[line.len() - 1])? {
+            if stat.parent <= 1 || line.contains(&stat.parent) {
+                break;
+            }
+            line.push(stat.parent);
+        }
+        Ok(line)
     }
 
     /// The processes in a cgroup and below it: the path is below a hierarchy's root, or a directory in one.

@@ -74,8 +74,13 @@ impl Collector {
     /// Loads and attaches the program; it watches nobody yet.
     ///
     /// # Errors
-    /// [`TraceError::Refused`] if the kernel does not allow it.
+    /// [`TraceError::Refused`] if the kernel does not allow it, [`TraceError::Namespace`] in a container with process
+    /// numbers of its own.
     pub fn open(options: Options) -> Result<Collector, TraceError> {
+        // The kernel's fixed inode number of the first namespace (PROC_PID_INIT_INO).
+        if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != "pid:[4026531836]") {
+            return Err(TraceError::Namespace);
+        }
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
             tracing::debug!("libbpf: {}", text.trim_end())
         })));

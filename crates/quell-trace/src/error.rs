@@ -14,6 +14,9 @@ pub enum TraceError {
         /// What the kernel said.
         source: libbpf_rs::Error,
     },
+    /// We run in a container: threads have other numbers here than in the kernel's events.
+    #[error("tracing needs the host's process numbers; run outside the container, or with the host's pid namespace")]
+    Namespace,
     /// Something that worked before does not work any more.
     #[error("tracing: {step}: {source}")]
     Broken {
