@@ -97,8 +97,10 @@ fn tracks(samples: &[Sample], slot: u16, lengths: &[u64]) -> Tracks {
         if let (true, Some(first)) = (runnable(samples.first(), tid), track.first()) {
             edges += first.delay;
         }
-        if let (true, Some(last), Some(&length)) = (runnable(samples.last(), tid), track.last(), lengths.last()) {
-            edges += length.saturating_sub(last.runnable());
+        if runnable(samples.last(), tid) {
+            // It may be longer than the last period.
+            let last = track.iter().zip(lengths).rev().take(2);
+            edges += last.map(|(span, length)| length.saturating_sub(span.runnable())).sum::<u64>();
         }
         if track.iter().any(|span| span.runnable() > 0) {
             edges += 2 * TICK.0;
