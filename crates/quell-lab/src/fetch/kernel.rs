@@ -10,9 +10,10 @@ use super::{btf, bzimage};
 use crate::error::{LabError, Result};
 use crate::{Cache, Progress};
 
-/// Versions that were tried, the best first. Old ones leave the archive in time; the next one is taken then.
+/// Versions that serve, the best first. Old ones leave the archive in time, their modules and configurations first; the
+/// next one is taken then.
 pub const PREFERRED_KERNELS: [&str; 8] =
-    ["6.18.15", "7.0.13", "6.18.12", "7.0.12", "6.18.9", "7.0.10", "6.19.14", "6.19.13"];
+    ["6.18.15", "6.18.12", "6.18.9", "6.18.5", "7.0.13", "7.0.12", "6.19.14", "6.19.13"];
 
 /// A kernel in the cache.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct Kernel {
     pub version: String,
     /// What `uname -r` says.
     pub release: String,
-    /// Directory with `vmlinux`, `config` and `overlay.ko.xz`.
+    /// Directory with `vmlinux` and, where the archive still had them, `config` and `overlay.ko.xz`.
     pub dir: PathBuf,
 }
 
@@ -95,7 +96,7 @@ impl Kernel {
             let root = dir.join("packages");
             apt.unpack(packages, &root)?;
             progress.step(&format!("unpacking kernel {version} and checking its BTF"));
-            install(version, &root, dir)?;
+            install(version, &root, dir, progress)?;
             fs::remove_dir_all(&root).map_err(LabError::io("remove", &root))
         })?;
         Self::cached(cache, version).ok_or_else(|| LabError::Malformed {
@@ -106,7 +107,7 @@ impl Kernel {
 }
 
 /// Takes from the unpacked packages in `root` what the guest needs.
-fn install(version: &str, root: &Path, dir: &Path) -> Result<()> {
+fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> Result<()> {
     let missing = |what: &str| LabError::UnfitKernel { version: version.to_owned(), why: format!("no {what} in it") };
     let image = find(root, &|name| name.starts_with("vmlinuz-")).ok_or_else(|| missing("vmlinuz"))?;
     let release = image.file_name().unwrap_or_default().to_string_lossy().trim_start_matches("vmlinuz-").to_owned();
@@ -119,10 +120,22 @@ fn install(version: &str, root: &Path, dir: &Path) -> Result<()> {
     };
     write("vmlinux", &vmlinux)?;
     write("release", release.as_bytes())?;
+    let mut missing = Vec::new();
     for (name, target) in [("overlay.ko.xz", "overlay.ko.xz"), (&*format!("config-{release}"), "config")] {
-        let file = find(root, &|found| found == name).ok_or_else(|| missing(name))?;
-        let target = dir.join(target);
-        fs::copy(&file, &target).map_err(LabError::io("write", &target))?;
+        match find(root, &|found| found == name) {
+            Some(file) => {
+                let target = dir.join(target);
+                fs::copy(&file, &target).map_err(LabError::io("write", &target))?;
+            }
+            None => missing.push(name.to_owned()),
+        }
+    }
+    if !missing.is_empty() {
+        progress.step(&format!(
+            "the archive no longer has {} of kernel {version}: without the module the host's files are read-only in the \
+             guest, without the configuration some schedulers do not load",
+            missing.join(" and ")
+        ));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Peer, schedulers};
 use crate::error::{LabError, Result};
-use crate::{Job, Kernel, Lab, Lockstep, Machine, PREFERRED_KERNELS, lockstep};
+use crate::{Job, Kernel, Lab, Lockstep, Machine, lockstep};
 
 const SCRIPT: &str = include_str!("cell.sh");
 /// A CPU that executes this many millions of instructions a second is loaded to a third by [`RATE`] requests.
@@ -55,7 +55,7 @@ impl<'a> Bench<'a> {
         let kernel = Kernel::get(&lab.cache, kernel, lab.progress)?;
         let mut hasher = DefaultHasher::new();
         fs::read(quell).map_err(LabError::io("read", quell))?.hash(&mut hasher);
-        (SCRIPT, &kernel.release, MIPS, RATE, QUANTUM_NS, PREFERRED_KERNELS).hash(&mut hasher);
+        (SCRIPT, &kernel.release, MIPS, RATE, QUANTUM_NS).hash(&mut hasher);
         lockstep::plugin(&lab.cache, lab.progress)?.hash(&mut hasher);
         Ok(Self { lab, quell: quell.to_path_buf(), kernel, fingerprint: hasher.finish() })
     }

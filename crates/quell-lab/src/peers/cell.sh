@@ -12,6 +12,12 @@ group() { # NAME WEIGHT COMMAND…
     sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
 }
 
+managed() { # POLICY [OPTION…] -- COMMAND…
+    policy=$1
+    shift
+    "$QUELL" exec --class lc --cpus 1 --policy "$policy" "$@"
+}
+
 state=/sys/kernel/sched_ext/state
 if [ -n "$SCHEDULER" ]; then
     "$SCHEDULER" >/run/scheduler.log 2>&1 &

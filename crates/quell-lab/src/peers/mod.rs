@@ -26,7 +26,8 @@ pub struct Peer {
     /// Shell commands that prepare the guest.
     #[serde(skip)]
     prepare: &'static str,
-    /// Words before the server's command; `group NAME WEIGHT` runs the rest in a cgroup of that weight.
+    /// Words before the server's command; `group NAME WEIGHT` runs the rest in a cgroup of that weight, `managed POLICY`
+    /// under one of Quell's policies.
     #[serde(skip)]
     server: &'static str,
     /// Words before the antagonist's command; `none` runs no antagonist.
@@ -41,9 +42,7 @@ const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-///
-/// Quell's own policies join as rows of this table whose `server` is `quell exec --class lc --policy guard --`.
-pub const PEERS: [Peer; 9] = [
+pub const PEERS: [Peer; 10] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", antagonist: "none", ..PLAIN },
     PLAIN,
     Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", antagonist: "chrt -i 0", ..PLAIN },
@@ -63,6 +62,7 @@ pub const PEERS: [Peer; 9] = [
         ..PLAIN
     },
     Peer { id: "fifo", title: "server SCHED_FIFO", server: "chrt -f 5", ..PLAIN },
+    Peer { id: "guard", title: "Quell guard", server: "managed guard --", ..PLAIN },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
 ];
