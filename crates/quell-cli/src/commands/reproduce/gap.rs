@@ -13,12 +13,15 @@ use quell_model::Nanos;
 use crate::commands::gap::progress_bar;
 use crate::commands::signals;
 
+/// A part of an account.
+type PartOf = fn(&Account) -> Nanos;
+
 /// A case and its claims: what the target gets, a part of its account, and how far off the estimate is.
 struct Drawn {
     case: Case,
     what: &'static str,
     got: Option<&'static Claim>,
-    part: Option<(&'static Claim, fn(&Account) -> Nanos)>,
+    part: Option<(&'static Claim, PartOf)>,
     estimate: Option<&'static Claim>,
 }
 
