@@ -8,6 +8,7 @@
 //! and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 
 pub mod cgroup;
+pub mod doctor;
 pub mod preempt;
 pub mod procfs;
 pub mod sched;

@@ -4,10 +4,13 @@ mod agent_socket;
 mod antagonist;
 mod cells;
 mod demo;
+mod doctor;
 mod exec;
 mod gap;
+mod generate;
 mod lab;
 mod load;
+mod replay;
 mod reproduce;
 mod signals;
 mod status;
@@ -25,10 +28,13 @@ use clap::Subcommand;
 pub enum Command {
     Antagonist(antagonist::Arguments),
     Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
     Exec(exec::Arguments),
     Gap(gap::Arguments),
+    Generate(generate::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    Replay(replay::Arguments),
     Reproduce(reproduce::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
@@ -43,10 +49,13 @@ pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Gap(arguments) => gap::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),

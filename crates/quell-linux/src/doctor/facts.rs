@@ -1,0 +1,123 @@
+//! What was read of a machine, plain data.
+
+use std::path::PathBuf;
+
+use quell_model::{CpuSet, Nanos};
+
+/// A value and the file that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Valued<T> {
+    /// The file.
+    pub path: PathBuf,
+    /// The value.
+    pub value: T,
+}
+
+/// One interrupt line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The file with the CPUs that it may go to.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: u32,
+    /// What it belongs to.
+    pub name: String,
+    /// The CPUs that it may go to.
+    pub allowed: CpuSet,
+    /// How often it came since boot, by CPU number.
+    pub counts: Vec<u64>,
+}
+
+/// A network queue whose packets other CPUs may process (receive packet steering).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// The file.
+    pub path: PathBuf,
+    /// The CPUs.
+    pub cpus: CpuSet,
+}
+
+/// A sleep state of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// The directory of the first CPU that has it.
+    pub path: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// How long it takes to wake up.
+    pub exit_latency: Nanos,
+    /// The CPUs on which it is enabled.
+    pub enabled_on: CpuSet,
+}
+
+/// May CPUs run faster than their base frequency for a while?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turbo {
+    /// The file.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub text: String,
+    /// Whether that means yes.
+    pub enabled: bool,
+    /// What to write there to forbid it.
+    pub off: &'static str,
+}
+
+/// The kernel's sched_ext.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedExt {
+    /// The directory.
+    pub path: PathBuf,
+    /// The scheduler that is loaded.
+    pub loaded: Option<String>,
+}
+
+/// A mounted cgroup v1 hierarchy with a controller that Quell needs in v2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupV1 {
+    /// Where.
+    pub mount: PathBuf,
+    /// The controllers.
+    pub controllers: String,
+}
+
+/// Everything that the doctor looks at. What does not exist on this machine is None or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// CPUs that are online.
+    pub online: CpuSet,
+    /// The kernel's version.
+    pub kernel: Option<Valued<String>>,
+    /// Is it compiled with real-time preemption?
+    pub real_time_kernel: bool,
+    /// The CPUs of `isolcpus=` with domain isolation, as the command line has them.
+    pub isolcpus: Option<Valued<String>>,
+    /// Interrupts.
+    pub interrupts: Vec<Interrupt>,
+    /// The CPUs of unbound kernel work.
+    pub workqueues: Option<Valued<CpuSet>>,
+    /// Network queues with receive packet steering.
+    pub receive: Vec<Receive>,
+    /// Sleep states.
+    pub idle_states: Vec<IdleState>,
+    /// Turbo.
+    pub turbo: Option<Turbo>,
+    /// The preemption mode that is in force.
+    pub preemption: Option<Valued<String>>,
+    /// Is autogroup on?
+    pub autogroup: Option<Valued<bool>>,
+    /// How much of the period real-time threads may run, in µs; −1: all of it.
+    pub rt_runtime_us: Option<Valued<i64>>,
+    /// The period, in µs.
+    pub rt_period_us: Option<i64>,
+    /// Mounted cgroup v1 hierarchies with the controllers cpu or cpuset.
+    pub cgroup_v1: Vec<CgroupV1>,
+    /// The controllers of the cgroup v2 root; None: no cgroup v2.
+    pub cgroup_v2: Option<Valued<String>>,
+    /// sched_ext; None: the kernel has none.
+    pub sched_ext: Option<SchedExt>,
+    /// CPUs that share a core with another one.
+    pub siblings: CpuSet,
+    /// Files that are there and could not be read, with the reason.
+    pub unread: Vec<String>,
+}

@@ -1,0 +1,304 @@
+//! Judging the facts: each finding says what, on what evidence, with what consequence, and how to mend it.
+
+use quell_model::{CpuSet, Nanos};
+use serde::Serialize;
+
+use super::facts::{Facts, Interrupt};
+use super::mask;
+
+/// A CPU that sleeps deeper than this wakes up noticeably late for a service whose requests take microseconds; the
+/// states above it are the package-wide ones on most machines (our threshold).
+const DEEP: Nanos = Nanos::from_micros(10);
+/// Interrupts named in a finding.
+const NAMED: usize = 4;
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Concern {
+    /// Quell, or a part of it, cannot work here.
+    Unavailable,
+    /// CPUs that are somebody's own are not quite.
+    Exclusive,
+    /// Latency is longer or less steady than it could be.
+    Latency,
+    /// Shares and classes do not mean what they say.
+    Shares,
+    /// A mistake could take the machine.
+    Safety,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The file.
+    pub path: String,
+    /// What stands there.
+    pub value: String,
+}
+
+/// Something that is worth mending, or worth knowing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub concern: Concern,
+    /// What was found.
+    pub what: String,
+    /// Where it stands.
+    pub evidence: Vec<Evidence>,
+    /// What follows.
+    pub consequence: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+/// What is to be said about a machine on which these CPUs are meant to be exclusive to someone.
+#[must_use]
+pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
+    let rest = facts.online.difference(exclusive);
+    let on = |cpus: &CpuSet| !cpus.is_disjoint(exclusive);
+    let mut found = Vec::new();
+    found.extend(isolated(facts));
+    found.extend(sched_ext(facts));
+    found.extend(cgroups(facts));
+    found.extend(interrupts(facts, exclusive, &rest));
+    found.extend(workqueues(facts, &on, &rest));
+    found.extend(receive(facts, &on, &rest));
+    found.extend(siblings(facts, exclusive));
+    found.extend(idle_states(facts, &on));
+    found.extend(turbo(facts));
+    found.extend(preemption(facts));
+    found.extend(autogroup(facts));
+    found.extend(rt_throttling(facts));
+    found
+}
+
+fn evidence(path: &std::path::Path, value: impl ToString) -> Evidence {
+    Evidence { path: path.display().to_string(), value: value.to_string() }
+}
+
+/// The mend where all CPUs are meant to be exclusive, and so nothing can be moved anywhere.
+const CHOOSE: &str = "keep some CPUs for the rest: `quell doctor --cpus LIST` says how to clear those in the list";
+
+fn isolated(facts: &Facts) -> Option<Finding> {
+    let isolcpus = facts.isolcpus.as_ref()?;
+    Some(Finding {
+        concern: Concern::Unavailable,
+        what: "CPUs are isolated at boot".into(),
+        evidence: vec![evidence(&isolcpus.path, &isolcpus.value)],
+        consequence: "the kernel refuses every sched_ext scheduler, and threads on these CPUs are not balanced".into(),
+        mend: "boot without isolcpus=; a policy gives CPUs to workloads while the machine runs".into(),
+    })
+}
+
+fn sched_ext(facts: &Facts) -> Option<Finding> {
+    let Some(sched_ext) = &facts.sched_ext else {
+        let kernel = facts.kernel.as_ref().map(|kernel| evidence(&kernel.path, &kernel.value));
+        return Some(Finding {
+            concern: Concern::Unavailable,
+            what: "the kernel has no sched_ext".into(),
+            evidence: kernel.into_iter().collect(),
+            consequence: "no single CPU can be granted and no rule executed at a wake-up: policies that need this \
+                          run in the lab and on the toy host only"
+                .into(),
+            mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell lab`".into(),
+        });
+    };
+    let loaded = sched_ext.loaded.as_ref().filter(|ops| !ops.starts_with("quell"))?;
+    Some(Finding {
+        concern: Concern::Unavailable,
+        what: "another sched_ext scheduler is loaded".into(),
+        evidence: vec![evidence(&sched_ext.path.join("root/ops"), loaded)],
+        consequence: "weights, classes and CPU sets mean what that scheduler makes of them; Quell's cannot be loaded"
+            .into(),
+        mend: format!("stop {loaded} (systemctl stop scx)"),
+    })
+}
+
+fn cgroups(facts: &Facts) -> Option<Finding> {
+    let needed = ["cpu", "cpuset"];
+    let has = |name: &&str| facts.cgroup_v2.as_ref().is_some_and(|v2| v2.value.split(' ').any(|other| other == *name));
+    let missing: Vec<&str> = needed.iter().filter(|name| !has(name)).copied().collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let mut shown: Vec<Evidence> =
+        facts.cgroup_v2.iter().map(|v2| evidence(&v2.path, format!("'{}'", v2.value))).collect();
+    let v1 = |v1: &super::CgroupV1| evidence(&v1.mount, format!("cgroup v1 with {}", v1.controllers));
+    shown.extend(facts.cgroup_v1.iter().map(v1));
+    Some(Finding {
+        concern: Concern::Shares,
+        what: format!("cgroup v2 lacks the controllers {}", missing.join(" and ")),
+        evidence: shown,
+        consequence: "Quell sets every thread by itself: a new thread is bound some milliseconds after its birth, \
+                      and cycle quotas and partitions do not work"
+            .into(),
+        mend: match facts.cgroup_v1.is_empty() {
+            true => "mount cgroup v2 and enable the controllers (a systemd of version 244 or newer does)".into(),
+            false => "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all".into(),
+        },
+    })
+}
+
+fn interrupts(facts: &Facts, exclusive: &CpuSet, rest: &CpuSet) -> Option<Finding> {
+    let count =
+        |interrupt: &Interrupt| -> u64 { exclusive.iter().filter_map(|cpu| interrupt.counts.get(cpu.index())).sum() };
+    let mut here: Vec<&Interrupt> = facts.interrupts.iter().filter(|i| !i.allowed.is_disjoint(exclusive)).collect();
+    if here.is_empty() {
+        return None;
+    }
+    here.sort_by_key(|interrupt| std::cmp::Reverse(count(interrupt)));
+    let total: u64 = here.iter().map(|interrupt| count(interrupt)).sum();
+    let shown = here.iter().take(NAMED).map(|interrupt| {
+        evidence(&interrupt.path, format!("{} ({}, {} came here)", interrupt.allowed, interrupt.name, count(interrupt)))
+    });
+    let busiest = here[0].number;
+    Some(Finding {
+        concern: Concern::Exclusive,
+        what: format!("{} interrupts may go to CPUs {exclusive}", here.len()),
+        evidence: shown.collect(),
+        consequence: format!("each stops what runs there; {total} came there since boot"),
+        mend: match rest.is_empty() {
+            true => CHOOSE.into(),
+            false => format!(
+                "echo {rest} > /proc/irq/{busiest}/smp_affinity_list, and so on, after stopping irqbalance (or set its \
+                 IRQBALANCE_BANNED_CPULIST={exclusive}); a managed interrupt refuses"
+            ),
+        },
+    })
+}
+
+fn workqueues(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Option<Finding> {
+    let workqueues = facts.workqueues.as_ref().filter(|mask| on(&mask.value))?;
+    let mend = match rest.is_empty() {
+        true => CHOOSE.into(),
+        false => format!("echo {} > {}", mask::text(rest), workqueues.path.display()),
+    };
+    Some(Finding {
+        concern: Concern::Exclusive,
+        what: "unbound kernel work may run there".into(),
+        evidence: vec![evidence(&workqueues.path, format!("CPUs {}", workqueues.value))],
+        consequence: "kernel threads (kworker/u) take turns with what runs there".into(),
+        mend,
+    })
+}
+
+fn receive(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Option<Finding> {
+    let here: Vec<_> = facts.receive.iter().filter(|queue| on(&queue.cpus)).collect();
+    let first = here.first()?;
+    let mask = if rest.is_empty() { "0".into() } else { mask::text(rest) };
+    Some(Finding {
+        concern: Concern::Exclusive,
+        what: format!("{} network queues hand packets to CPUs there (RPS)", here.len()),
+        evidence: here.iter().take(NAMED).map(|queue| evidence(&queue.path, format!("CPUs {}", queue.cpus))).collect(),
+        consequence: "packets of every workload are processed there, in softirqs that come before any thread".into(),
+        mend: format!("echo {mask} > {}, and so on", first.path.display()),
+    })
+}
+
+fn siblings(facts: &Facts, exclusive: &CpuSet) -> Option<Finding> {
+    let shared = facts.siblings.intersection(exclusive);
+    if shared.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        concern: Concern::Exclusive,
+        what: format!("CPUs {shared} share their cores with siblings"),
+        evidence: vec![Evidence {
+            path: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list".into(),
+            value: shared.to_string(),
+        }],
+        consequence: "work on the sibling slows a CPU down although that is nobody else's".into(),
+        mend: "give whole cores (all siblings), or use a policy with sibling bans".into(),
+    })
+}
+
+fn idle_states(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool) -> Option<Finding> {
+    let deep: Vec<_> = facts.idle_states.iter().filter(|s| s.exit_latency > DEEP && on(&s.enabled_on)).collect();
+    let deepest = deep.iter().max_by_key(|state| state.exit_latency)?;
+    Some(Finding {
+        concern: Concern::Latency,
+        what: format!("{} deep sleep states (C-states) are enabled", deep.len()),
+        evidence: deep
+            .iter()
+            .map(|s| evidence(&s.path, format!("{}: {} to wake up, on CPUs {}", s.name, s.exit_latency, s.enabled_on)))
+            .collect(),
+        consequence: format!("the first request after a pause waits up to {} longer", deepest.exit_latency),
+        mend: format!(
+            "cpupower idle-set -D {} while latency matters (costs power, and the others' turbo)",
+            DEEP.0 / 1000
+        ),
+    })
+}
+
+fn turbo(facts: &Facts) -> Option<Finding> {
+    let turbo = facts.turbo.as_ref().filter(|turbo| turbo.enabled)?;
+    Some(Finding {
+        concern: Concern::Latency,
+        what: "turbo is on".into(),
+        evidence: vec![evidence(&turbo.path, &turbo.text)],
+        consequence: "a CPU's speed depends on how many others are busy: best-effort work slows latency-critical work \
+                      down although it has its own CPUs, and measurements differ from run to run"
+            .into(),
+        mend: format!("for measurements and steady latency: echo {} > {}", turbo.off, turbo.path.display()),
+    })
+}
+
+fn preemption(facts: &Facts) -> Option<Finding> {
+    let mode = facts.preemption.as_ref().filter(|mode| mode.value != "full" && !facts.real_time_kernel)?;
+    Some(Finding {
+        concern: Concern::Latency,
+        what: format!("preemption is {}", mode.value),
+        evidence: vec![evidence(&mode.path, &mode.value)],
+        consequence: "a fair thread that wakes up may wait for the next tick (1 to 10 ms) although it has the right \
+                      to run; real-time threads do not wait"
+            .into(),
+        mend: format!("echo full > {}, or use the policy guard", mode.path.display()),
+    })
+}
+
+fn autogroup(facts: &Facts) -> Option<Finding> {
+    let autogroup = facts.autogroup.as_ref().filter(|autogroup| autogroup.value)?;
+    Some(Finding {
+        concern: Concern::Shares,
+        what: "autogroup is on".into(),
+        evidence: vec![evidence(&autogroup.path, 1)],
+        consequence: "nice values and SCHED_IDLE count only within one session: an idle-only workload in a session of \
+                      its own competes on equal terms. Workloads in cgroups with the cpu controller do not feel it"
+            .into(),
+        mend: "sysctl kernel.sched_autogroup_enabled=0".into(),
+    })
+}
+
+fn rt_throttling(facts: &Facts) -> Option<Finding> {
+    let runtime = facts.rt_runtime_us.as_ref()?;
+    let period = facts.rt_period_us.unwrap_or(1_000_000).max(1);
+    let shown = vec![evidence(&runtime.path, format!("{} of {period} µs", runtime.value))];
+    if runtime.value < 0 || runtime.value >= period {
+        return Some(Finding {
+            concern: Concern::Safety,
+            what: "real-time threads may take a CPU for good".into(),
+            evidence: shown,
+            consequence: "a runaway that Quell does not manage starves everything else on its CPU; what the policy \
+                          guard promotes stays within its own budgets"
+                .into(),
+            mend: "sysctl kernel.sched_rt_runtime_us=950000".into(),
+        });
+    }
+    Some(Finding {
+        concern: Concern::Latency,
+        what: "real-time threads are throttled".into(),
+        evidence: shown,
+        consequence: format!(
+            "a CPU that real-time threads keep busy without a pause gives {:.0} ms of each {} ms to others; guard's \
+             budgets keep threads below that",
+            (period - runtime.value) as f64 / 1e3,
+            period / 1000
+        ),
+        mend: "leave it so: it is what keeps the machine reachable".into(),
+    })
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,12 @@
+//! What keeps this machine from doing what Quell promises, and how to mend it.
+//!
+//! [`examine`] reads, [`findings`] judges. Nothing is changed.
+
+mod facts;
+mod findings;
+mod mask;
+mod read;
+
+pub use facts::{CgroupV1, Facts, IdleState, Interrupt, Receive, SchedExt, Turbo, Valued};
+pub use findings::{Concern, Evidence, Finding, findings};
+pub use read::examine;
