@@ -2,11 +2,12 @@
 # make test   every test that this machine can run
 # make bench  what is fast, measured
 # make doc    the documentation of the code
+# make deb    a Debian package, installed into an empty root, run, and removed
 # make lint   formatting, lints, documentation without warnings
 CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: demo test bench doc lint setup
+.PHONY: demo test bench doc deb lint setup
 demo: setup
 	$(CARGO) build --release --bin quell
 	./target/release/quell demo
@@ -19,6 +20,9 @@ bench: setup
 
 doc:
 	$(CARGO) doc --workspace --no-deps --locked
+
+deb: setup
+	packaging/test-deb "$$(CARGO=$(CARGO) packaging/build-deb)"
 
 lint: setup
 	$(CARGO) fmt --all --check
