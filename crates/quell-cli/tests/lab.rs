@@ -121,6 +121,12 @@ fn too_little_memory_is_told_with_what_it_takes() {
 }
 
 #[test]
+fn a_command_killed_for_want_of_memory_is_told() {
+    let output = Lab::new("oom").run(&["--mem", "200M", "--pack", "--", "tail", "/dev/zero"]);
+    assert_fails(&output, 137, "the guest ran out of memory and killed a process");
+}
+
+#[test]
 fn a_panic_is_told_with_the_console() {
     let output = Lab::new("panic").run(&["--pack", "--", "sh", "-c", "echo c > /proc/sysrq-trigger"]);
     assert_fails(&output, 125, "the guest's kernel panicked");

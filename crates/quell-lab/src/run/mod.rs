@@ -134,6 +134,9 @@ impl<'a> Lab<'a> {
             let counters = finished.messages.lines().filter(|line| line.starts_with("lockstep: virtual"));
             counters.for_each(|line| eprintln!("{line}"));
         }
+        if verdict::killed_for_memory(&finished) {
+            self.progress.step("the guest ran out of memory and killed a process; --mem gives it more");
+        }
         verdict::of(&finished, memory_mib, job.timeout, &qemu.program)
             .map(|status| Ending { status, wall: started.elapsed() })
     }

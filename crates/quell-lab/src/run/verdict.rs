@@ -22,6 +22,11 @@ pub(super) fn of(finished: &Finished, given_mib: u64, timeout: Option<Duration>,
     }
 }
 
+/// Did the guest's kernel kill a process for want of memory? The command may well have gone on.
+pub(super) fn killed_for_memory(finished: &Finished) -> bool {
+    finished.reason == Reason::Reported && finished.console.contains("Out of memory: Killed process")
+}
+
 fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     const OUT_OF_MEMORY: [&str; 3] =
         ["System is deadlocked on memory", "Initramfs unpacking failed: write error", "Out of memory"];
