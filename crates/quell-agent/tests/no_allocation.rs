@@ -63,7 +63,8 @@ fn witnesses_allocate_nothing_in_steady_state() {
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(16)).unwrap();
     stack.also_measure(SIGNALS);
     let (mut watch, mut watched) = watch(stack.view(), stack.layers());
-    let mut recorder = Recorder::into(Box::new(std::io::sink()), "sink".as_ref(), stack.view(), stack.layers()).unwrap();
+    let mut recorder =
+        Recorder::into(Box::new(std::io::sink()), "sink".as_ref(), stack.view(), stack.layers()).unwrap();
     let progress = recorder.progress();
     let (mut counted, mut noisy) = (0, 0);
     for turn in 0..400u64 {

@@ -1,0 +1,105 @@
+//! Asking: status, top, why, doctor and replay as a user meets them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use quell_agent::api::{self, About, Api, ApiConfig};
+use quell_agent::record::Recorder;
+use quell_agent::stack::{Layer, Stack, Witness};
+use quell_agent::watch::{SIGNALS, watch};
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
+use quell_policy::AnyPolicy;
+use quell_toy::{Machine, ToyHost, ToyWorkload};
+
+fn quell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quell")).args(arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Half a second of guard on a toy machine, in front of these witnesses.
+fn run(witness: impl FnOnce(&Stack) -> Box<dyn Witness>) -> Box<dyn Witness> {
+    let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 1), Machine::default());
+    host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
+    host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
+    let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
+    let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
+    stack.also_measure(SIGNALS);
+    let mut witness = witness(&stack);
+    for _ in 0..25 {
+        let wake = stack.turn(&mut host).unwrap();
+        witness.turned(stack.view(), stack.layers());
+        host.wait(wake.sooner(Wake::At(host.now() + Nanos::from_millis(20)))).unwrap();
+    }
+    witness
+}
+
+#[test]
+fn without_an_agent_the_mend_is_named() {
+    for command in [["status"].as_slice(), &["why", "db"], &["top"]] {
+        let output = quell(&[command, &["--socket", "/nonexistent/quell.sock"]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("quell run --config"), "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn a_running_agent_tells_what_it_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("quell.sock");
+    let mut api = None;
+    let _watch = run(|stack| {
+        let (watch, watched) = watch(stack.view(), stack.layers());
+        let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new() };
+        let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
+        api = Some(Api::start(&config, api::state(about, watched).0).unwrap());
+        Box::new(watch)
+    });
+    let socket = socket.to_str().unwrap();
+    let status = out(&quell(&["status", "--socket", socket]));
+    assert!(status.contains("SCHED_FIFO 1") && status.contains("runs only on idle CPUs"), "{status}");
+    let why = out(&quell(&["why", "db", "--socket", socket]));
+    assert!(why.contains("db (LC), owned by guard") && why.contains("SCHED_FIFO 1"), "{why}");
+    let json = out(&quell(&["top", "--json", "--looks", "1", "--socket", socket]));
+    let status: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(status["workloads"][0]["name"], "db");
+}
+
+fn record(file: &Path) {
+    drop(run(|stack| Box::new(Recorder::start(file, stack.view(), stack.layers()).unwrap())));
+}
+
+#[test]
+fn a_record_replays_and_another_policy_is_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.rec");
+    record(&file);
+    let file = file.to_str().unwrap();
+    let text = out(&quell(&["replay", file]));
+    assert!(text.contains("25 steps: every plan is the recorded one, byte for byte"), "{text}");
+    let text = out(&quell(&["replay", file, "--policy", "none"]));
+    assert!(text.contains("1 plans differ: none instead of guard"), "{text}");
+    let lines = out(&quell(&["replay", file, "--json"]));
+    let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!((lines.lines().count(), &last["different"]), (26, &0.into()));
+    let refused = quell(&["replay", file, "--policy", "nine"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no policy 'nine'"));
+}
+
+#[test]
+fn the_doctor_judges_every_policy() {
+    let json: serde_json::Value = serde_json::from_str(&out(&quell(&["doctor", "--json"]))).unwrap();
+    assert_eq!(json["policies"].as_array().unwrap().len(), AnyPolicy::ALL.len());
+    for finding in json["findings"].as_array().unwrap() {
+        assert!(
+            ["what", "consequence", "mend"].iter().all(|part| finding[part].as_str().is_some_and(|t| !t.is_empty()))
+        );
+    }
+    let text = out(&quell(&["doctor", "none"]));
+    assert!(text.contains("none") && text.contains("works"), "{text}");
+    let refused = quell(&["doctor", "--cpus", "1000"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("CPUs 1000 are not online"));
+}
