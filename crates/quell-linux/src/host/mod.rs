@@ -54,6 +54,8 @@ pub struct LinuxHost {
     unsettled: Vec<WorkloadId>,
     scanned_at: Option<Nanos>,
     found: Vec<Found>,
+    /// Are there changes of an earlier run, which threads may have inherited?
+    adopted: bool,
     leases: LeaseBook,
     solo: Option<solo::Solo>,
     pending: Vec<Event>,
@@ -123,6 +125,7 @@ impl LinuxHost {
             unsettled: Vec::new(),
             scanned_at: None,
             found: Vec::new(),
+            adopted: false,
             leases: LeaseBook::new(options.leases),
             solo: None,
             pending: Vec::new(),

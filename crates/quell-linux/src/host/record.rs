@@ -24,6 +24,8 @@ pub enum Level {
 pub(crate) struct Thread {
     pub id: ThreadId,
     pub pid: i32,
+    /// The process's parent when the thread was found.
+    pub parent: i32,
     pub workload: WorkloadId,
     /// Born after Quell had set values on its workload, so that it may have inherited them.
     pub born_under: bool,
@@ -111,9 +113,7 @@ impl Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     classes: Vec<ThreadClass>,
-    class_origin: Option<ThreadClass>,
     cpus: Vec<CpuSet>,
-    cpus_origin: Option<CpuSet>,
 }
 
 /// So many different values are remembered.
@@ -122,38 +122,33 @@ const REMEMBERED: usize = 64;
 impl History {
     /// Has Quell set anything on threads of this workload?
     pub fn is_empty(&self) -> bool {
-        self.class_origin.is_none() && self.cpus_origin.is_none()
+        self.classes.is_empty() && self.cpus.is_empty()
     }
 
     /// A write was made.
     pub fn note(&mut self, write: &Write) {
-        match (&write.place, &write.origin, &write.after) {
-            (Place::Class(_), &Value::Class(origin), &Value::Class(after)) => {
-                self.class_origin.get_or_insert(origin);
+        match (&write.place, &write.after) {
+            (Place::Class(_), &Value::Class(after)) => {
                 remember(&mut self.classes, after);
                 if after.reset_on_fork {
                     remember(&mut self.classes, ThreadClass::of(SchedClass::NORMAL));
                 }
             }
-            (Place::Affinity(_), &Value::Cpus(origin), &Value::Cpus(after)) => {
-                self.cpus_origin.get_or_insert(origin);
+            (Place::Affinity(_), &Value::Cpus(after)) => {
                 remember(&mut self.cpus, after);
             }
             _ => {}
         }
     }
 
-    /// What a thread's class was before Quell: its class now, or, if it was born under a value of Quell's and has that,
-    /// what its workload had.
-    pub fn class_before(&self, thread: &Thread, now: ThreadClass) -> ThreadClass {
-        let inherited = thread.born_under && self.classes.iter().any(|set| now.is_like(set));
-        if inherited { self.class_origin.unwrap_or(now) } else { now }
-    }
-
-    /// The same for its CPUs.
-    pub fn cpus_before(&self, thread: &Thread, now: CpuSet) -> CpuSet {
-        let inherited = thread.born_under && self.cpus.contains(&now);
-        if inherited { self.cpus_origin.unwrap_or(now) } else { now }
+    /// Has a thread this value of a place because it was born under it?
+    pub fn inherited(&self, thread: &Thread, now: &Value) -> bool {
+        thread.born_under
+            && match now {
+                Value::Class(now) => self.classes.iter().any(|set| now.is_like(set)),
+                Value::Cpus(now) => self.cpus.contains(now),
+                _ => false,
+            }
     }
 }
 

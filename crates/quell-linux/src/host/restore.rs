@@ -15,6 +15,8 @@ impl LinuxHost {
 
     /// Takes over what a journal knows of an earlier run, so that [`LinuxHost::restore`] puts it back.
     pub fn adopt(&mut self, touched: impl IntoIterator<Item = Touched>) {
+        self.adopted = true;
+        self.threads.iter_mut().for_each(|thread| thread.born_under = true);
         touched.into_iter().for_each(|touched| self.ledger.adopt(touched));
     }
 
@@ -71,6 +73,9 @@ impl LinuxHost {
         let mut swept = Vec::new();
         for at in 0..self.threads.len() {
             let thread = self.threads[at];
+            if !thread.born_under {
+                continue;
+            }
             for place in [Place::Affinity(thread.id), Place::Class(thread.id)] {
                 if touched.iter().any(|touched| touched.place == place) {
                     continue;

@@ -51,6 +51,7 @@ impl LinuxHost {
         if unchanged {
             return Ok(());
         }
+        let before: Vec<i32> = self.threads.iter().map(|thread| thread.id.tid).collect();
         let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
         let mut threads = Vec::with_capacity(found.len());
         for found in found {
@@ -65,7 +66,7 @@ impl LinuxHost {
                 }
                 self.died(&known);
             }
-            if let Some(thread) = self.born(found)? {
+            if let Some(thread) = self.born(found, &before)? {
                 threads.push(thread);
                 dirty.push(thread.workload);
             }
@@ -75,7 +76,8 @@ impl LinuxHost {
         Ok(())
     }
 
-    fn born(&mut self, found: &Found) -> Result<Option<Thread>, LinuxError> {
+    /// A thread that is new; `before` are the numbers of those that were there at the last scan, ascending.
+    fn born(&mut self, found: &Found, before: &[i32]) -> Result<Option<Thread>, LinuxError> {
         let stat = self.proc.stat(found.pid, found.tid)?;
         // A dead one that its parent has not asked for yet is still listed.
         let Some(stat) = stat.filter(|stat| stat.state != ThreadState::Dead) else { return Ok(None) };
@@ -85,7 +87,10 @@ impl LinuxHost {
         let Some(managed) = self.slots.get_mut(found.workload.index()).and_then(Option::as_mut) else {
             return Ok(None);
         };
-        let born_under = !managed.history.is_empty();
+        // A program that was started by somebody else, and is found with all its threads at once, inherited nothing.
+        let is_ours = |pid: i32| before.binary_search(&pid).is_ok();
+        let joined = self.members.is_explicit(found.pid) && !is_ours(found.pid) && !is_ours(stat.parent);
+        let born_under = (self.adopted || !managed.history.is_empty()) && !joined;
         if managed.scanned {
             // Born since the workload attached: all its time counts.
             managed.run_time += run.run_time;
@@ -95,6 +100,7 @@ impl LinuxHost {
         Ok(Some(Thread {
             id,
             pid: found.pid,
+            parent: stat.parent,
             workload: found.workload,
             born_under,
             state: stat.state,

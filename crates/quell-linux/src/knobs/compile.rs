@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use quell_model::{CpuSet, PreemptionMode, WorkloadId};
+use quell_model::{CpuSet, PreemptionMode, ThreadId, WorkloadId};
 
 use super::Wanted;
 use crate::host::{History, Ledger, Level, Overrides, Thread};
@@ -28,12 +28,15 @@ pub(crate) struct Compiler<'a> {
     pub(super) cgroup_root: &'a Path,
     medium: &'a mut dyn Medium,
     planned: HashMap<Place, Value>,
+    /// Of threads that inherited a value: what they would have had.
+    origins: HashMap<Place, Value>,
     writes: Vec<Write>,
 }
 
 impl<'a> Compiler<'a> {
     pub fn new(medium: &'a mut dyn Medium, ledger: &'a Ledger, online: CpuSet, cgroup_root: &'a Path) -> Compiler<'a> {
-        Compiler { ledger, online, cgroup_root, medium, planned: HashMap::new(), writes: Vec::new() }
+        let (planned, origins) = (HashMap::new(), HashMap::new());
+        Compiler { ledger, online, cgroup_root, medium, planned, origins, writes: Vec::new() }
     }
 
     /// Everything that is to be written so that these workloads and threads have what is wanted of them.
@@ -77,6 +80,60 @@ impl<'a> Compiler<'a> {
             Some(value) => Ok(Some(value.clone())),
             None => self.medium.read(place),
         }
+    }
+
+    /// What a thread had before Quell, which has this value `now`. One that was born under a value of Quell's has what
+    /// its process's first thread had, or, if it is that one, what its parent's had; an orphan has what most of the
+    /// workload's processes had that are older than Quell's first write.
+    pub(super) fn origin(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread,
+        place: &Place,
+        now: &Value,
+        threads: &[Thread],
+    ) -> Result<Value, LinuxError> {
+        if let Some(origin) = self.ledger.origin(place) {
+            return Ok(origin.clone());
+        }
+        if !subject.history.inherited(thread, now) {
+            return Ok(now.clone());
+        }
+        let sort = |id| if matches!(place, Place::Class(_)) { Place::Class(id) } else { Place::Affinity(id) };
+        let model = if thread.is_first() { thread.parent } else { thread.pid };
+        let origin = match threads.binary_search_by_key(&model, |known| known.id.tid) {
+            Ok(at) => self.known_origin(&sort(threads[at].id))?,
+            Err(_) => self.usual_origin(subject, threads, &sort)?,
+        };
+        let origin = origin.unwrap_or_else(|| now.clone());
+        self.origins.insert(place.clone(), origin.clone());
+        Ok(origin)
+    }
+
+    /// What stood there before Quell; what was never written is as it was.
+    fn known_origin(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match self.origins.get(place).or_else(|| self.ledger.origin(place)) {
+            Some(origin) => Ok(Some(origin.clone())),
+            None => self.medium.read(place),
+        }
+    }
+
+    fn usual_origin(
+        &mut self,
+        subject: &Subject<'_>,
+        threads: &[Thread],
+        sort: &dyn Fn(ThreadId) -> Place,
+    ) -> Result<Option<Value>, LinuxError> {
+        let mut tally: Vec<(Value, u32)> = Vec::new();
+        let old = |thread: &&Thread| thread.workload == subject.id && thread.is_first() && !thread.born_under;
+        for thread in threads.iter().filter(old) {
+            let Some(origin) = self.known_origin(&sort(thread.id))? else { continue };
+            match tally.iter_mut().find(|(known, _)| *known == origin) {
+                Some((_, count)) => *count += 1,
+                None => tally.push((origin, 1)),
+            }
+        }
+        Ok(tally.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin))
     }
 
     /// What a file will hold.

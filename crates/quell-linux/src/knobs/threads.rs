@@ -24,8 +24,8 @@ impl Compiler<'_> {
                 Level::Cgroup => subject.wanted.beside_cgroup(),
             };
             let wanted = overrides.get(&thread.id).map_or(workload, |(_, own)| own.over(&workload));
-            self.affinity(subject, thread, &wanted)?;
-            if let Some(write) = self.class(subject, thread, &wanted)? {
+            self.affinity(subject, thread, threads, &wanted)?;
+            if let Some(write) = self.class(subject, thread, threads, &wanted)? {
                 if is_real_time(&write.after) { promotions.push(write) } else { self.push(write) }
             }
         }
@@ -68,16 +68,20 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn affinity(&mut self, subject: &Subject<'_>, thread: &Thread, wanted: &Wanted) -> Result<(), LinuxError> {
+    fn affinity(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread,
+        threads: &[Thread],
+        wanted: &Wanted,
+    ) -> Result<(), LinuxError> {
         let place = Place::Affinity(thread.id);
         if wanted.cpus.is_none() && self.ledger.origin(&place).is_none() {
             return Ok(());
         }
-        let Some(Value::Cpus(before)) = self.read(&place)? else { return Ok(()) };
-        let origin = match self.ledger.origin(&place) {
-            Some(&Value::Cpus(origin)) => origin,
-            _ => subject.history.cpus_before(thread, before),
-        };
+        let Some(now @ Value::Cpus(before)) = self.read(&place)? else { return Ok(()) };
+        let origin = self.origin(subject, thread, &place, &now, threads)?;
+        let Value::Cpus(origin) = origin else { return Ok(()) };
         let after = wanted.cpus.map_or(origin, |cpus| within(&cpus.intersection(&self.online), &origin));
         if before != after || self.inherited(&place, before != origin) {
             self.push(Write {
@@ -91,17 +95,21 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn class(&mut self, subject: &Subject<'_>, thread: &Thread, wanted: &Wanted) -> Result<Option<Write>, LinuxError> {
+    fn class(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread,
+        threads: &[Thread],
+        wanted: &Wanted,
+    ) -> Result<Option<Write>, LinuxError> {
         let place = Place::Class(thread.id);
         let untouched = wanted.class.is_none() && wanted.weight.is_none() && wanted.idle.is_none();
         if untouched && self.ledger.origin(&place).is_none() {
             return Ok(None);
         }
-        let Some(Value::Class(before)) = self.read(&place)? else { return Ok(None) };
-        let origin = match self.ledger.origin(&place) {
-            Some(&Value::Class(origin)) => origin,
-            _ => subject.history.class_before(thread, before),
-        };
+        let Some(now @ Value::Class(before)) = self.read(&place)? else { return Ok(None) };
+        let origin = self.origin(subject, thread, &place, &now, threads)?;
+        let Value::Class(origin) = origin else { return Ok(None) };
         let after = class_of(wanted, &origin);
         let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
         let inherited = self.inherited(&place, !before.is_like(&origin));

@@ -72,6 +72,11 @@ impl Members {
         self.processes.invalidate();
     }
 
+    /// Is a process selected by its own number or command line, not found as a child of one that is?
+    pub fn is_explicit(&self, pid: i32) -> bool {
+        self.processes.is_explicit(pid)
+    }
+
     /// Finds all threads of all workloads, ascending by number.
     pub fn scan(
         &mut self,

@@ -44,6 +44,12 @@ impl Processes {
         self.all.iter().filter_map(|process| process.owner.map(|owner| (process.pid, owner, process.explicit)))
     }
 
+    /// Does this process belong to a workload by itself?
+    pub fn is_explicit(&self, pid: i32) -> bool {
+        let at = self.all.binary_search_by_key(&pid, |process| process.pid);
+        at.is_ok_and(|at| self.all[at].explicit)
+    }
+
     /// Looks for new processes, forgets dead ones, and decides again who owns which where something changed. Claims
     /// are the processes that a workload's cgroup holds, ascending.
     pub fn scan(
