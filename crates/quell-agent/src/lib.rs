@@ -15,6 +15,7 @@ pub mod observers;
 pub mod own;
 pub mod realtime;
 pub mod record;
+pub mod run;
 pub mod stack;
 pub mod watch;
 

@@ -123,6 +123,14 @@ impl Stack {
         &self.view
     }
 
+    /// Gives a layer other workloads (None: all), from the next turn on.
+    pub fn assign(&mut self, layer: usize, workloads: Option<Vec<WorkloadId>>) {
+        if let (Some(layer), Some(scope)) = (self.layers.get_mut(layer), self.scopes.get_mut(layer)) {
+            scope.workloads.clone_from(&workloads);
+            layer.workloads = workloads;
+        }
+    }
+
     /// Also measure these signals from now on, although no policy needs them (for people who watch).
     pub fn also_measure(&mut self, signals: SignalSet) {
         self.wanted = self.wanted.union(signals);

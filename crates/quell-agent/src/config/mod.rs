@@ -55,6 +55,9 @@ pub struct Machine {
     pub partition: bool,
     /// May it set the machine's preemption mode?
     pub preemption: bool,
+    /// May it enable the cpu and cpuset controllers for the cgroups of workloads (`cgroup.subtree_control`)? Without
+    /// them it sets values on single threads there.
+    pub enable_controllers: bool,
     /// How long and how often a workload may run alone.
     pub solo_runs: LeaseLimits,
 }
@@ -74,7 +77,7 @@ pub struct Agent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {
-    /// The socket; None: `quell.sock` in the agent's run directory.
+    /// The socket; None: `api.sock` in the agent's run directory.
     pub socket: Option<PathBuf>,
     /// The group that may read; None: root alone.
     pub group: Option<String>,
@@ -110,7 +113,13 @@ pub struct Member {
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { cpus: None, partition: false, preemption: false, solo_runs: LeaseLimits::default() }
+        Machine {
+            cpus: None,
+            partition: false,
+            preemption: false,
+            enable_controllers: false,
+            solo_runs: LeaseLimits::default(),
+        }
     }
 }
 

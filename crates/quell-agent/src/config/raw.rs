@@ -23,6 +23,7 @@ pub(super) struct RawMachine {
     pub cpus: Option<Spanned<CpuSet>>,
     pub partition: Option<bool>,
     pub preemption: Option<bool>,
+    pub enable_controllers: Option<bool>,
     pub solo_runs: RawSoloRuns,
 }
 

@@ -162,6 +162,8 @@ fn override_tables(config: &mut Config, source: &Source, problems: &mut Problems
     }
     config.machine.partition = machine.partition.unwrap_or(config.machine.partition);
     config.machine.preemption = machine.preemption.unwrap_or(config.machine.preemption);
+    let enable_controllers = machine.enable_controllers;
+    config.machine.enable_controllers = enable_controllers.unwrap_or(config.machine.enable_controllers);
     config.agent.realtime = agent.realtime.unwrap_or(config.agent.realtime);
     config.agent.interval_floor = agent.interval_floor.unwrap_or(config.agent.interval_floor).max(LOWEST_FLOOR);
     if let Some(hung_after) = &agent.hung_after {

@@ -45,5 +45,5 @@ mod worker;
 
 pub use restore::{Report, put_back, put_back_journal};
 pub use rundir::{Claim, RunDir, Stale};
-pub use supervise::{Ending, News, Options, supervise};
+pub use supervise::{Ending, News, Options, START_AGAIN, supervise};
 pub use worker::Worker;

@@ -27,6 +27,8 @@ use crate::realtime::run_before_others;
 const PRIORITY: u8 = 98;
 /// A worker that was told to stop is killed after this.
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
+/// What a worker exits with that wants to be started anew, at once.
+pub const START_AGAIN: u8 = 75;
 /// What a worker exits with that panicked.
 const PANICKED: u8 = 101;
 
@@ -51,7 +53,7 @@ pub enum News<'a> {
 }
 
 /// How to supervise.
-pub struct Options<'a> {
+pub struct Options {
     claim: Claim,
     /// The machine's pseudo-filesystems.
     pub roots: Roots,
@@ -61,15 +63,14 @@ pub struct Options<'a> {
     /// returns only when they have ended.
     pub keep_orphans: bool,
     /// Is told the news.
-    pub news: &'a mut dyn FnMut(News<'_>),
+    pub news: Box<dyn FnMut(News<'_>)>,
 }
 
-impl Options<'_> {
+impl Options {
     /// The work is not started again; nobody is told the news.
     #[must_use]
-    pub fn new(claim: Claim) -> Options<'static> {
-        let news = Box::leak(Box::new(|_: News<'_>| {}));
-        Options { claim, roots: Roots::default(), restart: false, keep_orphans: false, news }
+    pub fn new(claim: Claim) -> Options {
+        Options { claim, roots: Roots::default(), restart: false, keep_orphans: false, news: Box::new(|_| {}) }
     }
 }
 
@@ -113,7 +114,7 @@ impl Ending {
 /// # Errors
 /// If the process has other threads, or the system gives no child.
 pub fn supervise(
-    options: Options<'_>,
+    mut options: Options,
     work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8,
 ) -> Result<Ending, AgentError> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1) {
@@ -130,32 +131,36 @@ pub fn supervise(
     }
     let signals = Signals::catch()?;
     run_before_others(PRIORITY)?;
-    let mut guardian = Guardian { options, signals, stopping: None, backoff: Backoff::default() };
+    let mut guardian = Guardian { options, signals, stopping: None, backoff: Backoff::default(), killed: false };
     let result = guardian.run(work);
     guardian.signals.release();
     guardian.options.claim.clear();
     result
 }
 
-struct Guardian<'a> {
-    options: Options<'a>,
+struct Guardian {
+    options: Options,
     signals: Signals,
     /// When the worker was told to stop.
     stopping: Option<Nanos>,
     backoff: Backoff,
+    /// Was the worker that lives now killed because it hung?
+    killed: bool,
 }
 
-impl Guardian<'_> {
+impl Guardian {
     fn run(&mut self, work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8) -> Result<Ending, AgentError> {
         loop {
             let begun = now();
-            let mut ending = self.one_life(work)?;
-            ending.report = put_back_journal(&self.options.claim.journal(), &self.options.roots)?;
+            let ending = self.one_life(work)?;
             if self.options.keep_orphans {
                 self.outlive_orphans();
             }
             if !ending.on_purpose() {
                 (self.options.news)(News::Died { how: &ending.how(), report: &ending.report });
+            }
+            if ending.code == Some(START_AGAIN) && self.options.restart && self.stopping.is_none() {
+                continue;
             }
             if ending.on_purpose() || !self.options.restart || self.stopping.is_some() {
                 return Ok(ending);
@@ -170,6 +175,7 @@ impl Guardian<'_> {
 
     fn one_life(&mut self, work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8) -> Result<Ending, AgentError> {
         let pulse = Pulse::new()?;
+        self.killed = false;
         let (child_end, own_end) = pipe_with(PipeFlags::CLOEXEC).map_err(system("make a pipe"))?;
         let _ = std::io::stdout().flush();
         // SAFETY: this process has one thread, so the child's memory is whole: no lock in it is held by another thread.
@@ -182,10 +188,13 @@ impl Guardian<'_> {
             pid => {
                 drop(child_end);
                 let pid = Pid::from_raw(pid).expect("fork gives a process number");
-                let process = pidfd_open(pid, PidfdFlags::empty()).map_err(system("open the worker's handle"))?;
-                self.watch(pid, &process, &pulse)
-                    // Now, and not before, the guardian's end of the pipe is closed.
-                    .inspect(|_| drop(own_end))
+                let process = handle(pid)?;
+                self.watch(&process, &pulse)?;
+                // The loop is dead: what it did is put back before its other threads have come to their end.
+                let report = put_back_journal(&self.options.claim.journal(), &self.options.roots)?;
+                drop(own_end);
+                let ending = reap(pid)?;
+                Ok(Ending { report, ..ending })
             }
         }
     }
@@ -219,7 +228,7 @@ impl Guardian<'_> {
     }
 
     /// Sleeps until the worker has ended; meanwhile hands signals on and looks whether it hangs.
-    fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Ending, AgentError> {
+    fn watch(&mut self, process: &OwnedFd, pulse: &Pulse) -> Result<(), AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let mut told = Nanos::ZERO;
         loop {
@@ -232,12 +241,14 @@ impl Guardian<'_> {
                 Err(errno) => return Err(system("wait for the worker")(errno)),
             }
             if waiting[0].revents().contains(PollFlags::IN) {
-                return reap(pid);
+                return Ok(());
             }
             self.hand_signals_on(process);
             let time = now();
             if let Some(why) = pulse.hung(time) {
-                (self.options.news)(News::Hung(&why));
+                if !std::mem::replace(&mut self.killed, true) {
+                    (self.options.news)(News::Hung(&why));
+                }
                 kill(process, Signal::KILL);
             } else if pulse.has_begun() && time - told >= Nanos::from_secs(1) {
                 told = time;
@@ -297,6 +308,15 @@ impl Guardian<'_> {
             }
         }
     }
+}
+
+/// A handle that tells when the worker's loop, its first thread, has ended (kernel 6.9 on); on older kernels, when all
+/// its threads have.
+fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
+    let first_thread = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+    pidfd_open(pid, first_thread)
+        .or_else(|_| pidfd_open(pid, PidfdFlags::empty()))
+        .map_err(system("open the worker's handle"))
 }
 
 fn kill(process: &OwnedFd, signal: Signal) {

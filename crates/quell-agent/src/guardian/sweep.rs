@@ -1,10 +1,10 @@
 //! Threads that were born under a value of Quell's.
 //!
 //! A new thread has its parent's CPUs and (unless it was real-time) its class. One that was born between the host's
-//! last scan and Quell's death stands in no journal: it is found as a thread of a process in the journal, of a
+//! last scan and Quell's death stands in no journal. It is found as a thread of a process in the journal, of a
 //! descendant of one, or of an orphan of its session, that is younger than Quell's first write there and has exactly a
-//! value that Quell wrote. It gets what its process's first thread had before. (Linux does not tell which of several
-//! threads with different values was the parent.)
+//! value that Quell wrote. It gets what its process's first thread had before; a process's first thread gets what the
+//! parent's had. (Linux does not tell which of several threads with different values was a thread's parent.)
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -19,6 +19,13 @@ use quell_model::{SchedClass, ThreadId, WorkloadId};
 use crate::journal::Replay;
 use crate::journal::replay::same;
 
+/// What is inherited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Cpus,
+    Class,
+}
+
 /// What Quell wrote on the threads of one process.
 #[derive(Debug)]
 struct Family {
@@ -26,37 +33,36 @@ struct Family {
     session: i32,
     /// The start of its oldest thread in the journal: a process that began later only has the same number.
     oldest: u64,
-    cpus: Kind,
-    class: Kind,
+    cpus: Values,
+    class: Values,
 }
 
-/// The values of one kind of place.
+/// The values of one sort.
 #[derive(Debug, Default)]
-struct Kind {
+struct Values {
     /// When Quell first wrote one.
     since: Option<u64>,
-    /// What the process's first thread had before; else what the first thread in the journal had.
-    origin: Option<Value>,
-    origin_is_first: bool,
+    /// What the process's first thread had before, if it is in the journal.
+    first: Option<Value>,
+    /// What its threads had before, and how many of them.
+    origins: Vec<(Value, u32)>,
     written: Vec<Value>,
 }
 
-impl Kind {
-    /// The value to put back for a thread that was born then and has this value now, if it inherited it.
-    fn inherited(&self, born: u64, now: &Value) -> Option<Value> {
-        let origin = self.origin.as_ref()?;
-        let under = born >= self.since?;
-        let ours = !same(now, origin) && self.written.iter().any(|written| same(now, written));
-        (under && ours).then(|| origin.clone())
-    }
-}
-
+#[derive(Debug)]
 struct Process {
     parent: i32,
     start: u64,
 }
 
-/// What is to be put back on threads that stand in no journal.
+/// The machine's processes beside what the journal says of them.
+struct Sweep<'a> {
+    families: BTreeMap<i32, Family>,
+    processes: HashMap<i32, Process>,
+    medium: &'a mut dyn Medium,
+}
+
+/// What is to be put back on threads that stand in no journal. What stands there has been put back already.
 ///
 /// # Errors
 /// If the processes cannot be read.
@@ -66,33 +72,33 @@ pub(super) fn inherited(
     medium: &mut dyn Medium,
 ) -> Result<Vec<Touched>, LinuxError> {
     let families = families(replay);
-    let Some(earliest) = families.values().filter_map(|family| family.cpus.since.min_some(family.class.since)).min()
-    else {
-        return Ok(Vec::new());
-    };
+    let since = families.values().flat_map(|family| [family.cpus.since, family.class.since]);
+    let Some(earliest) = since.flatten().min() else { return Ok(Vec::new()) };
     let processes = processes(proc)?;
+    let mut sweep = Sweep { families, processes, medium };
     let mut touched = Vec::new();
     let mut tids = Vec::new();
-    for (&pid, process) in &processes {
-        let family = family_of(pid, &processes, &families).or_else(|| {
-            (process.start >= earliest).then(|| orphan(pid, process, proc.root(), &processes, &families)).flatten()
-        });
-        let Some(family) = family else { continue };
+    let pids: Vec<i32> = sweep.processes.keys().copied().collect();
+    for pid in pids {
+        let line = sweep.line(pid);
+        let mut from = sweep.families_in(&line);
+        if from.is_empty() && sweep.processes[&pid].start >= earliest {
+            from = sweep.families_of_orphan(pid, proc.root());
+        }
+        if from.is_empty() {
+            continue;
+        }
         tids.clear();
         proc.threads(pid, &mut tids)?;
         for &tid in &tids {
-            let Some(stat) = proc.stat(pid, tid)? else { continue };
-            if stat.start < earliest {
-                continue;
-            }
+            let Some(stat) = proc.stat(pid, tid)?.filter(|stat| stat.start >= earliest) else { continue };
             let id = ThreadId { tid, start: stat.start };
-            for (kind, place) in [(&family.cpus, Place::Affinity(id)), (&family.class, Place::Class(id))] {
-                if kind.since.is_none() || replay.entry(&place).is_some() {
-                    continue;
-                }
-                let Some(now) = medium.read(&place)? else { continue };
-                if let Some(origin) = kind.inherited(stat.start, &now) {
-                    touched.push(Touched { workload: family.workload, place, origin, last: now });
+            for sort in [Sort::Cpus, Sort::Class] {
+                let place = sort.place(id);
+                if replay.entry(&place).is_none()
+                    && let Some(found) = sweep.put_right(place, sort, id, &from, &line)?
+                {
+                    touched.push(found);
                 }
             }
         }
@@ -100,14 +106,130 @@ pub(super) fn inherited(
     Ok(touched)
 }
 
-trait MinSome {
-    fn min_some(self, other: Self) -> Self;
+impl Sort {
+    fn place(self, thread: ThreadId) -> Place {
+        match self {
+            Sort::Cpus => Place::Affinity(thread),
+            Sort::Class => Place::Class(thread),
+        }
+    }
+
+    fn of(self, family: &Family) -> &Values {
+        match self {
+            Sort::Cpus => &family.cpus,
+            Sort::Class => &family.class,
+        }
+    }
 }
 
-impl MinSome for Option<u64> {
-    /// The smaller of those that are there.
-    fn min_some(self, other: Option<u64>) -> Option<u64> {
-        self.into_iter().chain(other).min()
+impl Sweep<'_> {
+    /// The process, its parent, and so on.
+    fn line(&self, pid: i32) -> Vec<i32> {
+        let mut line = vec![pid];
+        while let Some(process) = line.last().and_then(|last| self.processes.get(last)) {
+            // Numbers that are reused while they are read could make a circle.
+            if !self.processes.contains_key(&process.parent) || line.contains(&process.parent) {
+                break;
+            }
+            line.push(process.parent);
+        }
+        line
+    }
+
+    fn family(&self, pid: i32) -> Option<&Family> {
+        let process = self.processes.get(&pid)?;
+        self.families.get(&pid).filter(|family| process.start <= family.oldest)
+    }
+
+    /// The processes of a line that are in the journal.
+    fn families_in(&self, line: &[i32]) -> Vec<i32> {
+        line.iter().copied().filter(|pid| self.family(*pid).is_some()).collect()
+    }
+
+    /// The processes in the journal that a process whose parent died may come from: those of the same session.
+    fn families_of_orphan(&self, pid: i32, proc: &Path) -> Vec<i32> {
+        let Some(session) = session(proc, pid).filter(|session| *session != 0) else { return Vec::new() };
+        self.families.iter().filter(|(_, family)| family.session == session).map(|(pid, _)| *pid).collect()
+    }
+
+    /// If a thread inherited its value from one of these families: what to put back.
+    fn put_right(
+        &mut self,
+        place: Place,
+        sort: Sort,
+        thread: ThreadId,
+        from: &[i32],
+        line: &[i32],
+    ) -> Result<Option<Touched>, LinuxError> {
+        let families = || from.iter().filter_map(|pid| self.families.get(pid));
+        if families().filter_map(|family| sort.of(family).since).min().is_none_or(|since| thread.start < since) {
+            return Ok(None);
+        }
+        let Some(now) = self.medium.read(&place)? else { return Ok(None) };
+        let ours = |family: &&Family| sort.of(family).written.iter().any(|written| same(&now, written));
+        let Some(workload) = families().find(ours).map(|family| family.workload) else { return Ok(None) };
+        let usual = families().filter(ours).find_map(|family| sort.of(family).usual().cloned());
+        // An orphan's line says nothing; its family's does.
+        let family = families().position(|family| ours(&family)).map(|at| self.line(from[at])).unwrap_or_default();
+        let is_first = line.first() == Some(&thread.tid);
+        let origin = match self.origin_of_first(&line[usize::from(is_first)..], sort)? {
+            Some(origin) => Some(origin),
+            None => self.origin_of_first(&family, sort)?.or(usual),
+        };
+        let origin = origin.filter(|origin| !same(&now, origin));
+        Ok(origin.map(|origin| Touched { workload, place, origin, last: now }))
+    }
+
+    /// What the first thread of the first process of a line had before Quell; None if nothing tells.
+    fn origin_of_first(&mut self, line: &[i32], sort: Sort) -> Result<Option<Value>, LinuxError> {
+        for at in 0..line.len() {
+            if let Some(first) = self.family(line[at]).and_then(|family| sort.of(family).first.as_ref()) {
+                return Ok(Some(first.clone()));
+            }
+            let since = line[at..].iter().filter_map(|pid| sort.of(self.family(*pid)?).since).min();
+            let Some(start) = self.processes.get(&line[at]).map(|process| process.start) else { continue };
+            match since {
+                // Born under Quell and not written since: it has what its own parent had.
+                Some(since) if start >= since => {}
+                // Quell never wrote there, or not before it was born, and it is not in the journal: it is as it was.
+                Some(_) => return self.medium.read(&sort.place(ThreadId { tid: line[at], start })),
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Values {
+    /// What most threads had.
+    fn usual(&self) -> Option<&Value> {
+        self.origins.iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
+    }
+
+    fn add(&mut self, since: u64, is_first: bool, origin: &Value, written: [&Value; 2]) {
+        self.since = Some(self.since.map_or(since, |known| known.min(since)));
+        if is_first {
+            self.first = Some(origin.clone());
+        }
+        match self.origins.iter_mut().find(|(known, _)| known == origin) {
+            Some((_, count)) => *count += 1,
+            None => self.origins.push((origin.clone(), 1)),
+        }
+        for value in written {
+            self.remember(value.clone());
+            if let Value::Class(class) = value
+                && class.reset_on_fork
+            {
+                // Children of a real-time thread of Quell's are born as ordinary ones, with nice 0.
+                self.remember(Value::Class(ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false }));
+            }
+        }
+    }
+
+    fn remember(&mut self, value: Value) {
+        if !self.written.contains(&value) {
+            self.written.push(value);
+        }
     }
 }
 
@@ -120,26 +242,12 @@ fn families(replay: &Replay) -> BTreeMap<i32, Family> {
             workload: entry.workload,
             session: owner.session,
             oldest: thread.start,
-            cpus: Kind::default(),
-            class: Kind::default(),
+            cpus: Values::default(),
+            class: Values::default(),
         });
         family.oldest = family.oldest.min(thread.start);
-        let is_first = thread.tid == owner.pid;
-        let kind = if matches!(entry.place, Place::Affinity(_)) { &mut family.cpus } else { &mut family.class };
-        kind.since = kind.since.min_some(Some(entry.since));
-        if kind.origin.is_none() || (is_first && !kind.origin_is_first) {
-            kind.origin = Some(entry.origin.clone());
-            kind.origin_is_first = is_first;
-        }
-        for value in [&entry.last, &entry.before_last] {
-            kind.written.push(value.clone());
-            if let Value::Class(class) = value
-                && class.reset_on_fork
-            {
-                // Children of a real-time thread of Quell's are born as ordinary ones, with nice 0.
-                kind.written.push(Value::Class(ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false }));
-            }
-        }
+        let values = if matches!(entry.place, Place::Affinity(_)) { &mut family.cpus } else { &mut family.class };
+        values.add(entry.since, thread.tid == owner.pid, &entry.origin, [&entry.last, &entry.before_last]);
     }
     families
 }
@@ -156,39 +264,6 @@ fn processes(proc: &mut ProcFs) -> Result<HashMap<i32, Process>, LinuxError> {
     Ok(processes)
 }
 
-/// The family of a process: its own, or the closest ancestor's.
-fn family_of<'a>(
-    pid: i32,
-    processes: &HashMap<i32, Process>,
-    families: &'a BTreeMap<i32, Family>,
-) -> Option<&'a Family> {
-    let mut at = pid;
-    // A process tree is not this deep; numbers that are reused while it is read could make a circle.
-    for _ in 0..1000 {
-        let process = processes.get(&at)?;
-        if let Some(family) = families.get(&at).filter(|family| process.start <= family.oldest) {
-            return Some(family);
-        }
-        at = process.parent;
-    }
-    None
-}
-
-/// The family of a process whose parent died: one of the same session.
-fn orphan<'a>(
-    pid: i32,
-    process: &Process,
-    proc: &Path,
-    processes: &HashMap<i32, Process>,
-    families: &'a BTreeMap<i32, Family>,
-) -> Option<&'a Family> {
-    // Orphans go to process 1, or to an ancestor that asked for them: to nobody younger than they are.
-    let adopted =
-        process.parent == 1 || processes.get(&process.parent).is_some_and(|parent| parent.start < process.start);
-    let session = session(proc, pid).filter(|session| adopted && *session != 0)?;
-    families.values().find(|family| family.session == session)
-}
-
 fn session(proc: &Path, pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?;
     // Field 6; the name in field 2 may hold spaces and parentheses.
@@ -198,23 +273,86 @@ fn session(proc: &Path, pid: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::{Owner, Record};
+    use quell_linux::write::{Write, Written};
 
-    fn class(class: SchedClass) -> Value {
+    /// Threads with classes, and nothing else.
+    #[derive(Debug, Default)]
+    struct Classes(HashMap<ThreadId, SchedClass>);
+
+    impl Medium for Classes {
+        fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+            let Place::Class(thread) = place else { return Ok(None) };
+            Ok(self.0.get(thread).map(|class| value(*class)))
+        }
+
+        fn write(&mut self, _: &Place, _: &Value) -> Result<Written, LinuxError> {
+            Ok(Written::Vanished)
+        }
+    }
+
+    fn value(class: SchedClass) -> Value {
         Value::Class(ThreadClass { class, reset_on_fork: false })
+    }
+
+    const NICE: SchedClass = SchedClass::Fair { nice: 5, slice: None };
+
+    fn id(tid: i32, start: u64) -> ThreadId {
+        ThreadId { tid, start }
+    }
+
+    /// Process 10 is from before Quell, which wrote SCHED_IDLE on these of its threads at tick 100.
+    fn sweep<'a>(written: &[(ThreadId, SchedClass)], classes: &'a mut Classes) -> Sweep<'a> {
+        let mut replay = Replay::default();
+        for (n, (thread, origin)) in written.iter().enumerate() {
+            let (origin, after) = (value(*origin), value(SchedClass::Idle));
+            let write =
+                Write { workload: None, place: Place::Class(*thread), origin: origin.clone(), before: origin, after };
+            let owner = Some(Owner { pid: 10, session: 7 });
+            replay.read(Record::Write { n: n as u64, at: 100, write, owner, inode: None });
+        }
+        let process = |parent, start| Process { parent, start };
+        let processes =
+            HashMap::from([(1, process(0, 0)), (10, process(1, 50)), (20, process(10, 120)), (30, process(20, 130))]);
+        Sweep { families: families(&replay), processes, medium: classes }
+    }
+
+    fn found(sweep: &mut Sweep<'_>, pid: i32, thread: ThreadId) -> Option<Value> {
+        sweep.medium.read(&Place::Class(thread)).unwrap()?;
+        let line = sweep.line(pid);
+        let from = sweep.families_in(&line);
+        sweep.put_right(Place::Class(thread), Sort::Class, thread, &from, &line).unwrap().map(|touched| touched.origin)
     }
 
     #[test]
     fn only_the_young_with_exactly_our_value_inherited_it() {
-        let kind = Kind {
-            since: Some(10),
-            origin: Some(class(SchedClass::NORMAL)),
-            origin_is_first: true,
-            written: vec![class(SchedClass::Idle)],
-        };
-        let idle = class(SchedClass::Idle);
-        assert_eq!(kind.inherited(10, &idle), Some(class(SchedClass::NORMAL)));
-        assert_eq!(kind.inherited(9, &idle), None, "it was there before Quell");
-        assert_eq!(kind.inherited(11, &class(SchedClass::Batch { nice: 0 })), None, "its own choice");
-        assert_eq!(kind.inherited(11, &class(SchedClass::NORMAL)), None);
+        let idle = SchedClass::Idle;
+        let young = [(id(11, 110), idle), (id(12, 110), SchedClass::Batch { nice: 0 }), (id(13, 60), idle)];
+        let mut classes = Classes(young.into());
+        let mut sweep = sweep(&[(id(10, 50), SchedClass::NORMAL)], &mut classes);
+        assert_eq!(found(&mut sweep, 10, id(11, 110)), Some(value(SchedClass::NORMAL)));
+        assert_eq!(found(&mut sweep, 10, id(12, 110)), None, "its own choice");
+        assert_eq!(found(&mut sweep, 10, id(13, 60)), None, "it was there before Quell");
+    }
+
+    #[test]
+    fn children_and_grandchildren_get_what_the_first_thread_had() {
+        let idle = SchedClass::Idle;
+        let mut classes = Classes([(id(20, 120), idle), (id(21, 125), idle), (id(30, 130), idle)].into());
+        let written = [(id(15, 55), NICE), (id(10, 50), SchedClass::NORMAL), (id(16, 56), NICE)];
+        let mut sweep = sweep(&written, &mut classes);
+        for (pid, thread) in [(20, id(20, 120)), (20, id(21, 125)), (30, id(30, 130))] {
+            assert_eq!(found(&mut sweep, pid, thread), Some(value(SchedClass::NORMAL)), "{thread:?}");
+        }
+    }
+
+    #[test]
+    fn a_first_thread_that_quell_never_wrote_is_as_it_was() {
+        // Quell made the nice thread alone ordinary (here: idle); the first thread was idle by itself.
+        let idle = SchedClass::Idle;
+        let mut classes = Classes([(id(10, 50), idle), (id(11, 110), idle), (id(20, 120), idle)].into());
+        let mut sweep = sweep(&[(id(15, 55), NICE)], &mut classes);
+        assert_eq!(found(&mut sweep, 10, id(11, 110)), None);
+        assert_eq!(found(&mut sweep, 20, id(20, 120)), None);
     }
 }

@@ -14,9 +14,13 @@ use super::pulse::Pulse;
 use super::restore::put_back_journal;
 use crate::AgentError;
 use crate::journal::file::Gate;
+use crate::realtime::run_before_others;
 
 /// So long the work has to end by itself after its guardian is gone.
 const TIME_TO_END: Duration = Duration::from_millis(500);
+
+/// The watching thread's real-time priority, where the system allows one.
+const PRIORITY: u8 = 97;
 
 const WORKING: u8 = 0;
 const ENDED: u8 = 1;
@@ -137,6 +141,10 @@ struct Watch {
 
 impl Watch {
     fn run(&self, guardian: &OwnedFd) {
+        // It sleeps until it is needed, and then it must run at once, whatever a policy gave to others.
+        if let Err(error) = run_before_others(PRIORITY) {
+            tracing::debug!(%error, "the watching thread has no real-time priority");
+        }
         // Nobody ever writes: the read ends when the other side is closed.
         while let Err(rustix::io::Errno::INTR) = rustix::io::read(guardian, &mut [0u8; 1]) {}
         self.gone.store(true, Ordering::SeqCst);

@@ -107,11 +107,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let claim = RunDir::locate(None)?.claim(&format!("exec-{}", std::process::id()))?;
     let mut options = Options::new(claim);
     options.keep_orphans = true;
-    options.news = Box::leak(Box::new(|news: News<'_>| {
+    options.news = Box::new(|news: News<'_>| {
         if let News::Died { how, .. } = news {
             eprintln!("quell: {how}; everything is put back, the command goes on unmanaged");
         }
-    }));
+    });
     let ending = supervise(options, &mut |worker, journal| {
         let managed = manage(arguments, workload.clone(), policy.clone(), worker, journal);
         managed.unwrap_or_else(|error| {

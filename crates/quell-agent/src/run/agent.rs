@@ -1,0 +1,368 @@
+//! The loop of `quell run`, with its workloads and its configuration.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use quell_linux::procfs::ProcFs;
+use quell_linux::sched::Kernel;
+use quell_linux::write::{Journal, Machine, Medium, Place, Value};
+use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_model::{
+    Event, Host, Knob, KnobKind, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Verdict, View, Wake,
+};
+
+use super::Shadow;
+use super::membership::Membership;
+use crate::AgentError;
+use crate::api::{About, ApiConfig, Feed};
+use crate::config::{self, Config, Problems};
+use crate::drive::LONGEST_WAIT;
+use crate::guardian::Worker;
+use crate::guardian::pulse::now;
+use crate::journal::replay::same;
+use crate::observers::{ObserverConfig, Observers};
+use crate::realtime::run_before_others;
+use crate::stack::{Layer, Stack, Witness};
+
+/// The loop's real-time priority at first; above it as soon as a policy gives a higher one to others.
+const PRIORITY: u8 = 50;
+/// The highest that the loop takes: the guardian stays above it.
+const HIGHEST: u8 = 97;
+/// So often it is looked whether somebody else changed what Quell set.
+const VERIFY_EVERY: Nanos = Nanos::from_secs(5);
+
+/// What else there is to a run.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Decide, and write nothing.
+    pub shadow: bool,
+    /// Make no write; the journal is told about each.
+    pub dry_run: bool,
+    /// End after the first turn.
+    pub once: bool,
+    /// Record every turn in this file.
+    pub record: Option<PathBuf>,
+    /// Where the API's socket lies if the configuration does not say it; None: no API at all.
+    pub socket: Option<PathBuf>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was told to stop.
+    Stopped,
+    /// The new configuration needs a new beginning; everything has been put back.
+    StartAgain,
+}
+
+/// An agent at work.
+pub struct Agent {
+    config: Config,
+    extras: Extras,
+    host: LinuxHost,
+    stack: Stack,
+    membership: Membership,
+    observers: Observers,
+    feed: Option<Feed>,
+    roots: Roots,
+    priority: u8,
+    verify_at: Nanos,
+    named: HashSet<Place>,
+}
+
+impl Agent {
+    /// An agent that begins with this configuration.
+    ///
+    /// # Errors
+    /// If a policy cannot work on this machine, two of them overlap, or the API cannot listen.
+    pub fn new(config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent, AgentError> {
+        let roots = Roots::default();
+        let options = HostOptions {
+            machine_wide: config.machine.partition || config.machine.preemption,
+            enable_controllers: config.machine.enable_controllers,
+            leases: config.machine.solo_runs,
+            dry_run: extras.dry_run || extras.shadow,
+            ..HostOptions::default()
+        };
+        let host = LinuxHost::new(roots.clone(), options).map_err(host_failed)?.with_journal(journal);
+        let capabilities = host.capabilities();
+        for layer in &config.policies {
+            let fidelity = capabilities.fidelity(layer.policy.describe());
+            if !fidelity.missing.is_empty() {
+                return Err(AgentError::Unfit { policy: layer.policy.describe().name, missing: fidelity.missing });
+            }
+            for limit in fidelity.limits {
+                tracing::warn!(policy = layer.policy.describe().name, "{limit}");
+            }
+        }
+        let topology = host.topology();
+        let pool = config.machine.cpus.unwrap_or_else(|| topology.all());
+        let mut stack = Stack::new(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
+        let api = extras.socket.as_ref().map(|socket| ApiConfig {
+            socket: config.api.socket.clone().unwrap_or_else(|| socket.clone()),
+            group: config.api.group.clone(),
+            metrics: config.metrics.listen,
+        });
+        let mode = if extras.shadow {
+            "shadow"
+        } else if extras.dry_run {
+            "dry-run"
+        } else {
+            "run"
+        };
+        let limits = crate::api::state::limits(&capabilities, stack.layers());
+        let about = About { mode: mode.into(), host: capabilities.host.clone(), limits };
+        let observed = ObserverConfig { api, record: extras.record.clone() };
+        let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
+        Ok(Agent {
+            config,
+            extras,
+            host,
+            stack,
+            membership: Membership::default(),
+            observers,
+            feed,
+            roots,
+            priority: 0,
+            verify_at: Nanos::ZERO,
+            named: HashSet::new(),
+        })
+    }
+
+    /// Turns until told to stop, and puts everything back.
+    ///
+    /// # Errors
+    /// If the machine could not be observed at all; what stands then is the guardian's to put back.
+    pub fn run(
+        &mut self,
+        worker: Option<&Worker>,
+        stop: &std::sync::atomic::AtomicBool,
+    ) -> Result<Outcome, AgentError> {
+        self.raise_priority(PRIORITY);
+        self.membership.configure(&self.config, &mut self.host);
+        let mut outcome = Outcome::Stopped;
+        while !stop.load(Ordering::Acquire) {
+            if worker.is_some_and(|worker| worker.reload().swap(false, Ordering::AcqRel)) && self.reload() {
+                outcome = Outcome::StartAgain;
+                break;
+            }
+            let wake = self.turn(worker)?;
+            if self.extras.once {
+                break;
+            }
+            let began = self.stack.view().now;
+            let latest = Wake::At(began + LONGEST_WAIT);
+            let wake = match wake.sooner(latest) {
+                Wake::At(at) => Wake::At(at.max(began + self.config.agent.interval_floor)),
+                Wake::OnEvent => latest,
+            };
+            self.host.wait(wake).map_err(host_failed)?;
+        }
+        self.put_back();
+        Ok(outcome)
+    }
+
+    fn turn(&mut self, worker: Option<&Worker>) -> Result<Wake, AgentError> {
+        let time = now();
+        let came_or_went = self.membership.look(&mut self.host, time);
+        let overwritten = self.verify(time);
+        if came_or_went.0 || overwritten {
+            self.assign();
+        }
+        if let Some(feed) = &self.feed {
+            for posted in feed.drain() {
+                // The workload may have been detached since it was posted.
+                let _ = self.host.feed_latency(posted.workload, posted.sample);
+            }
+        }
+        let wake = if self.extras.shadow {
+            self.stack.turn(&mut Shadow::of(&mut self.host))
+        } else {
+            self.stack.turn(&mut self.host)
+        };
+        let wake = wake.map_err(host_failed)?;
+        self.observers.turned(self.stack.view(), self.stack.layers());
+        log(&self.stack, self.extras.shadow);
+        self.stay_above();
+        if let Some(worker) = worker {
+            worker.beat(self.config.agent.hung_after);
+            tell_leases(worker, self.stack.layers(), self.config.machine.solo_runs.longest);
+        }
+        Ok(wake)
+    }
+
+    /// Reads the configuration again. Returns true if it needs a new beginning. One with errors changes nothing.
+    fn reload(&mut self) -> bool {
+        let Some(path) = self.config.files.first() else { return false };
+        let config = match config::read(path).and_then(|config| {
+            let problems = check(&config, &self.host);
+            if problems.are_fatal() { Err(problems) } else { Ok(config) }
+        }) {
+            Ok(config) => config,
+            Err(problems) => {
+                tracing::error!("the new configuration is refused, the old one stays:\n{problems}");
+                return false;
+            }
+        };
+        if self.config.needs_restart(&config) {
+            tracing::info!("the new configuration has other policies or settings: everything is put back and set anew");
+            return true;
+        }
+        tracing::info!("the configuration was read again");
+        self.membership.configure(&config, &mut self.host);
+        self.config = config;
+        self.assign();
+        false
+    }
+
+    /// Tells every layer which of its workloads are there.
+    fn assign(&mut self) {
+        let fresh = self.config.layers(&self.membership.ids(&self.config));
+        for (at, layer) in fresh.into_iter().enumerate() {
+            self.stack.assign(at, layer.workloads);
+        }
+    }
+
+    /// Looks whether somebody else changed what Quell set. Returns true if a workload was detached therefore.
+    fn verify(&mut self, time: Nanos) -> bool {
+        if time < self.verify_at || self.extras.shadow || self.extras.dry_run {
+            return false;
+        }
+        self.verify_at = time + VERIFY_EVERY;
+        let (Ok(proc), Ok(calls)) = (ProcFs::open(&self.roots.proc), Kernel::new()) else { return false };
+        let mut machine = Machine::new(proc, Box::new(calls));
+        let mut changed = false;
+        for touched in self.host.touched() {
+            let Ok(Some(found)) = machine.read(&touched.place) else { continue };
+            if same(&found, &touched.last) {
+                continue;
+            }
+            match (&touched.place, touched.workload, &found) {
+                (Place::File(path), Some(id), Value::Text(text)) => {
+                    changed |= self.membership.overwritten(id, path, text, &mut self.host, time).0;
+                }
+                // A value of a thread is set once and not fought over.
+                _ if self.named.insert(touched.place.clone()) => {
+                    tracing::info!(place = %touched.place, %found, "somebody else changed it; Quell leaves it so");
+                }
+                _ => {}
+            }
+        }
+        if self.named.len() > 10_000 {
+            self.named.clear();
+        }
+        changed
+    }
+
+    /// Who limits real-time threads runs before them.
+    fn stay_above(&mut self) {
+        let given = self.stack.layers().iter().filter(|layer| layer.stepped()).flat_map(|layer| &layer.plan.knobs);
+        let highest = given.filter_map(|setting| match setting.knob {
+            Knob::Class(SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority }) => Some(priority),
+            _ => None,
+        });
+        if let Some(highest) = highest.max()
+            && highest >= self.priority
+        {
+            self.raise_priority(highest.saturating_add(1));
+        }
+    }
+
+    fn raise_priority(&mut self, priority: u8) {
+        let sets_classes =
+            |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
+        let writes = !self.extras.shadow && !self.extras.dry_run;
+        if !(self.config.agent.realtime && writes && self.stack.layers().iter().any(sets_classes)) {
+            return;
+        }
+        if priority > HIGHEST {
+            tracing::warn!("a policy gives priority {} to others: the loop cannot run before them", priority - 1);
+        }
+        match run_before_others(priority.min(HIGHEST)) {
+            Ok(true) => self.priority = priority.min(HIGHEST),
+            Ok(false) if self.priority == 0 => {
+                tracing::warn!(
+                    "the loop has no real-time priority (CAP_SYS_NICE): a policy's real-time threads delay it"
+                );
+                self.priority = HIGHEST;
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    fn put_back(&mut self) {
+        if self.extras.shadow || self.extras.dry_run {
+            return;
+        }
+        let report = self.host.restore();
+        tracing::info!("put back {} values", report.restored.len());
+        for left in &report.left {
+            tracing::warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration on this host's machine.
+#[must_use]
+pub fn check(config: &Config, host: &LinuxHost) -> Problems {
+    let roots = Roots::default();
+    let capabilities = host.capabilities();
+    config::check(config, &host.topology(), Some(&capabilities), &mut |selector| find(&roots, selector))
+}
+
+/// Does something match this selector now? Else: what to do about it.
+fn find(roots: &Roots, selector: &Selector) -> Result<(), String> {
+    let mut probe = LinuxHost::new(roots.clone(), HostOptions::default()).map_err(|error| error.to_string())?;
+    let mut workload = quell_model::Workload::new("probe", quell_model::Class::BestEffort, quell_model::CpuCount::ZERO);
+    workload.selectors = vec![selector.clone()];
+    match probe.attach(workload) {
+        Ok(_) => Ok(()),
+        Err(quell_linux::LinuxError::NoMatch { mend, .. }) => Err(mend),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Says what was decided and what was refused.
+fn log(stack: &Stack, shadow: bool) {
+    let view = stack.view();
+    for layer in stack.layers().iter().filter(|layer| layer.stepped()) {
+        let policy = layer.policy.describe().name;
+        for note in &layer.plan.notes {
+            let spec = note.about.and_then(|id| view.workloads.spec.get(id.index())?.as_ref());
+            let workload = spec.map_or("", |spec| spec.name.as_str());
+            match note.kind {
+                NoteKind::Because => tracing::info!(policy, workload, "{}", note.text),
+                NoteKind::Warning | NoteKind::Refused => tracing::warn!(policy, workload, "{}", note.text),
+            }
+        }
+        if shadow {
+            for setting in &layer.plan.knobs {
+                tracing::info!(policy, "would set {:?} on {:?}", setting.knob, setting.target);
+            }
+        }
+    }
+}
+
+/// Tells the guardian which solo run must be over when.
+fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
+    for layer in layers.iter().filter(|layer| layer.stepped()) {
+        if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(..))) {
+            worker.lease(None);
+        }
+        for event in &layer.outcomes {
+            let Event::Outcome(outcome) = event else { continue };
+            let (Part::Lease(at), Verdict::Applied(began)) = (outcome.part, &outcome.verdict) else { continue };
+            match layer.plan.leases.get(at as usize) {
+                Some(LeaseRequest::Begin(lease)) => worker.lease(Some(*began + lease.at_most.min(longest))),
+                Some(LeaseRequest::End(_)) => worker.lease(None),
+                None => {}
+            }
+        }
+    }
+}
+
+fn host_failed(error: quell_linux::LinuxError) -> AgentError {
+    AgentError::Host(error.to_string())
+}

@@ -1,0 +1,182 @@
+//! Workloads come and go: what the configuration names is attached when it appears, and put back when it is gone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use quell_linux::{LinuxError, LinuxHost};
+use quell_model::{Nanos, Selector, Workload, WorkloadId};
+
+use super::rivals::{self, Rivals, Verdict};
+use crate::config::Config;
+
+/// So often it is looked for what is not there yet.
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+
+/// One workload of the configuration.
+#[derive(Clone, Debug)]
+struct Member {
+    workload: Workload,
+    id: Option<WorkloadId>,
+    /// Quell gave way to somebody else until then.
+    paused_until: Nanos,
+    /// What was said last about why it is not attached.
+    said: Option<String>,
+}
+
+/// The workloads of the configuration, and which of them are attached.
+#[derive(Debug, Default)]
+pub struct Membership {
+    members: BTreeMap<String, Member>,
+    look_at: Nanos,
+    rivals: Rivals,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed(pub bool);
+
+impl Membership {
+    /// The numbers of the attached workloads, in the order of the configuration.
+    #[must_use]
+    pub fn ids(&self, config: &Config) -> Vec<Option<WorkloadId>> {
+        let id = |name: &str| self.members.get(name).and_then(|member| member.id);
+        config.workloads.iter().map(|member| id(&member.workload.name)).collect()
+    }
+
+    /// Takes a configuration over: what it does not name any more is put back and detached, what it changed is
+    /// described anew and keeps what stands, what is new is attached at the next look.
+    pub fn configure(&mut self, config: &Config, host: &mut LinuxHost) -> Changed {
+        let mut changed = Changed::default();
+        let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
+        for name in gone {
+            let Some(member) = self.members.remove(&name) else { continue };
+            tracing::info!(workload = %name, "is not in the configuration any more");
+            changed.0 |= detach(member.id, &name, host);
+        }
+        for workload in config.workloads.iter().map(|member| &member.workload) {
+            match self.members.get_mut(&workload.name) {
+                Some(member) if member.workload == *workload => {}
+                Some(member) => {
+                    tracing::info!(workload = %workload.name, "has a new description");
+                    changed.0 |= member.describe(workload, host);
+                }
+                None => {
+                    let member = Member { workload: workload.clone(), id: None, paused_until: Nanos::ZERO, said: None };
+                    self.members.insert(workload.name.clone(), member);
+                }
+            }
+        }
+        self.look_at = Nanos::ZERO;
+        changed
+    }
+
+    /// Attaches what appeared and detaches what ended; once a second.
+    pub fn look(&mut self, host: &mut LinuxHost, now: Nanos) -> Changed {
+        let mut changed = Changed::default();
+        if now < self.look_at {
+            return changed;
+        }
+        self.look_at = now + LOOK_EVERY;
+        for (name, member) in &mut self.members {
+            match member.id {
+                Some(id) if member.has_ended(host, id) => {
+                    tracing::info!(workload = %name, "all its processes ended");
+                    changed.0 |= detach(member.id.take(), name, host);
+                }
+                None if now >= member.paused_until => changed.0 |= member.attach(name, host),
+                _ => {}
+            }
+        }
+        changed
+    }
+
+    /// Somebody else overwrote a file that Quell had set for this workload.
+    pub fn overwritten(
+        &mut self,
+        id: WorkloadId,
+        path: &Path,
+        found: &str,
+        host: &mut LinuxHost,
+        now: Nanos,
+    ) -> Changed {
+        let Some((name, member)) = self.members.iter_mut().find(|(_, member)| member.id == Some(id)) else {
+            return Changed(false);
+        };
+        // What was set on it is put back as far as it still stands, and set anew when it is attached again.
+        detach(member.id.take(), name, host);
+        self.look_at = Nanos::ZERO;
+        match self.rivals.overwrote(path, now) {
+            Verdict::SetAgain => {
+                tracing::info!(workload = %name, file = %path.display(), found, "somebody else changed it: setting it again");
+            }
+            Verdict::GiveWay(until) => {
+                member.paused_until = until;
+                tracing::warn!(
+                    workload = %name, file = %path.display(), found,
+                    "somebody else keeps changing it: Quell leaves this workload alone for {}; {}",
+                    until - now, rivals::mend(path)
+                );
+            }
+        }
+        self.rivals.forget_old(now);
+        Changed(true)
+    }
+}
+
+impl Member {
+    fn attach(&mut self, name: &str, host: &mut LinuxHost) -> bool {
+        match host.attach(self.workload.clone()) {
+            Ok(id) => {
+                tracing::info!(workload = %name, "attached");
+                self.id = Some(id);
+                self.said = None;
+                true
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.said.as_ref() != Some(&text) {
+                    match error {
+                        LinuxError::NoMatch { .. } => tracing::info!("waiting for it: {text}"),
+                        _ => tracing::warn!(workload = %name, "cannot attach it: {text}"),
+                    }
+                    self.said = Some(text);
+                }
+                false
+            }
+        }
+    }
+
+    /// Describes the workload anew; a workload of another class is a new one.
+    fn describe(&mut self, workload: &Workload, host: &mut LinuxHost) -> bool {
+        let same_class = self.workload.class == workload.class;
+        self.workload = workload.clone();
+        self.paused_until = Nanos::ZERO;
+        let Some(id) = self.id else { return false };
+        if same_class && host.update(id, workload.clone()).is_ok() {
+            return false;
+        }
+        detach(self.id.take(), &workload.name, host);
+        true
+    }
+
+    /// A workload of process numbers alone ends with its processes; others may come back.
+    fn has_ended(&self, host: &LinuxHost, id: WorkloadId) -> bool {
+        let by_number = self.workload.selectors.iter().all(|selector| matches!(selector, Selector::Pid(_)));
+        let alive = |selector: &Selector| match selector {
+            Selector::Pid(pid) => Path::new("/proc").join(pid.to_string()).exists(),
+            _ => true,
+        };
+        by_number && host.thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
+    }
+}
+
+fn detach(id: Option<WorkloadId>, name: &str, host: &mut LinuxHost) -> bool {
+    let Some(id) = id else { return false };
+    match host.detach(id) {
+        Ok(report) => report.left.iter().for_each(|left| {
+            tracing::warn!(workload = %name, place = %left.place, now = %left.now, "not put back: {}", left.why);
+        }),
+        Err(error) => tracing::warn!(workload = %name, "{error}"),
+    }
+    true
+}

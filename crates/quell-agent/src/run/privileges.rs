@@ -1,0 +1,38 @@
+//! Gives up the capabilities that the agent does not need (capabilities(7); the list with reasons is in
+//! `docs/security.md`).
+
+use caps::{CapSet, Capability, CapsHashSet};
+
+/// What the agent keeps.
+pub const NEEDED: [Capability; 4] = [
+    // Affinity, scheduling class and priority of other users' threads, and its own real-time priority.
+    Capability::CAP_SYS_NICE,
+    // Stops and continues other users' processes during solo runs, where there is no freezer.
+    Capability::CAP_KILL,
+    // Writes into cgroups that were delegated to other users.
+    Capability::CAP_DAC_OVERRIDE,
+    // Gives the API's socket to the group that may read.
+    Capability::CAP_CHOWN,
+];
+
+/// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
+#[must_use]
+pub fn drop_others() -> Vec<String> {
+    let mut failed = Vec::new();
+    let needed: CapsHashSet = NEEDED.into_iter().collect();
+    let bounding = caps::read(None, CapSet::Bounding).unwrap_or_default();
+    for capability in bounding.difference(&needed) {
+        if caps::drop(None, CapSet::Bounding, *capability).is_err() {
+            failed.push(format!("{capability} (of programs that it would start)"));
+        }
+    }
+    // Effective before permitted: nothing may be effective that is not permitted.
+    for set in [CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        let has = caps::read(None, set).unwrap_or_default();
+        let keeps: CapsHashSet = has.intersection(&needed).copied().collect();
+        if let Err(error) = caps::set(None, set, &keeps) {
+            failed.push(format!("{set:?}: {error}"));
+        }
+    }
+    failed
+}

@@ -1,0 +1,277 @@
+//! The rounds.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quell_linux::sched::{Kernel, ThreadCalls};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::threads::{is_settled, victims, wrong};
+
+/// What a round kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kill {
+    Worker,
+    Guardian,
+    Both,
+    /// The worker is stopped, so that it seems to hang.
+    Hang,
+}
+
+const KILLS: [Kill; 4] = [Kill::Worker, Kill::Guardian, Kill::Both, Kill::Hang];
+/// Longer than this and the test says so: much longer than the second that is promised, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+struct Victim {
+    child: Child,
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn run() {
+    if !may_set_classes() {
+        println!("kill: skipped: no permission for real-time classes (run as root)");
+        return;
+    }
+    let rounds = std::env::var("QUELL_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30u64);
+    let seed = std::env::var("QUELL_KILL_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("kill: {rounds} rounds, seed {seed}");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let token = format!("quell-kill-test-{}", std::process::id());
+    let config = directory.path().join("quell.toml");
+    fs::write(&config, configuration(&token)).expect("write the configuration");
+    let all = Kernel::new().and_then(|kernel| Ok(kernel.affinity(0).expect("our own CPUs"))).expect("/proc is there");
+    let mut numbers = Numbers(seed);
+    let mut victims: Vec<Victim> = ["lc", "be", "lc", "be"].iter().map(|kind| start_and_settle(kind, &token)).collect();
+    let (mut took, mut effective, mut threads) = (Vec::new(), 0, 0);
+    for round in 0..rounds {
+        if numbers.below(4) == 0 {
+            let at = numbers.below(victims.len() as u64) as usize;
+            let kind = if at.is_multiple_of(2) { "lc" } else { "be" };
+            victims[at] = start_and_settle(kind, &token);
+        }
+        let kill = KILLS[numbers.below(10).checked_sub(6).unwrap_or(round % 3) as usize % KILLS.len()];
+        let wait = Duration::from_micros(numbers.below(150_000));
+        let result = one_round(&mut numbers, directory.path(), &config, kill, wait, &token, &all);
+        effective += u64::from(result.was_set);
+        threads += result.threads;
+        took.push((kill, result.took));
+        if !result.wrong.is_empty() {
+            victims.clear();
+            panic!(
+                "round {round} ({kill:?} after {wait:?}): not put back:\n{}\n{}",
+                result.wrong.join("\n"),
+                result.said
+            );
+        }
+    }
+    victims.clear();
+    end_orphans(&token);
+    report(&mut took, effective, threads);
+    assert!(effective * 3 >= rounds, "Quell had set something in {effective} of {rounds} rounds only");
+}
+
+struct Result {
+    /// Had Quell changed something when it was killed?
+    was_set: bool,
+    threads: usize,
+    took: Duration,
+    wrong: Vec<String>,
+    said: String,
+}
+
+fn one_round(
+    numbers: &mut Numbers,
+    directory: &Path,
+    config: &Path,
+    kill: Kill,
+    wait: Duration,
+    token: &str,
+    all: &quell_model::CpuSet,
+) -> Result {
+    let run = directory.join("run");
+    let own = std::env::current_exe().expect("this program has a path");
+    let mut agent = Command::new(&own)
+        .args(["agent".as_ref(), run.as_os_str(), config.as_os_str()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start the agent");
+    let guardian = agent.id() as i32;
+    let at_work = numbers.below(3) != 0;
+    let mut late = (numbers.below(3) == 0).then(|| start("be", token, &["plain"]));
+    // Often at any instant of its beginning; otherwise when it is at work.
+    let begun = Instant::now();
+    while at_work && wrong(token, all).is_empty() && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(2));
+    }
+    thread::sleep(wait);
+    let worker = child_of(guardian);
+    let was_set = !wrong(token, all).is_empty();
+    let began = Instant::now();
+    let send = |pid: i32, signal| {
+        let _ = kill_process(Pid::from_raw(pid).expect("a process number"), signal);
+    };
+    match (kill, worker) {
+        (Kill::Worker, Some(worker)) => send(worker, Signal::KILL),
+        (Kill::Hang, Some(worker)) => send(worker, Signal::STOP),
+        (Kill::Both, Some(worker)) if numbers.below(2) == 0 => {
+            send(worker, Signal::KILL);
+            send(guardian, Signal::KILL);
+        }
+        (Kill::Both, Some(worker)) => {
+            send(guardian, Signal::KILL);
+            send(worker, Signal::KILL);
+        }
+        // Before it has a worker, or the guardian alone.
+        _ => send(guardian, Signal::KILL),
+    }
+    // A hung worker that never turned is not watched: let it go on and stop it.
+    if kill == Kill::Hang && !was_set {
+        thread::sleep(Duration::from_millis(100));
+        worker.into_iter().for_each(|worker| send(worker, Signal::KILL));
+    }
+    // A dead orphan stays listed until process 1 has asked for it.
+    let gone = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    };
+    let mut said = String::new();
+    loop {
+        let guardian_ended = agent.try_wait().expect("it is our child").is_some();
+        if guardian_ended && worker.is_none_or(gone) {
+            break;
+        }
+        if began.elapsed() > PATIENCE {
+            said.push_str("it does not end\n");
+            let _ = agent.kill();
+            worker.into_iter().for_each(|worker| send(worker, Signal::KILL));
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut took = began.elapsed();
+    if kill == Kill::Both || worker.is_none() {
+        let began = Instant::now();
+        let restore = || Command::new(&own).arg("restore").arg(&run).output().expect("start restore");
+        let mut done = restore();
+        // A worker that was just being born still lives, and puts back what it did by itself.
+        while done.status.code() == Some(5) && began.elapsed() < PATIENCE {
+            done = restore();
+        }
+        said.push_str(&String::from_utf8_lossy(&done.stdout));
+        said.push_str(&String::from_utf8_lossy(&done.stderr));
+        took = began.elapsed();
+    }
+    let output = agent.wait_with_output().expect("it has ended");
+    said.push_str(&String::from_utf8_lossy(&output.stdout));
+    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    let wrong = wrong(token, all).iter().map(ToString::to_string).collect();
+    let threads = victims(token).len();
+    if let Some(mut victim) = late.take() {
+        let _ = victim.child.kill();
+    }
+    Result { was_set, threads, took, wrong, said }
+}
+
+fn configuration(token: &str) -> String {
+    format!(
+        r#"
+[agent]
+hung_after = "500ms"
+[[policy]]
+name = "rkube"
+[[policy]]
+name = "guard"
+[[workload]]
+name = "lc"
+class = "lc"
+cpus = 1
+reservation = "strict"
+match = [{{ command = "victim lc {token}" }}]
+[[workload]]
+name = "be"
+class = "be"
+match = [{{ command = "victim be {token}" }}]
+"#
+    )
+}
+
+fn start(kind: &str, token: &str, more: &[&str]) -> Victim {
+    let own = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(own);
+    command.args(["victim", kind, token]).args(more).stdin(Stdio::null());
+    Victim { child: command.spawn().expect("start a victim") }
+}
+
+/// A victim whose pinned and nice threads have done so: what a thread sets itself under Quell cannot always be told
+/// from what it inherited.
+fn start_and_settle(kind: &str, token: &str) -> Victim {
+    let victim = start(kind, token, &[]);
+    let begun = Instant::now();
+    while !is_settled(victim.child.id() as i32) {
+        assert!(begun.elapsed() < PATIENCE, "a victim does not get on");
+        thread::sleep(Duration::from_millis(5));
+    }
+    victim
+}
+
+fn child_of(pid: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn may_set_classes() -> bool {
+    use quell_linux::sched::ThreadClass;
+    use quell_model::SchedClass;
+    let mut kernel = Kernel::new().expect("/proc is there");
+    let fifo = ThreadClass::of(SchedClass::Fifo { priority: 1 });
+    let normal = ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false };
+    kernel.set_class(0, &fifo).is_ok() && kernel.set_class(0, &normal).is_ok()
+}
+
+fn end_orphans(token: &str) {
+    for pid in victims(token) {
+        let _ = kill_process(Pid::from_raw(pid).expect("a process number"), Signal::KILL);
+    }
+}
+
+fn report(took: &mut [(Kill, Duration)], effective: u64, processes: usize) {
+    took.sort();
+    println!(
+        "kill: {} rounds, Quell had changed something in {effective}; {:.0} processes in the mean",
+        took.len(),
+        processes as f64 / took.len().max(1) as f64
+    );
+    for kill in KILLS {
+        let times: Vec<Duration> = took.iter().filter(|(kind, _)| *kind == kill).map(|(_, time)| *time).collect();
+        if let Some(longest) = times.last() {
+            let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+            println!(
+                "kill: {kill:?}: {} times, everything back after {:.0?} (median), {:.0?} (p99), {longest:.0?} (longest)",
+                times.len(),
+                at(0.5),
+                at(0.99),
+            );
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The kill test: workloads come and go, threads are born, and the worker, the guardian or both are killed at a random
+//! instant. Whatever was killed, every thread has its own CPUs and class again.
+//!
+//! `cargo test` runs 30 rounds; `QUELL_KILL_ROUNDS=1000 cargo test -p quell-agent --test kill` runs more, and prints how
+//! long putting back took. The process starts itself in other roles: victims, an agent, and `quell restore`.
+
+mod agent;
+mod driver;
+mod threads;
+mod victim;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let role: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    match role[..] {
+        ["victim", kind, token] => victim::run(kind, token, true),
+        ["victim", kind, token, "plain"] => victim::run(kind, token, false),
+        ["agent", directory, config] => std::process::exit(agent::run(directory, config).into()),
+        ["restore", directory] => std::process::exit(agent::restore(directory).into()),
+        // What `cargo test` passes on.
+        [.., "--list"] => {}
+        _ => driver::run(),
+    }
+}
