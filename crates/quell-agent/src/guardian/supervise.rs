@@ -50,6 +50,8 @@ pub enum News<'a> {
     Again(Nanos),
     /// The guardian's own turn: about every second while the worker is alive and turning. For a watchdog.
     Alive,
+    /// About every second while the guardian waits before it starts the next worker.
+    Waiting,
 }
 
 /// How to supervise.
@@ -277,7 +279,8 @@ impl Guardian {
     fn pause(&mut self, pause: Nanos) -> bool {
         let end = now() + pause;
         while now() < end {
-            let left = end - now();
+            (self.options.news)(News::Waiting);
+            let left = (end - now()).min(Nanos::from_secs(1));
             let left = Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
             let mut waiting = [PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
             let _ = poll(&mut waiting, Some(&left));

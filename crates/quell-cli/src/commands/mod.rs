@@ -3,6 +3,7 @@
 mod agent_socket;
 mod antagonist;
 mod cells;
+mod check;
 mod demo;
 mod doctor;
 mod exec;
@@ -12,6 +13,8 @@ mod lab;
 mod load;
 mod replay;
 mod reproduce;
+mod restore;
+mod run;
 mod signals;
 mod status;
 mod top;
@@ -27,6 +30,7 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Antagonist(antagonist::Arguments),
+    Check(check::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     Exec(exec::Arguments),
@@ -36,6 +40,8 @@ pub enum Command {
     Load(load::Arguments),
     Replay(replay::Arguments),
     Reproduce(reproduce::Arguments),
+    Restore(restore::Arguments),
+    Run(run::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
     Why(why::Arguments),
@@ -48,6 +54,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
@@ -57,6 +64,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),

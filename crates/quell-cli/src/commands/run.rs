@@ -1,0 +1,164 @@
+//! `quell run`: the agent.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use clap::Args;
+use quell_agent::config::{self, Config};
+use quell_agent::guardian::{News, Options, RunDir, START_AGAIN, Worker, supervise};
+use quell_agent::run::{Agent, Extras, Outcome, PrintedJournal, privileges};
+use quell_linux::write::{Journal, NoJournal};
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use super::{check, signals};
+
+/// Run the agent
+///
+/// Manages the workloads of the configuration until it is told to stop (SIGTERM, Ctrl-C), and puts everything back
+/// then, whatever ends it. SIGHUP reads the configuration again. One agent a host.
+#[derive(Args)]
+pub struct Arguments {
+    /// The configuration; its drop-ins stand in the directory of the same name with the ending .d
+    #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    config: PathBuf,
+    /// Print every write that would be made, and make none
+    #[arg(long, conflicts_with = "shadow")]
+    dry_run: bool,
+    /// Decide and log beside whatever is there, and write nothing
+    #[arg(long)]
+    shadow: bool,
+    /// End after the first turn of the loop (with --dry-run or --shadow)
+    #[arg(long)]
+    once: bool,
+    /// Record every turn in this file, for `quell replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Where lock and journal lie [default: QUELL_RUN_DIR, or /run/quell]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+}
+
+/// Runs the agent.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    log_to_stderr();
+    if arguments.once && !(arguments.dry_run || arguments.shadow) {
+        anyhow::bail!("--once would put back at once what it sets: give --dry-run or --shadow too");
+    }
+    let (config, problems) = check::examine(&arguments.config)?;
+    for problem in &problems.0 {
+        eprintln!("{problem}");
+    }
+    let Some(config) = config.filter(|_| !problems.are_fatal()) else {
+        anyhow::bail!("the configuration is refused; `quell check --example` shows one that is right");
+    };
+    if arguments.dry_run || arguments.shadow { watch_only(arguments, config) } else { manage(arguments, config) }
+}
+
+/// Changes nothing: needs no guardian, no lock and no privilege.
+fn watch_only(arguments: &Arguments, config: Config) -> Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::set_on_interrupt(&stop)?;
+    let journal: Box<dyn Journal> =
+        if arguments.dry_run { Box::new(PrintedJournal::to(std::io::stdout())) } else { Box::new(NoJournal) };
+    let extras = Extras {
+        shadow: arguments.shadow,
+        dry_run: arguments.dry_run,
+        once: arguments.once,
+        record: arguments.record.clone(),
+        socket: None,
+    };
+    Agent::new(config, extras, journal)?.run(None, &stop)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
+    let directory = RunDir::locate(arguments.run_dir.as_deref())?;
+    let socket = directory.path().join("api.sock");
+    let claim = directory.claim("agent")?;
+    for failed in privileges::drop_others() {
+        warn!("a privilege that is not needed could not be given up: {failed}");
+    }
+    let mut options = Options::new(claim);
+    options.restart = true;
+    options.news = Box::new(tell(socket.clone()));
+    let ending = supervise(options, &mut |worker, journal| {
+        work(arguments, &config, &socket, worker, journal).unwrap_or_else(|failure| {
+            error!("{failure:#}");
+            1
+        })
+    })?;
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    for left in &ending.report.left {
+        warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
+    }
+    Ok(ExitCode::from(ending.exit_status()))
+}
+
+/// The worker's life.
+fn work(
+    arguments: &Arguments,
+    first: &Config,
+    socket: &std::path::Path,
+    worker: &Worker,
+    journal: Box<dyn Journal>,
+) -> Result<u8> {
+    worker.stop_on_signals()?;
+    // A worker that is started again takes what stands in the files now, unless that is wrong.
+    let config = match check::examine(&arguments.config)? {
+        (Some(config), problems) if !problems.are_fatal() => config,
+        (_, problems) => {
+            error!("the configuration has become wrong, the one from the start stays:\n{problems}");
+            first.clone()
+        }
+    };
+    let extras = Extras { record: arguments.record.clone(), socket: Some(socket.to_owned()), ..Extras::default() };
+    let mut agent = Agent::new(config, extras, journal)?;
+    info!(policies = first.policies.len(), workloads = first.workloads.len(), "at work");
+    match agent.run(Some(worker), worker.stop())? {
+        Outcome::Stopped => Ok(0),
+        Outcome::StartAgain => Ok(START_AGAIN),
+    }
+}
+
+/// Passes the guardian's news on: to the log, and to systemd's watchdog.
+fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
+    let mut ready = false;
+    move |news| match news {
+        News::Leftover(report) => warn!("an earlier agent was killed: {}", report.summary()),
+        News::Hung(why) => error!("the worker is taken for hung: {why}"),
+        News::Died { how, report } => {
+            error!("{how}: {}", report.summary());
+            // A killed worker leaves its socket behind.
+            let _ = std::fs::remove_file(&socket);
+        }
+        News::Again(pause) => info!("starting again in {pause}"),
+        News::Waiting => {
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        }
+        News::Alive => {
+            let states: &[NotifyState<'_>] =
+                if ready { &[NotifyState::Watchdog] } else { &[NotifyState::Ready, NotifyState::Watchdog] };
+            // Without systemd there is nobody to tell.
+            let _ = sd_notify::notify(states);
+            ready = true;
+        }
+    }
+}
+
+/// One line an event. QUELL_LOG chooses more or less: `debug`, `warn`, …
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("QUELL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter)
+        .with_target(false)
+        .without_time()
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+}
