@@ -29,7 +29,7 @@ pub use latency::{Feed, Posted};
 pub use state::{About, State};
 
 /// Where an agent listens unless told otherwise.
-pub const SOCKET: &str = "/run/quell/quell.sock";
+pub const SOCKET: &str = "/run/quell/api.sock";
 /// What the loop left behind is taken in this often.
 const REFRESH: Duration = Duration::from_millis(100);
 

@@ -137,7 +137,7 @@ fn nothing_breaks_at_any_size() {
 #[test]
 fn an_agent_that_goes_away_is_said_and_its_last_status_stays() {
     let mut model = Model::new(status(4));
-    model.take(Err("no agent answers on /run/quell/quell.sock".into()));
+    model.take(Err("no agent answers on /run/quell/api.sock".into()));
     let text = screen(&model, 80, 24);
     assert!(text.contains("no agent answers") && text.contains("batch"), "{text}");
     let mut next = status(4);
