@@ -29,7 +29,7 @@ use report::{Report, Verdict};
 /// Set in the guest: the tests' bodies run.
 const INSIDE: &str = "QUELL_LAB_INSIDE";
 /// A suite that hangs is ended after this wall-clock time.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Defines modules of tests that run inside the lab; see [`crate::testing`].
 #[macro_export]
