@@ -1,7 +1,7 @@
 //! A private apt: its own sources, indexes and archives, so that packages of other suites can be had without root
 //! and without a trace in the system's configuration. apt checks the signatures and the checksums.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -28,10 +28,13 @@ pub struct Apt<'a> {
     mirror: String,
     cache: PathBuf,
     progress: &'a dyn Progress,
+    /// Held as long as this lives.
+    _lock: File,
 }
 
 impl<'a> Apt<'a> {
-    /// Prepares the configuration under `cache`.
+    /// Prepares the configuration under `cache`. Of several processes one has it at a time, the others wait: apt
+    /// itself would fail.
     ///
     /// # Errors
     /// When apt or Debian's keys are missing, or the files cannot be written.
@@ -41,13 +44,16 @@ impl<'a> Apt<'a> {
             let sub = dir.join(sub);
             fs::create_dir_all(&sub).map_err(LabError::io("create", &sub))?;
         }
+        let lock_path = dir.join("lock");
+        let lock = File::create(&lock_path).map_err(LabError::io("create", &lock_path))?;
+        lock.lock().map_err(LabError::io("lock", &lock_path))?;
         let keyring = KEYRINGS
             .iter()
             .find(|path| Path::new(path).exists())
             .ok_or_else(|| LabError::MissingTool { tool: KEYRINGS[0].into(), package: "debian-archive-keyring" })?;
         let mirror = std::env::var("QUELL_LAB_MIRROR").ok().filter(|mirror| !mirror.is_empty());
         let mirror = mirror.or_else(|| system_mirror(Path::new("/etc/apt"))).unwrap_or_else(|| DEFAULT_MIRROR.into());
-        let apt = Self { dir, mirror, cache: cache.to_path_buf(), progress };
+        let apt = Self { dir, mirror, cache: cache.to_path_buf(), progress, _lock: lock };
         apt.write("sources.list", &sources(&apt.mirror, keyring))?;
         apt.write("status", "")?;
         let system = tool::stdout(Command::new("apt-config").args(["dump", "Acquire"]), "apt")?;
