@@ -47,7 +47,7 @@ pub struct Config {
 }
 
 /// What Quell may do to the machine as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// The CPUs that Quell manages; None: all that are online.
     pub cpus: Option<CpuSet>,
@@ -109,18 +109,6 @@ pub struct Member {
     pub workload: Workload,
     /// Where it stands.
     pub place: Place,
-}
-
-impl Default for Machine {
-    fn default() -> Machine {
-        Machine {
-            cpus: None,
-            partition: false,
-            preemption: false,
-            enable_controllers: false,
-            solo_runs: LeaseLimits::default(),
-        }
-    }
 }
 
 impl Default for Agent {

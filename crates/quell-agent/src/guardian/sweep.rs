@@ -146,9 +146,19 @@ impl Sweep<'_> {
         line.iter().copied().filter(|pid| self.family(*pid).is_some()).collect()
     }
 
-    /// The processes in the journal that a process whose parent died may come from: those of the same session.
+    /// The processes in the journal that a process may come from whose parent died: those of the same session. A process
+    /// whose parent lives, and stands in no journal, is none of ours.
     fn families_of_orphan(&self, pid: i32, proc: &Path) -> Vec<i32> {
         let Some(session) = session(proc, pid).filter(|session| *session != 0) else { return Vec::new() };
+        let parent = self.processes[&pid].parent;
+        // A child has its parent's session unless it made one of its own: then it leads it. Process 1 and the guardian
+        // (if it keeps orphans) take in those of every session.
+        let taken_in = parent <= 1
+            || parent == std::process::id() as i32
+            || (pid != session && self::session(proc, parent) != Some(session));
+        if !taken_in {
+            return Vec::new();
+        }
         self.families.iter().filter(|(_, family)| family.session == session).map(|(pid, _)| *pid).collect()
     }
 

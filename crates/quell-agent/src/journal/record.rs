@@ -24,6 +24,7 @@ pub struct Begin {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and nearly all are writes")]
 pub enum Record {
     /// The first line.
     Begin(Begin),

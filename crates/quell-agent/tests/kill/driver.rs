@@ -58,7 +58,7 @@ pub fn run() {
     let token = format!("quell-kill-test-{}", std::process::id());
     let config = directory.path().join("quell.toml");
     fs::write(&config, configuration(&token)).expect("write the configuration");
-    let all = Kernel::new().and_then(|kernel| Ok(kernel.affinity(0).expect("our own CPUs"))).expect("/proc is there");
+    let all = Kernel::new().map(|kernel| kernel.affinity(0).expect("our own CPUs")).expect("/proc is there");
     let mut numbers = Numbers(seed);
     let mut victims: Vec<Victim> = ["lc", "be", "lc", "be"].iter().map(|kind| start_and_settle(kind, &token)).collect();
     let (mut took, mut effective, mut threads) = (Vec::new(), 0, 0);
