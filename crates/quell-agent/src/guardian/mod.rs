@@ -26,7 +26,7 @@
 //! * The worker ends, however: the guardian puts back what the journal says ([`restore`]) and, if the worker did not
 //!   end on purpose, starts it again ([`backoff`]).
 //! * The worker hangs, or lets a solo run outlive its time ([`pulse`]): the guardian kills it; then as before.
-//! * The guardian is killed: the worker sees its end of a pipe close ([`worker`]). `stop` is set; if the work has not
+//! * The guardian is killed: the worker sees its end of a pipe close ([`Worker`]). `stop` is set; if the work has not
 //!   ended half a second later, everything is put back from a thread of its own, and the worker exits.
 //! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
 //!   when the service has ended) or the next `quell run` puts everything back.

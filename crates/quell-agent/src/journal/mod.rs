@@ -4,7 +4,7 @@
 //! whatever kills Quell and whenever, the file says what to put back. It lies in `/run`, which lives as long as the
 //! machine is up: what matters is that the record reaches the kernel before the write does, not that it reaches a disk.
 //!
-//! [`record`] is the format, [`replay`] says what a journal's records amount to (both are pure), [`file`] appends and
+//! [`record`] is the format, [`mod@replay`] says what a journal's records amount to (both are pure), [`mod@file`] appends and
 //! keeps the file small, [`owner`] looks up whose a thread is.
 
 pub mod file;
