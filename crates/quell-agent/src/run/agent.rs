@@ -140,6 +140,10 @@ impl Agent {
         stop: &std::sync::atomic::AtomicBool,
     ) -> Result<Outcome, AgentError> {
         self.raise_priority(PRIORITY);
+        // From here on the guardian watches: the first turn may hang as well as any other.
+        if let Some(worker) = worker {
+            worker.beat(self.config.agent.hung_after);
+        }
         self.membership.configure(&self.config, &mut self.host);
         let mut outcome = Outcome::Stopped;
         while !stop.load(Ordering::Acquire) {
