@@ -197,14 +197,21 @@ impl Guard {
     fn watch_threads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
         self.threads.iter_mut().for_each(|record| record.seen = false);
         let columns = &view.threads;
+        // Hosts list threads in the same order each time, so the next record is almost always the one looked for.
+        let (mut next, mut owner) = (0, 0);
         for index in 0..columns.len() {
             let (id, workload) = (columns.id[index], columns.workload[index]);
             let (run_time, run_delay) = (columns.run_time[index], columns.run_delay[index]);
-            let Ok(owner) = self.workloads.binary_search_by_key(&workload, |record| record.id) else { continue };
+            if self.workloads.get(owner).is_none_or(|record| record.id != workload) {
+                let Ok(found) = self.workloads.binary_search_by_key(&workload, |record| record.id) else { continue };
+                owner = found;
+            }
             if !self.workloads[owner].lc {
                 continue;
             }
-            let place = match self.threads.binary_search_by_key(&id, |record| record.id) {
+            let expected = self.threads.get(next).is_some_and(|record| record.id == id);
+            let found = if expected { Ok(next) } else { self.threads.binary_search_by_key(&id, |record| record.id) };
+            let place = match found {
                 Ok(place) => place,
                 Err(place) => {
                     let conduct = Conduct::default();
@@ -214,6 +221,7 @@ impl Guard {
                     place
                 }
             };
+            next = place + 1;
             let record = &mut self.threads[place];
             let used = run_time - record.run_time;
             let wanted = used + (run_delay - record.run_delay);
