@@ -77,6 +77,16 @@ impl Report {
 /// # Errors
 /// If the journal or the machine cannot be read at all; the journal then stays.
 pub fn put_back_journal(path: &Path, roots: &Roots) -> Result<Report, AgentError> {
+    let report = put_back_meanwhile(path, roots)?;
+    match fs::remove_file(path) {
+        Ok(()) => Ok(report),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(report),
+        Err(source) => Err(AgentError::Journal { path: path.to_owned(), source }),
+    }
+}
+
+/// Puts back what the journal in this file says, and leaves the file: its writer may not have ended yet.
+pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots) -> Result<Report, AgentError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Report::default()),
@@ -88,7 +98,6 @@ pub fn put_back_journal(path: &Path, roots: &Roots) -> Result<Report, AgentError
     if state.broken > 0 {
         report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
     }
-    fs::remove_file(path).map_err(|source| AgentError::Journal { path: path.to_owned(), source })?;
     Ok(report)
 }
 
@@ -126,7 +135,14 @@ pub fn put_back(
     let mut quiet = 0;
     for pass in 0..PASSES {
         let count = due.len();
-        let (left, swept) = apply(&mut host, std::mem::take(&mut due), &mut report);
+        // Classes first: a thread that may not be moved just now (migrate_disable) makes whoever changes its CPUs wait,
+        // without end if it is SCHED_IDLE on a busy CPU.
+        let (cpus, first): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut due).into_iter().partition(|touched| matches!(touched.place, Place::Affinity(_)));
+        let (mut left, first) = apply(&mut host, first, &mut report);
+        let (left_cpus, second) = apply(&mut host, cpus, &mut report);
+        left.extend(left_cpus);
+        let swept = first + second;
         due.extend(retry(left, &mut machine, &mut report, pass + 1 == PASSES));
         if pass > 0 {
             report.swept += swept;

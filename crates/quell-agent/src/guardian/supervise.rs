@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_se
 
 use super::backoff::Backoff;
 use super::pulse::{Pulse, now};
-use super::restore::{Report, put_back_journal};
+use super::restore::{Report, put_back_journal, put_back_meanwhile};
 use super::rundir::Claim;
 use super::signals::Signals;
 use super::worker::Worker;
@@ -191,12 +191,12 @@ impl Guardian {
                 drop(child_end);
                 let pid = Pid::from_raw(pid).expect("fork gives a process number");
                 let process = handle(pid)?;
-                self.watch(&process, &pulse)?;
+                let mut early = self.watch(pid, &process, &pulse)?;
                 // The loop is dead: what it did is put back before its other threads have come to their end.
-                let report = put_back_journal(&self.options.claim.journal(), &self.options.roots)?;
+                early.add(put_back_journal(&self.options.claim.journal(), &self.options.roots)?);
                 drop(own_end);
                 let ending = reap(pid)?;
-                Ok(Ending { report, ..ending })
+                Ok(Ending { report: early, ..ending })
             }
         }
     }
@@ -230,9 +230,12 @@ impl Guardian {
     }
 
     /// Sleeps until the worker has ended; meanwhile hands signals on and looks whether it hangs.
-    fn watch(&mut self, process: &OwnedFd, pulse: &Pulse) -> Result<(), AgentError> {
+    ///
+    /// A worker that was killed inside a system call that cannot be interrupted ends only when that call does, and
+    /// that may depend on what it did (see [`super::restore::put_back`]): then everything is put back before.
+    fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Report, AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        let mut told = Nanos::ZERO;
+        let (mut told, mut early, mut was_doomed) = (Nanos::ZERO, Report::default(), false);
         loop {
             let mut waiting = [
                 PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
@@ -243,7 +246,14 @@ impl Guardian {
                 Err(errno) => return Err(system("wait for the worker")(errno)),
             }
             if waiting[0].revents().contains(PollFlags::IN) {
-                return Ok(());
+                return Ok(early);
+            }
+            if is_doomed(pid) {
+                // Twice in a row: most need less than that to die.
+                if std::mem::replace(&mut was_doomed, true) {
+                    early.add(put_back_meanwhile(&self.options.claim.journal(), &self.options.roots)?);
+                }
+                continue;
             }
             self.hand_signals_on(process);
             let time = now();
@@ -320,6 +330,15 @@ fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
     pidfd_open(pid, first_thread)
         .or_else(|_| pidfd_open(pid, PidfdFlags::empty()))
         .map_err(system("open the worker's handle"))
+}
+
+/// Was the process killed without having died yet? SIGKILL is the ninth bit of what is pending (proc_pid_status(5)).
+fn is_doomed(pid: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+    pending
+        .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .any(|mask| mask >> (libc::SIGKILL - 1) & 1 == 1)
 }
 
 fn kill(process: &OwnedFd, signal: Signal) {
