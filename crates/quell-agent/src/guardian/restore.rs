@@ -20,9 +20,12 @@ use crate::journal::replay::same;
 use crate::journal::{Entry, Replay, replay};
 
 /// So often is tried again what the system refused, and looked for threads that were being born meanwhile.
-const PASSES: usize = 20;
-/// A thread that was being born when its parent was put back shows after this.
-const BIRTH: Duration = Duration::from_millis(5);
+const PASSES: usize = 60;
+/// A thread that was being born when its parent was put back has the old value, and shows only when its parent has had
+/// a CPU again: so long nobody new may have been found …
+const QUIET: usize = 8;
+/// … with such a pause between looks.
+const BIRTH: Duration = Duration::from_millis(25);
 
 /// What became of the places in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,9 +151,8 @@ pub fn put_back(
             report.swept += swept;
         }
         due.extend(sweep::inherited(state, &mut proc, &mut machine).map_err(failed)?);
-        // Twice nothing, with a pause between: then nobody is being born under a value of Quell's any more.
         quiet = if due.is_empty() { quiet + 1 } else { 0 };
-        if quiet == 2 {
+        if quiet == QUIET {
             break;
         }
         if due.is_empty() || due.len() == count {
