@@ -173,15 +173,20 @@ impl Rkube {
                     let Some((_, wanted)) = self.under_way.take_if(|(number, _)| *number == outcome.plan) else {
                         continue;
                     };
-                    if let Verdict::Refused(why) = &outcome.verdict {
-                        self.retry_at = Some(view.now + self.retry);
-                        let text = format!("the host refused: {why}; trying again in {}", self.retry);
-                        plan.note(NoteKind::Warning, None, text);
-                        self.retry = (self.retry + self.retry).min(LAST_RETRY);
-                    } else {
-                        self.settled = wanted;
-                        self.retry = FIRST_RETRY;
-                        self.retry_at = None;
+                    match &outcome.verdict {
+                        Verdict::Applied(_) | Verdict::Pending(_) => {
+                            self.settled = wanted;
+                            self.retry = FIRST_RETRY;
+                            self.retry_at = None;
+                        }
+                        Verdict::Refused(why) => {
+                            self.retry_at = Some(view.now + self.retry);
+                            let text = format!("the host refused: {why}; trying again in {}", self.retry);
+                            plan.note(NoteKind::Warning, None, text);
+                            self.retry = (self.retry + self.retry).min(LAST_RETRY);
+                        }
+                        // A target is gone, and with it the plan: what it meant for the others is still to be done.
+                        Verdict::Vanished => self.retry_at = Some(view.now + FIRST_RETRY),
                     }
                 }
                 _ => {}

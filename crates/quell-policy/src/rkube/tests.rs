@@ -134,3 +134,14 @@ fn a_standard_workload_without_any_cpu_left_is_refused_not_emptied() {
     assert!(second.knobs.is_empty());
     assert!(second.notes.iter().any(|note| note.kind == NoteKind::Refused && note.about == Some(WorkloadId(1))));
 }
+
+#[test]
+fn a_plan_that_failed_because_a_target_vanished_is_made_again() {
+    let mut policy = Rkube::new(RkubeConfig::default());
+    let mut view = view(Topology::synthetic(1, 1, 2, 1), vec![strict("a", CpuCount::whole(1))]);
+    let first = step(&mut policy, &view, &[], 1);
+    let event = Event::Outcome(Outcome { plan: 1, part: Part::Knobs, verdict: Verdict::Vanished });
+    assert!(step(&mut policy, &view, &[event], 2).knobs.is_empty());
+    view.now = FIRST_RETRY;
+    assert_eq!(step(&mut policy, &view, &[], 3).knobs, first.knobs);
+}

@@ -191,8 +191,10 @@ pub fn tell(
         quell_toy::run(&mut host, policy, &mut cycle, until, &mut seen);
     }
     calm(&mut host, &story.topology);
-    // Longer than the retries of refused plans.
-    let until = host.now() + if step < Nanos::from_millis(1) { Nanos::from_millis(3) } else { Nanos::from_secs(3) };
+    // Longer than the retries of refused plans; what decides every few microseconds decides again at once.
+    let own = policy.describe().interval;
+    let quick = own > Nanos::ZERO && own < Nanos::from_millis(1);
+    let until = host.now() + if quick { Nanos::from_millis(3) } else { Nanos::from_secs(3) };
     quell_toy::run(&mut host, policy, &mut cycle, until, &mut seen);
     (host, cycle)
 }
