@@ -1,8 +1,11 @@
-//! Any bytes as a record, compressed or not: read and replayed, or refused.
+//! Any bytes as a record, compressed or not: read and replayed, or refused. Replayed with a policy of our own: the state
+//! that a made-up record claims for a policy may break that policy's promises to itself, which `replay` reports, but
+//! libFuzzer takes every panic for a crash.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use quell_agent::record::{Record, With, replay};
+use quell_policy::AnyPolicy;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
@@ -15,6 +18,11 @@ fuzz_target!(|bytes: &[u8]| {
         &compressed
     };
     if let Ok(mut record) = Record::read(input, "fuzzed") {
-        let _ = replay(&mut record, &With::Recorded, |_| true);
+        if record.header().layers.len() == 1 {
+            let policy = Box::new(AnyPolicy::named("guard").unwrap());
+            let _ = replay(&mut record, &With::Other { layer: 0, policy }, |_| true);
+        } else {
+            while let Ok(Some(_)) = record.turn() {}
+        }
     }
 });

@@ -239,3 +239,38 @@ fn a_killed_agents_record_ends_before_the_torn_turn() {
         assert!(Record::open(file.path()).is_err(), "{odd:?}");
     }
 }
+
+#[test]
+fn columns_that_do_not_fit_together_are_refused() {
+    use quell_agent::record::format::{Header, LayerStart, Turn, VERSION};
+    use quell_model::view::{CpuColumns, ThreadColumns, WorkloadColumns};
+    use std::borrow::Cow;
+
+    let topology = std::sync::Arc::new(Topology::synthetic(1, 1, 2, 1));
+    let layers = vec![LayerStart { policy: AnyPolicy::named("guard").unwrap(), workloads: None }];
+    let header = Header { quell_record: VERSION, quell: "test".into(), topology, layers };
+    let (thread, owner) = (quell_model::ThreadId { tid: 1, start: 1 }, quell_model::WorkloadId(0));
+    let odd = [
+        (WorkloadColumns::default(), ThreadColumns { id: vec![thread], ..ThreadColumns::default() }),
+        (WorkloadColumns { run_time: vec![Default::default(); 3], ..Default::default() }, ThreadColumns::default()),
+        (WorkloadColumns::default(), ThreadColumns { workload: vec![owner], ..ThreadColumns::default() }),
+    ];
+    for (workloads, threads) in odd {
+        let turn = Turn {
+            lost: 0,
+            states: None,
+            now: Nanos(1),
+            workloads: Cow::Owned(workloads),
+            cpus: Cow::Owned(CpuColumns::default()),
+            threads: Cow::Owned(threads),
+            memory_bandwidth: Default::default(),
+            steps: Vec::new(),
+        };
+        let mut bytes = rmp_serde::to_vec_named(&header).unwrap();
+        bytes.extend(rmp_serde::to_vec_named(&turn).unwrap());
+        let bytes = zstd::encode_all(bytes.as_slice(), 1).unwrap();
+        let mut record = Record::read(bytes.as_slice(), "odd").unwrap();
+        let error = record.turn().unwrap_err().to_string();
+        assert!(error.contains("odd: it is damaged") && error.contains("where there are"), "{error}");
+    }
+}

@@ -6,6 +6,7 @@
 pub mod format;
 mod reader;
 mod replay;
+mod shape;
 mod writer;
 
 pub use reader::Record;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::format::{Header, Turn, VERSION};
+use super::shape::misfit;
 use crate::AgentError;
 
 /// One turn is this many bytes at most; what claims to be longer is no record.
@@ -85,7 +86,12 @@ impl<R: Read> Record<R> {
         if self.torn {
             return Ok(None);
         }
-        match next(&mut self.input) {
+        let read = next::<Turn<'static>>(&mut self.input);
+        let read = read.and_then(|turn| match turn.as_ref().and_then(|turn| misfit(turn, &self.header.topology)) {
+            None => Ok(turn),
+            Some(misfit) => Err(Broken::Odd(misfit)),
+        });
+        match read {
             Ok(turn) => {
                 self.turns += u64::from(turn.is_some());
                 Ok(turn)

@@ -1,6 +1,7 @@
 //! Running a record's views and events through the policies again.
 
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use quell_model::{Event, HostDomain, Plan, Policy, View};
@@ -125,12 +126,18 @@ pub fn replay<R: Read>(
             }
             view.scope = scoped.scope(pool);
             plan.begin(recorded.number);
-            if other {
-                let own: Vec<Event> =
-                    events.iter().filter(|event| !matches!(event, Event::Outcome(_))).cloned().collect();
-                policy.step(&view, &own, &mut plan);
+            let own: Vec<Event>;
+            let heard: &[Event] = if other {
+                own = events.iter().filter(|event| !matches!(event, Event::Outcome(_))).cloned().collect();
+                &own
             } else {
-                policy.step(&view, &events, &mut plan);
+                &events
+            };
+            // A policy that panicked in the run does so again; a state that somebody made up may lead to it too.
+            let step = AssertUnwindSafe(|| policy.step(&view, heard, &mut plan));
+            if catch_unwind(step).is_err() {
+                let why = format!("policy '{}' panics in turn {} at {}", name(policy), summary.turns, view.now);
+                return Err(AgentError::Record { record: "the replay stopped".to_owned(), why });
             }
             summary.steps += 1;
             let replayed =
