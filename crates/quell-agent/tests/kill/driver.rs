@@ -170,7 +170,11 @@ fn one_round(
         thread::sleep(Duration::from_millis(1));
     }
     let mut took = began.elapsed();
-    if kill == Kill::Both || worker.is_none() {
+    let output = agent.wait_with_output().expect("it has ended");
+    said.push_str(&String::from_utf8_lossy(&output.stdout));
+    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    // A guardian that was killed just when it had killed a worker that hung: then both are dead.
+    if kill == Kill::Both || worker.is_none() || (kill == Kill::Guardian && said.contains("hung:")) {
         let began = Instant::now();
         let restore = || Command::new(&own).arg("restore").arg(&run).output().expect("start restore");
         let mut done = restore();
@@ -182,9 +186,6 @@ fn one_round(
         said.push_str(&String::from_utf8_lossy(&done.stderr));
         took = began.elapsed();
     }
-    let output = agent.wait_with_output().expect("it has ended");
-    said.push_str(&String::from_utf8_lossy(&output.stdout));
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
     let wrong = wrong(token, all).iter().map(ToString::to_string).collect();
     let threads = victims(token).len();
     if let Some(mut victim) = late.take() {
@@ -197,7 +198,7 @@ fn configuration(token: &str) -> String {
     format!(
         r#"
 [agent]
-hung_after = "500ms"
+hung_after = "1s"
 [[policy]]
 name = "rkube"
 [[policy]]
