@@ -103,7 +103,10 @@ fn preemption(roots: &Roots, options: &HostOptions) -> Support {
 }
 
 fn forbidden(why: &str) -> Support {
-    Support::No { why: format!("{why} and is not allowed"), mend: "allow it with machine_wide = true".into() }
+    Support::No {
+        why: format!("{why} and is not allowed"),
+        mend: "allow it with machine.partition or machine.preemption = true in the configuration".into(),
+    }
 }
 
 fn has_controllers(roots: &Roots) -> bool {

@@ -7,8 +7,6 @@
 //! parent's had. (Linux does not tell which of several threads with different values was a thread's parent.)
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::Path;
 
 use quell_linux::LinuxError;
 use quell_linux::procfs::ProcFs;
@@ -30,6 +28,7 @@ enum Sort {
 #[derive(Debug)]
 struct Family {
     workload: Option<WorkloadId>,
+    group: i32,
     session: i32,
     /// The start of its oldest thread in the journal: a process that began later only has the same number.
     oldest: u64,
@@ -52,6 +51,8 @@ struct Values {
 #[derive(Debug)]
 struct Process {
     parent: i32,
+    group: i32,
+    session: i32,
     start: u64,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn inherited(
         let line = sweep.line(pid);
         let mut from = sweep.families_in(&line);
         if from.is_empty() && sweep.processes[&pid].start >= earliest {
-            from = sweep.families_of_orphan(pid, proc.root());
+            from = sweep.families_of_orphan(pid);
         }
         if from.is_empty() {
             continue;
@@ -146,20 +147,23 @@ impl Sweep<'_> {
         line.iter().copied().filter(|pid| self.family(*pid).is_some()).collect()
     }
 
-    /// The processes in the journal that a process may come from whose parent died: those of the same session. A process
-    /// whose parent lives, and stands in no journal, is none of ours.
-    fn families_of_orphan(&self, pid: i32, proc: &Path) -> Vec<i32> {
-        let Some(session) = session(proc, pid).filter(|session| *session != 0) else { return Vec::new() };
-        let parent = self.processes[&pid].parent;
-        // A child has its parent's session unless it made one of its own: then it leads it. Process 1 and the guardian
-        // (if it keeps orphans) take in those of every session.
-        let taken_in = parent <= 1
-            || parent == std::process::id() as i32
-            || (pid != session && self::session(proc, parent) != Some(session));
-        if !taken_in {
+    /// The processes in the journal that a process may come from whose own parent died: those of its session. A process
+    /// whose parent lives is none of theirs.
+    ///
+    /// Who took an orphan in looks like its parent: process 1, the guardian (if it keeps orphans), or any other that
+    /// asked for them (`PR_SET_CHILD_SUBREAPER`: a container's or a session's supervisor). The last is told from a
+    /// parent by the session, or within one session by the process group, which children have from their parent.
+    fn families_of_orphan(&self, pid: i32) -> Vec<i32> {
+        let process = &self.processes[&pid];
+        let (parent, session) = (process.parent, process.session);
+        if session == 0 {
             return Vec::new();
         }
-        self.families.iter().filter(|(_, family)| family.session == session).map(|(pid, _)| *pid).collect()
+        // A process that made a session of its own leads it, and leads its group.
+        let other_session = pid != session && self.processes.get(&parent).is_none_or(|p| p.session != session);
+        let taken_in = parent <= 1 || parent == std::process::id() as i32 || other_session;
+        let related = |family: &Family| family.session == session && (taken_in || family.group == process.group);
+        self.families.iter().filter(|(_, family)| related(family)).map(|(pid, _)| *pid).collect()
     }
 
     /// If a thread inherited its value from one of these families: what to put back.
@@ -250,6 +254,7 @@ fn families(replay: &Replay) -> BTreeMap<i32, Family> {
         let Some(owner) = entry.owner else { continue };
         let family = families.entry(owner.pid).or_insert_with(|| Family {
             workload: entry.workload,
+            group: owner.group,
             session: owner.session,
             oldest: thread.start,
             cpus: Values::default(),
@@ -268,16 +273,11 @@ fn processes(proc: &mut ProcFs) -> Result<HashMap<i32, Process>, LinuxError> {
     let mut processes = HashMap::with_capacity(pids.len());
     for pid in pids {
         if let Some(stat) = proc.stat(pid, pid)? {
-            processes.insert(pid, Process { parent: stat.parent, start: stat.start });
+            let process = Process { parent: stat.parent, group: stat.group, session: stat.session, start: stat.start };
+            processes.insert(pid, process);
         }
     }
     Ok(processes)
-}
-
-fn session(proc: &Path, pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?;
-    // Field 6; the name in field 2 may hold spaces and parentheses.
-    stat.rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -318,12 +318,14 @@ mod tests {
             let (origin, after) = (value(*origin), value(SchedClass::Idle));
             let write =
                 Write { workload: None, place: Place::Class(*thread), origin: origin.clone(), before: origin, after };
-            let owner = Some(Owner { pid: 10, session: 7 });
+            let owner = Some(Owner { pid: 10, group: 6, session: 7 });
             replay.read(Record::Write { n: n as u64, at: 100, write, owner, inode: None });
         }
-        let process = |parent, start| Process { parent, start };
-        let processes =
+        let process = |parent, start| Process { parent, group: 6, session: 7, start };
+        let mut processes =
             HashMap::from([(1, process(0, 0)), (10, process(1, 50)), (20, process(10, 120)), (30, process(20, 130))]);
+        processes.insert(2, Process { parent: 1, group: 2, session: 2, start: 10 });
+        processes.insert(3, Process { parent: 1, group: 3, session: 7, start: 10 });
         Sweep { families: families(&replay), processes, medium: classes }
     }
 
@@ -354,6 +356,22 @@ mod tests {
         for (pid, thread) in [(20, id(20, 120)), (20, id(21, 125)), (30, id(30, 130))] {
             assert_eq!(found(&mut sweep, pid, thread), Some(value(SchedClass::NORMAL)), "{thread:?}");
         }
+    }
+
+    #[test]
+    fn orphans_are_known_by_their_session_whoever_took_them_in() {
+        let mut classes = Classes::default();
+        let mut sweep = sweep(&[(id(10, 50), SchedClass::NORMAL)], &mut classes);
+        let mut families = |parent, group, session| {
+            sweep.processes.insert(40, Process { parent, group, session, start: 140 });
+            sweep.families_of_orphan(40)
+        };
+        assert_eq!(families(1, 40, 7), [10], "process 1 took it in");
+        assert_eq!(families(2, 40, 7), [10], "a supervisor in another session did");
+        assert_eq!(families(3, 6, 7), [10], "a supervisor in the same session did");
+        assert_eq!(families(3, 40, 7), [0; 0], "another job of the same shell");
+        assert_eq!(families(1, 6, 8), [0; 0], "another session");
+        assert_eq!(families(2, 40, 40), [0; 0], "it leads a session of its own");
     }
 
     #[test]

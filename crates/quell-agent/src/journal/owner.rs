@@ -1,4 +1,4 @@
-//! Whose a thread is: its process and session, so that children who inherited a value can be found.
+//! Whose a thread is: its process, process group and session, so that children who inherited a value can be found.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 pub struct Owner {
     /// Its number.
     pub pid: i32,
-    /// Its session, which its children keep even when their parent dies.
+    /// Its process group: what a shell starts as one job. Its children keep it even when their parent dies.
+    #[serde(default)]
+    pub group: i32,
+    /// Its session, which its children keep likewise.
     pub session: i32,
 }
 
-/// The process and session of a thread; None if it vanished (or the tree tells nothing).
+/// Whose this thread is; None if it vanished (or the tree tells nothing).
 #[must_use]
 pub fn of_thread(proc: &Path, tid: i32) -> Option<Owner> {
     parse(&fs::read_to_string(proc.join(format!("{tid}/status"))).ok()?)
@@ -33,13 +36,14 @@ pub fn boot_id(proc: &Path) -> String {
     fs::read_to_string(proc.join("sys/kernel/random/boot_id")).map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// `/proc/TID/status`: the lines Tgid and NSsid (the session as this pid namespace counts it stands first).
+/// `/proc/TID/status`: the lines Tgid, NSpgid and NSsid (the number as this pid namespace counts stands first).
 fn parse(status: &str) -> Option<Owner> {
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<i32>().ok()
     };
-    Some(Owner { pid: value("Tgid")?, session: value("NSsid").unwrap_or(0) })
+    let group = value("NSpgid").unwrap_or(0);
+    Some(Owner { pid: value("Tgid")?, group, session: value("NSsid").unwrap_or(0) })
 }
 
 #[cfg(test)]
@@ -47,9 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_threads_process_and_session_stand_in_its_status() {
-        let status = "Name:\tx\nTgid:\t7\nNgid:\t0\nPid:\t9\nNStgid:\t7\nNSsid:\t5\n";
-        assert_eq!(parse(status), Some(Owner { pid: 7, session: 5 }));
+    fn a_threads_process_group_and_session_stand_in_its_status() {
+        let status = "Name:\tx\nTgid:\t7\nNgid:\t0\nPid:\t9\nNStgid:\t7\nNSpgid:\t6\nNSsid:\t5\n";
+        assert_eq!(parse(status), Some(Owner { pid: 7, group: 6, session: 5 }));
         assert_eq!(parse("Name:\tx\n"), None);
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quell_linux::sched::{Kernel, ThreadCalls};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::threads::{is_settled, victims, wrong};
 
@@ -63,6 +63,9 @@ pub fn run() {
     let mut victims: Vec<Victim> = ["lc", "be", "lc", "be"].iter().map(|kind| start_and_settle(kind, &token)).collect();
     let (mut took, mut effective, mut threads) = (Vec::new(), 0, 0);
     for round in 0..rounds {
+        // Orphans come to process 1 or to a supervisor, by turns.
+        let supervisor = (round % 2 == 1).then(rustix::process::getpid);
+        rustix::process::set_child_subreaper(supervisor).expect("every process may");
         if numbers.below(4) == 0 {
             let at = numbers.below(victims.len() as u64) as usize;
             let kind = if at.is_multiple_of(2) { "lc" } else { "be" };
@@ -74,6 +77,7 @@ pub fn run() {
         effective += u64::from(result.was_set);
         threads += result.threads;
         took.push((kill, result.took));
+        reap_orphans(&victims);
         if !result.wrong.is_empty() {
             victims.clear();
             panic!(
@@ -125,7 +129,7 @@ fn one_round(
         thread::sleep(Duration::from_millis(2));
     }
     thread::sleep(wait);
-    let worker = child_of(guardian);
+    let worker = children_of(guardian).first().copied();
     let was_set = !wrong(token, all).is_empty();
     let began = Instant::now();
     let send = |pid: i32, signal| {
@@ -150,11 +154,6 @@ fn one_round(
         thread::sleep(Duration::from_millis(100));
         worker.into_iter().for_each(|worker| send(worker, Signal::KILL));
     }
-    // A dead orphan stays listed until process 1 has asked for it.
-    let gone = |pid: i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
-    };
     let mut said = String::new();
     loop {
         let guardian_ended = agent.try_wait().expect("it is our child").is_some();
@@ -192,6 +191,21 @@ fn one_round(
         let _ = victim.child.kill();
     }
     Result { was_set, threads, took, wrong, said }
+}
+
+/// Has it ended? A dead orphan stays listed until its supervisor has asked for it.
+fn gone(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// What a supervisor does with dead children that it did not start itself.
+fn reap_orphans(own: &[Victim]) {
+    for pid in children_of(std::process::id() as i32) {
+        if gone(pid) && own.iter().all(|victim| victim.child.id() as i32 != pid) {
+            let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
+        }
+    }
 }
 
 fn configuration(token: &str) -> String {
@@ -236,9 +250,9 @@ fn start_and_settle(kind: &str, token: &str) -> Victim {
     victim
 }
 
-fn child_of(pid: i32) -> Option<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
+fn children_of(pid: i32) -> Vec<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
 fn may_set_classes() -> bool {

@@ -140,7 +140,9 @@ impl LinuxHost {
         if self.options.machine_wide {
             return Ok(());
         }
-        Err(LinuxError::Forbidden(format!("{what} concerns the whole machine; allow it with machine_wide = true")))
+        Err(LinuxError::Forbidden(format!(
+            "{what} concerns the whole machine; allow it with machine.partition or machine.preemption = true in the configuration"
+        )))
     }
 
     /// The writes that make these workloads' values true.

@@ -9,6 +9,10 @@ pub struct ThreadStat {
     pub state: ThreadState,
     /// Its process's parent.
     pub parent: i32,
+    /// Its process's process group.
+    pub group: i32,
+    /// Its process's session.
+    pub session: i32,
     /// CPU time used, in clock ticks (coarse; `schedstat` is exact).
     pub ticks: u64,
     /// Start time in clock ticks since boot.
@@ -38,7 +42,9 @@ impl ThreadStat {
         // Fields are numbered from 1 in the manual; the state is number 3.
         let state = state(*fields.next()?.first()?);
         let parent = number(fields.next()?)? as i32;
-        let user = number(fields.nth(14 - 5)?)? as u64;
+        let group = number(fields.next()?)? as i32;
+        let session = number(fields.next()?)? as i32;
+        let user = number(fields.nth(14 - 7)?)? as u64;
         let system = number(fields.next()?)? as u64;
         let nice = number(fields.nth(19 - 16)?)? as i8;
         let start = number(fields.nth(22 - 20)?)? as u64;
@@ -56,7 +62,7 @@ impl ThreadStat {
             // SCHED_OTHER, and SCHED_EXT, which has a nice value as well.
             _ => SchedClass::Fair { nice, slice: None },
         };
-        Some(ThreadStat { state, parent, ticks: user + system, start, cpu, class })
+        Some(ThreadStat { state, parent, group, session, ticks: user + system, start, cpu, class })
     }
 }
 
@@ -100,13 +106,14 @@ pub(crate) fn number(text: &[u8]) -> Option<i64> {
 mod tests {
     use super::*;
 
-    const LINE: &[u8] = b"1234 (a) b (c) R 77 1 1 0 -1 4194304 10 0 0 0 15 27 0 0 39 19 3 0 8812 1000 20 \
+    const LINE: &[u8] = b"1234 (a) b (c) R 77 12 13 0 -1 4194304 10 0 0 0 15 27 0 0 39 19 3 0 8812 1000 20 \
         18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 5 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
 
     #[test]
     fn a_stat_line_is_read_whatever_the_name() {
         let stat = ThreadStat::parse(LINE).unwrap();
         assert_eq!((stat.state, stat.parent, stat.ticks, stat.start), (ThreadState::Runnable, 77, 42, 8812));
+        assert_eq!((stat.group, stat.session), (12, 13));
         assert_eq!((stat.cpu, stat.class), (CpuId(5), SchedClass::Fair { nice: 19, slice: None }));
     }
 

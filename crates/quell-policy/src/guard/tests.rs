@@ -1,0 +1,175 @@
+use super::*;
+use quell_model::{Class, Outcome, Refusal, SchedClass, ThreadState, Topology, Workload};
+use std::sync::Arc;
+
+struct Bench {
+    guard: Guard,
+    view: View,
+    plans: u64,
+}
+
+impl Bench {
+    fn new(cpus: u32, workloads: Vec<Workload>) -> Bench {
+        let mut view = View::new(Topology::synthetic(1, 1, cpus, 1).into());
+        view.workloads.spec = workloads.into_iter().map(|spec| Some(Arc::new(spec))).collect();
+        Bench { guard: Guard::new(GuardConfig::default()), view, plans: 0 }
+    }
+
+    /// 20 ms pass in which thread `n` of workload `w` ran for the given milliseconds.
+    fn pass(&mut self, ran: &[(u32, i32, u64)]) -> Plan {
+        self.view.now += Nanos::from_millis(20);
+        let columns = &mut self.view.threads;
+        columns.at = self.view.now;
+        for &(workload, tid, millis) in ran {
+            let id = ThreadId { tid, start: 1 };
+            let index = columns.id.iter().position(|known| *known == id).unwrap_or_else(|| {
+                columns.id.push(id);
+                columns.workload.push(WorkloadId(workload));
+                columns.state.push(ThreadState::Runnable);
+                columns.cpu.push(quell_model::CpuId(0));
+                columns.run_time.push(Nanos::ZERO);
+                columns.run_delay.push(Nanos::ZERO);
+                columns.class.push(SchedClass::NORMAL);
+                columns.id.len() - 1
+            });
+            columns.run_time[index] += Nanos::from_millis(millis);
+        }
+        self.step(&[])
+    }
+
+    fn step(&mut self, events: &[Event]) -> Plan {
+        let mut plan = Plan::default();
+        self.plans += 1;
+        plan.begin(self.plans);
+        self.guard.step(&self.view, events, &mut plan);
+        plan
+    }
+}
+
+fn lc(name: &str, cpus: CpuCount) -> Workload {
+    Workload::new(name, Class::LatencyCritical, cpus)
+}
+
+const NORMAL: Knob = Knob::Class(SchedClass::NORMAL);
+const FIFO: Knob = Knob::Class(SchedClass::Fifo { priority: 1 });
+
+fn set(target: Target, knob: Knob) -> KnobSetting {
+    KnobSetting { target, knob }
+}
+
+fn thread(tid: i32) -> Target {
+    Target::Thread(ThreadId { tid, start: 1 })
+}
+
+#[test]
+fn latency_critical_work_is_promoted_and_best_effort_work_is_idle_only() {
+    let be = Workload::new("b", Class::BestEffort, CpuCount::ZERO);
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1)), be]);
+    let plan = bench.pass(&[(0, 1, 0), (1, 2, 20)]);
+    let expected =
+        [set(Target::Workload(WorkloadId(0)), FIFO), set(Target::Workload(WorkloadId(1)), Knob::IdleOnly(true))];
+    assert_eq!(plan.knobs, expected);
+    assert!(bench.pass(&[(0, 1, 5), (1, 2, 20)]).knobs.is_empty(), "said once");
+}
+
+#[test]
+fn a_thread_that_never_pauses_is_demoted_within_100_ms_and_promoted_after_its_probation() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(2))]);
+    bench.pass(&[(0, 1, 0), (0, 2, 0)]);
+    let start = bench.view.now;
+    let demoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 20), (0, 2, 2)]))
+        .take(10)
+        .position(|plan| plan.knobs.contains(&set(thread(1), NORMAL)))
+        .unwrap();
+    let took = Nanos::from_millis(20 * (demoted as u64 + 1));
+    assert!(took <= Nanos::from_millis(80), "{took}");
+    let promoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 5), (0, 2, 2)]))
+        .take(100)
+        .position(|plan| plan.knobs.contains(&set(thread(1), FIFO)));
+    assert!(promoted.is_some(), "since {start}");
+}
+
+#[test]
+fn a_second_demotion_lasts_longer() {
+    let mut conduct = Conduct::default();
+    conduct.demote(Nanos::ZERO, Nanos(10));
+    assert_eq!(conduct.demoted_until, Some(Nanos(10)));
+    conduct.demote(Nanos(100), Nanos(10));
+    assert_eq!(conduct.demoted_until, Some(Nanos(120)));
+    (0..40).for_each(|_| conduct.demote(Nanos(0), Nanos(10)));
+    assert_eq!(conduct.demoted_until, Some(Nanos(160)));
+}
+
+#[test]
+fn a_workload_beyond_its_guarantee_is_demoted_until_it_stays_within() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1)), lc("b", CpuCount::whole(1))]);
+    bench.pass(&[(0, 1, 0), (0, 2, 0), (1, 3, 0)]);
+    // a uses 1.5 CPUs of 1 with threads that each pause; b stays within its CPU.
+    let mut busy = || bench.pass(&[(0, 1, 15), (0, 2, 15), (1, 3, 8)]);
+    let plan = std::iter::repeat_with(&mut busy).take(20).find(|plan| !plan.knobs.is_empty()).unwrap();
+    assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), NORMAL)]);
+    for _ in 0..200 {
+        assert!(busy().knobs.is_empty(), "it stays demoted as long as it uses more");
+    }
+    let plan = std::iter::repeat_with(|| bench.pass(&[(0, 1, 5), (0, 2, 5), (1, 3, 8)]))
+        .take(200)
+        .find(|plan| !plan.knobs.is_empty())
+        .unwrap();
+    assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), FIFO)]);
+}
+
+#[test]
+fn a_demoted_workload_that_gets_little_but_wants_much_stays_demoted() {
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+    bench.pass(&[(0, 1, 0), (0, 2, 0)]);
+    let demoted = std::iter::repeat_with(|| bench.pass(&[(0, 1, 18), (0, 2, 18)]))
+        .take(20)
+        .any(|plan| plan.knobs.contains(&set(Target::Workload(WorkloadId(0)), NORMAL)));
+    assert!(demoted);
+    for _ in 0..500 {
+        bench.view.threads.run_delay.iter_mut().for_each(|delay| *delay += Nanos::from_millis(15));
+        assert!(bench.pass(&[(0, 1, 5), (0, 2, 5)]).knobs.is_empty(), "it runs 0.5 CPUs and waits for 1.5 more");
+    }
+}
+
+#[test]
+fn one_look_that_seems_calm_does_not_promote_a_runaway() {
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(2))]);
+    bench.pass(&[(0, 1, 0)]);
+    let demoted = (0..10).any(|_| bench.pass(&[(0, 1, 20)]).knobs.contains(&set(thread(1), NORMAL)));
+    assert!(demoted);
+    for look in 0..300 {
+        let ran = if look % 2 == 0 { 20 } else { 15 };
+        assert!(bench.pass(&[(0, 1, ran)]).knobs.is_empty(), "look {look}");
+    }
+}
+
+#[test]
+fn waiting_is_no_running() {
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+    bench.pass(&[(0, 1, 0)]);
+    for _ in 0..50 {
+        bench.view.threads.run_delay[0] += Nanos::from_millis(20);
+        assert!(bench.pass(&[(0, 1, 0)]).knobs.is_empty(), "it waits behind somebody and never ran");
+    }
+}
+
+#[test]
+fn guarantees_beyond_the_machine_are_refused_with_the_numbers() {
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount(1500)), lc("b", CpuCount::whole(1)), lc("c", CpuCount(500))]);
+    let plan = bench.pass(&[]);
+    assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), FIFO), set(Target::Workload(WorkloadId(2)), FIFO)]);
+    let note = plan.notes.iter().find(|note| note.kind == NoteKind::Refused).unwrap();
+    assert!(note.about == Some(WorkloadId(1)) && note.text.contains("promised 1.5 of 2"), "{}", note.text);
+}
+
+#[test]
+fn a_refused_class_is_asked_for_again() {
+    let mut bench = Bench::new(2, vec![lc("a", CpuCount::whole(1))]);
+    let first = bench.pass(&[]);
+    let verdict = Verdict::Refused(Refusal::System("EPERM".into()));
+    let plan = bench.step(&[Event::Outcome(Outcome { plan: first.number, part: Part::Knobs, verdict })]);
+    assert!(plan.knobs.is_empty() && plan.notes.iter().any(|note| note.text.contains("EPERM")));
+    bench.view.now += RETRY;
+    assert_eq!(bench.step(&[]).knobs, first.knobs);
+}
