@@ -40,7 +40,7 @@ pub struct Edge {
 /// What was lost, or left out by design. Anything but zero in the first three makes a result inexact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Events that found no room.
+    /// Events that found no room, or that the kernel left out (it may, while another tracer comes or goes).
     pub events: u64,
     /// Threads that were born and found no room in the table of watched threads.
     pub members: u64,

@@ -143,6 +143,9 @@ static void leaves(struct member *member, __u8 left, __u64 now)
 {
 	if (member->doing == DOING_RUNNING)
 		member->totals.run += now - member->since;
+	else if (member->since)
+		/* It ran, and nobody told: a kernel may leave out a program while another one comes or goes. */
+		__sync_fetch_and_add(&losses.events, 1);
 	member->since = now;
 	member->doing = left == LEFT_RUNNABLE ? DOING_WAITING : DOING_SLEEPING;
 	if (left == LEFT_RUNNABLE)
@@ -200,6 +203,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (cpu < MAX_CPUS) {
 		__u16 holder = to ? HOLDER_OTHER : event.next_slot;
 
+		/* No switch happens inside an interrupt: one whose end was missed is over. */
+		interrupts[cpu] = 0;
 		if (concerns_us || holders[cpu] != holder)
 			report(&event);
 		holders[cpu] = holder;
