@@ -1,5 +1,6 @@
 # make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
 # make test   every test that this machine can run
+# make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills (about an hour)
 # make bench  what is fast, measured
 # make doc    the documentation of the code
 # make deb    a Debian package, installed into an empty root, run, and removed
@@ -7,13 +8,21 @@
 CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: demo test bench doc deb lint setup
+# The same cases each time; new ones are `make soak`'s to find.
+export PROPTEST_RNG_SEED ?= 1
+
+.PHONY: demo test soak bench doc deb lint setup
 demo: setup
 	$(CARGO) build --release --bin quell
 	./target/release/quell demo
 
 test: setup
 	$(CARGO) test --workspace --locked
+
+soak: setup
+	env -u PROPTEST_RNG_SEED PROPTEST_CASES=4096 $(CARGO) test -p quell-policy --locked --test properties
+	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
+	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 
 bench: setup
 	$(CARGO) bench --workspace --locked
