@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
 
     fn path(&self, peer: &Peer, cpus: u32, seed: u64) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (self.fingerprint, peer.prepare, peer.server, peer.antagonist).hash(&mut hasher);
+        (self.fingerprint, peer.policy, peer.parameters, peer.prepare, peer.server, peer.antagonist).hash(&mut hasher);
         let version = schedulers::SCHEDULERS.iter().find(|known| Some(known.name) == peer.scheduler);
         version.map(|scheduler| scheduler.version).hash(&mut hasher);
         let name = format!("{}-{cpus}-{seed}-{:016x}.json", peer.id, hasher.finish());
@@ -133,6 +133,8 @@ impl<'a> Bench<'a> {
             ("SERVER", peer.server.into()),
             ("ANTAGONIST", peer.antagonist.into()),
             ("SCHEDULER", scheduler),
+            ("POLICY", peer.policy.unwrap_or("").into()),
+            ("PARAMETERS", peer.parameters.into()),
             ("SEED", seed.to_string()),
             ("RATE", RATE.to_string()),
         ]

@@ -1,44 +1,96 @@
 # One cell: memcached under load, beside an antagonist. Prints the antagonist's report and the load's, a line of JSON each.
-# From the environment: QUELL, PREPARE, SERVER, ANTAGONIST, SCHEDULER, SEED, RATE.
+# From the environment: QUELL, PREPARE, SERVER, ANTAGONIST, SCHEDULER, POLICY, PARAMETERS, SEED, RATE.
+cgroups=/sys/fs/cgroup
+state=/sys/kernel/sched_ext/state
+
 fail() {
     echo "cell: $*" >&2
     exit 3
 }
 
-group() { # NAME WEIGHT COMMAND…
-    dir=/sys/fs/cgroup/$1
-    mkdir "$dir" && echo "$2" >"$dir/cpu.weight" || fail "no cgroup $1"
-    shift 2
-    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
+cgroup() { # NAME WEIGHT
+    mkdir "$cgroups/$1" && echo "$2" >"$cgroups/$1/cpu.weight"
 }
 
-managed() { # POLICY [OPTION…] -- COMMAND…
-    policy=$1
+within() { # CGROUP COMMAND…, in the background
+    dir=$cgroups/$1
     shift
-    "$QUELL" exec --class lc --cpus 1 --policy "$policy" "$@"
+    exec sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
 }
 
-state=/sys/kernel/sched_ext/state
-if [ -n "$SCHEDULER" ]; then
-    "$SCHEDULER" >/run/scheduler.log 2>&1 &
+configuration() {
+    cat <<END
+[machine]
+partition = true
+
+[[policy]]
+name = "$POLICY"
+parameters = $PARAMETERS
+
+[[workload]]
+name = "server"
+class = "lc"
+cpus = 1
+reservation = "strict"
+match = [{ cgroup = "server" }]
+
+[[workload]]
+name = "antagonist"
+class = "be"
+match = [{ cgroup = "antagonist" }]
+END
+}
+
+in_force() { # does what the policy decided stand in the kernel?
+    case $POLICY in
+    guard)
+        for thread in $(cat $cgroups/server/cgroup.threads); do
+            chrt -p "$thread" | grep -q SCHED_FIFO || return 1
+        done
+        [ "$(cat $cgroups/antagonist/cpu.idle)" = 1 ]
+        ;;
+    rkube)
+        own=$(cat $cgroups/server/cpuset.cpus) others=$(cat $cgroups/antagonist/cpuset.cpus.effective)
+        [ -n "$own" ] && [ "$own" != "$others" ] || return 1
+        case $PARAMETERS in *partition*) [ "$(cat $cgroups/server/cpuset.cpus.partition)" = root ] ;; esac
+        ;;
+    *) [ -z "$SCHEDULER" ] || [ "$(cat $state)" = enabled ] ;;
+    esac
+}
+
+await() { # WHOSE LOG COMMAND…
+    whose=$1 log=$2
+    shift 2
     for _ in $(seq 600); do
-        [ "$(cat $state)" != enabled ] || break
+        ! "$@" || return 0
         sleep 0.1
     done
-    [ "$(cat $state)" = enabled ] || fail "$SCHEDULER did not start: $(tail -n 5 /run/scheduler.log)"
-fi
-eval "$PREPARE" || fail "cannot prepare: $PREPARE"
+    fail "$whose did not start: $(tail -n 5 "$log")"
+}
 
+eval "$PREPARE" || fail "cannot prepare: $PREPARE"
+if [ -n "$SCHEDULER" ]; then
+    "$SCHEDULER" >/run/control.log 2>&1 &
+    await "$SCHEDULER" /run/control.log in_force
+fi
 $SERVER memcached -u root -t 1 -U 0 -l 127.0.0.1 &
+if [ -n "$POLICY" ]; then
+    configuration >/run/quell.toml
+    "$QUELL" run --config /run/quell.toml >/run/control.log 2>&1 &
+    await "$POLICY" /run/control.log in_force
+fi
 sleep 1
 if [ "$ANTAGONIST" != none ]; then
-    $ANTAGONIST "$QUELL" antagonist cpu --threads $((2 * $(nproc))) --duration 8s --json >/run/antagonist.json &
+    $ANTAGONIST "$QUELL" antagonist cpu --threads $((2 * $(nproc))) --duration 60s --json >/run/antagonist.json &
     antagonist=$!
     sleep 0.5
 fi
 "$QUELL" load --rate "$RATE" --warmup 1s --duration 4s --keys 1000 --seed "$SEED" --realtime=10 --json \
     >/run/load.json || fail 'the load failed'
-[ -z "$antagonist" ] || wait "$antagonist" || fail 'the antagonist failed'
-[ -z "$SCHEDULER" ] || [ "$(cat $state)" = enabled ] || fail "$SCHEDULER gave up: $(tail -n 5 /run/scheduler.log)"
-[ -z "$antagonist" ] || cat /run/antagonist.json
+in_force || fail "$SCHEDULER$POLICY gave up: $(tail -n 5 /run/control.log)"
+if [ -n "$antagonist" ]; then
+    sleep 0.2
+    kill "$antagonist" && wait "$antagonist" || fail 'the antagonist failed'
+    cat /run/antagonist.json
+fi
 cat /run/load.json

@@ -23,11 +23,15 @@ pub struct Peer {
     pub title: &'static str,
     /// A sched_ext scheduler that runs meanwhile.
     pub scheduler: Option<&'static str>,
-    /// Shell commands that prepare the guest.
+    /// A policy under which Quell's agent manages both meanwhile, each in a cgroup.
+    pub policy: Option<&'static str>,
+    /// The policy's parameters, a table of TOML.
+    #[serde(skip)]
+    parameters: &'static str,
+    /// Shell commands that prepare the guest; `cgroup NAME WEIGHT` makes a cgroup.
     #[serde(skip)]
     prepare: &'static str,
-    /// Words before the server's command; `group NAME WEIGHT` runs the rest in a cgroup of that weight, `managed POLICY`
-    /// under one of Quell's policies.
+    /// Words before the server's command; `within NAME` runs the rest in that cgroup.
     #[serde(skip)]
     server: &'static str,
     /// Words before the antagonist's command; `none` runs no antagonist.
@@ -35,23 +39,37 @@ pub struct Peer {
     antagonist: &'static str,
 }
 
-const PLAIN: Peer =
-    Peer { id: "equal", title: "EEVDF, equal", scheduler: None, prepare: "", server: "", antagonist: "" };
+const PLAIN: Peer = Peer {
+    id: "equal",
+    title: "EEVDF, equal",
+    scheduler: None,
+    policy: None,
+    parameters: "{}",
+    prepare: "",
+    server: "",
+    antagonist: "",
+};
+
+const GROUPED: Peer = Peer {
+    prepare: "cgroup server 100; cgroup antagonist 100",
+    server: "within server",
+    antagonist: "within antagonist",
+    ..PLAIN
+};
 
 const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 10] = [
+pub const PEERS: [Peer; 12] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", antagonist: "none", ..PLAIN },
     PLAIN,
     Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", antagonist: "chrt -i 0", ..PLAIN },
     Peer {
         id: "weight",
         title: "EEVDF, cpu.weight 10000 : 1",
-        server: "group server 10000",
-        antagonist: "group antagonist 1",
-        ..PLAIN
+        prepare: "cgroup server 10000; cgroup antagonist 1",
+        ..GROUPED
     },
     Peer { id: "full", title: "EEVDF, equal, preempt=full", prepare: PREEMPT_FULL, ..PLAIN },
     Peer {
@@ -62,7 +80,15 @@ pub const PEERS: [Peer; 10] = [
         ..PLAIN
     },
     Peer { id: "fifo", title: "server SCHED_FIFO", server: "chrt -f 5", ..PLAIN },
-    Peer { id: "guard", title: "Quell guard", server: "managed guard --", ..PLAIN },
+    Peer { id: "guard", title: "Quell guard", policy: Some("guard"), ..GROUPED },
+    Peer { id: "rkube", title: "Quell rkube, 1 CPU strict", policy: Some("rkube"), ..GROUPED },
+    Peer {
+        id: "rkube-partition",
+        title: "Quell rkube, 1 CPU strict, a partition",
+        policy: Some("rkube"),
+        parameters: "{ partition = true }",
+        ..GROUPED
+    },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
 ];

@@ -20,8 +20,9 @@ pub const SCHEDULERS: [Scheduler; 2] =
     [Scheduler { name: "scx_flash", version: "1.1.4" }, Scheduler { name: "scx_cosmos", version: "1.1.7" }];
 
 /// What building them needs beside Rust and clang, by the file that tells that it is there.
-const NEEDS: [(&str, &str); 4] = [
+const NEEDS: [(&str, &str); 5] = [
     ("/usr/include/libelf.h", "libelf-dev"),
+    ("/usr/include/zstd.h", "libzstd-dev"),
     ("/usr/include/seccomp.h", "libseccomp-dev"),
     ("/usr/bin/protoc", "protobuf-compiler"),
     ("/usr/bin/pkg-config", "pkg-config"),
