@@ -1,0 +1,283 @@
+//! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
+
+use quell_model::{
+    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule, RuleKind,
+    SchedClass, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
+};
+
+use super::{LEAST_QUOTA, SimHost, capabilities};
+use crate::kernel::TaskId;
+use crate::sim::quota;
+
+/// What checking a setting found.
+enum Check {
+    Fine,
+    Gone,
+    Bad(Refusal),
+}
+
+impl SimHost {
+    pub(super) fn obey(&mut self, plan: &Plan, events: &mut Vec<Event>) {
+        self.charge(plan);
+        let before = events.len();
+        let mut report = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
+        if !plan.knobs.is_empty() {
+            report(Part::Knobs, self.turn_knobs(&plan.knobs));
+        }
+        for (at, rule) in plan.rules.iter().enumerate() {
+            report(Part::Rule(at as u32), self.rule(*rule));
+        }
+        for (at, grant) in plan.grants.iter().enumerate() {
+            report(Part::Grant(at as u32), self.grant(*grant));
+        }
+        for at in 0..plan.samples.len() {
+            let why = "the simulator does not model caches and memory yet".into();
+            report(Part::Sample(at as u32), Verdict::Refused(Refusal::Unsupported(why)));
+        }
+        for (at, lease) in plan.leases.iter().enumerate() {
+            report(Part::Lease(at as u32), self.lease(*lease));
+        }
+        self.sim.kernel.settle();
+        let is_refused = |event: &&Event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Refused(_), .. }));
+        self.costs.refused += events[before..].iter().filter(is_refused).count() as u64;
+    }
+
+    /// Deciding and acting take time, in which the machine goes on.
+    fn charge(&mut self, plan: &Plan) {
+        let costs = self.sim.kernel.config.costs;
+        let mut time = costs.decision.0 + costs.knob.0 * plan.knobs.len() as u64;
+        if !plan.grants.is_empty() || !plan.rules.is_empty() {
+            time += costs.grant.0;
+        }
+        self.costs.charged += Nanos(time);
+        if !plan.is_idle() {
+            self.costs.plans += 1;
+            let lists =
+                plan.knobs.len() + plan.grants.len() + plan.rules.len() + plan.samples.len() + plan.leases.len();
+            self.costs.commands += lists as u64;
+        }
+        let until = self.sim.now() + Nanos(time);
+        self.sim.run_until(until);
+    }
+
+    fn turn_knobs(&mut self, settings: &[KnobSetting]) -> Verdict {
+        let mut gone = 0;
+        for setting in settings {
+            match self.check(setting) {
+                Check::Fine => {}
+                Check::Gone => gone += 1,
+                Check::Bad(refusal) => return Verdict::Refused(refusal),
+            }
+        }
+        if gone == settings.len() {
+            return Verdict::Vanished;
+        }
+        settings.iter().for_each(|setting| self.turn_knob(setting));
+        Verdict::Applied(self.sim.now())
+    }
+
+    fn check(&self, setting: &KnobSetting) -> Check {
+        let bad = |why: &str| Check::Bad(Refusal::System(format!("{setting:?}: {why}")));
+        let kernel = &self.sim.kernel;
+        let exists = match setting.target {
+            Target::Workload(id) => id.index() < self.specs.len(),
+            Target::Thread(id) => self.task(id).is_some(),
+            Target::Cpu(cpu) => kernel.topology.cpu(cpu).is_some(),
+            Target::Machine => true,
+        };
+        if !exists {
+            return Check::Gone;
+        }
+        let kind = setting.knob.kind();
+        if let Some(Support::No { why, .. }) = capabilities(kernel.grants.is_on).knobs.get(&kind) {
+            return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
+        }
+        match (setting.knob, setting.target) {
+            (Knob::Preemption(_), Target::Machine) => Check::Fine,
+            (Knob::MaxFrequencyKhz(khz), Target::Cpu(_)) => {
+                let has = self.sim.machine.frequencies;
+                let fits = (has.min_khz..=has.max_khz).contains(&khz);
+                if fits { Check::Fine } else { bad("outside the CPU's frequencies") }
+            }
+            (Knob::Cpus(cpus), Target::Workload(_) | Target::Thread(_)) => {
+                if cpus.is_disjoint(&kernel.online) {
+                    bad("no CPU of it is online")
+                } else {
+                    Check::Fine
+                }
+            }
+            (Knob::Class(class), Target::Workload(_) | Target::Thread(_)) => match class {
+                SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority }
+                    if !(1..=99).contains(&priority) =>
+                {
+                    bad("a real-time priority is from 1 to 99")
+                }
+                _ => Check::Fine,
+            },
+            (Knob::Pause(_), Target::Workload(_) | Target::Thread(_)) => Check::Fine,
+            (Knob::Weight(weight), Target::Workload(_)) => {
+                if (1..=10_000).contains(&weight) {
+                    Check::Fine
+                } else {
+                    bad("a weight is from 1 to 10000")
+                }
+            }
+            (Knob::Quota(Some(cpus)), Target::Workload(_)) => {
+                if cpus < LEAST_QUOTA {
+                    bad("a quota of less than 1 ms a period")
+                } else {
+                    Check::Fine
+                }
+            }
+            (Knob::Quota(None) | Knob::IdleOnly(_) | Knob::Partition(_), Target::Workload(_)) => Check::Fine,
+            _ => bad("there is no such knob on this target"),
+        }
+    }
+
+    fn turn_knob(&mut self, setting: &KnobSetting) {
+        match (setting.target, setting.knob) {
+            (Target::Workload(id), knob) => self.turn_workload_knob(id, knob),
+            (Target::Thread(id), knob) => {
+                let Some(task) = self.task(id) else { return };
+                let kernel = &mut self.sim.kernel;
+                match knob {
+                    Knob::Class(class) => kernel.set_class(task, class),
+                    Knob::Cpus(cpus) => kernel.set_affinity(task, Some(cpus)),
+                    Knob::Pause(paused) => kernel.set_stopped(task, paused),
+                    _ => {}
+                }
+            }
+            (Target::Cpu(cpu), Knob::MaxFrequencyKhz(khz)) => self.sim.set_frequency(cpu, khz),
+            (Target::Machine, Knob::Preemption(mode)) => self.sim.kernel.config.preemption = mode,
+            _ => {}
+        }
+    }
+
+    fn turn_workload_knob(&mut self, id: WorkloadId, knob: Knob) {
+        let Some(settings) = self.settings.get_mut(id.index()) else { return };
+        let (kernel, group) = (&mut self.sim.kernel, self.sim.groups[id.index()]);
+        let tasks = &self.sim.loads[id.index()].tasks;
+        match knob {
+            Knob::Cpus(cpus) => {
+                settings.cpus = Some(cpus);
+                tasks.iter().for_each(|&task| kernel.set_affinity(task, None));
+                self.place_workloads();
+            }
+            Knob::Partition(partition) => {
+                settings.partition = partition;
+                self.place_workloads();
+            }
+            Knob::Pause(paused) => {
+                settings.paused = paused;
+                self.stop_workloads();
+            }
+            Knob::Weight(weight) => kernel.set_weight(group, weight),
+            Knob::Quota(cpus) => kernel.set_quota(group, cpus.map(quota)),
+            Knob::IdleOnly(idle) => kernel.set_idle(group, idle),
+            Knob::Class(class) => tasks.iter().for_each(|&task| kernel.set_class(task, class)),
+            Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => {}
+        }
+    }
+
+    /// Gives every workload its CPUs: those that were set, or all, without those of others' partitions; all CPUs to
+    /// one that runs alone with its isolations lifted.
+    fn place_workloads(&mut self) {
+        let lifted = self.leases.running().filter(|(lease, _)| lease.lift_isolations).map(|(lease, _)| lease.solo);
+        for number in 0..self.settings.len() {
+            let others =
+                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && settings.partition);
+            let taken =
+                others.fold(CpuSet::EMPTY, |taken, (_, settings)| taken.union(&settings.cpus.unwrap_or_default()));
+            let wanted = self.settings[number].cpus;
+            let cpus = match wanted {
+                _ if lifted == Some(WorkloadId(number as u32)) => None,
+                None if taken.is_empty() => None,
+                wanted => Some(wanted.unwrap_or(self.sim.kernel.online).difference(&taken)),
+            };
+            let group = self.sim.groups[number];
+            self.sim.kernel.set_cpus(group, cpus);
+        }
+    }
+
+    /// Stops whom a knob or a lease pauses, and lets the others run.
+    fn stop_workloads(&mut self) {
+        for number in 0..self.settings.len() {
+            let id = WorkloadId(number as u32);
+            let by_lease = self.leases.running().is_some_and(|(lease, _)| lease.pauses(id, &self.specs[number]));
+            let stopped = self.settings[number].paused || by_lease;
+            for &task in &self.sim.loads[number].tasks {
+                self.sim.kernel.set_stopped(task, stopped);
+            }
+        }
+    }
+
+    fn rule(&mut self, rule: Rule) -> Verdict {
+        if let Some(Support::No { why, .. }) = capabilities(self.sim.kernel.grants.is_on).rules.get(&rule.kind()) {
+            return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
+        }
+        if matches!(rule.key(), (_, Some(id), _) if id.index() >= self.specs.len()) {
+            return Verdict::Vanished;
+        }
+        debug_assert_ne!(rule.kind(), RuleKind::Server);
+        self.sim.kernel.enact(rule);
+        Verdict::Applied(self.sim.now())
+    }
+
+    fn grant(&mut self, command: GrantCommand) -> Verdict {
+        let kernel = &mut self.sim.kernel;
+        let (cpu, to) = match command {
+            GrantCommand::Grant(cpu, to) => (cpu, Some(to)),
+            GrantCommand::Revoke(cpu) => (cpu, None),
+        };
+        if !kernel.grants.is_on {
+            return Verdict::Refused(Refusal::Unsupported("granting CPUs: the kernel's own scheduler runs".into()));
+        }
+        if !kernel.online.contains(cpu) {
+            return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
+        }
+        match to {
+            Some(id) if id.index() >= self.specs.len() => return Verdict::Vanished,
+            Some(_) if kernel.grants.banned.contains(cpu) => {
+                return Verdict::Refused(Refusal::System(format!("CPU {cpu} is parked by a sibling ban")));
+            }
+            _ => {}
+        }
+        kernel.hand(cpu, to);
+        Verdict::Applied(self.sim.now())
+    }
+
+    fn lease(&mut self, request: LeaseRequest) -> Verdict {
+        let now = self.sim.now();
+        match request {
+            LeaseRequest::Begin(lease) if lease.solo.index() >= self.specs.len() => Verdict::Vanished,
+            LeaseRequest::Begin(lease) => match self.leases.begin(lease, now) {
+                Ok(lease) => {
+                    self.place_workloads();
+                    self.stop_workloads();
+                    self.happened.push(Event::SoloBegan(lease.solo));
+                    Verdict::Applied(now)
+                }
+                Err(refusal) => Verdict::Refused(refusal),
+            },
+            LeaseRequest::End(solo) if self.leases.running().is_some_and(|(lease, _)| lease.solo == solo) => {
+                self.end_lease(SoloEnd::Released);
+                Verdict::Applied(now)
+            }
+            LeaseRequest::End(_) => Verdict::Vanished,
+        }
+    }
+
+    pub(super) fn end_lease(&mut self, why: SoloEnd) {
+        if let Some(lease) = self.leases.end(self.sim.now()) {
+            self.place_workloads();
+            self.stop_workloads();
+            self.sim.kernel.settle();
+            self.happened.push(Event::SoloEnded(lease.solo, why));
+        }
+    }
+
+    fn task(&self, id: ThreadId) -> Option<TaskId> {
+        let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
+        ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
+    }
+}

@@ -1,0 +1,228 @@
+//! The simulated machine as a host: policies look at it and set it, and know no difference.
+//!
+//! The policy runs beside the machine, not on it, as on a core of its own; its step and its commands take the time that
+//! [`crate::Costs`] says, and the machine goes on meanwhile.
+
+mod apply;
+mod observe;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use quell_model::{
+    Capabilities, CpuCount, CpuSet, Cycle, Event, Host, HostDomain, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan,
+    Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
+};
+
+use crate::kernel::{KernelConfig, TaskId};
+use crate::{Machine, Sim, SimError, WorkloadSpec};
+
+/// How long the loop waits at most when a policy waits for events only.
+const PATIENCE: Nanos = Nanos::from_millis(100);
+
+/// What was set on a workload, where it is not the kernel that keeps it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Settings {
+    /// `cpuset.cpus`; None: every CPU that is not in somebody's partition.
+    cpus: Option<CpuSet>,
+    partition: bool,
+    paused: bool,
+}
+
+/// What a policy has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PolicyCosts {
+    /// Turns of the loop in which there was something to do.
+    pub plans: u64,
+    /// Commands carried out: knobs, grants, rules, samples, leases.
+    pub commands: u64,
+    /// Commands, or sets of knobs, that were refused.
+    pub refused: u64,
+    /// Time charged for deciding and acting.
+    pub charged: Nanos,
+}
+
+/// The simulated machine as a host.
+#[derive(Clone, Debug)]
+pub struct SimHost {
+    sim: Sim,
+    specs: Vec<Arc<Workload>>,
+    settings: Vec<Settings>,
+    leases: LeaseBook,
+    happened: Vec<Event>,
+    costs: PolicyCosts,
+}
+
+impl SimHost {
+    /// A machine on which these workloads begin at time 0. With `grants` its ordinary threads are scheduled by Quell's
+    /// own class, where CPUs belong to workloads; else by the kernel's.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload makes no sense on this machine.
+    pub fn new(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        seed: u64,
+        grants: bool,
+    ) -> Result<SimHost, SimError> {
+        let mut sim = Sim::new(machine, config, workloads, seed)?;
+        let specs: Vec<Arc<Workload>> = workloads.iter().map(|spec| Arc::new(spec.description())).collect();
+        if grants {
+            let latency_critical: Vec<bool> = specs.iter().map(|spec| spec.is_lc()).collect();
+            sim.kernel.use_grants(&latency_critical);
+        }
+        sim.begin();
+        let mut happened: Vec<Event> = (0..specs.len() as u32).map(|id| Event::Attached(WorkloadId(id))).collect();
+        for (number, load) in sim.loads.iter().enumerate() {
+            let born = load.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
+            happened.extend(born);
+        }
+        let untouched =
+            |spec: &WorkloadSpec| Settings { cpus: spec.cpuset.map(|list| list.0), partition: false, paused: false };
+        Ok(SimHost {
+            sim,
+            specs,
+            settings: workloads.iter().map(untouched).collect(),
+            leases: LeaseBook::new(LeaseLimits::default()),
+            happened,
+            costs: PolicyCosts::default(),
+        })
+    }
+
+    /// An empty view of this machine, to begin a cycle with.
+    #[must_use]
+    pub fn view(&self) -> View {
+        View::new(Arc::clone(&self.sim.kernel.topology))
+    }
+
+    /// The simulation, to look at.
+    #[must_use]
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// What is counted is counted from now on.
+    pub fn end_warm_up(&mut self) {
+        self.sim.end_warm_up();
+        self.costs = PolicyCosts::default();
+    }
+
+    /// What the policy has cost since the warm-up.
+    #[must_use]
+    pub fn policy_costs(&self) -> PolicyCosts {
+        self.costs
+    }
+
+    /// CPUs that a workload holds, where CPUs are granted.
+    #[must_use]
+    pub fn held(&self, id: WorkloadId) -> CpuSet {
+        let holds = |cpu: &quell_model::CpuId| self.sim.kernel.grants.holder[cpu.index()] == Some(id);
+        self.sim.kernel.online.iter().filter(holds).collect()
+    }
+
+    fn pass(&mut self, until: Nanos) {
+        while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
+            let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
+            self.sim.run_until_event(until.min(ends));
+            if self.sim.now() >= ends {
+                self.end_lease(SoloEnd::Elapsed);
+            }
+        }
+        self.happened.append(&mut self.sim.kernel.happened);
+    }
+}
+
+/// A thread's name for policies.
+fn thread_id(task: TaskId) -> ThreadId {
+    ThreadId { tid: task.0 as i32 + 1, start: 0 }
+}
+
+/// Turns the loop until this time; `seen` may look at each turn.
+pub fn drive<P: Policy + ?Sized>(
+    host: &mut SimHost,
+    policy: &mut P,
+    cycle: &mut Cycle<HostDomain>,
+    until: Nanos,
+    mut seen: impl FnMut(&SimHost, &Cycle<HostDomain>),
+) {
+    while host.sim.now() < until {
+        let Ok(wake) = cycle.turn(policy, host);
+        seen(host, cycle);
+        let Ok(()) = host.wait(wake.sooner(Wake::At(until)));
+    }
+}
+
+/// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
+#[must_use]
+pub fn capabilities(grants: bool) -> Capabilities {
+    let mut has = Capabilities { host: "sim".into(), grants, ..Capabilities::default() };
+    for &signal in Signal::ALL {
+        let support = match signal {
+            Signal::LlcHitRatio
+            | Signal::WorkloadBandwidth
+            | Signal::InstructionRate
+            | Signal::LlcMisses
+            | Signal::MemoryBandwidth => Support::No {
+                why: "the simulator does not model caches and memory yet".into(),
+                mend: "use the toy host or a real machine".into(),
+            },
+            Signal::Latency => Support::No {
+                why: "the simulator's clients do not report while they run yet".into(),
+                mend: "use a real machine".into(),
+            },
+            _ => Support::Yes,
+        };
+        has.signals.insert(signal, support);
+    }
+    for &knob in KnobKind::ALL {
+        let support = match knob {
+            KnobKind::CacheWays => Support::No {
+                why: "the simulator does not model caches yet".into(),
+                mend: "use the toy host or a real machine".into(),
+            },
+            _ => Support::Yes,
+        };
+        has.knobs.insert(knob, support);
+    }
+    let no_grants =
+        || Support::No { why: "the kernel's own scheduler runs".into(), mend: "run a policy that grants CPUs".into() };
+    for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+        has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
+    }
+    let why = "the simulator has no deferrable servers yet".into();
+    has.rules.insert(RuleKind::Server, Support::No { why, mend: "use SCHED_DEADLINE".into() });
+    has
+}
+
+impl Host for SimHost {
+    type Error = Infallible;
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities(self.sim.kernel.grants.is_on)
+    }
+
+    fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
+        self.fill(wanted, view);
+        events.append(&mut self.happened);
+        events.append(&mut self.sim.kernel.happened);
+        Ok(())
+    }
+
+    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), Infallible> {
+        self.obey(plan, events);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Wake) -> Result<(), Infallible> {
+        let now = self.sim.now();
+        self.pass(match until {
+            Wake::At(at) => at.max(now + Nanos(1)),
+            Wake::OnEvent => now + PATIENCE,
+        });
+        Ok(())
+    }
+}
+
+/// No quota is smaller, in thousandths of a CPU: the kernel's least quota is 1 ms of a period.
+const LEAST_QUOTA: CpuCount = CpuCount(10);

@@ -1,0 +1,105 @@
+//! Filling the view.
+
+use quell_model::{CpuId, Nanos, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
+
+use super::{SimHost, thread_id};
+use crate::kernel::Kernel;
+use crate::workload::Load;
+
+impl SimHost {
+    pub(super) fn fill(&self, wanted: SignalSet, view: &mut View) {
+        let kernel = &self.sim.kernel;
+        view.now = self.sim.now();
+        view.cpus.online = kernel.online;
+        view.cpus.banned = kernel.grants.banned;
+        view.cpus.idle = kernel.online.iter().filter(|&cpu| kernel.running_on(cpu).is_none()).collect();
+        if view.workloads.spec.len() != self.specs.len() {
+            view.workloads.spec = self.specs.iter().cloned().map(Some).collect();
+        }
+        self.fill_cpus(wanted, view);
+        self.fill_workloads(wanted, view);
+        if wanted.contains(Signal::Threads) {
+            self.fill_threads(view);
+        }
+    }
+
+    fn fill_cpus(&self, wanted: SignalSet, view: &mut View) {
+        let kernel = &self.sim.kernel;
+        let now = view.now;
+        view.cpus.holder.clear();
+        if kernel.grants.is_on {
+            view.cpus.holder.extend_from_slice(&kernel.grants.holder);
+        } else if wanted.contains(Signal::Holder) {
+            let on =
+                |cpu: usize| kernel.running_on(CpuId(cpu as u32)).map(|task| WorkloadId(kernel.task(task).workload));
+            view.cpus.holder.extend((0..kernel.cpus.len()).map(on));
+        }
+        view.cpus.request_start.clear();
+        if wanted.contains(Signal::RequestStart) {
+            let start = |cpu| kernel.request_on(cpu).map_or(Sample::default(), |start| Sample::exact(start, now));
+            view.cpus.request_start.extend((0..kernel.cpus.len()).map(start));
+        }
+    }
+
+    fn fill_workloads(&self, wanted: SignalSet, view: &mut View) {
+        let kernel = &self.sim.kernel;
+        let (now, loads, columns) = (view.now, &self.sim.loads, &mut view.workloads);
+        fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, loads, now, |number, load| {
+            load.queueing_delay(kernel, number)
+        });
+        fill(wanted, Signal::RunTime, &mut columns.run_time, loads, now, |_, load| {
+            sum(load, |task| kernel.run_time(task))
+        });
+        fill(wanted, Signal::RunDelay, &mut columns.run_delay, loads, now, |_, load| {
+            sum(load, |task| kernel.run_delay(task))
+        });
+        fill(wanted, Signal::ThreadCount, &mut columns.thread_count, loads, now, |_, load| load.tasks.len() as u32);
+    }
+
+    fn fill_threads(&self, view: &mut View) {
+        let kernel = &self.sim.kernel;
+        let columns = &mut view.threads;
+        columns.clear();
+        columns.at = self.sim.now();
+        for (number, load) in self.sim.loads.iter().enumerate() {
+            for &task in &load.tasks {
+                let seen = kernel.task(task);
+                columns.id.push(thread_id(task));
+                columns.workload.push(WorkloadId(number as u32));
+                columns.state.push(state(kernel, task));
+                columns.cpu.push(CpuId(seen.cpu.min(kernel.cpus.len() - 1) as u32));
+                columns.run_time.push(Nanos(kernel.run_time(task)));
+                columns.run_delay.push(Nanos(kernel.run_delay(task)));
+                columns.class.push(seen.class);
+            }
+        }
+    }
+}
+
+fn state(kernel: &Kernel, task: crate::TaskId) -> ThreadState {
+    match kernel.task(task) {
+        seen if seen.stopped => ThreadState::Stopped,
+        _ if kernel.is_runnable(task) => ThreadState::Runnable,
+        _ => ThreadState::Sleeping,
+    }
+}
+
+fn sum(load: &Load, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
+    Nanos(load.tasks.iter().map(|&task| of(task)).sum())
+}
+
+/// Fills one column, or empties it if nobody asked for it.
+fn fill<T: Copy>(
+    wanted: SignalSet,
+    signal: Signal,
+    column: &mut Vec<Sample<T>>,
+    loads: &[Load],
+    now: Nanos,
+    value: impl Fn(usize, &Load) -> T,
+) {
+    column.clear();
+    if wanted.contains(signal) {
+        let of = |(number, load): (usize, &Load)| Sample::exact(value(number, load), now);
+        column.extend(loads.iter().enumerate().map(of));
+    }
+}

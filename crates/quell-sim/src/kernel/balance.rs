@@ -1,0 +1,320 @@
+//! Load balancing over topology domains: before a CPU goes idle, for idle CPUs, and now and then on busy ones.
+//!
+//! After Linux's `sched_balance_rq`: within each domain (siblings, cache, machine) the CPU's own part is compared with
+//! the busiest other part, and waiting threads are pulled from the busiest queue there. Loads are present weights and
+//! numbers of threads; the kernel's decaying averages are not modelled.
+
+use quell_model::{CpuId, CpuSet, Topology};
+
+use super::Kernel;
+use super::fair::{Arrival, Departure};
+use super::state::{Content, TaskId};
+
+/// Looks by a busy CPU are this much rarer (`busy_factor`).
+const BUSY_FACTOR: u64 = 16;
+/// A part must be this much more loaded, per cent (`imbalance_pct`).
+const IMBALANCE: u64 = 117;
+/// After so many looks in vain, threads are moved although their caches are warm …
+const WARM_AFTER: u32 = 1;
+/// … and running ones too (`cache_nice_tries` + 2).
+const RUNNING_AFTER: u32 = 3;
+/// A look by a CPU that goes idle is taken to last this long for each CPU of the domain, ns (our assumption).
+const LOOK_NS: u64 = 100;
+/// At most so many threads are moved at once (`sched_nr_migrate`).
+const BATCH: usize = 32;
+
+/// CPUs that are balanced against each other, in parts.
+#[derive(Clone, Debug)]
+struct Domain {
+    span: CpuSet,
+    parts: Vec<CpuSet>,
+    /// Do all of it share a core?
+    is_core: bool,
+    interval: u64,
+}
+
+/// The machine's domains, and those of each CPU from the smallest to the largest.
+#[derive(Clone, Debug)]
+pub(crate) struct Domains {
+    all: Vec<Domain>,
+    by_cpu: Vec<Vec<usize>>,
+    caches: Vec<CpuSet>,
+    /// When idle CPUs' balancing is done next.
+    idle_at: u64,
+}
+
+/// Why balancing is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    NewlyIdle,
+    Idle,
+    Busy,
+}
+
+/// What one part of a domain has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    cpus: u64,
+    idle: u64,
+    tasks: u64,
+    load: u64,
+}
+
+impl Part {
+    fn is_overloaded(&self) -> bool {
+        self.tasks > self.cpus
+    }
+
+    fn load_per_cpu(&self) -> u64 {
+        self.load / self.cpus.max(1)
+    }
+}
+
+impl Domains {
+    pub fn of(topology: &Topology) -> Domains {
+        let units = [topology.cores(), topology.llcs(), topology.sockets(), &[topology.all()]];
+        let mut all: Vec<Domain> = Vec::new();
+        for (level, spans) in units.iter().enumerate() {
+            for span in *spans {
+                let parts: Vec<CpuSet> = match level {
+                    0 => span.iter().map(CpuSet::one).collect(),
+                    _ => units[level - 1].iter().filter(|part| part.is_subset(span)).copied().collect(),
+                };
+                if parts.len() > 1 {
+                    let interval = span.len() as u64 * 1_000_000;
+                    all.push(Domain { span: *span, parts, is_core: level == 0, interval });
+                }
+            }
+        }
+        let of_cpu = |cpu: &quell_model::Cpu| (0..all.len()).filter(|&at| all[at].span.contains(cpu.id)).collect();
+        let by_cpu = topology.cpus().iter().map(of_cpu).collect();
+        let cache = |cpu: &quell_model::Cpu| topology.llcs().iter().find(|llc| llc.contains(cpu.id)).copied();
+        let caches = topology.cpus().iter().map(|cpu| cache(cpu).unwrap_or(CpuSet::one(cpu.id))).collect();
+        Domains { all, by_cpu, caches, idle_at: 0 }
+    }
+
+    pub fn of_cpu(&self, cpu: usize) -> &[usize] {
+        &self.by_cpu[cpu]
+    }
+
+    /// The CPUs that share this one's last-level cache.
+    pub fn cache_of(&self, cpu: usize) -> &CpuSet {
+        &self.caches[cpu]
+    }
+}
+
+impl Kernel {
+    /// A CPU is about to go idle: it pulls waiting work unless its idle times are too short to be worth a look.
+    pub(crate) fn balance_before_idling(&mut self, cpu: usize) -> bool {
+        if !self.balances() || self.crowded.is_empty() || !self.online.contains(CpuId(cpu as u32)) {
+            return false;
+        }
+        let mut spent = 0;
+        for at in 0..self.domains.by_cpu[cpu].len() {
+            let domain = self.domains.by_cpu[cpu][at];
+            spent += self.domains.all[domain].span.len() as u64 * LOOK_NS;
+            if self.cpus[cpu].mean_idle < spent {
+                return false;
+            }
+            if !self.domains.all[domain].span.is_disjoint(&self.crowded)
+                && self.balance(cpu, at, domain, Reason::NewlyIdle) > 0
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A busy CPU's tick: its own domains, if that is due, and those of idle CPUs, who have no ticks.
+    pub(crate) fn balance_at_tick(&mut self, cpu: usize) {
+        if !self.balances() {
+            return;
+        }
+        self.balance_domains(cpu, Reason::Busy);
+        let wanted = !self.crowded.is_empty() || (self.topology.has_siblings() && !self.idle_cores.is_empty());
+        if wanted && self.now >= self.domains.idle_at && !self.idle.is_empty() {
+            self.domains.idle_at = self.now + self.config.tick.0;
+            let idle = self.idle.intersection(&self.online);
+            for other in idle.iter() {
+                if self.idle.contains(other) {
+                    self.balance_domains(other.index(), Reason::Idle);
+                }
+            }
+        }
+    }
+
+    fn balances(&self) -> bool {
+        self.config.balance && !self.grants.is_on && self.cpus.len() > 1
+    }
+
+    fn balance_domains(&mut self, cpu: usize, reason: Reason) {
+        for at in 0..self.domains.by_cpu[cpu].len() {
+            if self.cpus[cpu].balance[at].0 > self.now {
+                continue;
+            }
+            let domain = self.domains.by_cpu[cpu][at];
+            let factor = if reason == Reason::Busy { BUSY_FACTOR } else { 1 };
+            self.cpus[cpu].balance[at].0 = self.now + self.domains.all[domain].interval * factor;
+            if self.speaks_for_part(cpu, domain) {
+                self.balance(cpu, at, domain, reason);
+            }
+        }
+    }
+
+    /// The kernel's `should_we_balance`: one CPU of a part looks for it: the first idle one, else the first.
+    fn speaks_for_part(&self, cpu: usize, domain: usize) -> bool {
+        let id = CpuId(cpu as u32);
+        let Some(part) = self.domains.all[domain].parts.iter().find(|part| part.contains(id)) else { return false };
+        let idle = part.intersection(&self.idle);
+        idle.lowest().or(part.lowest()) == Some(id)
+    }
+
+    fn part(&self, cpus: &CpuSet) -> Part {
+        let mut part = Part::default();
+        for cpu in cpus.intersection(&self.online).iter() {
+            let runnable = self.runnable(cpu.index()) as u64;
+            part.cpus += 1;
+            part.idle += u64::from(runnable == 0);
+            part.tasks += runnable;
+            part.load += self.queues[cpu.index()].load;
+        }
+        part
+    }
+
+    /// Pulls threads here from the busiest other part of a domain, if it has too many. Returns how many.
+    fn balance(&mut self, cpu: usize, at: usize, domain: usize, reason: Reason) -> usize {
+        let id = CpuId(cpu as u32);
+        let (mut own, mut busiest): (Part, Option<(Part, CpuSet)>) = (Part::default(), None);
+        let mut total = Part::default();
+        for part in &self.domains.all[domain].parts {
+            let seen = self.part(part);
+            total.cpus += seen.cpus;
+            total.load += seen.load;
+            if part.contains(id) {
+                own = seen;
+            } else if busiest.is_none_or(|(other, _)| is_busier(&seen, &other)) {
+                busiest = Some((seen, *part));
+            }
+        }
+        let Some((busiest, from)) = busiest else { return 0 };
+        let Some((by_load, amount)) = imbalance(&own, &busiest, &total, reason) else {
+            self.cpus[cpu].balance[at].1 = 0;
+            return 0;
+        };
+        let is_core = self.domains.all[domain].is_core;
+        let failed = self.cpus[cpu].balance[at].1;
+        let moved = self.pull_threads(cpu, &from, by_load, amount, reason, is_core || failed > WARM_AFTER);
+        if moved == 0 && reason != Reason::NewlyIdle {
+            self.cpus[cpu].balance[at].1 += 1;
+            if failed >= RUNNING_AFTER && self.idle.contains(id) && self.push_running(cpu, &from) {
+                self.cpus[cpu].balance[at].1 = 0;
+                return 1;
+            }
+        } else if moved > 0 {
+            self.cpus[cpu].balance[at].1 = 0;
+        }
+        moved
+    }
+
+    fn pull_threads(
+        &mut self,
+        to: usize,
+        from: &CpuSet,
+        by_load: bool,
+        amount: u64,
+        reason: Reason,
+        warm: bool,
+    ) -> usize {
+        let crowded = from.intersection(&self.crowded);
+        let weight = |cpu: &CpuId| {
+            let queue = &self.queues[cpu.index()];
+            if by_load { queue.load } else { u64::from(queue.tasks) }
+        };
+        let source = crowded.iter().max_by_key(|cpu| (weight(cpu), std::cmp::Reverse(cpu.0))).map(CpuId::index);
+        let Some(source) = source else { return 0 };
+        let mut waiting = Vec::new();
+        self.waiting_on(source, source, 1.0, &mut waiting);
+        let (mut left, mut moved) = (amount, 0);
+        for (task, load) in waiting {
+            let few = self.runnable(source) <= self.runnable(to) + 1;
+            if left == 0 || moved >= BATCH || few || (moved == 1 && reason == Reason::NewlyIdle) {
+                break;
+            }
+            let is_warm = self.now - self.task(task).ran_at < self.config.migration_cost.0;
+            if !self.may_run(task, to) || (is_warm && !warm) || (by_load && load / 2 > left) {
+                continue;
+            }
+            left = left.saturating_sub(if by_load { load } else { 1 });
+            self.move_thread(task, source, to);
+            moved += 1;
+        }
+        moved
+    }
+
+    /// A running thread moves: for one that shares its core with another while a whole core is idle.
+    fn push_running(&mut self, to: usize, from: &CpuSet) -> bool {
+        let may_move = |task: &TaskId| self.is_fair(*task) && self.may_run(*task, to);
+        let running = from.iter().find_map(|cpu| self.cpus[cpu.index()].current.filter(may_move));
+        let Some(task) = running else { return false };
+        let source = self.task(task).cpu;
+        self.account(source);
+        self.interrupt(task);
+        self.move_thread(task, source, to);
+        true
+    }
+
+    fn move_thread(&mut self, task: TaskId, from: usize, to: usize) {
+        self.account(from);
+        self.account(to);
+        self.take_off(task, Departure::Moved);
+        self.put_on(task, to, Arrival::Moved);
+        self.counters.balanced += 1;
+    }
+
+    /// The threads that wait on a CPU, each with the part of the CPU's load that it is.
+    fn waiting_on(&self, cpu: usize, queue: usize, part: f64, found: &mut Vec<(TaskId, u64)>) {
+        for &member in &self.queues[queue].members {
+            let entity = &self.entities[member];
+            let load = entity.weight as f64 * part;
+            match entity.content {
+                Content::Task(task) if !entity.delayed && self.cpus[cpu].current != Some(task) => {
+                    found.push((task, load as u64));
+                }
+                Content::Task(_) => {}
+                Content::Queue(below) => {
+                    let below_load = self.queues[below].load.max(1) as f64;
+                    self.waiting_on(cpu, below, load / below_load, found);
+                }
+            }
+        }
+    }
+}
+
+fn is_busier(part: &Part, other: &Part) -> bool {
+    match (part.is_overloaded(), other.is_overloaded()) {
+        (true, true) => part.load_per_cpu() > other.load_per_cpu(),
+        (false, false) => (part.tasks, other.idle) > (other.tasks, part.idle),
+        (overloaded, _) => overloaded,
+    }
+}
+
+/// Should threads move from the busiest part here, and how much: a load (true), or a number of threads?
+fn imbalance(own: &Part, busiest: &Part, total: &Part, reason: Reason) -> Option<(bool, u64)> {
+    if busiest.is_overloaded() {
+        if !own.is_overloaded() {
+            // There is room: at least one thread comes, more if there are more idle CPUs than here alone.
+            let has_room = own.tasks < own.cpus || reason == Reason::NewlyIdle;
+            return has_room.then_some((false, own.idle.max(1)));
+        }
+        let (here, there, mean) = (own.load_per_cpu(), busiest.load_per_cpu(), total.load / total.cpus.max(1));
+        if here >= there || here >= mean || 100 * there <= IMBALANCE * here {
+            return None;
+        }
+        return Some((true, ((there - mean) * busiest.cpus).min((mean - here) * own.cpus)));
+    }
+    if reason == Reason::Busy || busiest.tasks <= 1 || (busiest.cpus > 1 && own.idle <= busiest.idle + 1) {
+        return None;
+    }
+    let differ = busiest.tasks.saturating_sub(own.tasks) / 2;
+    (differ > 0).then_some((false, differ))
+}

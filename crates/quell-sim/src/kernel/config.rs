@@ -1,0 +1,170 @@
+//! What the simulated kernel is set to, and what its actions cost.
+
+use quell_model::{Nanos, PreemptionMode};
+use serde::{Deserialize, Serialize};
+
+/// The scheduler of ordinary threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FairScheduler {
+    /// Earliest eligible virtual deadline first (Linux from 6.6 on; modelled after 6.18).
+    #[default]
+    Eevdf,
+    /// The completely fair scheduler (Linux up to 6.5), which the papers ran on.
+    Cfs,
+}
+
+/// What keeps real-time threads from starving ordinary ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RealTimeLimit {
+    /// Nothing.
+    None,
+    /// A deadline server gives starved ordinary threads 50 ms a second (Linux from 6.12 on).
+    #[default]
+    FairServer,
+}
+
+/// The kernel's settings. Sizes that depend on the number of CPUs are worked out as the kernel does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KernelConfig {
+    /// Which fair scheduler.
+    pub fair: FairScheduler,
+    /// When a running ordinary thread gives way to one that woke up.
+    pub preemption: PreemptionMode,
+    /// Distance of the ticks (4 ms: HZ 250).
+    pub tick: Nanos,
+    /// EEVDF's slice; None: the kernel's, 0.7 ms × (1 + log2(CPUs up to 8)).
+    pub base_slice: Option<Nanos>,
+    /// CFS's `sched_latency`; None: the kernel's, 6 ms × (1 + log2(CPUs up to 8)).
+    pub latency: Option<Nanos>,
+    /// CFS's `sched_min_granularity`; None: 0.75 ms × the same factor.
+    pub min_granularity: Option<Nanos>,
+    /// CFS's `sched_wakeup_granularity`; None: 1 ms × the same factor.
+    pub wakeup_granularity: Option<Nanos>,
+    /// What a CPU takes of a group's quota at once (`sched_cfs_bandwidth_slice_us`).
+    pub bandwidth_slice: Nanos,
+    /// A thread that ran this recently is not moved by the load balancer (`sched_migration_cost_ns`).
+    pub migration_cost: Nanos,
+    /// Real-time threads' limit.
+    pub real_time_limit: RealTimeLimit,
+    /// Does the load balancer run? Wake-up placement always does.
+    pub balance: bool,
+    /// What the kernel's actions cost.
+    pub costs: Costs,
+}
+
+impl Default for KernelConfig {
+    fn default() -> KernelConfig {
+        KernelConfig {
+            fair: FairScheduler::Eevdf,
+            preemption: PreemptionMode::Lazy,
+            tick: Nanos::from_millis(4),
+            base_slice: None,
+            latency: None,
+            min_granularity: None,
+            wakeup_granularity: None,
+            bandwidth_slice: Nanos::from_millis(5),
+            migration_cost: Nanos::from_micros(500),
+            real_time_limit: RealTimeLimit::FairServer,
+            balance: true,
+            costs: Costs::default(),
+        }
+    }
+}
+
+impl KernelConfig {
+    pub(crate) fn base_slice_of(&self, cpus: usize) -> u64 {
+        self.base_slice.map_or(700_000 * factor(cpus), |slice| slice.0)
+    }
+
+    pub(crate) fn latency_of(&self, cpus: usize) -> u64 {
+        self.latency.map_or(6_000_000 * factor(cpus), |latency| latency.0)
+    }
+
+    pub(crate) fn min_granularity_of(&self, cpus: usize) -> u64 {
+        self.min_granularity.map_or(750_000 * factor(cpus), |granularity| granularity.0)
+    }
+
+    pub(crate) fn wakeup_granularity_of(&self, cpus: usize) -> u64 {
+        self.wakeup_granularity.map_or(1_000_000 * factor(cpus), |granularity| granularity.0)
+    }
+}
+
+/// The kernel's `get_update_sysctl_factor` with logarithmic scaling.
+fn factor(cpus: usize) -> u64 {
+    1 + u64::from(cpus.clamp(1, 8).ilog2())
+}
+
+/// What actions cost, as CPU time in which the thread makes no progress. Constants of a model, never measured while the
+/// simulation runs. The defaults are round numbers of the order that is usual on today's servers; they are assumptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Costs {
+    /// One thread gives way to another.
+    pub context_switch: Nanos,
+    /// An idle CPU begins to work: interrupt and exit from its idle state.
+    pub idle_exit: Nanos,
+    /// The thread ran last on another core that shares the last-level cache.
+    pub migration_near: Nanos,
+    /// It ran last beyond that cache.
+    pub migration_far: Nanos,
+    /// A tick.
+    pub tick: Nanos,
+    /// A policy's step on a host: what passes between the look and the first command.
+    pub decision: Nanos,
+    /// Writing one knob.
+    pub knob: Nanos,
+    /// Granting or revoking CPUs, all of one plan together.
+    pub grant: Nanos,
+    /// Reading counters on request.
+    pub sample: Nanos,
+}
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs {
+            context_switch: Nanos(1_000),
+            idle_exit: Nanos(2_000),
+            migration_near: Nanos(2_000),
+            migration_far: Nanos(10_000),
+            tick: Nanos(1_000),
+            decision: Nanos(1_000),
+            knob: Nanos(10_000),
+            grant: Nanos(5_000),
+            sample: Nanos(1_000),
+        }
+    }
+}
+
+impl Costs {
+    /// Nothing costs anything: for comparisons with theory.
+    pub const FREE: Costs = Costs {
+        context_switch: Nanos::ZERO,
+        idle_exit: Nanos::ZERO,
+        migration_near: Nanos::ZERO,
+        migration_far: Nanos::ZERO,
+        tick: Nanos::ZERO,
+        decision: Nanos::ZERO,
+        knob: Nanos::ZERO,
+        grant: Nanos::ZERO,
+        sample: Nanos::ZERO,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_grow_with_the_cpus_as_in_the_kernel() {
+        let config = KernelConfig::default();
+        assert_eq!(
+            (config.base_slice_of(1), config.base_slice_of(8), config.base_slice_of(80)),
+            (700_000, 2_800_000, 2_800_000)
+        );
+        assert_eq!((config.latency_of(24), config.min_granularity_of(24)), (24_000_000, 3_000_000));
+        assert_eq!(config.wakeup_granularity_of(2), 2_000_000);
+    }
+}

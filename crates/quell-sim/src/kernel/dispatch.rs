@@ -1,0 +1,306 @@
+//! One CPU: what ran is accounted, somebody is picked, threads are switched.
+
+use quell_model::{CpuId, PreemptionMode, SchedClass};
+
+use super::state::{ENDLESS, FULL_SPEED, State, TaskId};
+use super::{Kernel, RealTimeLimit};
+
+/// SCHED_RR's quantum, ns (`sched_rr_timeslice_ms`).
+const ROUND_ROBIN: u64 = 100_000_000;
+/// The fair server: so much CPU time, ns, …
+const SERVED: u64 = 50_000_000;
+/// … once ordinary threads have waited this long, ns: the server's period of a second less its budget.
+const STARVED_AFTER: u64 = 950_000_000;
+
+impl Kernel {
+    /// Charges the CPU's running thread with the time since the last look.
+    pub(crate) fn account(&mut self, cpu: usize) {
+        let now = self.now;
+        let seen = &mut self.cpus[cpu];
+        let (from, span) = (seen.accounted.max(seen.work_from), now - seen.accounted);
+        seen.accounted = now;
+        let Some(task) = seen.current.filter(|_| span > 0) else { return };
+        seen.busy_time += span;
+        let speed = seen.speed;
+        let running = &mut self.tasks[task.0 as usize];
+        running.run_time += span;
+        if running.left != ENDLESS && now > from {
+            running.left = running.left.saturating_sub((now - from) * speed);
+        }
+        match running.class {
+            SchedClass::Deadline { .. } => running.budget.left = running.budget.left.saturating_sub(span),
+            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {}
+            _ if self.grants.is_on => {}
+            _ => {
+                if self.fair_charge(task, span) {
+                    self.reschedule_lazily(cpu);
+                }
+                if let Some(left) = &mut self.cpus[cpu].serving {
+                    *left = left.saturating_sub(span);
+                    if *left == 0 {
+                        self.reschedule(cpu);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The CPU picks again at the end of this event.
+    pub(crate) fn reschedule(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].pending, true) {
+            self.pending.push(cpu);
+        }
+    }
+
+    /// An ordinary thread should give way: at the next tick if preemption is lazy, else at once.
+    pub(crate) fn reschedule_lazily(&mut self, cpu: usize) {
+        match self.config.preemption {
+            PreemptionMode::Lazy => self.cpus[cpu].lazy = true,
+            _ => self.reschedule(cpu),
+        }
+    }
+
+    /// Lets every CPU pick that has to.
+    pub(crate) fn settle(&mut self) {
+        while let Some(cpu) = self.pending.pop() {
+            if std::mem::take(&mut self.cpus[cpu].pending) {
+                self.schedule(cpu);
+            }
+        }
+    }
+
+    fn schedule(&mut self, cpu: usize) {
+        self.account(cpu);
+        self.cpus[cpu].pending = false;
+        self.cpus[cpu].lazy = false;
+        let previous = self.cpus[cpu].current;
+        if let Some(task) = previous {
+            let group = self.task(task).group;
+            self.fair_end(group, cpu);
+            if self.is_fair(task) {
+                self.throttle_exhausted(self.queue_of(group, cpu));
+            }
+        }
+        let mut next = self.pick(cpu);
+        if next.is_none() && self.balance_before_idling(cpu) {
+            next = self.pick(cpu);
+        }
+        if let Some(task) = next.filter(|&task| self.is_fair(task)) {
+            self.fair_begin(task);
+        }
+        if next != previous {
+            self.switch(cpu, previous, next);
+        }
+        self.refresh_masks(cpu);
+        self.set_stop(cpu);
+    }
+
+    /// The class order: deadline, real time, fair; while the fair server serves, fair comes first.
+    fn pick(&mut self, cpu: usize) -> Option<TaskId> {
+        if self.cpus[cpu].serving.is_some() {
+            let has_budget = self.cpus[cpu].serving != Some(0);
+            let served = if has_budget { self.fair_pick(cpu) } else { None };
+            if served.is_some() {
+                return served;
+            }
+            self.cpus[cpu].serving = None;
+        }
+        let high = self.pick_deadline(cpu).or_else(|| self.pick_real_time(cpu));
+        if high.is_some() {
+            self.watch_for_starvation(cpu);
+            return high;
+        }
+        if std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
+            self.timers.cancel(self.cpus[cpu].fair_server);
+        }
+        if self.grants.is_on { self.pick_granted(cpu) } else { self.fair_pick(cpu) }
+    }
+
+    fn watch_for_starvation(&mut self, cpu: usize) {
+        let seen = &mut self.cpus[cpu];
+        if self.config.real_time_limit == RealTimeLimit::FairServer
+            && self.queues[cpu].tasks > 0
+            && !std::mem::replace(&mut seen.fair_server_is_set, true)
+        {
+            self.timers.set(seen.fair_server, self.now + STARVED_AFTER);
+        }
+    }
+
+    /// Ordinary threads have starved: they get their part now.
+    pub(crate) fn serve_fair(&mut self, cpu: usize) {
+        self.cpus[cpu].fair_server_is_set = false;
+        if self.queues[cpu].tasks > 0 {
+            self.cpus[cpu].serving = Some(SERVED);
+            self.reschedule(cpu);
+        }
+    }
+
+    fn switch(&mut self, cpu: usize, previous: Option<TaskId>, next: Option<TaskId>) {
+        let now = self.now;
+        if let Some(task) = previous {
+            self.rest(task, cpu);
+        }
+        let costs = self.config.costs;
+        let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
+        if let Some(task) = next {
+            self.counters.events += 1;
+            self.counters.switches += 1;
+            let from = self.tasks[task.0 as usize].ran_on;
+            if from != cpu && from < self.cpus.len() {
+                self.counters.migrations += 1;
+                cost += self.migration_cost(from, cpu);
+            }
+            let seen = &mut self.tasks[task.0 as usize];
+            seen.run_delay += now - seen.runnable_since;
+            seen.ran_on = cpu;
+            seen.turn_began = now;
+            if previous.is_none() {
+                let idle = now - self.cpus[cpu].idle_since;
+                let mean = &mut self.cpus[cpu].mean_idle;
+                *mean = (*mean - *mean / 8 + idle / 8).min(1_000_000);
+            }
+            if !std::mem::replace(&mut self.cpus[cpu].tick_is_set, true) {
+                let tick = self.config.tick.0;
+                self.timers.set(self.cpus[cpu].tick, (now / tick + 1) * tick);
+            }
+        } else {
+            self.cpus[cpu].idle_since = now;
+            self.timers.cancel(self.cpus[cpu].tick);
+            self.cpus[cpu].tick_is_set = false;
+        }
+        let seen = &mut self.cpus[cpu];
+        seen.current = next;
+        seen.accounted = now;
+        seen.work_from = now + cost;
+    }
+
+    /// A thread stops running here; if it can run on it waits from now on.
+    fn rest(&mut self, task: TaskId, cpu: usize) {
+        let seen = &mut self.tasks[task.0 as usize];
+        seen.runnable_since = self.now;
+        seen.ran_at = self.now;
+        seen.ran_on = cpu;
+        if self.is_granted(task) && self.task(task).state == State::Runnable {
+            self.requeue_granted(task, cpu);
+        }
+    }
+
+    /// If the thread runs, its CPU runs nothing until it picks again at the end of this event.
+    pub(crate) fn interrupt(&mut self, task: TaskId) {
+        let cpu = self.task(task).cpu;
+        if !self.is_running(task) {
+            return;
+        }
+        self.fair_end(self.task(task).group, cpu);
+        self.cpus[cpu].current = None;
+        self.cpus[cpu].idle_since = self.now;
+        let seen = &mut self.tasks[task.0 as usize];
+        (seen.runnable_since, seen.ran_at, seen.ran_on) = (self.now, self.now, cpu);
+        self.timers.cancel(self.cpus[cpu].stop);
+        self.reschedule(cpu);
+    }
+
+    fn migration_cost(&self, from: usize, to: usize) -> u64 {
+        let cpu = |number: usize| self.topology.cpus()[number];
+        let (from, to) = (cpu(from), cpu(to));
+        match () {
+            () if from.core == to.core => 0,
+            () if from.llc == to.llc => self.config.costs.migration_near.0,
+            () => self.config.costs.migration_far.0,
+        }
+    }
+
+    /// Sets the timer for when the running thread has done its work, or may not run on.
+    pub(crate) fn set_stop(&mut self, cpu: usize) {
+        let seen = &self.cpus[cpu];
+        let Some(task) = seen.current else { return self.timers.cancel(seen.stop) };
+        let running = &self.tasks[task.0 as usize];
+        let mut at = u64::MAX;
+        if running.left != ENDLESS {
+            at = seen.work_from.max(self.now) + running.left.div_ceil(seen.speed);
+        }
+        if let SchedClass::Deadline { .. } = running.class {
+            at = at.min(self.now + running.budget.left);
+        }
+        if let Some(left) = seen.serving {
+            at = at.min(self.now + left);
+        }
+        match at {
+            u64::MAX => self.timers.cancel(seen.stop),
+            at => self.timers.set(seen.stop, at),
+        }
+    }
+
+    /// The stop timer: returns the thread that has done its work, if that is why.
+    pub(crate) fn stop(&mut self, cpu: usize) -> Option<TaskId> {
+        self.account(cpu);
+        let task = self.cpus[cpu].current?;
+        let running = &self.tasks[task.0 as usize];
+        if running.left == 0 {
+            self.counters.events += 1;
+            return Some(task);
+        }
+        if matches!(running.class, SchedClass::Deadline { .. }) && running.budget.left == 0 {
+            self.exhaust_budget(task);
+        } else {
+            self.set_stop(cpu);
+        }
+        None
+    }
+
+    /// A running thread got more work.
+    pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
+        self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
+        let cpu = self.task(task).cpu;
+        if self.is_running(task) {
+            self.set_stop(cpu);
+        }
+    }
+
+    /// The tick on a busy CPU.
+    pub(crate) fn tick(&mut self, cpu: usize) {
+        let period = self.config.tick.0;
+        self.timers.set(self.cpus[cpu].tick, self.now + period);
+        self.counters.events += 1;
+        self.account(cpu);
+        if let Some(task) = self.cpus[cpu].current {
+            let seen = &self.tasks[task.0 as usize];
+            match seen.class {
+                SchedClass::RoundRobin { .. } if self.now - seen.turn_began >= ROUND_ROBIN => self.rotate(task, cpu),
+                SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } | SchedClass::Deadline { .. } => {}
+                _ if self.grants.is_on => self.tick_granted(task, cpu),
+                _ => {
+                    self.update_group_weights(task);
+                    if self.fair_tick(task) {
+                        self.reschedule(cpu);
+                    }
+                }
+            }
+        }
+        if std::mem::take(&mut self.cpus[cpu].lazy) {
+            self.reschedule(cpu);
+        }
+        let cost = self.config.costs.tick.0;
+        if cost > 0 {
+            let seen = &mut self.cpus[cpu];
+            seen.work_from = seen.work_from.max(self.now) + cost;
+            self.set_stop(cpu);
+        }
+        self.balance_at_tick(cpu);
+    }
+
+    /// Is the thread in the fair class?
+    pub(crate) fn is_fair(&self, task: TaskId) -> bool {
+        !self.grants.is_on && !self.task(task).class.is_real_time()
+    }
+
+    /// Is the thread in Quell's own class, where CPUs belong to workloads?
+    pub(crate) fn is_granted(&self, task: TaskId) -> bool {
+        self.grants.is_on && !self.task(task).class.is_real_time()
+    }
+
+    /// Is the CPU allowed for the thread?
+    pub(crate) fn may_run(&self, task: TaskId, cpu: usize) -> bool {
+        self.task(task).allowed.contains(CpuId(cpu as u32))
+    }
+}

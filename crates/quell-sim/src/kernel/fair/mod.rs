@@ -1,0 +1,7 @@
+//! The fair class: EEVDF and CFS over a tree of groups.
+
+mod run;
+mod tree;
+mod virtual_time;
+
+pub(crate) use virtual_time::{Arrival, Departure};

@@ -1,0 +1,223 @@
+//! Who runs next, what running costs in virtual time, and when the running one gives way.
+
+use quell_model::SchedClass;
+
+use crate::kernel::Kernel;
+use crate::kernel::config::FairScheduler;
+use crate::kernel::state::{Content, GroupId, TaskId};
+use crate::kernel::weight::virtual_time;
+
+impl Kernel {
+    /// The thread that should run on this CPU, if there is one. Delayed entities that come up are taken out.
+    pub(crate) fn fair_pick(&mut self, cpu: usize) -> Option<TaskId> {
+        'again: loop {
+            let mut queue = cpu;
+            loop {
+                let entity = match self.config.fair {
+                    FairScheduler::Eevdf => self.earliest_deadline(queue, true)?,
+                    FairScheduler::Cfs => self.least_virtual(queue)?,
+                };
+                if self.entities[entity].delayed {
+                    self.finish_delayed(entity);
+                    continue 'again;
+                }
+                match self.entities[entity].content {
+                    Content::Task(task) => return Some(task),
+                    Content::Queue(below) => queue = below,
+                }
+            }
+        }
+    }
+
+    /// EEVDF's `pick_eevdf`. With `keeps` the running entity stays while its slice is protected.
+    fn earliest_deadline(&self, queue: usize, keeps: bool) -> Option<usize> {
+        let seen = &self.queues[queue];
+        if let [only] = seen.members[..] {
+            return Some(only);
+        }
+        let mean = self.mean(queue);
+        let current = seen.current.filter(|&entity| {
+            let entity = &self.entities[entity];
+            entity.queued && !entity.delayed && mean.is_eligible(entity.vruntime)
+        });
+        if let Some(entity) = current.filter(|_| keeps)
+            && self.entities[entity].protected_until > self.entities[entity].vruntime
+        {
+            return Some(entity);
+        }
+        let mut best: Option<usize> = None;
+        for &member in &seen.members {
+            let entity = &self.entities[member];
+            if Some(member) == seen.current || !mean.is_eligible(entity.vruntime) {
+                continue;
+            }
+            if best.is_none_or(|best| entity.deadline < self.entities[best].deadline) {
+                best = Some(member);
+            }
+        }
+        match (best, current) {
+            (Some(best), Some(current)) if self.entities[current].deadline < self.entities[best].deadline => {
+                Some(current)
+            }
+            (None, current) => current.or(seen.members.first().copied()),
+            (best, _) => best,
+        }
+    }
+
+    /// CFS: the least virtual run time.
+    fn least_virtual(&self, queue: usize) -> Option<usize> {
+        self.queues[queue].members.iter().copied().min_by_key(|&entity| self.entities[entity].vruntime)
+    }
+
+    /// A picked thread begins to run: it and its groups are the current ones of their queues.
+    pub(crate) fn fair_begin(&mut self, task: TaskId) {
+        let mut at = Some(self.tasks[task.0 as usize].entity);
+        while let Some(entity) = at {
+            let queue = self.entities[entity].queue;
+            self.queues[queue].current = Some(entity);
+            // Protected for the shortest slice in the queue (RUN_TO_PARITY).
+            let least = self.queues[queue].members.iter().map(|&member| self.entities[member].slice).min();
+            let seen = &mut self.entities[entity];
+            seen.picked_at = seen.run_time;
+            let least = least.unwrap_or(seen.slice).min(seen.slice);
+            seen.protected_until = seen.deadline.min(seen.vruntime + virtual_time(least, seen.weight));
+            at = self.queues[queue].entity;
+        }
+    }
+
+    /// A thread of this group stops running on this CPU.
+    pub(crate) fn fair_end(&mut self, group: GroupId, cpu: usize) {
+        let mut at = Some(self.queue_of(group, cpu));
+        while let Some(queue) = at {
+            self.queues[queue].current = None;
+            at = self.queues[queue].entity.map(|entity| self.entities[entity].queue);
+        }
+    }
+
+    /// The running thread ran for this long. Says whether another should run now.
+    pub(crate) fn fair_charge(&mut self, task: TaskId, span: u64) -> bool {
+        let mut gives_way = false;
+        let mut at = Some(self.tasks[task.0 as usize].entity);
+        while let Some(entity) = at {
+            let seen = &mut self.entities[entity];
+            seen.run_time += span;
+            seen.vruntime += virtual_time(span, seen.weight);
+            let queue = seen.queue;
+            if self.config.fair == FairScheduler::Eevdf {
+                let ended = seen.vruntime >= seen.deadline;
+                if ended {
+                    let own = seen.has_own_slice;
+                    seen.slice = if own { seen.slice } else { self.base_slice };
+                    seen.deadline = seen.vruntime + virtual_time(seen.slice, seen.weight);
+                }
+                let unprotected = seen.protected_until <= seen.vruntime;
+                gives_way |= (ended || unprotected) && self.queues[queue].members.len() > 1;
+            }
+            gives_way |= self.charge_runtime(queue, span);
+            self.raise_zero(queue);
+            at = self.queues[queue].entity;
+        }
+        gives_way
+    }
+
+    fn raise_zero(&mut self, queue: usize) {
+        let least = match &self.queues[queue].members[..] {
+            [] => return,
+            [only] => self.entities[*only].vruntime,
+            members => members.iter().map(|&member| self.entities[member].vruntime).min().unwrap_or(0),
+        };
+        let zero = &mut self.queues[queue].zero;
+        *zero = (*zero).max(least);
+    }
+
+    /// CFS's check at a tick: has the running thread, or one of its groups, had its part of the period?
+    pub(crate) fn fair_tick(&self, task: TaskId) -> bool {
+        if self.config.fair == FairScheduler::Eevdf {
+            return false;
+        }
+        let mut at = Some(self.tasks[task.0 as usize].entity);
+        while let Some(entity) = at {
+            let seen = &self.entities[entity];
+            let queue = &self.queues[seen.queue];
+            at = queue.entity;
+            if queue.members.len() < 2 {
+                continue;
+            }
+            let (ran, ideal) = (seen.run_time - seen.picked_at, self.ideal_run_time(entity));
+            if ran > ideal {
+                return true;
+            }
+            let others = queue.members.iter().filter(|&&member| member != entity);
+            let least = others.map(|&member| self.entities[member].vruntime).min();
+            if ran >= self.min_granularity && least.is_some_and(|least| seen.vruntime - least > ideal as i64) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Should a thread that woke up on the CPU run before the ordinary one that runs there?
+    pub(crate) fn fair_preempts(&mut self, woken: TaskId, running: TaskId) -> bool {
+        let (mut new, mut now) = (self.tasks[woken.0 as usize].entity, self.tasks[running.0 as usize].entity);
+        while self.entities[new].queue != self.entities[now].queue {
+            let (above_new, above_now) = (self.above(new), self.above(now));
+            match self.entities[new].depth.cmp(&self.entities[now].depth) {
+                std::cmp::Ordering::Greater => new = above_new.unwrap_or(new),
+                std::cmp::Ordering::Less => now = above_now.unwrap_or(now),
+                std::cmp::Ordering::Equal => {
+                    let (Some(above_new), Some(above_now)) = (above_new, above_now) else { return false };
+                    (new, now) = (above_new, above_now);
+                }
+            }
+        }
+        if new == now || !self.entities[new].queued {
+            return false;
+        }
+        match (self.is_idle_entity(now), self.is_idle_entity(new)) {
+            (true, false) => {
+                self.entities[now].protected_until = self.entities[now].vruntime;
+                return true;
+            }
+            (false, true) => return false,
+            _ => {}
+        }
+        if matches!(self.tasks[woken.0 as usize].class, SchedClass::Batch { .. } | SchedClass::Idle) {
+            return false;
+        }
+        match self.config.fair {
+            FairScheduler::Eevdf => {
+                let queue = self.entities[new].queue;
+                let short = self.is_short_preemption(queue, new, now);
+                if short {
+                    self.entities[now].protected_until = self.entities[now].vruntime;
+                }
+                self.earliest_deadline(queue, !short) == Some(new)
+            }
+            FairScheduler::Cfs => {
+                let (new, now) = (&self.entities[new], &self.entities[now]);
+                now.vruntime - new.vruntime > virtual_time(self.wakeup_granularity, new.weight)
+            }
+        }
+    }
+
+    /// PREEMPT_SHORT: a shorter slice may cut a longer one's protection.
+    fn is_short_preemption(&self, queue: usize, new: usize, now: usize) -> bool {
+        let mean = self.mean(queue);
+        let (new, now) = (&self.entities[new], &self.entities[now]);
+        new.slice < now.slice
+            && mean.is_eligible(new.vruntime)
+            && (new.deadline < now.deadline || !mean.is_eligible(now.vruntime))
+    }
+
+    fn above(&self, entity: usize) -> Option<usize> {
+        self.queues[self.entities[entity].queue].entity
+    }
+
+    fn is_idle_entity(&self, entity: usize) -> bool {
+        let seen = &self.entities[entity];
+        match seen.content {
+            Content::Task(_) => seen.idle,
+            Content::Queue(queue) => self.groups[self.queues[queue].group.0 as usize].idle,
+        }
+    }
+}

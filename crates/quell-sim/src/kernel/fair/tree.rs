@@ -1,0 +1,204 @@
+//! Entities come and go through the tree of groups on one CPU; a group's weight there follows its load.
+
+use super::virtual_time::{Arrival, Departure};
+use crate::kernel::Kernel;
+use crate::kernel::config::FairScheduler;
+use crate::kernel::state::{Content, TaskId};
+use crate::kernel::weight;
+
+impl Kernel {
+    /// The queue of a group on a CPU.
+    pub(crate) fn queue_of(&self, group: crate::GroupId, cpu: usize) -> usize {
+        self.groups[group.0 as usize].queues + cpu
+    }
+
+    /// A thread joins its group's queue on its CPU, and its groups those above. The CPU's time must be accounted.
+    pub(crate) fn fair_enqueue(&mut self, task: TaskId, mut arrival: Arrival) {
+        let (cpu, group, mut entity) = {
+            let task = &self.tasks[task.0 as usize];
+            (task.cpu, task.group, task.entity)
+        };
+        let idle = self.entities[entity].idle;
+        let mut queue = self.queue_of(group, cpu);
+        self.count_tasks(queue, 1, idle);
+        if self.entities[entity].delayed {
+            self.revive(entity);
+            return;
+        }
+        self.come_to(entity, queue);
+        loop {
+            if self.entities[entity].queued {
+                if self.entities[entity].delayed {
+                    self.revive(entity);
+                }
+                break;
+            }
+            self.join(entity, queue, arrival);
+            arrival = Arrival::WakeUp;
+            if self.queues[queue].throttled || self.throttle_if_empty_handed(queue) {
+                break;
+            }
+            let Some(above) = self.queues[queue].entity else { break };
+            entity = above;
+            queue = self.entities[entity].queue;
+        }
+        self.update_group_weights(task);
+    }
+
+    /// A thread leaves. If it falls asleep, EEVDF lets it compete on, without running, until it is no longer ahead of the
+    /// others (the kernel's delayed dequeue): sleeping is no way to get rid of a debt.
+    pub(crate) fn fair_dequeue(&mut self, task: TaskId, how: Departure) {
+        let (cpu, group, entity) = {
+            let task = &self.tasks[task.0 as usize];
+            (task.cpu, task.group, task.entity)
+        };
+        let idle = self.entities[entity].idle;
+        let queue = self.queue_of(group, cpu);
+        if !self.entities[entity].delayed {
+            self.count_tasks(queue, -1, idle);
+        }
+        self.withdraw(entity, how);
+        self.update_group_weights(task);
+    }
+
+    /// Takes an entity out, and those above whose queues became empty.
+    pub(crate) fn withdraw(&mut self, mut entity: usize, how: Departure) {
+        loop {
+            if self.config.fair == FairScheduler::Eevdf && how == Departure::Asleep {
+                let seen = &self.entities[entity];
+                if !seen.delayed && !self.mean(seen.queue).is_eligible(seen.vruntime) {
+                    self.entities[entity].delayed = true;
+                    return;
+                }
+            }
+            let queue = self.leave(entity, how);
+            if !self.queues[queue].members.is_empty() {
+                return;
+            }
+            self.give_runtime_back(queue);
+            if self.queues[queue].throttled {
+                return;
+            }
+            let Some(above) = self.queues[queue].entity else { return };
+            if !self.entities[above].queued {
+                return;
+            }
+            entity = above;
+        }
+    }
+
+    /// One entity joins one queue.
+    pub(crate) fn join(&mut self, entity: usize, queue: usize, arrival: Arrival) {
+        self.entities[entity].queue = queue;
+        if let Content::Queue(own) = self.entities[entity].content {
+            self.update_weight(own);
+        }
+        self.place(entity, arrival);
+        self.entities[entity].queued = true;
+        self.queues[queue].members.push(entity);
+        self.change_load(queue, self.entities[entity].weight as i64);
+    }
+
+    /// One entity leaves its queue and remembers its lag.
+    fn leave(&mut self, entity: usize, how: Departure) -> usize {
+        let queue = self.entities[entity].queue;
+        let lag = self.lag(entity);
+        let seen = &mut self.entities[entity];
+        seen.lag = lag;
+        if how == Departure::Moved && self.config.fair == FairScheduler::Eevdf {
+            seen.deadline -= seen.vruntime;
+            seen.deadline_is_relative = true;
+        }
+        // A debt was waited off; a delayed entity does not earn anything by having waited.
+        if std::mem::take(&mut seen.delayed) {
+            seen.lag = seen.lag.min(0);
+        }
+        seen.queued = false;
+        let weight = seen.weight as i64;
+        let members = &mut self.queues[queue].members;
+        if let Some(place) = members.iter().position(|&member| member == entity) {
+            members.remove(place);
+        }
+        self.change_load(queue, -weight);
+        queue
+    }
+
+    /// A delayed entity is wanted again: it keeps its place, but earns nothing by having waited.
+    fn revive(&mut self, entity: usize) {
+        let lag = self.lag(entity);
+        self.entities[entity].delayed = false;
+        if lag > 0 {
+            let queue = self.leave(entity, Departure::Asleep);
+            self.entities[entity].lag = 0;
+            self.join(entity, queue, Arrival::WakeUp);
+        }
+    }
+
+    /// A delayed entity has waited its debt off.
+    pub(crate) fn finish_delayed(&mut self, entity: usize) {
+        self.withdraw(entity, Departure::Asleep);
+    }
+
+    /// Virtual run times are those of a queue; CFS carries them over when a thread changes its CPU.
+    fn come_to(&mut self, entity: usize, queue: usize) {
+        let from = std::mem::replace(&mut self.entities[entity].queue, queue);
+        if from != queue && self.config.fair == FairScheduler::Cfs {
+            self.entities[entity].vruntime += self.queues[queue].zero - self.queues[from].zero;
+        }
+    }
+
+    /// Counts runnable threads in a queue and above, as far as it is not throttled.
+    pub(crate) fn count_tasks(&mut self, queue: usize, by: i32, idle: bool) {
+        let mut idle = idle;
+        let mut at = Some(queue);
+        while let Some(queue) = at {
+            let group = self.queues[queue].group;
+            idle |= self.groups[group.0 as usize].idle;
+            let queue = &mut self.queues[queue];
+            queue.tasks = queue.tasks.wrapping_add_signed(by);
+            if idle {
+                queue.idle_tasks = queue.idle_tasks.wrapping_add_signed(by);
+            }
+            at = if queue.throttled { None } else { queue.entity.map(|entity| self.entities[entity].queue) };
+        }
+    }
+
+    pub(crate) fn change_load(&mut self, queue: usize, by: i64) {
+        let group = self.queues[queue].group;
+        let queue = &mut self.queues[queue];
+        queue.load = queue.load.wrapping_add_signed(by);
+        let group = &mut self.groups[group.0 as usize];
+        group.load = group.load.wrapping_add_signed(by);
+    }
+
+    /// The weights of a thread's groups on its CPU, from the bottom up.
+    pub(crate) fn update_group_weights(&mut self, task: TaskId) {
+        let task = &self.tasks[task.0 as usize];
+        let mut at = Some(self.queue_of(task.group, task.cpu));
+        while let Some(queue) = at {
+            let above = self.queues[queue].entity;
+            if above.is_some() {
+                self.update_weight(queue);
+            }
+            at = above.map(|entity| self.entities[entity].queue);
+        }
+    }
+
+    /// A group's weight on one CPU: the part of its shares that this queue's load is of the group's (the kernel's
+    /// `calc_group_shares`, with present loads in place of decaying averages).
+    pub(crate) fn update_weight(&mut self, queue: usize) {
+        let Some(entity) = self.queues[queue].entity else { return };
+        let load = self.queues[queue].load;
+        let group = &self.groups[self.queues[queue].group.0 as usize];
+        if load == 0 {
+            return;
+        }
+        let weight = if group.idle {
+            weight::IDLE
+        } else {
+            let part = u128::from(group.shares) * u128::from(load) / u128::from(group.load.max(1));
+            (part as u64).clamp(weight::LEAST, group.shares.max(weight::LEAST))
+        };
+        self.reweigh(entity, weight);
+    }
+}

@@ -1,0 +1,208 @@
+//! Quell's own class, as its sched_ext scheduler has it: CPUs belong to workloads, and a workload's threads run first
+//! come, first served on the CPUs that it holds. What the host does by itself follows the rules' reference functions.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
+use quell_model::{CpuId, CpuSet, Event, Nanos, Rule, RuleKind, WorkloadId};
+
+use super::Kernel;
+use super::state::{State, TaskId};
+
+/// A best-effort thread gives way to another of its workload after this time, ns (our choice: a few ticks).
+const TURN: u64 = 8_000_000;
+
+/// Who holds which CPU, and who waits for one.
+#[derive(Clone, Debug)]
+pub(crate) struct Grants {
+    /// Does this class run ordinary threads, instead of the fair one?
+    pub is_on: bool,
+    pub holder: Vec<Option<WorkloadId>>,
+    pub banned: CpuSet,
+    /// By workload: runnable threads that do not run, the oldest first.
+    pub waiting: Vec<VecDeque<TaskId>>,
+    pub standing: Vec<Standing>,
+    pub rules: BTreeMap<(RuleKind, Option<WorkloadId>, Option<CpuId>), Rule>,
+}
+
+impl Grants {
+    pub fn new(cpus: usize) -> Grants {
+        Grants {
+            is_on: false,
+            holder: vec![None; cpus],
+            banned: CpuSet::EMPTY,
+            waiting: Vec::new(),
+            standing: Vec::new(),
+            rules: BTreeMap::new(),
+        }
+    }
+
+    fn occupancy(&self, pool: CpuSet) -> Occupancy<'_> {
+        Occupancy { pool, banned: self.banned, holder: &self.holder, standing: &self.standing }
+    }
+
+    fn has_rule(&self, kind: RuleKind, workload: WorkloadId) -> bool {
+        self.rules.contains_key(&(kind, Some(workload), None))
+    }
+
+    /// How long the oldest waiting thread of a workload has waited.
+    pub fn oldest(&self, workload: usize) -> Option<TaskId> {
+        self.waiting.get(workload)?.front().copied()
+    }
+}
+
+impl Kernel {
+    /// From now on ordinary threads belong to this class. To be called before any thread runs.
+    pub(crate) fn use_grants(&mut self, latency_critical: &[bool]) {
+        self.grants.is_on = true;
+        self.grants.waiting = vec![VecDeque::new(); latency_critical.len()];
+        self.grants.standing = latency_critical.iter().map(|&lc| Standing { lc, ..Standing::default() }).collect();
+    }
+
+    pub(crate) fn wake_granted(&mut self, task: TaskId) {
+        let workload = WorkloadId(self.task(task).workload);
+        let queue = &mut self.grants.waiting[workload.index()];
+        queue.push_back(task);
+        if queue.len() == 1 {
+            self.happened.push(Event::QueueFormed(workload));
+        }
+        if self.grants.has_rule(RuleKind::Guaranteed, workload)
+            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.online), workload)
+        {
+            self.hand(cpu, Some(workload));
+        }
+    }
+
+    pub(crate) fn leave_granted(&mut self, task: TaskId) {
+        let workload = self.task(task).workload as usize;
+        self.grants.waiting[workload].retain(|&other| other != task);
+        if self.is_running(task) {
+            let cpu = self.task(task).cpu;
+            self.reschedule(cpu);
+        }
+    }
+
+    /// A thread that ran here and can run on waits again, before those that have not run yet.
+    pub(crate) fn requeue_granted(&mut self, task: TaskId, cpu: usize) {
+        let seen = self.task(task);
+        if seen.stopped {
+            return;
+        }
+        let (workload, ran) = (seen.workload as usize, self.now - seen.turn_began);
+        let is_over = ran >= TURN && self.grants.holder[cpu].is_some();
+        let queue = &mut self.grants.waiting[workload];
+        if is_over { queue.push_back(task) } else { queue.push_front(task) }
+    }
+
+    /// Hands a CPU to a workload, or to nobody.
+    pub(crate) fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) {
+        if self.grants.holder[cpu.index()] != to {
+            self.account(cpu.index());
+            self.grants.holder[cpu.index()] = to;
+            self.reschedule(cpu.index());
+        } else if to.is_some() && self.cpus[cpu.index()].current.is_none() {
+            self.reschedule(cpu.index());
+        }
+    }
+
+    /// The holder's next thread; a holder without one yields the CPU, and whoever is next in line inherits it.
+    pub(crate) fn pick_granted(&mut self, cpu: usize) -> Option<TaskId> {
+        let id = CpuId(cpu as u32);
+        if self.grants.banned.contains(id) || !self.online.contains(id) {
+            return None;
+        }
+        let current = self.cpus[cpu].current.filter(|&task| self.is_granted(task));
+        loop {
+            let holder = self.grants.holder[cpu]?;
+            if let Some(task) = current
+                && self.task(task).workload == holder.0
+                && self.task(task).state == State::Runnable
+                && !self.task(task).stopped
+                && !self.is_turn_over(task)
+            {
+                return Some(task);
+            }
+            let queue = &self.grants.waiting[holder.index()];
+            if let Some(place) = queue.iter().position(|&task| self.may_run(task, cpu)) {
+                let task = self.grants.waiting[holder.index()].remove(place)?;
+                self.tasks[task.0 as usize].cpu = cpu;
+                return Some(task);
+            }
+            self.grants.holder[cpu] = None;
+            self.happened.push(Event::Yielded(id, holder));
+            let waits = |workload: &WorkloadId| {
+                *workload != holder
+                    && self.grants.has_rule(RuleKind::Rank, *workload)
+                    && !self.grants.waiting[workload.index()].is_empty()
+            };
+            let waiting = (0..self.grants.waiting.len() as u32).map(WorkloadId).filter(waits);
+            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.online), id, waiting);
+        }
+    }
+
+    fn is_turn_over(&self, task: TaskId) -> bool {
+        let seen = self.task(task);
+        let others_wait = !self.grants.waiting[seen.workload as usize].is_empty();
+        others_wait && !self.grants.standing[seen.workload as usize].lc && self.now - seen.turn_began >= TURN
+    }
+
+    pub(crate) fn tick_granted(&mut self, task: TaskId, cpu: usize) {
+        if self.is_turn_over(task) {
+            self.reschedule(cpu);
+        }
+    }
+
+    /// A rule stands from now on.
+    pub(crate) fn enact(&mut self, rule: Rule) {
+        self.grants.rules.insert(rule.key(), rule);
+        match rule {
+            Rule::Guaranteed { workload, cpus } => self.grants.standing[workload.index()].guaranteed = cpus,
+            Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
+            Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
+            Rule::SiblingBan { .. } => self.lift_bans(),
+            Rule::Server { .. } => {}
+        }
+        if let Rule::Guaranteed { workload, cpus: 0 } = rule {
+            self.grants.rules.remove(&(RuleKind::Guaranteed, Some(workload), None));
+        }
+    }
+
+    /// A thread begins a request, or ends one.
+    pub(crate) fn set_request(&mut self, task: TaskId, began: Option<u64>) {
+        self.tasks[task.0 as usize].request_began = began;
+        if !self.grants.rules.is_empty() {
+            self.lift_bans();
+        }
+    }
+
+    /// When the request that a CPU works on began.
+    pub(crate) fn request_on(&self, cpu: usize) -> Option<Nanos> {
+        self.cpus[cpu].current.and_then(|task| self.task(task).request_began).map(Nanos)
+    }
+
+    /// Bans whose request ended are over; CPUs that are no longer banned go on, others are parked.
+    fn lift_bans(&mut self) {
+        let mut banned = CpuSet::EMPTY;
+        let standing: Vec<(CpuId, bool)> = self
+            .grants
+            .rules
+            .values()
+            .filter_map(|rule| match *rule {
+                Rule::SiblingBan { cpu, request_start } => {
+                    Some((cpu, ban_holds(request_start, self.request_on(cpu.index()))))
+                }
+                _ => None,
+            })
+            .collect();
+        for (cpu, holds) in standing {
+            if holds {
+                banned = banned.union(&self.topology.siblings_of(cpu));
+            } else {
+                self.grants.rules.remove(&(RuleKind::SiblingBan, None, Some(cpu)));
+            }
+        }
+        let before = std::mem::replace(&mut self.grants.banned, banned);
+        let changed = banned.difference(&before).union(&before.difference(&banned));
+        changed.iter().for_each(|cpu| self.reschedule(cpu.index()));
+    }
+}

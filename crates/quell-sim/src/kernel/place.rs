@@ -1,0 +1,69 @@
+//! Wake-up placement: which CPU a thread that woke up goes to.
+
+use std::cmp::Reverse;
+
+use quell_model::{CpuId, CpuSet};
+
+use super::Kernel;
+use super::realtime::first_from;
+use super::state::TaskId;
+
+impl Kernel {
+    /// The CPU for a thread that becomes runnable. `waker`: the CPU whose thread woke it.
+    pub(crate) fn choose_cpu(&self, task: TaskId, waker: Option<usize>) -> usize {
+        let seen = self.task(task);
+        if seen.class.is_real_time() {
+            return self.choose_cpu_real_time(task);
+        }
+        if seen.cpu >= self.cpus.len() {
+            return self.idlest(task);
+        }
+        let previous = seen.cpu;
+        let target = match waker.filter(|&cpu| self.may_run(task, cpu)) {
+            Some(waker) if !self.may_run(task, previous) => waker,
+            Some(waker) if self.pulls(task, waker, previous) => waker,
+            _ if !self.may_run(task, previous) => return self.idlest(task),
+            _ => previous,
+        };
+        self.idle_sibling(task, previous, target)
+    }
+
+    /// Nothing runs there, or only what gives way to everybody.
+    fn is_free(&self, cpu: usize) -> bool {
+        let id = CpuId(cpu as u32);
+        self.idle.contains(id) || self.idle_class.contains(id)
+    }
+
+    /// The kernel's `wake_affine`: is the waker's CPU the better one to look from?
+    fn pulls(&self, task: TaskId, waker: usize, previous: usize) -> bool {
+        if waker == previous || self.is_free(previous) {
+            return false;
+        }
+        let weight = self.entities[self.task(task).entity].weight;
+        self.queues[waker].load + weight < self.queues[previous].load
+    }
+
+    /// The kernel's `select_idle_sibling`: a free CPU that shares the last-level cache with the target, a whole idle
+    /// core before a sibling of a busy one; if there is none, the target.
+    fn idle_sibling(&self, task: TaskId, previous: usize, target: usize) -> usize {
+        if self.is_free(target) {
+            return target;
+        }
+        let cache = self.domains.cache_of(target);
+        if self.is_free(previous) && cache.contains(CpuId(previous as u32)) && self.may_run(task, previous) {
+            return previous;
+        }
+        let allowed = self.task(task).allowed.intersection(cache);
+        let any = |set: &CpuSet| first_from(&set.intersection(&allowed), target + 1);
+        any(&self.idle_cores).or_else(|| any(&self.idle)).or_else(|| any(&self.idle_class)).unwrap_or(target)
+    }
+
+    /// Where a new thread goes: the least crowded CPU, on an idle core, in the cache domain with the most idle CPUs.
+    fn idlest(&self, task: TaskId) -> usize {
+        let key = |cpu: CpuId| {
+            let free = self.domains.cache_of(cpu.index()).intersection(&self.idle).len();
+            (self.runnable(cpu.index()), !self.idle_cores.contains(cpu), Reverse(free), cpu)
+        };
+        self.task(task).allowed.iter().min_by_key(|&cpu| key(cpu)).map_or(0, CpuId::index)
+    }
+}

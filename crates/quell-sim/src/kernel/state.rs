@@ -1,0 +1,259 @@
+//! The kernel's data: CPUs, threads, groups, entities and queues. Numbers name them; everything lies in flat lists.
+
+use std::collections::VecDeque;
+
+use quell_model::{CpuSet, SchedClass};
+
+use super::weight;
+use crate::timers::TimerId;
+
+/// A thread's number in the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub u32);
+
+/// A control group's number; 0 is the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// The root of the tree.
+    pub const ROOT: GroupId = GroupId(0);
+}
+
+/// What a CPU's speed is at its highest frequency; work is counted in nanoseconds times this.
+pub(crate) const FULL_SPEED: u64 = 1024;
+
+/// Work without end.
+pub(crate) const ENDLESS: u64 = u64::MAX;
+
+/// What a timer stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// The CPU's thread has done its work, or may not run on.
+    Stop(u32),
+    Tick(u32),
+    /// A group's quota is refilled.
+    Period(u32),
+    /// Quota that was given back goes to those who wait for some.
+    Slack(u32),
+    /// A SCHED_DEADLINE thread's budget is refilled.
+    Replenish(u32),
+    /// Ordinary threads have starved for long enough.
+    FairServer(u32),
+    /// A workload's timer: the next arrival, or its phase ends.
+    Workload(u32),
+    /// A thread's timer: its think time or its period is over.
+    Task(u32),
+}
+
+/// One CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu {
+    pub current: Option<TaskId>,
+    /// Up to here its running thread's time is accounted.
+    pub accounted: u64,
+    /// Before this time the running thread makes no progress: a switch's cost.
+    pub work_from: u64,
+    pub speed: u64,
+    pub stop: TimerId,
+    pub tick: TimerId,
+    pub tick_is_set: bool,
+    /// To be rescheduled at the end of this event.
+    pub pending: bool,
+    /// To be rescheduled at the next tick.
+    pub lazy: bool,
+    /// SCHED_FIFO and SCHED_RR threads, the running one included: highest priority first, then first come first.
+    pub real_time: Vec<TaskId>,
+    /// SCHED_DEADLINE threads with a budget, earliest deadline first.
+    pub deadline: Vec<TaskId>,
+    /// What the fair server may still give; None: it does not serve.
+    pub serving: Option<u64>,
+    pub fair_server: TimerId,
+    pub fair_server_is_set: bool,
+    pub idle_since: u64,
+    /// Mean length of its last idle times, at most 1 ms.
+    pub mean_idle: u64,
+    pub busy_time: u64,
+    /// By domain: when the balancer looks next, and how often it has failed.
+    pub balance: Vec<(u64, u32)>,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Runs or waits for a CPU.
+    Runnable,
+    /// Waits for something else.
+    Sleeping,
+}
+
+/// One thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub state: State,
+    /// Not to run although it could: its workload is paused.
+    pub stopped: bool,
+    /// In a queue of some class, running or not.
+    pub queued: bool,
+    pub class: SchedClass,
+    /// The CPU of its queue; where it ran last, if it is in none.
+    pub cpu: usize,
+    pub affinity: Option<CpuSet>,
+    /// Where it may run: affinity, within its group's CPU set, within what is online.
+    pub allowed: CpuSet,
+    pub group: GroupId,
+    pub workload: u32,
+    pub entity: usize,
+    /// Work left, in nanoseconds at full speed times [`FULL_SPEED`].
+    pub left: u64,
+    pub run_time: u64,
+    pub run_delay: u64,
+    pub runnable_since: u64,
+    /// When it ran last, and where; for caches.
+    pub ran_at: u64,
+    pub ran_on: usize,
+    /// The round-robin quantum's or a granted CPU's start.
+    pub turn_began: u64,
+    /// When the request that it works on began.
+    pub request_began: Option<u64>,
+    pub budget: Budget,
+    pub timer: TimerId,
+}
+
+/// A SCHED_DEADLINE thread's server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    pub left: u64,
+    pub deadline: u64,
+    pub throttled: bool,
+    pub timer: Option<TimerId>,
+}
+
+/// A node of the cgroup tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub parent: Option<GroupId>,
+    pub depth: u32,
+    /// Weight of the whole group among its siblings.
+    pub shares: u64,
+    pub idle: bool,
+    pub cpus: Option<CpuSet>,
+    /// Its queue on CPU c is `queues + c`, its entity there `entities + c`; the root has no entities.
+    pub queues: usize,
+    /// Sum of the weights in all its queues.
+    pub load: u64,
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// cpu.max.
+#[derive(Clone, Debug)]
+pub(crate) struct Bandwidth {
+    pub quota: u64,
+    pub period: u64,
+    pub burst: u64,
+    /// Left of this period's quota.
+    pub pool: u64,
+    pub timer: TimerId,
+    pub slack: TimerId,
+    pub is_running: bool,
+    pub idle_period: bool,
+    pub slack_is_set: bool,
+    /// Queues that wait for runtime, first come first.
+    pub throttled: VecDeque<usize>,
+    pub periods_throttled: u64,
+    pub throttled_in_period: bool,
+}
+
+/// What is queued by weight: a thread, or a group's part on one CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    pub weight: u64,
+    pub vruntime: i64,
+    pub deadline: i64,
+    /// Runs until this virtual time before another may take its place.
+    pub protected_until: i64,
+    /// What it was behind (+) or ahead (−) of its queue when it left it.
+    pub lag: i64,
+    pub slice: u64,
+    pub has_own_slice: bool,
+    pub run_time: u64,
+    pub picked_at: u64,
+    pub queue: usize,
+    pub queued: bool,
+    /// Asleep, and still queued until it is no longer ahead of its queue.
+    pub delayed: bool,
+    pub deadline_is_relative: bool,
+    pub idle: bool,
+    pub depth: u32,
+    pub content: Content,
+}
+
+/// What an entity stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Task(TaskId),
+    Queue(usize),
+}
+
+/// The entities of one group on one CPU, the running one included.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub cpu: usize,
+    pub group: GroupId,
+    /// Stands for this queue one level up.
+    pub entity: Option<usize>,
+    pub members: Vec<usize>,
+    pub current: Option<usize>,
+    /// Sum of the members' weights.
+    pub load: u64,
+    /// Runnable threads in it and below.
+    pub tasks: u32,
+    /// Those of them that run only when nothing else does.
+    pub idle_tasks: u32,
+    /// Virtual time below which nobody is; where an empty queue begins.
+    pub zero: i64,
+    /// Left of the runtime that this CPU took from the quota; negative: owed.
+    pub runtime: i64,
+    pub throttled: bool,
+}
+
+impl Entity {
+    pub fn new(content: Content, queue: usize, depth: u32) -> Entity {
+        Entity {
+            weight: weight::NICE_0,
+            vruntime: 0,
+            deadline: 0,
+            protected_until: 0,
+            lag: 0,
+            slice: 0,
+            has_own_slice: false,
+            run_time: 0,
+            picked_at: 0,
+            queue,
+            queued: false,
+            delayed: false,
+            deadline_is_relative: false,
+            idle: false,
+            depth,
+            content,
+        }
+    }
+}
+
+impl Queue {
+    pub fn new(cpu: usize, group: GroupId, entity: Option<usize>) -> Queue {
+        Queue {
+            cpu,
+            group,
+            entity,
+            members: Vec::new(),
+            current: None,
+            load: 0,
+            tasks: 0,
+            idle_tasks: 0,
+            zero: 0,
+            runtime: 0,
+            throttled: false,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Threads wake up, go to sleep, end, and join and leave queues of whatever class.
+
+use quell_model::SchedClass;
+
+use super::fair::{Arrival, Departure};
+use super::state::{FULL_SPEED, State, TaskId};
+use super::{ENDLESS, Kernel};
+
+impl Kernel {
+    /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread woke
+    /// it; None: an interrupt from outside.
+    pub fn wake(&mut self, task: TaskId, work_ns: u64, waker: Option<usize>) {
+        let seen = &mut self.tasks[task.0 as usize];
+        if seen.state != State::Sleeping {
+            return;
+        }
+        seen.state = State::Runnable;
+        seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
+        seen.runnable_since = self.now;
+        self.counters.events += 1;
+        self.counters.wake_ups += 1;
+        if seen.stopped {
+            return;
+        }
+        if let SchedClass::Deadline { .. } = seen.class {
+            self.renew_budget(task);
+        }
+        if self.is_granted(task) {
+            return self.wake_granted(task);
+        }
+        let is_new = self.task(task).cpu == usize::MAX;
+        let delayed = self.entities[self.task(task).entity].delayed;
+        let cpu = if delayed && self.is_fair(task) { self.task(task).cpu } else { self.choose_cpu(task, waker) };
+        self.account(cpu);
+        self.put_on(task, cpu, if is_new { Arrival::New } else { Arrival::WakeUp });
+        self.preempt_if_due(task, cpu, waker == Some(cpu));
+    }
+
+    /// A runnable thread that is in no queue finds one.
+    pub(crate) fn bring(&mut self, task: TaskId) {
+        if self.is_granted(task) {
+            return self.wake_granted(task);
+        }
+        if self.task(task).class.is_real_time() && self.task(task).budget.throttled {
+            return;
+        }
+        let cpu = self.choose_cpu(task, None);
+        self.account(cpu);
+        self.put_on(task, cpu, Arrival::Moved);
+        self.preempt_if_due(task, cpu, false);
+    }
+
+    /// The running thread has nothing to do until it is woken.
+    pub(crate) fn block(&mut self, task: TaskId) {
+        self.tasks[task.0 as usize].state = State::Sleeping;
+        let cpu = self.task(task).cpu;
+        if cpu >= self.cpus.len() {
+            return;
+        }
+        self.account(cpu);
+        let was_running = self.is_running(task);
+        self.take_off(task, Departure::Asleep);
+        if was_running {
+            self.reschedule(cpu);
+        }
+    }
+
+    /// Joins the queue of its class on this CPU.
+    pub(crate) fn put_on(&mut self, task: TaskId, cpu: usize, arrival: Arrival) {
+        let seen = &mut self.tasks[task.0 as usize];
+        seen.cpu = cpu;
+        if seen.budget.throttled {
+            return;
+        }
+        seen.queued = true;
+        match seen.class {
+            SchedClass::Deadline { .. } => self.join_deadline(task, cpu),
+            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.join_real_time(task, cpu),
+            _ => self.fair_enqueue(task, arrival),
+        }
+        self.refresh_masks(cpu);
+        if self.cpus[cpu].current.is_none() {
+            self.reschedule(cpu);
+        }
+    }
+
+    /// Leaves the queue of its class, wherever that is.
+    pub(crate) fn take_off(&mut self, task: TaskId, how: Departure) {
+        let cpu = self.task(task).cpu;
+        if self.is_granted(task) {
+            return self.leave_granted(task);
+        }
+        let was_queued = std::mem::take(&mut self.tasks[task.0 as usize].queued);
+        match self.task(task).class {
+            SchedClass::Deadline { .. } => self.cpus[cpu].deadline.retain(|&other| other != task),
+            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {
+                self.cpus[cpu].real_time.retain(|&other| other != task);
+            }
+            _ if was_queued || self.entities[self.task(task).entity].delayed => self.fair_dequeue(task, how),
+            _ => {}
+        }
+        self.refresh_masks(cpu);
+    }
+
+    /// A thread came to this CPU: does it run before who runs there?
+    fn preempt_if_due(&mut self, task: TaskId, cpu: usize, is_local: bool) {
+        let Some(running) = self.cpus[cpu].current else { return self.reschedule(cpu) };
+        if running == task || !self.task(task).queued {
+            return;
+        }
+        if self.outranks(task, running) {
+            return self.reschedule(cpu);
+        }
+        if self.is_fair(task) && self.is_fair(running) && self.fair_preempts(task, running) {
+            // A thread that wakes another on its own CPU looks when it returns from the system call.
+            if is_local { self.reschedule(cpu) } else { self.reschedule_lazily(cpu) }
+        }
+    }
+}

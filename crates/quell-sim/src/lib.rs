@@ -1,0 +1,28 @@
+//! A simulated machine and Linux kernel: a host like any other, deterministic and fast.
+//!
+//! [`Sim`] is one machine with workloads in virtual time; [`SimHost`] is the same as a [`quell_model::Host`], on which
+//! policies run unchanged. [`kernel`] schedules threads by Linux's rules, [`workload`] says what they do, [`machine`]
+//! has the machines of the papers.
+//!
+//! Time is counted in nanoseconds and moves from one happening to the next, in the total order of time and sequence.
+//! The same input gives the same output, byte for byte, on every machine: random numbers come from a published
+//! generator with a stream for each purpose, and float functions from a portable library.
+
+pub mod host;
+pub mod kernel;
+pub mod machine;
+pub mod workload;
+
+mod error;
+mod math;
+mod random;
+mod sim;
+mod timers;
+
+pub use error::SimError;
+pub use host::SimHost;
+pub use kernel::{Costs, Counters, FairScheduler, GroupId, Kernel, KernelConfig, RealTimeLimit, TaskId};
+pub use machine::Machine;
+pub use random::Stream;
+pub use sim::Sim;
+pub use workload::WorkloadSpec;

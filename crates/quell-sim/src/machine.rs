@@ -1,0 +1,181 @@
+//! Machines: CPUs and what they share, and the machines of the papers.
+
+use std::sync::Arc;
+
+use quell_model::{BytesPerSecond, Topology};
+
+/// A machine. What it has beside CPUs is data for now: its effects are not simulated yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Which CPUs there are and what they share.
+    pub topology: Arc<Topology>,
+    /// Each last-level cache.
+    pub llc: Cache,
+    /// What the memory of one socket carries at most.
+    pub memory_bandwidth: BytesPerSecond,
+    /// The CPUs' frequencies.
+    pub frequencies: Frequencies,
+    /// The GPU, if there is one.
+    pub gpu: Option<Gpu>,
+}
+
+/// A last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its size.
+    pub bytes: u64,
+    /// Its ways.
+    pub ways: u32,
+}
+
+/// The frequencies that a CPU can be set to: from the lowest to the highest in equal steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequencies {
+    /// Lowest, kHz.
+    pub min_khz: u32,
+    /// Highest, kHz.
+    pub max_khz: u32,
+    /// Step, kHz.
+    pub step_khz: u32,
+}
+
+/// A GPU on the machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its cores.
+    pub cores: u32,
+}
+
+/// A machine that somebody described.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Preset {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// What it is, and where that stands. What the text does not say is the processor maker's, or assumed.
+    pub source: &'static str,
+    /// Sockets, last-level caches a socket, cores a cache, threads a core.
+    pub shape: (u32, u32, u32, u32),
+    llc: Cache,
+    memory_bytes_per_second: f64,
+    frequencies: Frequencies,
+    gpu: Option<Gpu>,
+}
+
+const fn khz(min_khz: u32, max_khz: u32) -> Frequencies {
+    Frequencies { min_khz, max_khz, step_khz: 100_000 }
+}
+
+/// The machines of the papers.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "caladan",
+        source: "two 12-core (24-hyperthread) Xeon Broadwell CPUs (caladan-osdi20 §7, \"Experimental setup\"); cache and \
+                 bandwidth assumed",
+        shape: (2, 1, 12, 2),
+        llc: Cache { bytes: 30 << 20, ways: 20 },
+        memory_bytes_per_second: 33e9,
+        frequencies: khz(1_200_000, 2_200_000),
+        gpu: None,
+    },
+    Preset {
+        name: "caladan-socket",
+        source: "the first socket alone, to which caladan-osdi20 §7 directs all threads and memory",
+        shape: (1, 1, 12, 2),
+        llc: Cache { bytes: 30 << 20, ways: 20 },
+        memory_bytes_per_second: 33e9,
+        frequencies: khz(1_200_000, 2_200_000),
+        gpu: None,
+    },
+    Preset {
+        name: "dasec",
+        source: "four Intel Xeon Gold 6138 of 20 cores each (dasec-socc22 §5); hyperthreads off, cache and bandwidth \
+                 assumed",
+        shape: (4, 1, 20, 1),
+        llc: Cache { bytes: 27_500 << 10, ways: 11 },
+        memory_bytes_per_second: 100e9,
+        frequencies: khz(1_000_000, 2_000_000),
+        gpu: None,
+    },
+    Preset {
+        name: "rkube",
+        source: "two Intel Xeon E5-2420, 6 cores and 12 threads each (rkube-socc21 §3.1.1); cache and bandwidth assumed",
+        shape: (2, 1, 6, 2),
+        llc: Cache { bytes: 15 << 20, ways: 20 },
+        memory_bytes_per_second: 32e9,
+        frequencies: khz(1_200_000, 1_900_000),
+        gpu: None,
+    },
+    Preset {
+        name: "his",
+        source: "two 16-core Intel Xeon E5-2683 v4, hyperthreads off, 40 MB of LLC in 2 MB ways, 68 GB/s a socket, 1.2 to \
+                 2.1 GHz in 10 steps (snu2020 §3.5)",
+        shape: (2, 1, 16, 1),
+        llc: Cache { bytes: 40 << 20, ways: 20 },
+        memory_bytes_per_second: 68e9,
+        frequencies: khz(1_200_000, 2_100_000),
+        gpu: None,
+    },
+    Preset {
+        name: "edgeiso",
+        source: "NVIDIA Jetson TX2 with four ARM cores, 256 GPU cores and 50 GB/s (snu2020 §4.5); cache and frequencies \
+                 assumed",
+        shape: (1, 1, 4, 1),
+        llc: Cache { bytes: 2 << 20, ways: 16 },
+        memory_bytes_per_second: 50e9,
+        frequencies: khz(300_000, 2_000_000),
+        gpu: Some(Gpu { cores: 256 }),
+    },
+    Preset {
+        name: "vas",
+        source: "one Intel E5-2683v4 16-core CPU, hyperthreads off, 2.1 GHz (vas-rtns21, the experiments' set-up); \
+                 bandwidth as for HIS",
+        shape: (1, 1, 16, 1),
+        llc: Cache { bytes: 40 << 20, ways: 20 },
+        memory_bytes_per_second: 68e9,
+        frequencies: khz(1_200_000, 2_100_000),
+        gpu: None,
+    },
+];
+
+impl Preset {
+    /// The preset of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Preset> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        let (sockets, llcs, cores, threads) = self.shape;
+        Machine {
+            topology: Topology::synthetic(sockets, llcs, cores, threads).into(),
+            llc: self.llc,
+            memory_bandwidth: BytesPerSecond(self.memory_bytes_per_second),
+            frequencies: self.frequencies,
+            gpu: self.gpu,
+        }
+    }
+}
+
+impl From<Topology> for Machine {
+    /// These CPUs, with cache, memory and frequencies as the machine of HIS has them.
+    fn from(topology: Topology) -> Machine {
+        let usual = &PRESETS[4];
+        Machine { topology: topology.into(), ..usual.machine() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_the_cpus_that_the_papers_name() {
+        let cpus = |name| Preset::named(name).unwrap().machine().topology.all().len();
+        let all = ["caladan", "caladan-socket", "dasec", "rkube", "his", "edgeiso", "vas"].map(cpus);
+        assert_eq!(all, [48, 24, 80, 24, 32, 4, 16]);
+        assert!(Preset::named("nothing").is_none());
+        assert_eq!(PRESETS[4].name, "his", "other machines take what they leave open from it");
+    }
+}

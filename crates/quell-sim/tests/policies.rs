@@ -1,0 +1,142 @@
+//! Every policy runs unchanged on the simulated host.
+
+use quell_model::{Class, CpuCount, Cycle, Nanos, Policy, Reservation, SchedClass, Slo, Topology, WorkloadId};
+use quell_policy::AnyPolicy;
+use quell_sim::host::{capabilities, drive};
+use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
+
+fn server(name: &str, threads: u32, cpus: u32, rate: f64) -> WorkloadSpec {
+    WorkloadSpec {
+        threads,
+        cpus: CpuCount::whole(cpus),
+        slo: Some(Slo { quantile: 0.99, bound: Nanos::from_millis(1) }),
+        reservation: if cpus > 0 { Reservation::Strict } else { Reservation::Standard },
+        server: Some(ServerSpec {
+            arrivals: Arrivals::Poisson(rate),
+            service: Service::Exponential(Nanos::from_micros(50)),
+            dispatch: Dispatch::Pool,
+        }),
+        ..WorkloadSpec::new(name, Class::LatencyCritical)
+    }
+}
+
+fn hogs(name: &str, threads: u32) -> WorkloadSpec {
+    WorkloadSpec { threads, batch: Some(BatchSpec::default()), ..WorkloadSpec::new(name, Class::BestEffort) }
+}
+
+struct Ran {
+    p99: Nanos,
+    completed: u64,
+    hog_cpus: f64,
+    host: SimHost,
+}
+
+fn run(name: &str, topology: Topology, workloads: &[WorkloadSpec], span: Nanos) -> Ran {
+    let mut policy = AnyPolicy::named(name).unwrap();
+    let grants = policy.describe().grants;
+    let fidelity = capabilities(grants).fidelity(policy.describe());
+    assert!(fidelity.missing.is_empty(), "{name}: {:?}", fidelity.missing);
+    let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
+    let mut cycle = Cycle::new(host.view());
+    let warm_up = Nanos::from_millis(100);
+    drive(&mut host, &mut policy, &mut cycle, warm_up, |_, _| {});
+    host.end_warm_up();
+    drive(&mut host, &mut policy, &mut cycle, warm_up + span, |_, _| {});
+    let stats = host.sim().stats();
+    let hog_time: u64 =
+        stats.iter().zip(workloads).filter(|(_, spec)| spec.batch.is_some()).map(|(s, _)| s.run_time).sum();
+    Ran {
+        p99: stats[0].latencies.quantile(0.99),
+        completed: stats[0].latencies.count(),
+        hog_cpus: hog_time as f64 / span.0 as f64,
+        host,
+    }
+}
+
+#[test]
+fn all_policies_run_on_8_48_and_80_cpus() {
+    let machines =
+        [Topology::synthetic(1, 1, 8, 1), Topology::synthetic(2, 1, 12, 2), Topology::synthetic(4, 1, 20, 1)];
+    for topology in machines {
+        let cpus = topology.all().len() as u32;
+        let rate = f64::from(cpus) * 0.2 / 50e-6;
+        let workloads = [server("lc", cpus / 2, cpus / 2, rate), hogs("be", cpus)];
+        for policy in AnyPolicy::ALL {
+            // HIS begins with a solo run of up to two seconds.
+            let span = Nanos::from_millis(if policy.name == "his" { 4_000 } else { 200 });
+            let ran = run(policy.name, topology.clone(), &workloads, span);
+            let expected = rate * span.as_secs_f64();
+            assert!(
+                ran.completed as f64 > 0.9 * expected,
+                "{} on {cpus}: {} of {expected}",
+                policy.name,
+                ran.completed
+            );
+            assert!(ran.hog_cpus > 0.2 * f64::from(cpus), "{} on {cpus}: {}", policy.name, ran.hog_cpus);
+        }
+    }
+}
+
+#[test]
+fn protecting_policies_protect_and_caladan_gives_the_rest_away() {
+    let topology = || Topology::synthetic(1, 1, 8, 1);
+    let workloads = [server("lc", 4, 4, 16_000.0), hogs("be", 16)];
+    let span = Nanos::from_secs(1);
+    let none = run("none", topology(), &workloads, span);
+    let alone = run("none", topology(), &workloads[..1], span);
+    for name in ["rkube", "guard", "caladan"] {
+        let ran = run(name, topology(), &workloads, span);
+        assert!(ran.p99 < Nanos(none.p99.0 / 4), "{name}: {} against {} of Linux", ran.p99, none.p99);
+        assert!(ran.p99 < Nanos(alone.p99.0 * 3), "{name}: {} against {} alone", ran.p99, alone.p99);
+    }
+    let (rkube, caladan) = (run("rkube", topology(), &workloads, span), run("caladan", topology(), &workloads, span));
+    assert!(caladan.hog_cpus > rkube.hog_cpus + 1.0, "{} against {}", caladan.hog_cpus, rkube.hog_cpus);
+    assert!(!caladan.host.held(WorkloadId(1)).is_empty());
+}
+
+#[test]
+fn guard_makes_latency_critical_threads_real_time() {
+    let workloads = [server("lc", 4, 4, 16_000.0), hogs("be", 16)];
+    let ran = run("guard", Topology::synthetic(1, 1, 8, 1), &workloads, Nanos::from_millis(200));
+    let mut view = ran.host.view();
+    let mut host = ran.host;
+    let wanted = quell_model::SignalSet::of(&[quell_model::Signal::Threads]);
+    let Ok(()) = quell_model::Host::observe(&mut host, wanted, &mut view, &mut Vec::new());
+    let of = |id| view.threads.class.iter().zip(&view.threads.workload).filter(move |&(_, of)| *of == WorkloadId(id));
+    assert!(of(0).all(|(class, _)| matches!(class, SchedClass::Fifo { .. })));
+    assert_eq!(view.threads.len(), 20);
+}
+
+#[test]
+fn a_hundred_workloads() {
+    let mut workloads: Vec<WorkloadSpec> = (0..50).map(|n| server(&format!("lc{n}"), 2, 0, 500.0)).collect();
+    workloads.extend((0..50).map(|n| hogs(&format!("be{n}"), 2)));
+    for policy in AnyPolicy::ALL {
+        let ran = run(policy.name, Topology::synthetic(2, 1, 12, 2), &workloads, Nanos::from_millis(200));
+        assert!(ran.completed > 50, "{}: {}", policy.name, ran.completed);
+    }
+}
+
+/// The same input gives the same output; another seed another.
+#[test]
+fn runs_repeat_exactly_and_seeds_differ() {
+    let workloads = [server("lc", 8, 4, 40_000.0), hogs("be", 12)];
+    for policy in AnyPolicy::ALL {
+        let grants = policy.grants;
+        let trace = |seed| {
+            let mut policy = AnyPolicy::named(policy.name).unwrap();
+            let topology = Topology::synthetic(1, 1, 4, 2);
+            let mut host = SimHost::new(topology, KernelConfig::default(), &workloads, seed, grants).unwrap();
+            let mut cycle = Cycle::new(host.view());
+            let mut seen = Vec::new();
+            drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(50), |_, cycle| {
+                seen.push(serde_json::to_string(&(&cycle.view, &cycle.events, &cycle.plan)).unwrap());
+            });
+            (seen, host.sim().stats()[0].latencies.mean(), host.sim().counters())
+        };
+        let first = trace(1);
+        assert_eq!(first, trace(1), "{}", policy.name);
+        assert_ne!((first.1, first.2), (trace(2).1, trace(2).2), "{}", policy.name);
+    }
+}
