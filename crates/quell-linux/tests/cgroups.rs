@@ -112,10 +112,10 @@ fn a_weight_survives_the_time_as_idle_only() {
     let (mut host, _, batch) = attached(&tree, HostOptions::default());
     apply(&mut host, &[(batch, Knob::Weight(50)), (batch, Knob::IdleOnly(true))]);
     assert_eq!(tree.read("cgroup/be.slice/batch.service/cpu.weight"), "50");
-    // As the kernel does: an idle group reads a weight of 0, and refuses another.
-    tree.write("cgroup/be.slice/batch.service/cpu.weight", "0");
+    // As the kernel does: an idle group reads a weight of 1 (before 6.18: 0), and refuses another.
+    tree.write("cgroup/be.slice/batch.service/cpu.weight", "1");
     apply(&mut host, &[(batch, Knob::Weight(70))]);
-    assert_eq!(tree.read("cgroup/be.slice/batch.service/cpu.weight"), "0");
+    assert_eq!(tree.read("cgroup/be.slice/batch.service/cpu.weight"), "1");
     tree.write("cgroup/be.slice/batch.service/cpu.weight", "100");
     apply(&mut host, &[(batch, Knob::IdleOnly(false))]);
     assert_eq!(tree.read("cgroup/be.slice/batch.service/cpu.idle"), "0");

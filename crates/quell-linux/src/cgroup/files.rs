@@ -1,7 +1,7 @@
 //! The knobs of a cgroup: read in one form, written with the mend for the refusals that are known.
 
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use quell_model::CpuSet;
 
@@ -10,6 +10,8 @@ use crate::write::Written;
 use crate::{LinuxError, file};
 
 const PARTITION: &str = "cpuset.cpus.partition";
+/// The CPUs that this machine can ever have. A plain path: only a real kernel refuses what makes it necessary.
+const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
 /// A file's value without surrounding white space, CPU lists in the kernel's form; None if it is not there.
 ///
@@ -27,7 +29,8 @@ pub fn read_file(path: &Path) -> Result<Option<String>, LinuxError> {
     Ok(Some(text))
 }
 
-/// Writes a value. A partition is read back: the kernel takes the word and says only there that it is not valid.
+/// Writes a value. A partition is read back: the kernel takes the word and says only there that it is not valid. An
+/// empty CPU list, which the kernel refuses while threads are in the cgroup, is replaced by one that has its effect.
 ///
 /// # Errors
 /// If the kernel refuses the value.
@@ -35,12 +38,30 @@ pub fn write_file(path: &Path, text: &str) -> Result<Written, LinuxError> {
     match file::write(path, text) {
         Ok(()) if name(path) == PARTITION => verify_partition(path, text),
         Ok(()) => Ok(Written::Done),
-        Err(error) if is_gone(&error) => Ok(Written::Vanished),
+        // A controller that the parent does not give is "not found" too.
+        Err(error) if is_gone(&error) && !path.exists() => Ok(Written::Vanished),
         Err(source) => {
+            if text.is_empty() && source.raw_os_error() == Some(libc::ENOSPC) && open_cpus(path)? {
+                return Ok(Written::Done);
+            }
             let mend = mend_of(name(path), &source);
             Err(LinuxError::Cgroup { path: path.to_owned(), value: text.to_owned(), source, mend })
         }
     }
+}
+
+/// Gives a cgroup all CPUs that its parent has now or ever, as an empty list would: a list may go beyond the parent's.
+/// A sibling's partition would end if the list had its CPUs.
+fn open_cpus(path: &Path) -> Result<bool, LinuxError> {
+    let read = |list: &Path| -> Result<CpuSet, LinuxError> { Ok(read_file(list)?.unwrap_or_default().parse()?) };
+    let mut cpus: CpuSet = file::read(Path::new(POSSIBLE_CPUS))?.unwrap_or_default().parse()?;
+    let (group, parent) = (path.parent().unwrap_or(path), path.parent().and_then(Path::parent).unwrap_or(path));
+    for sibling in fs::read_dir(parent).map_err(LinuxError::io("list", parent))?.flatten() {
+        if sibling.path() != group {
+            cpus = cpus.difference(&read(&sibling.path().join("cpuset.cpus.exclusive.effective"))?);
+        }
+    }
+    Ok(!cpus.is_empty() && file::write(path, &cpus.to_string()).is_ok())
 }
 
 /// Did the partition become what was written?
@@ -66,7 +87,9 @@ fn mend_of(name: &str, error: &io::Error) -> &'static str {
         ("cpuset.cpus.exclusive", Some(libc::EINVAL)) => {
             "the CPUs must be in the parent's cpuset.cpus.exclusive and in no sibling's"
         }
-        ("cpuset.cpus", Some(libc::EINVAL)) => "the CPUs must exist, and belong to no sibling's partition",
+        ("cpuset.cpus", Some(libc::EINVAL | libc::ERANGE)) => {
+            "the CPUs must exist, and belong to no sibling's partition"
+        }
         ("cpuset.cpus", Some(libc::EBUSY)) => {
             "threads run there and would have no CPU left (deadline tasks are bound to their CPUs); leave them one"
         }
@@ -84,5 +107,8 @@ fn name(path: &Path) -> &str {
 }
 
 fn holds_cpus(path: &Path) -> bool {
-    matches!(name(path), "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.effective")
+    matches!(
+        name(path),
+        "cpuset.cpus" | "cpuset.cpus.exclusive" | "cpuset.cpus.effective" | "cpuset.cpus.exclusive.effective"
+    )
 }

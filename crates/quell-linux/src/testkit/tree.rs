@@ -101,7 +101,7 @@ impl FakeTree {
             let files = [
                 ("cgroup.procs", ""),
                 ("cgroup.controllers", "cpuset cpu"),
-                ("cgroup.subtree_control", "cpuset cpu"),
+                ("cgroup.subtree_control", ""),
                 ("cgroup.freeze", "0"),
                 ("cpu.weight", "100"),
                 ("cpu.idle", "0"),
@@ -113,6 +113,9 @@ impl FakeTree {
                 ("cpuset.cpus.partition", "member"),
             ];
             files.iter().for_each(|(name, text)| self.write(at.join(name), text));
+            if let Some(parent) = at.parent().filter(|parent| *parent != Path::new("cgroup")) {
+                self.write(parent.join("cgroup.subtree_control"), "cpuset cpu");
+            }
         }
         self.path().join(at)
     }
