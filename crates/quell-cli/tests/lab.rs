@@ -157,6 +157,27 @@ fn without_a_network_the_mend_is_told() {
     lab.assert_nothing_left();
 }
 
+/// The cache lies on a file system of 1 MiB, which only this test's processes see.
+#[test]
+fn a_full_disk_is_told() {
+    let lab = Lab::new("disk");
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let script = format!(
+        "mount -t tmpfs -o size=1M full {0} && \"$0\" \"$@\"; status=$?; ls -A {0} >&2; exit $status",
+        cache.path().display()
+    );
+    command.args(["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_quell"), "lab", "run", "--pack", "--", "true"]);
+    command.env(MARK, &lab.mark).env("TMPDIR", lab.scratch.path()).env("QUELL_LAB_CACHE", cache.path());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_fails(&output, 125, "no space left for ");
+    assert!(!text(&output.stderr).contains("unfinished"), "{}", text(&output.stderr));
+    lab.assert_nothing_left();
+}
+
 /// Whatever signal ends it, even one that it cannot catch, nothing is left.
 #[test]
 fn a_signal_takes_everything_down() {

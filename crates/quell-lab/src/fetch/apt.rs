@@ -18,6 +18,8 @@ pub const BASE_SUITE: &str = "bookworm";
 
 /// Indexes are not read again within this time.
 const FRESH: Duration = Duration::from_secs(600);
+/// So much must be free before anything is fetched, in bytes: apt hangs when its disk becomes full.
+const NEEDED: u64 = 400 << 20;
 const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
@@ -37,12 +39,17 @@ impl<'a> Apt<'a> {
     /// itself would fail.
     ///
     /// # Errors
-    /// When apt or Debian's keys are missing, or the files cannot be written.
+    /// When apt or Debian's keys are missing, the disk is nearly full, or the files cannot be written.
     pub fn new(cache: &Path, progress: &'a dyn Progress) -> Result<Self> {
         let dir = cache.join("apt");
         for sub in ["lists/partial", "cache/archives/partial"] {
             let sub = dir.join(sub);
             fs::create_dir_all(&sub).map_err(LabError::io("create", &sub))?;
+        }
+        let space =
+            rustix::fs::statvfs(&dir).map_err(|errno| LabError::io("ask for the free space of", &dir)(errno.into()))?;
+        if space.f_bavail * space.f_frsize < NEEDED {
+            return Err(LabError::DiskFull { path: cache.to_path_buf() });
         }
         let lock_path = dir.join("lock");
         let lock = File::create(&lock_path).map_err(LabError::io("create", &lock_path))?;
