@@ -2,7 +2,7 @@
 //!
 //! [`Sim`] is one machine with workloads in virtual time; [`SimHost`] is the same as a [`quell_model::Host`], on which
 //! policies run unchanged. [`kernel`] schedules threads by Linux's rules, [`workload`] says what they do, [`machine`]
-//! has the machines of the papers.
+//! has the machines of the papers, [`scenario`] reads and runs experiments from files.
 //!
 //! Time is counted in nanoseconds and moves from one happening to the next, in the total order of time and sequence.
 //! The same input gives the same output, byte for byte, on every machine: random numbers come from a published
@@ -11,6 +11,7 @@
 pub mod host;
 pub mod kernel;
 pub mod machine;
+pub mod scenario;
 pub mod workload;
 
 mod error;
@@ -21,7 +22,7 @@ mod timers;
 
 pub use error::SimError;
 pub use host::SimHost;
-pub use kernel::{Costs, Counters, FairScheduler, GroupId, Kernel, KernelConfig, RealTimeLimit, TaskId};
+pub use kernel::{Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, RealTimeLimit, TaskId};
 pub use machine::Machine;
 pub use random::Stream;
 pub use sim::Sim;

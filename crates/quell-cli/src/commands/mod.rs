@@ -16,6 +16,7 @@ mod reproduce;
 mod restore;
 mod run;
 mod signals;
+mod sim;
 mod status;
 mod top;
 mod units;
@@ -42,6 +43,7 @@ pub enum Command {
     Reproduce(reproduce::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
+    Sim(sim::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
     Why(why::Arguments),
@@ -66,6 +68,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),

@@ -14,6 +14,20 @@ pub enum FairScheduler {
     Cfs,
 }
 
+/// On which CPU the interrupt comes that brings a request. A thread that wakes up there is looked at when the interrupt
+/// returns, even if preemption is lazy; on another CPU it waits for the tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// On any, all equally likely (receive-side scaling as it is by default).
+    #[default]
+    Spread,
+    /// Where the thread ran last (accelerated flow steering).
+    LastCpu,
+    /// On none of these: a device, or a core of its own, puts requests into memory and wakes threads from afar.
+    Elsewhere,
+}
+
 /// What keeps real-time threads from starving ordinary ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -33,6 +47,8 @@ pub struct KernelConfig {
     pub fair: FairScheduler,
     /// When a running ordinary thread gives way to one that woke up.
     pub preemption: PreemptionMode,
+    /// Where requests' interrupts come.
+    pub interrupts: Interrupts,
     /// Distance of the ticks (4 ms: HZ 250).
     pub tick: Nanos,
     /// EEVDF's slice; None: the kernel's, 0.7 ms × (1 + log2(CPUs up to 8)).
@@ -60,6 +76,7 @@ impl Default for KernelConfig {
         KernelConfig {
             fair: FairScheduler::Eevdf,
             preemption: PreemptionMode::Lazy,
+            interrupts: Interrupts::Spread,
             tick: Nanos::from_millis(4),
             base_slice: None,
             latency: None,

@@ -72,8 +72,13 @@ impl Kernel {
     fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
         self.cpus[cpu].pending = false;
-        self.cpus[cpu].lazy = false;
         let previous = self.cpus[cpu].current;
+        // Work that ends at this very moment has ended before anything else happens here.
+        if previous.is_some_and(|task| self.task(task).left == 0 && self.is_runnable(task)) {
+            self.cpus[cpu].picks_after_completion = true;
+            return self.timers.set(self.cpus[cpu].stop, self.now);
+        }
+        self.cpus[cpu].lazy = false;
         if let Some(task) = previous {
             let group = self.task(task).group;
             self.fair_end(group, cpu);
@@ -238,6 +243,9 @@ impl Kernel {
         let running = &self.tasks[task.0 as usize];
         if running.left == 0 {
             self.counters.events += 1;
+            if std::mem::take(&mut self.cpus[cpu].picks_after_completion) {
+                self.reschedule(cpu);
+            }
             return Some(task);
         }
         if matches!(running.class, SchedClass::Deadline { .. }) && running.budget.left == 0 {

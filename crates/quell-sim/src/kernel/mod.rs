@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
-pub use config::{Costs, FairScheduler, KernelConfig, RealTimeLimit};
+pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
 pub(crate) use grant::Grants;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
@@ -283,6 +283,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         tick: timers.add(Timer::Tick(number)),
         tick_is_set: false,
         pending: false,
+        picks_after_completion: false,
         lazy: false,
         real_time: Vec::new(),
         deadline: Vec::new(),

@@ -39,6 +39,10 @@ impl Kernel {
         if waker == previous || self.is_free(previous) {
             return false;
         }
+        let id = CpuId(waker as u32);
+        if self.idle.contains(id) && self.domains.cache_of(previous).contains(id) {
+            return true;
+        }
         let weight = self.entities[self.task(task).entity].weight;
         self.queues[waker].load + weight < self.queues[previous].load
     }

@@ -60,6 +60,8 @@ pub(crate) struct Cpu {
     pub tick_is_set: bool,
     /// To be rescheduled at the end of this event.
     pub pending: bool,
+    /// To be rescheduled once its thread's completion, due now, is handled.
+    pub picks_after_completion: bool,
     /// To be rescheduled at the next tick.
     pub lazy: bool,
     /// SCHED_FIFO and SCHED_RR threads, the running one included: highest priority first, then first come first.

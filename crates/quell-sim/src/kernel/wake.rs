@@ -4,11 +4,12 @@ use quell_model::SchedClass;
 
 use super::fair::{Arrival, Departure};
 use super::state::{FULL_SPEED, State, TaskId};
-use super::{ENDLESS, Kernel};
+use super::{ENDLESS, Interrupts, Kernel};
+use crate::random::Stream;
 
 impl Kernel {
-    /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread woke
-    /// it; None: an interrupt from outside.
+    /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread, or an
+    /// interrupt there, woke it; None: something outside.
     pub fn wake(&mut self, task: TaskId, work_ns: u64, waker: Option<usize>) {
         let seen = &mut self.tasks[task.0 as usize];
         if seen.state != State::Sleeping {
@@ -34,6 +35,20 @@ impl Kernel {
         self.account(cpu);
         self.put_on(task, cpu, if is_new { Arrival::New } else { Arrival::WakeUp });
         self.preempt_if_due(task, cpu, waker == Some(cpu));
+    }
+
+    /// The CPU on which an interrupt for this thread comes.
+    pub(crate) fn interrupted(&self, task: TaskId, choices: &mut Stream) -> Option<usize> {
+        match self.config.interrupts {
+            Interrupts::Spread => Some(choices.below(self.cpus.len() as u32) as usize),
+            Interrupts::LastCpu => self.last_cpu(task),
+            Interrupts::Elsewhere => None,
+        }
+    }
+
+    /// Where a thread ran last: its own timers fire there.
+    pub(crate) fn last_cpu(&self, task: TaskId) -> Option<usize> {
+        Some(self.task(task).cpu).filter(|&cpu| cpu < self.cpus.len())
     }
 
     /// A runnable thread that is in no queue finds one.
@@ -112,7 +127,7 @@ impl Kernel {
             return self.reschedule(cpu);
         }
         if self.is_fair(task) && self.is_fair(running) && self.fair_preempts(task, running) {
-            // A thread that wakes another on its own CPU looks when it returns from the system call.
+            // Whoever wakes a thread on its own CPU looks when the system call or the interrupt returns.
             if is_local { self.reschedule(cpu) } else { self.reschedule_lazily(cpu) }
         }
     }

@@ -43,6 +43,7 @@ pub(crate) struct Load {
     dispatch: Dispatch,
     services: Stream,
     choices: Stream,
+    interrupts: Stream,
     timer: TimerId,
     /// One queue for a pool, else one a thread.
     queues: Vec<VecDeque<Request>>,
@@ -85,6 +86,7 @@ impl Load {
             dispatch,
             services: stream(1),
             choices: stream(2),
+            interrupts: stream(3),
             timer: kernel.timers.add(Timer::Workload(number as u32)),
             queues: vec![VecDeque::new(); queues],
             idle: (0..threads).rev().collect(),
@@ -159,7 +161,8 @@ impl Load {
         kernel.timers.set(timer, now + periodic.period.0);
         self.stats.arrived += 1;
         let work = self.service.draw(&mut self.services);
-        self.give(kernel, thread, Request { arrived: now, work, client: 0 }, None);
+        let waker = kernel.last_cpu(self.tasks[thread]);
+        self.give(kernel, thread, Request { arrived: now, work, client: 0 }, waker);
     }
 
     fn arrive(&mut self, kernel: &mut Kernel, client: u32) {
@@ -168,12 +171,16 @@ impl Load {
         let request = Request { arrived: kernel.now(), work, client };
         match self.dispatch {
             Dispatch::Pool => match self.idle.pop() {
-                Some(thread) => self.begin(kernel, thread, request, None),
+                Some(thread) => {
+                    let waker = kernel.interrupted(self.tasks[thread], &mut self.interrupts);
+                    self.begin(kernel, thread, request, waker);
+                }
                 None => self.queues[0].push_back(request),
             },
             Dispatch::PerThread => {
                 let thread = self.choices.below(self.tasks.len() as u32) as usize;
-                self.give(kernel, thread, request, None);
+                let waker = kernel.interrupted(self.tasks[thread], &mut self.interrupts);
+                self.give(kernel, thread, request, waker);
             }
         }
     }

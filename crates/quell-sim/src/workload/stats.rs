@@ -28,6 +28,18 @@ impl Latencies {
         self.sum = 0;
     }
 
+    /// Adds all that others recorded.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+        self.sum += other.sum;
+    }
+
+    /// Every cell that counted something, in ascending order: its highest latency, and the count.
+    pub fn cells(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let cells = self.histogram.iter_recorded();
+        cells.map(|cell| (Nanos(self.histogram.highest_equivalent(cell.value_iterated_to())), cell.count_at_value()))
+    }
+
     /// How many were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {

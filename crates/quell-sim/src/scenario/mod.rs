@@ -1,0 +1,174 @@
+//! Experiments as files: machine, kernel, workloads, policies, and for how long.
+
+mod read;
+mod report;
+mod run;
+mod shipped;
+
+use quell_model::{Nanos, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::{PRESETS, Preset};
+use crate::{KernelConfig, Machine, SimError, WorkloadSpec};
+
+pub use report::{Report, WorkloadReport};
+pub use run::{Observed, run};
+pub use shipped::{SHIPPED, Shipped};
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is about, in one line.
+    #[serde(default)]
+    pub title: String,
+    /// The first run's seed; that of repetition n is n higher.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Length of the measured part.
+    pub duration: Nanos,
+    /// Length of the part before it, which is not counted.
+    #[serde(default)]
+    pub warm_up: Nanos,
+    /// Runs of each policy.
+    #[serde(default = "once")]
+    pub repetitions: u32,
+    /// The machine.
+    pub machine: MachineSpec,
+    /// The kernel's settings.
+    #[serde(default)]
+    pub kernel: KernelConfig,
+    /// The policies to compare; without any, `none`.
+    #[serde(default, rename = "policy")]
+    pub policies: Vec<PolicySpec>,
+    /// The workloads.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<WorkloadSpec>,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// A policy with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySpec {
+    /// Its name.
+    pub name: String,
+    /// What the policy takes.
+    #[serde(default)]
+    pub parameters: toml::Table,
+}
+
+impl PolicySpec {
+    /// Its parameters, to build the policy from.
+    #[must_use]
+    pub fn deserializer(&self) -> toml::Value {
+        toml::Value::Table(self.parameters.clone())
+    }
+}
+
+/// A machine: one of the papers', or one of a regular shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MachineSpec {
+    /// A preset's name.
+    Named(String),
+    /// A shape.
+    Shape(Shape),
+}
+
+/// A regular machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Sockets.
+    #[serde(default = "once")]
+    pub sockets: u32,
+    /// Last-level caches in each.
+    #[serde(default = "once")]
+    pub llcs: u32,
+    /// Cores on each cache.
+    pub cores: u32,
+    /// CPUs of each core.
+    #[serde(default = "once")]
+    pub threads: u32,
+}
+
+impl MachineSpec {
+    /// The machine.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if there is no such preset, or the shape has no or too many CPUs.
+    pub fn machine(&self) -> Result<Machine, SimError> {
+        match self {
+            MachineSpec::Named(name) => Preset::named(name).map(Preset::machine).ok_or_else(|| {
+                let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+                SimError::Scenario(format!("there is no machine '{name}'; there are: {}", names.join(", ")))
+            }),
+            MachineSpec::Shape(Shape { sockets, llcs, cores, threads }) => {
+                let factors = [sockets, llcs, cores, threads];
+                let cpus = factors.iter().try_fold(1u32, |product, &&factor| product.checked_mul(factor));
+                match cpus {
+                    Some(1..=1024) => Ok(Topology::synthetic(*sockets, *llcs, *cores, *threads).into()),
+                    _ => Err(SimError::Scenario("a machine has 1 to 1024 CPUs: change its shape".into())),
+                }
+            }
+        }
+    }
+}
+
+impl Scenario {
+    /// What cannot be simulated, and the mend.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] for the first thing at fault.
+    pub fn check(&self) -> Result<(), SimError> {
+        let bad = |why: String| Err(SimError::Scenario(why));
+        let machine = self.machine.machine()?;
+        let online = machine.topology.all();
+        if self.duration < Nanos::from_micros(1) {
+            return bad(format!("a duration of {} is too short: give at least 1us", self.duration));
+        }
+        if self.duration + self.warm_up > Nanos::from_secs(1_000_000) {
+            return bad("more than a million seconds: shorten the duration".into());
+        }
+        if !(1..=10_000).contains(&self.repetitions) {
+            return bad(format!("{} repetitions: give 1 to 10000", self.repetitions));
+        }
+        if self.kernel.tick < Nanos::from_micros(1) {
+            return bad(format!("a tick of {}: give at least 1us", self.kernel.tick));
+        }
+        if self.workloads.is_empty() {
+            return bad("nothing runs: give at least one [[workload]]".into());
+        }
+        let mut demand = 0.0;
+        for spec in &self.workloads {
+            spec.check(&online).map_err(SimError::Scenario)?;
+            let Some(own) = spec.demand() else { continue };
+            demand += own;
+            let cpuset = spec.cpuset.map_or(online.len(), |list| list.0.len()) as f64;
+            let most =
+                f64::from(spec.threads).min(cpuset).min(spec.quota.map_or(f64::INFINITY, |quota| quota.as_f64()));
+            if own > most {
+                return bad(format!(
+                    "workload '{}' asks for {own:.2} CPUs and can use {most} (threads, cpuset, quota): its queue would \
+                     grow without end; lower its rate",
+                    spec.name
+                ));
+            }
+        }
+        if demand > online.len() as f64 {
+            let cpus = online.len();
+            return bad(format!(
+                "the open loops ask for {demand:.2} CPUs of {cpus}: work without end; lower their rates"
+            ));
+        }
+        Ok(())
+    }
+}

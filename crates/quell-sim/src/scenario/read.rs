@@ -1,0 +1,134 @@
+//! Scenarios from text, with changes from the command line. What is wrong is said with file and line.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::Scenario;
+use crate::SimError;
+
+impl Scenario {
+    /// Reads a scenario, changes it, and checks it. A change is `key=value` with a dotted key; an element of a list is
+    /// named by its `name` (`workload.db.weight=300`) or its number. A value that is no TOML is a text.
+    ///
+    /// # Errors
+    /// [`SimError`] with file and line.
+    pub fn read(path: &Path, changes: &[String]) -> Result<Scenario, SimError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SimError::Read { path: path.into(), source })?;
+        Scenario::parse(path, &text, changes)
+    }
+
+    /// The same from a text; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`SimError`] with file and line.
+    pub fn parse(path: &Path, text: &str, changes: &[String]) -> Result<Scenario, SimError> {
+        let parsed = |problem| SimError::Parse { path: path.into(), problem: Box::new(problem) };
+        // Read as it is first: places in the file are known only then.
+        let mut scenario: Scenario = toml::from_str(text).map_err(parsed)?;
+        if !changes.is_empty() {
+            let mut table: Table = toml::from_str(text).map_err(parsed)?;
+            for change in changes {
+                let broken = |why: String| SimError::Scenario(format!("--set {change}: {why}"));
+                let (key, value) = change.split_once('=').ok_or_else(|| broken("write KEY=VALUE".into()))?;
+                set(&mut table, key, value).map_err(broken)?;
+            }
+            let changed = Value::Table(table).try_into();
+            scenario = changed.map_err(|problem: toml::de::Error| {
+                SimError::Scenario(format!("{} with what was set: {}", path.display(), problem.message()))
+            })?;
+        }
+        scenario.check().map_err(|error| match error {
+            SimError::Scenario(why) => SimError::Scenario(format!("{}{}: {why}", path.display(), line(text, &why))),
+            other => other,
+        })?;
+        Ok(scenario)
+    }
+}
+
+fn set(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
+    let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
+    let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+    let (path, last) = key.rsplit_once('.').map_or((None, key), |(path, last)| (Some(path), last));
+    let mut at = table;
+    let mut parts = path.into_iter().flat_map(|path| path.split('.'));
+    while let Some(part) = parts.next() {
+        let entry = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        at = match entry {
+            Value::Table(below) => below,
+            Value::Array(list) => {
+                let which = parts.next().ok_or_else(|| format!("'{part}' is a list: name the one to change"))?;
+                let named = |element: &Value| element.get("name").and_then(Value::as_str) == Some(which);
+                let place = list.iter().position(named).or(which.parse().ok());
+                let element = place.and_then(|place| list.get_mut(place)).and_then(Value::as_table_mut);
+                element.ok_or_else(|| format!("there is no '{which}' in '{part}'"))?
+            }
+            _ => return Err(format!("'{part}' has nothing below it")),
+        };
+    }
+    at.insert(last.into(), value);
+    Ok(())
+}
+
+/// Where the file speaks of what a message is about: the line that names the workload in quotes.
+fn line(text: &str, why: &str) -> String {
+    let name = why.split('\'').nth(1).unwrap_or_default();
+    let quoted = format!("\"{name}\"");
+    let found = text.lines().position(|line| !name.is_empty() && line.contains(&quoted));
+    found.map_or(String::new(), |line| format!(":{}", line + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::Nanos;
+
+    use super::*;
+
+    const TEXT: &str = r#"
+duration = "1s"
+machine = { cores = 4 }
+
+[[workload]]
+name = "db"
+class = "lc"
+threads = 2
+server = { arrivals = { poisson = 1000.0 }, service = { exponential = "100us" } }
+
+[[workload]]
+name = "batch"
+class = "be"
+batch = {}
+"#;
+
+    fn parse(changes: &[&str]) -> Result<Scenario, String> {
+        let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
+        Scenario::parse(Path::new("s.toml"), TEXT, &changes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn changes_reach_into_lists_by_name() {
+        let scenario =
+            parse(&["workload.db.weight=300", "workload.1.threads=7", "duration=2s", "kernel.preemption=full"]);
+        let scenario = scenario.unwrap();
+        assert_eq!((scenario.workloads[0].weight, scenario.workloads[1].threads), (300, 7));
+        assert_eq!(scenario.duration, Nanos::from_secs(2));
+        assert_eq!(scenario.kernel.preemption, quell_model::PreemptionMode::Full);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_place() {
+        let refused = |text: String, parts: &[&str]| {
+            let error = Scenario::parse(Path::new("s.toml"), &text, &[]).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        };
+        refused(TEXT.replace("threads", "treads"), &["s.toml", "line 8", "treads"]);
+        refused(TEXT.replace("1000.0", "1e6"), &["s.toml:6", "'db'", "without end"]);
+        refused(TEXT.replace("1000.0", "-1.0"), &["s.toml:6", "-1 requests/s"]);
+        refused(TEXT.replace("batch = {}", ""), &["s.toml:12", "exactly one of"]);
+        refused(TEXT.replace("{ cores = 4 }", "\"pdp11\""), &["'pdp11'", "caladan"]);
+        refused(TEXT.replace("threads = 2", "cpuset = \"9\""), &["'db'", "0-3"]);
+        assert!(parse(&["workload.nobody.weight=1"]).unwrap_err().contains("nobody"));
+        assert!(parse(&["duration"]).unwrap_err().contains("KEY=VALUE"));
+        assert!(parse(&["workload.db.wait=1"]).unwrap_err().contains("wait"));
+    }
+}

@@ -1,0 +1,123 @@
+//! What came out, as numbers for tables and JSON.
+
+use quell_model::{Class, Nanos};
+use serde::Serialize;
+
+use super::{Observed, Scenario};
+use crate::workload::Latencies;
+
+/// A scenario under one policy, all repetitions together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The policy.
+    pub policy: String,
+    /// Simulated time that was measured, over all repetitions, ns.
+    pub measured: Nanos,
+    /// The part of all CPUs' time in which they were busy, 0–1.
+    pub utilisation: f64,
+    /// Kernel events.
+    pub events: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Times a thread began to run on another CPU than before.
+    pub migrations: u64,
+    /// Commands that the policy gave.
+    pub commands: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Time charged for the policy's deciding and acting, ns.
+    pub decision_time: Nanos,
+    /// By workload, in the scenario's order.
+    pub workloads: Vec<WorkloadReport>,
+}
+
+/// One workload. Latencies are ns, from arrival (release, job start) to completion; none where nothing was completed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkloadReport {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: Class,
+    /// Requests (jobs) completed.
+    pub completed: u64,
+    /// Per second.
+    pub throughput: f64,
+    /// Mean latency.
+    pub mean: Option<Nanos>,
+    /// Quantiles of latency.
+    pub p50: Option<Nanos>,
+    /// 90 %.
+    pub p90: Option<Nanos>,
+    /// 99 %.
+    pub p99: Option<Nanos>,
+    /// 99.9 %.
+    pub p999: Option<Nanos>,
+    /// 99.99 %.
+    pub p9999: Option<Nanos>,
+    /// The largest.
+    pub max: Option<Nanos>,
+    /// The lowest and the highest p99 of the repetitions, if there are several.
+    pub p99_range: Option<(Nanos, Nanos)>,
+    /// The part of latencies above the SLO's bound, 0–1; none without an SLO.
+    pub slo_violations: Option<f64>,
+    /// Periodic jobs that ended after their deadline.
+    pub missed_deadlines: u64,
+    /// CPUs' worth of time that it got.
+    pub cpus_got: f64,
+    /// CPUs that it requested.
+    pub cpus_requested: f64,
+    /// Threads that waited for a CPU, on average.
+    pub threads_waiting: f64,
+}
+
+impl Report {
+    pub(super) fn new(scenario: &Scenario, policy: &str, runs: &[Observed]) -> Report {
+        let measured = runs.iter().fold(Nanos::ZERO, |sum, run| sum + run.measured);
+        let sum = |of: fn(&Observed) -> u64| runs.iter().map(of).sum();
+        Report {
+            policy: policy.into(),
+            measured,
+            utilisation: runs.iter().map(|run| run.utilisation).sum::<f64>() / runs.len().max(1) as f64,
+            events: sum(|run| run.counters.events),
+            switches: sum(|run| run.counters.switches),
+            migrations: sum(|run| run.counters.migrations),
+            commands: sum(|run| run.policy_costs.commands),
+            refused: sum(|run| run.policy_costs.refused),
+            decision_time: runs.iter().fold(Nanos::ZERO, |sum, run| sum + run.policy_costs.charged),
+            workloads: (0..scenario.workloads.len()).map(|at| workload(scenario, at, runs, measured)).collect(),
+        }
+    }
+}
+
+fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) -> WorkloadReport {
+    let spec = &scenario.workloads[at];
+    let stats = || runs.iter().map(|run| &run.workloads[at]);
+    let mut all = Latencies::default();
+    stats().for_each(|stats| all.merge(&stats.latencies));
+    let completed = all.count();
+    let some = |latency: Nanos| (completed > 0).then_some(latency);
+    let span = measured.0.max(1) as f64;
+    let each = stats().filter(|stats| stats.latencies.count() > 0).map(|stats| stats.latencies.quantile(0.99));
+    let range = each.clone().min().zip(each.max()).filter(|_| runs.len() > 1);
+    WorkloadReport {
+        name: spec.name.clone(),
+        class: spec.class,
+        completed,
+        throughput: completed as f64 * 1e9 / span,
+        mean: some(all.mean()),
+        p50: some(all.quantile(0.5)),
+        p90: some(all.quantile(0.9)),
+        p99: some(all.quantile(0.99)),
+        p999: some(all.quantile(0.999)),
+        p9999: some(all.quantile(0.9999)),
+        max: some(all.max()),
+        p99_range: range,
+        slo_violations: spec
+            .slo
+            .map(|_| stats().map(|stats| stats.violations).sum::<u64>() as f64 / completed.max(1) as f64),
+        missed_deadlines: stats().map(|stats| stats.missed).sum(),
+        cpus_got: stats().map(|stats| stats.run_time).sum::<u64>() as f64 / span,
+        cpus_requested: spec.cpus.as_f64(),
+        threads_waiting: stats().map(|stats| stats.run_delay).sum::<u64>() as f64 / span,
+    }
+}

@@ -1,0 +1,62 @@
+//! One run: a scenario under a policy, from a seed.
+
+use quell_model::{Cycle, Nanos, Policy};
+
+use super::{Report, Scenario};
+use crate::host::{PolicyCosts, drive};
+use crate::kernel::Counters;
+use crate::workload::WorkloadStats;
+use crate::{SimError, SimHost};
+
+/// What one run showed.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// By workload.
+    pub workloads: Vec<WorkloadStats>,
+    /// Length of the measured part.
+    pub measured: Nanos,
+    /// The part of all CPUs' time in which they were busy, 0–1.
+    pub utilisation: f64,
+    /// What the kernel did.
+    pub counters: Counters,
+    /// What the policy cost.
+    pub policy_costs: PolicyCosts,
+}
+
+/// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
+///
+/// # Errors
+/// [`SimError::Scenario`] if the scenario makes no sense.
+pub fn run<P: Policy + ?Sized>(
+    scenario: &Scenario,
+    policy: &mut P,
+    repetition: u32,
+    mut seen: impl FnMut(Nanos),
+) -> Result<Observed, SimError> {
+    scenario.check()?;
+    let seed = scenario.seed.wrapping_add(u64::from(repetition));
+    let grants = policy.describe().grants;
+    let machine = scenario.machine.machine()?;
+    let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, seed, grants)?;
+    let mut cycle = Cycle::new(host.view());
+    let mut watch = |host: &SimHost| seen(host.sim().now());
+    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));
+    host.end_warm_up();
+    drive(&mut host, policy, &mut cycle, scenario.warm_up + scenario.duration, |host, _| watch(host));
+    let sim = host.sim();
+    Ok(Observed {
+        workloads: sim.stats(),
+        measured: sim.measured(),
+        utilisation: sim.utilisation(),
+        counters: sim.counters(),
+        policy_costs: host.policy_costs(),
+    })
+}
+
+impl Scenario {
+    /// What all repetitions under one policy showed together.
+    #[must_use]
+    pub fn report(&self, policy: &str, runs: &[Observed]) -> Report {
+        Report::new(self, policy, runs)
+    }
+}

@@ -1,0 +1,54 @@
+//! Every scenario that comes with Quell: twice the same bytes, and the bytes that it has always had.
+
+use std::path::Path;
+
+use quell_policy::AnyPolicy;
+use quell_sim::scenario::{SHIPPED, Scenario, run};
+
+/// FNV-1a over the JSON of all reports. A changed model changes these numbers: look at what changed, then write the
+/// new ones here.
+const HASHES: &[(&str, u64)] = &[
+    ("colocation", 11_577_502_243_123_409_612),
+    ("memcached-2cpus", 12_055_935_304_049_366_800),
+    ("periodic", 12_882_724_094_053_195_852),
+    ("rkube-figure3", 8_776_148_729_036_571_300),
+];
+
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn output(text: &str) -> String {
+    let short = ["duration=300ms".to_owned(), "warm_up=50ms".to_owned()];
+    let scenario = Scenario::parse(Path::new("shipped"), text, &short).unwrap();
+    let names: Vec<&str> = match &scenario.policies[..] {
+        [] => vec!["none"],
+        policies => policies.iter().map(|policy| policy.name.as_str()).collect(),
+    };
+    let reports = names.into_iter().map(|name| {
+        let observed = run(&scenario, &mut AnyPolicy::named(name).unwrap(), 0, |_| {}).unwrap();
+        serde_json::to_string(&scenario.report(name, &[observed])).unwrap()
+    });
+    reports.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_scenario_repeats_byte_for_byte_here_and_everywhere() {
+    let outputs: Vec<String> = SHIPPED.iter().map(|shipped| output(shipped.text)).collect();
+    let again: Vec<String> = SHIPPED.iter().map(|shipped| output(shipped.text)).collect();
+    assert_eq!(outputs, again);
+    let hashes: Vec<(&str, u64)> =
+        SHIPPED.iter().zip(&outputs).map(|(shipped, output)| (shipped.name, hash(output))).collect();
+    assert_eq!(hashes, HASHES);
+}
+
+#[test]
+fn every_scenario_makes_sense_as_it_is() {
+    for shipped in SHIPPED {
+        let scenario = Scenario::parse(Path::new(shipped.name), shipped.text, &[]).unwrap();
+        assert!(!scenario.title.is_empty());
+        for policy in &scenario.policies {
+            AnyPolicy::build(&policy.name, policy.deserializer()).unwrap();
+        }
+    }
+}
