@@ -66,6 +66,9 @@ pub fn overlaps(layers: &[Layer], pool: CpuSet) -> Vec<(usize, usize, Overlap)> 
     pairs.filter_map(|(first, second)| Some((first, second, scopes[first].overlap(&scopes[second])?))).collect()
 }
 
+/// What only people want to see is measured this often.
+const PEOPLE_EVERY: Nanos = Nanos::from_secs(1);
+
 /// Sees every turn and cannot change it. Called on the loop's thread: it must be quick, and must not wait for anybody.
 pub trait Witness {
     /// A turn is over; `view.scope` is the last layer's.
@@ -85,6 +88,8 @@ pub struct Stack {
     scopes: Vec<Scope>,
     fresh: Vec<Event>,
     wanted: SignalSet,
+    people_want: SignalSet,
+    people_at: Nanos,
     plans: u64,
 }
 
@@ -108,7 +113,17 @@ impl Stack {
         }
         let wanted =
             layers.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));
-        Ok(Stack { layers, view, pool, scopes, fresh: Vec::new(), wanted, plans: 0 })
+        Ok(Stack {
+            layers,
+            view,
+            pool,
+            scopes,
+            fresh: Vec::new(),
+            wanted,
+            people_want: SignalSet::default(),
+            people_at: Nanos::ZERO,
+            plans: 0,
+        })
     }
 
     /// The layers, first to last.
@@ -131,9 +146,10 @@ impl Stack {
         }
     }
 
-    /// Also measure these signals from now on, although no policy needs them (for people who watch).
+    /// Also measure these signals from now on, although no policy needs them (for people who watch): once a second,
+    /// because they may mean a file a thread.
     pub fn also_measure(&mut self, signals: SignalSet) {
-        self.wanted = self.wanted.union(signals);
+        self.people_want = signals;
     }
 
     /// Observes once; then every layer that is due steps and its plan is applied. Returns when the next turn is due.
@@ -142,7 +158,16 @@ impl Stack {
     /// The host's, if it could not observe or obey at all.
     pub fn turn<H: Host + ?Sized>(&mut self, host: &mut H) -> Result<Wake, H::Error> {
         self.fresh.clear();
-        host.observe(self.wanted, &mut self.view, &mut self.fresh)?;
+        // As seen from the last turn, which is soon enough.
+        let mut wanted = self.wanted;
+        let for_people = self.view.now >= self.people_at;
+        if for_people {
+            wanted = wanted.union(self.people_want);
+        }
+        host.observe(wanted, &mut self.view, &mut self.fresh)?;
+        if for_people {
+            self.people_at = self.view.now + PEOPLE_EVERY;
+        }
         let mut pool = self.pool;
         let mut next = Wake::OnEvent;
         for (layer, scope) in self.layers.iter_mut().zip(&mut self.scopes) {

@@ -29,7 +29,7 @@ pub const SIGNALS: SignalSet = SignalSet::of(&[
     Signal::Holder,
 ]);
 
-/// A snapshot is published this often; between turns that are further apart, at each of them.
+/// A snapshot is published at most this often, of turns that measured what people want to see.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
 
 /// Decisions that wait for their reader at most. The reader looks ten times a second; a policy that grants CPUs
@@ -78,7 +78,8 @@ impl Witness for Watch {
                 }
             });
         }
-        if population_changed || self.published.is_none_or(|last| view.now >= last + PUBLISH_EVERY) {
+        let measured = view.workloads.run_time.len() == view.workloads.spec.len();
+        if measured && (population_changed || self.published.is_none_or(|last| view.now >= last + PUBLISH_EVERY)) {
             self.published = Some(view.now);
             self.glances.input_buffer_mut().take(self.turns, view, layers, &self.counts);
             self.glances.publish();

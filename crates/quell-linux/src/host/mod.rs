@@ -18,8 +18,8 @@ pub use wait::Waker;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake, Workload,
-    WorkloadId,
+    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, Signal, SignalSet, Topology, View, Wake,
+    Workload, WorkloadId,
 };
 
 use crate::knobs::Wanted;
@@ -53,6 +53,10 @@ pub struct LinuxHost {
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
     scanned_at: Option<Nanos>,
+    /// CPU time that the last scan took.
+    scan_cost: Nanos,
+    /// Did the last observation want single threads?
+    threads_wanted: bool,
     found: Vec<Found>,
     /// Are there changes of an earlier run, which threads may have inherited?
     adopted: bool,
@@ -124,6 +128,8 @@ impl LinuxHost {
             overrides: Overrides::default(),
             unsettled: Vec::new(),
             scanned_at: None,
+            scan_cost: Nanos::ZERO,
+            threads_wanted: false,
             found: Vec::new(),
             adopted: false,
             leases: LeaseBook::new(options.leases),
@@ -201,6 +207,7 @@ impl Host for LinuxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         let now = wait::now();
         self.end_solo_if_over(now);
+        self.threads_wanted = wanted.contains(Signal::Threads);
         if self.scan_due(now) {
             self.scan(now)?;
         }

@@ -44,7 +44,7 @@ impl LinuxHost {
         }
     }
 
-    fn some_on_threads(&self) -> bool {
+    pub(super) fn some_on_threads(&self) -> bool {
         self.slots.iter().flatten().any(|managed| managed.level == Level::Threads)
     }
 

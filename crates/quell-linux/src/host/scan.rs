@@ -7,10 +7,22 @@ use crate::members::Found;
 use crate::procfs::{SchedStat, ticks};
 use crate::{LinuxError, sysfs};
 
+/// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
+const PROMPT_SHARE: u64 = 20;
+/// … and a hundredth where they are only counted.
+const COUNTING_SHARE: u64 = 100;
+
 impl LinuxHost {
     /// Is it time to look for new threads?
     pub(super) fn scan_due(&self, now: Nanos) -> bool {
-        self.scanned_at.is_none_or(|at| now >= at + self.options.scan_interval)
+        self.next_scan().is_none_or(|at| now >= at)
+    }
+
+    /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
+    /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
+    pub(super) fn next_scan(&self) -> Option<Nanos> {
+        let share = if self.some_on_threads() || self.threads_wanted { PROMPT_SHARE } else { COUNTING_SHARE };
+        Some(self.scanned_at? + self.options.scan_interval.max(Nanos(self.scan_cost.0 * share)))
     }
 
     /// Something changed that only a scan can find out: the next look at the machine begins with one.
@@ -22,6 +34,13 @@ impl LinuxHost {
     /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again.
     pub(super) fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
         self.scanned_at = Some(now);
+        let begun = cpu_time();
+        let result = self.look_for_changes(now);
+        self.scan_cost = cpu_time() - begun;
+        result
+    }
+
+    fn look_for_changes(&mut self, now: Nanos) -> Result<(), LinuxError> {
         self.scan_cpus()?;
         let mut dirty = self.scan_groups();
         let unsettled = std::mem::take(&mut self.unsettled);
@@ -149,6 +168,12 @@ impl LinuxHost {
         }
         again
     }
+}
+
+/// CPU time of the calling thread: what others did meanwhile is not the scan's cost.
+fn cpu_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 impl Thread {

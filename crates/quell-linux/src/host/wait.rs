@@ -77,7 +77,7 @@ impl LinuxHost {
             if !self.pending.is_empty() || start >= until {
                 return Ok(());
             }
-            let scan = self.scanned_at.map_or(start, |at| at + self.options.scan_interval);
+            let scan = self.next_scan().unwrap_or(start);
             let next = until.min(scan).min(self.leases.ends_at().unwrap_or(Nanos::MAX));
             if self.waker.wait(next)? {
                 return Ok(());

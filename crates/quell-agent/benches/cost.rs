@@ -1,0 +1,124 @@
+//! What the agent costs while it turns every 100 ms on a machine made of plain files: 1,000 workloads of 10 threads,
+//! each a cgroup, 20 of them latency-critical. For each policy: this process's CPU time over the time that passed, its
+//! loop's share of it, and its resident memory; alone, with the API that nobody asks, and while somebody watches.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use comfy_table::{Table, presets};
+use quell_agent::api::{About, ApiConfig, Client, wire};
+use quell_agent::observers::{ObserverConfig, Observers};
+use quell_agent::stack::{Layer, Stack, Witness};
+use quell_linux::testkit::FakeTree;
+use quell_linux::{HostOptions, LinuxHost};
+use quell_model::{Class, CpuCount, Selector, Topology, View, Workload};
+use quell_policy::AnyPolicy;
+use rustix::time::{ClockId, clock_gettime};
+
+const WORKLOADS: usize = 1_000;
+const CRITICAL: usize = 20;
+const THREADS: usize = 10;
+const INTERVAL: Duration = Duration::from_millis(100);
+const MEASURED: Duration = Duration::from_secs(5);
+
+fn main() {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["policy", "", "CPU", "of it the loop", "memory"]);
+    for policy in ["none", "rkube", "his", "guard"] {
+        for watched in [None, Some(false), Some(true)] {
+            let (cost, what) = (measure(policy, watched), ["", "API", "API, watched"]);
+            let what = what[watched.map_or(0, |watched| 1 + usize::from(watched))];
+            table.add_row([
+                policy.to_owned(),
+                what.to_owned(),
+                format!("{:.1} %", 100.0 * cost.process),
+                format!("{:.1} %", 100.0 * cost.thread),
+                format!("{:.0} MB", cost.resident / 1e6),
+            ]);
+        }
+    }
+    println!("{WORKLOADS} workloads of {THREADS} threads, a turn every {INTERVAL:?}\n{table}");
+}
+
+struct Cost {
+    process: f64,
+    thread: f64,
+    resident: f64,
+}
+
+fn measure(policy: &str, watched: Option<bool>) -> Cost {
+    let (tree, mut host) = machine();
+    let socket = tree.path().join("api.sock");
+    let layers = vec![Layer::new(AnyPolicy::named(policy).expect("a policy"), None)];
+    let mut stack = Stack::new(layers, View::new(host.topology()), host.topology().all()).expect("one layer");
+    let api = watched.map(|_| ApiConfig { socket: socket.clone(), group: None, metrics: None });
+    let observed = ObserverConfig { api, record: None };
+    let (mut observers, _feed) = Observers::start(&observed, About::default(), &mut stack).expect("observers");
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        if watched == Some(true) {
+            scope.spawn(|| look(&socket, &end));
+        }
+        for _ in 0..10 {
+            turn(&mut stack, &mut host, &mut observers);
+        }
+        let clocks = || [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(seconds);
+        let (before, begun) = (clocks(), Instant::now());
+        while begun.elapsed() < MEASURED {
+            turn(&mut stack, &mut host, &mut observers);
+        }
+        let (after, passed) = (clocks(), begun.elapsed().as_secs_f64());
+        end.store(true, Ordering::Relaxed);
+        let share = |clock: usize| (after[clock] - before[clock]) / passed;
+        Cost { process: share(0), thread: share(1), resident: resident_bytes() }
+    })
+}
+
+fn turn(stack: &mut Stack, host: &mut LinuxHost, observers: &mut Observers) {
+    let begun = Instant::now();
+    stack.turn(host).expect("a turn");
+    observers.turned(stack.view(), stack.layers());
+    std::thread::sleep(INTERVAL.saturating_sub(begun.elapsed()));
+}
+
+/// What `quell top` does: asks for everything once a second.
+fn look(socket: &Path, end: &AtomicBool) {
+    let client = Client::new(socket).expect("a client");
+    while !end.load(Ordering::Relaxed) {
+        let status: wire::Status = client.get("/v1/status").expect("the API answers");
+        assert!([0, WORKLOADS].contains(&status.workloads.len()), "none before the first turn, then all");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn machine() -> (FakeTree, LinuxHost) {
+    let tree = FakeTree::new(&Topology::synthetic(1, 2, 24, 2));
+    for at in 0..WORKLOADS {
+        let (pid, group) = (100_000 + (at * THREADS) as i32, format!("work/w{at}"));
+        tree.process(pid, 1, "work");
+        (1..THREADS as i32).for_each(|thread| tree.thread(pid, pid + thread));
+        tree.cgroup(&group);
+        tree.join(&group, &[pid]);
+    }
+    let mut host = tree.host(HostOptions::default()).expect("a host");
+    for at in 0..WORKLOADS {
+        let critical = at < CRITICAL;
+        let class = if critical { Class::LatencyCritical } else { Class::BestEffort };
+        let mut workload = Workload::new(format!("w{at}"), class, CpuCount::whole(u32::from(critical)));
+        workload.selectors.push(Selector::Cgroup(format!("work/w{at}").into()));
+        host.attach(workload).expect("its cgroup is there");
+    }
+    (tree, host)
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn resident_bytes() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
+    line.trim().trim_end_matches("kB").trim().parse::<f64>().expect("a number") * 1024.0
+}
