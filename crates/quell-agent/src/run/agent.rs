@@ -43,8 +43,10 @@ pub struct Extras {
     pub once: bool,
     /// Record every turn in this file.
     pub record: Option<PathBuf>,
-    /// Where the API's socket lies if the configuration does not say it; None: no API at all.
+    /// Where the API's socket lies, whatever the configuration says.
     pub socket: Option<PathBuf>,
+    /// Where it lies if the configuration does not say it. Neither: no API at all.
+    pub usual_socket: Option<PathBuf>,
 }
 
 /// How a run ended.
@@ -99,8 +101,9 @@ impl Agent {
         let topology = host.topology();
         let pool = config.machine.cpus.unwrap_or_else(|| topology.all());
         let mut stack = Stack::new(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
-        let api = extras.socket.as_ref().map(|socket| ApiConfig {
-            socket: config.api.socket.clone().unwrap_or_else(|| socket.clone()),
+        let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
+        let api = extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
+            socket: socket.clone(),
             group: config.api.group.clone(),
             metrics: config.metrics.listen,
         });

@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Record every turn in this file, for `quell replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Answer questions at this socket; --dry-run and --shadow answer none without it [default: as configured]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Where lock and journal lie [default: QUELL_RUN_DIR, or /run/quell]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -61,7 +64,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Changes nothing: needs no guardian, no lock and no privilege.
-fn watch_only(arguments: &Arguments, config: Config) -> Result<ExitCode> {
+fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
+    // The configured address is the agent's that may run beside.
+    config.metrics.listen = None;
     let stop = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&stop)?;
     let journal: Box<dyn Journal> =
@@ -71,7 +76,8 @@ fn watch_only(arguments: &Arguments, config: Config) -> Result<ExitCode> {
         dry_run: arguments.dry_run,
         once: arguments.once,
         record: arguments.record.clone(),
-        socket: None,
+        socket: arguments.socket.clone(),
+        usual_socket: None,
     };
     Agent::new(config, extras, journal)?.run(None, &stop)?;
     Ok(ExitCode::SUCCESS)
@@ -79,16 +85,16 @@ fn watch_only(arguments: &Arguments, config: Config) -> Result<ExitCode> {
 
 fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let directory = RunDir::locate(arguments.run_dir.as_deref())?;
-    let socket = directory.path().join("api.sock");
+    let usual = directory.path().join("api.sock");
     let claim = directory.claim("agent")?;
     for failed in privileges::drop_others() {
         warn!("a privilege that is not needed could not be given up: {failed}");
     }
     let mut options = Options::new(claim);
     options.restart = true;
-    options.news = Box::new(tell(socket.clone()));
+    options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
-        work(arguments, &config, &socket, worker, journal).unwrap_or_else(|failure| {
+        work(arguments, &config, &usual, worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
             1
         })
@@ -104,7 +110,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
 fn work(
     arguments: &Arguments,
     first: &Config,
-    socket: &std::path::Path,
+    usual_socket: &std::path::Path,
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
@@ -117,7 +123,12 @@ fn work(
             first.clone()
         }
     };
-    let extras = Extras { record: arguments.record.clone(), socket: Some(socket.to_owned()), ..Extras::default() };
+    let extras = Extras {
+        record: arguments.record.clone(),
+        socket: arguments.socket.clone(),
+        usual_socket: Some(usual_socket.to_owned()),
+        ..Extras::default()
+    };
     let mut agent = Agent::new(config, extras, journal)?;
     info!(policies = first.policies.len(), workloads = first.workloads.len(), "at work");
     match agent.run(Some(worker), worker.stop())? {

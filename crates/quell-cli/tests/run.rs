@@ -1,0 +1,163 @@
+//! `quell run` as its user meets it, on processes of the test's own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Much longer than anything takes, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that ends with the test.
+struct Ours(Child);
+
+impl Ours {
+    /// Sleeps; its command line holds the word.
+    fn sleeper(word: &str) -> Ours {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do sleep 0.2; done", word]).stdin(Stdio::null());
+        Ours(command.spawn().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    /// The CPUs that it may use, as the kernel lists them.
+    fn cpus(&self) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A configuration, a run directory and words that nobody else's command lines hold.
+struct Scene {
+    directory: TempDir,
+    token: String,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        Scene { directory: tempfile::tempdir().unwrap(), token: format!("quell-{name}-{}", std::process::id()) }
+    }
+
+    fn word(&self, workload: &str) -> String {
+        format!("{}-{workload}", self.token)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn configure(&self, workloads: &[(&str, &str)]) {
+        let mut text = "[[policy]]\nname = \"rkube\"\n".to_owned();
+        for (name, more) in workloads {
+            let word = self.word(name);
+            text += &format!("[[workload]]\nname = \"{name}\"\n{more}\nmatch = [{{ command = \"{word}\" }}]\n");
+        }
+        std::fs::write(self.path("quell.toml"), text).unwrap();
+    }
+
+    fn run(&self, more: &[&str]) -> Ours {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+        command.arg("run").arg("--config").arg(self.path("quell.toml")).arg("--run-dir").arg(self.path("run"));
+        command.arg("--socket").arg(self.path("socket")).args(more).stdin(Stdio::null()).stdout(Stdio::null());
+        Ours(command.env("QUELL_LOG", "warn").spawn().unwrap())
+    }
+
+    fn status(&self) -> Option<Value> {
+        status(&self.path("socket"))
+    }
+}
+
+fn status(socket: &Path) -> Option<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_quell")).args(["status", "--json", "--socket"]).arg(socket).output();
+    serde_json::from_slice(&output.unwrap().stdout).ok()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const CRITICAL: &str = "class = \"lc\"\ncpus = 1\nreservation = \"strict\"";
+const BATCH: &str = "class = \"be\"";
+
+/// There are two CPUs, and classes and CPUs of other processes may be set.
+fn may_manage() -> bool {
+    let enough = std::thread::available_parallelism().is_ok_and(|count| count.get() >= 2);
+    if !(enough && rustix::process::geteuid().is_root()) {
+        eprintln!("not tested here: needs root and two CPUs");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_shadow_answers_questions_and_changes_nothing() {
+    let scene = Scene::new("shadow");
+    let critical = Ours::sleeper(&scene.word("web"));
+    let before = critical.cpus();
+    scene.configure(&[("web", CRITICAL)]);
+    let mut shadow = scene.run(&["--shadow"]);
+    until("the shadow knows its workload", || {
+        scene.status().is_some_and(|status| status["workloads"][0]["name"] == "web")
+    });
+    assert_eq!(scene.status().unwrap()["agent"]["mode"], "shadow");
+    assert_eq!(critical.cpus(), before);
+    shadow.signal(Signal::INT);
+    assert!(shadow.0.wait().unwrap().success());
+    assert!(!scene.path("socket").exists());
+    assert_eq!(critical.cpus(), before);
+}
+
+#[test]
+fn a_reload_keeps_what_stands_and_a_wrong_one_changes_nothing() {
+    if !may_manage() {
+        return;
+    }
+    let scene = Scene::new("reload");
+    let (critical, batch) = (Ours::sleeper(&scene.word("web")), Ours::sleeper(&scene.word("video")));
+    let all = critical.cpus();
+    scene.configure(&[("web", CRITICAL)]);
+    let mut agent = scene.run(&[]);
+    until("the reservation stands", || critical.cpus() != all);
+    let own = critical.cpus();
+    assert_eq!(batch.cpus(), all, "it is not managed yet");
+
+    scene.configure(&[("web", CRITICAL), ("video", BATCH)]);
+    agent.signal(Signal::HUP);
+    until("the new workload is confined", || {
+        assert_eq!(critical.cpus(), own, "the reservation was dropped");
+        batch.cpus() != all
+    });
+    let rest = batch.cpus();
+    assert_ne!(rest, own);
+
+    scene.configure(&[("web", "class = \"lc\"\ncpus = 1000"), ("video", "class = \"nonsense\"")]);
+    agent.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!((critical.cpus(), batch.cpus()), (own.clone(), rest), "a wrong configuration changed something");
+
+    scene.configure(&[("web", CRITICAL)]);
+    agent.signal(Signal::HUP);
+    until("who is managed no more is put back", || batch.cpus() == all);
+    assert_eq!(critical.cpus(), own);
+    agent.signal(Signal::TERM);
+    assert!(agent.0.wait().unwrap().success());
+    assert_eq!(critical.cpus(), all);
+}
