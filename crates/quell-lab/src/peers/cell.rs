@@ -42,22 +42,26 @@ pub struct Bench<'a> {
     lab: &'a Lab<'a>,
     quell: PathBuf,
     kernel: Kernel,
+    mips: u32,
+    rate: u32,
     /// What results depend on beside the cell.
     fingerprint: u64,
 }
 
 impl<'a> Bench<'a> {
-    /// A bench whose load generator and antagonist are the commands of `quell`, a program.
+    /// A bench whose load generator and antagonist are the commands of `quell`, a program. With a `speed` above 1, CPUs
+    /// and load are so many times as fast.
     ///
     /// # Errors
     /// When the kernel or the program cannot be had.
-    pub fn new(lab: &'a Lab<'a>, quell: &Path, kernel: Option<&str>) -> Result<Self> {
+    pub fn new(lab: &'a Lab<'a>, quell: &Path, kernel: Option<&str>, speed: u32) -> Result<Self> {
+        let (mips, rate) = (MIPS * speed, RATE * speed);
         let kernel = Kernel::get(&lab.cache, kernel, lab.progress)?;
         let mut hasher = DefaultHasher::new();
         fs::read(quell).map_err(LabError::io("read", quell))?.hash(&mut hasher);
-        (SCRIPT, &kernel.release, MIPS, RATE, QUANTUM_NS).hash(&mut hasher);
+        (SCRIPT, &kernel.release, mips, rate, QUANTUM_NS).hash(&mut hasher);
         lockstep::plugin(&lab.cache, lab.progress)?.hash(&mut hasher);
-        Ok(Self { lab, quell: quell.to_path_buf(), kernel, fingerprint: hasher.finish() })
+        Ok(Self { lab, quell: quell.to_path_buf(), kernel, mips, rate, fingerprint: hasher.finish() })
     }
 
     /// The kernel's release.
@@ -121,7 +125,7 @@ impl<'a> Bench<'a> {
         if !scheduler.is_empty() {
             files.push(PathBuf::from(&scheduler));
         }
-        let lockstep = Lockstep { serial: true, mips: MIPS, quantum_ns: QUANTUM_NS };
+        let lockstep = Lockstep { serial: true, mips: self.mips, quantum_ns: QUANTUM_NS };
         let kernel = Some(self.kernel.version.clone());
         let machine = Machine { kernel, ..Machine::measuring(cpus, lockstep, files) };
         let mut job = Job::new(["sh", "-c", SCRIPT]);
@@ -136,7 +140,7 @@ impl<'a> Bench<'a> {
             ("POLICY", peer.policy.unwrap_or("").into()),
             ("PARAMETERS", peer.parameters.into()),
             ("SEED", seed.to_string()),
-            ("RATE", RATE.to_string()),
+            ("RATE", self.rate.to_string()),
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();

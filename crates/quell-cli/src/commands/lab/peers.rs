@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Only these peers
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     only: Vec<String>,
+    /// CPUs and load so many times as fast: nearer to a real CPU, and so many times as dear
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    speed: u32,
     /// Kernel version, as in 6.18.15 [default: the best that can be had]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
@@ -48,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let lab = Lab::new(&ToStderr)?;
-    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref())?;
+    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed)?;
     let cells = arguments.cpus.len() * peers.len() * arguments.seeds as usize;
     let (mut done, begin) = (0, Instant::now());
     let mut rows = Vec::new();
