@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a CPU runs next. */
+#ifndef QUELL_DISPATCH_H
+#define QUELL_DISPATCH_H
+
+#include "holders.h"
+#include "queues.h"
+
+/* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
+#define STARVING_SHARE 16
+
+/* Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. */
+static __noinline bool run_starving(__u32 cpu, __u64 now)
+{
+	__u64 oldest = now - shared.starving_ns;
+	__u32 slot = NOBODY;
+	int i;
+
+	if (cpu >= MAX_CPUS || now < cpu_at(&shared, cpu)->look_at)
+		return false;
+	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
+	bpf_for(i, 0, MAX_SLOTS) {
+		__u32 at = i;
+
+		if (at > SYSTEM || (at < SYSTEM && at >= shared.nr_slots))
+			continue;
+		__u64 since = waiting_since(workload_at(&shared, at), now);
+
+		if (since < oldest) {
+			oldest = since;
+			slot = at;
+		}
+	}
+	if (slot == NOBODY || !scx_bpf_dsq_move_to_local(slot))
+		return false;
+	__sync_fetch_and_add(&shared.starved, 1);
+	return true;
+}
+
+/* May the thread that ran here go on? Then it gets another slice. */
+static __always_inline bool go_on(struct task_struct *prev, __u32 slot)
+{
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED))
+		return false;
+	struct thread *t = thread_of(prev);
+
+	if (!t || slot_of(prev, t) != slot)
+		return false;
+	prev->scx.slice = slot < SYSTEM && workload_of(slot)->lc ? shared.lc_slice_ns : shared.be_slice_ns;
+	return true;
+}
+
+/* A thread is counted a moment before it is in the queue. */
+#define LOOKS 64
+
+/* Are threads of the workload on their way into the queue? Then the CPU looks again at once. */
+static __always_inline bool await(__u32 cpu, __u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= scx_bpf_dsq_nr_queued(slot))
+		return false;
+	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
+		cpu_at(&shared, cpu)->awaits = 0;
+		return false;
+	}
+	scx_bpf_kick_cpu(cpu, 0);
+	return true;
+}
+
+/* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
+static __noinline bool inherit(__u32 cpu)
+{
+	struct passed_over passed = { { NOBODY, NOBODY, NOBODY } };
+
+	for (int i = 0; i < TRIES; i++) {
+		__u32 heir = rule_heir(&shared, cpu, &passed);
+
+		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
+			return false;
+		if (scx_bpf_dsq_move_to_local(heir) || await(cpu, heir))
+			return true;
+		hand(cpu, heir, NOBODY);
+		passed.slot[i] = heir;
+	}
+	return false;
+}
+
+/* The holder's next thread. Without one the holder yields the CPU. */
+static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
+{
+	if (cpu >= MAX_CPUS)
+		return false;
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	if (holder >= SYSTEM || is_banned(&shared, cpu))
+		return false;
+	if (scx_bpf_dsq_move_to_local(holder) || go_on(prev, holder) || await(cpu, holder))
+		return true;
+	if (yield_cpu(cpu, holder))
+		wake_loader();
+	return false;
+}
+
+static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
+{
+	struct workload *system = workload_of(SYSTEM);
+
+	if (cpu >= MAX_CPUS)
+		return;
+	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
+	    scx_bpf_dsq_move_to_local(SYSTEM))
+		return;
+	if (run_starving(cpu, now) || run_holder(cpu, prev))
+		return;
+	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu))
+		return;
+	if (!scx_bpf_dsq_move_to_local(SYSTEM))
+		go_on(prev, SYSTEM);
+}
+
+#endif

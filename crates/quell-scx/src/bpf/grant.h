@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the scheduler and its loader share, mapped into the loader's memory. The loader mirrors it in src/layout.rs. */
+#ifndef QUELL_GRANT_H
+#define QUELL_GRANT_H
+
+#include <linux/types.h>
+
+#define MAX_CPUS 1024  /* a power of two, as all tables */
+#define MAX_SLOTS 1024 /* the system's included */
+#define SIBLINGS 3     /* of one CPU, itself not counted */
+#define QUEUE_TIMES 64 /* threads of a queue whose waiting time is known exactly; a power of two */
+
+#define SYSTEM (MAX_SLOTS - 1) /* the slot of everything that no workload has */
+#define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
+#define PARKED 0xfffffffeU     /* a CPU that was revoked: nobody inherits it */
+#define NO_CPU 0xffffffffU
+#define NO_REQUEST (~0ULL)     /* a request start that no request has */
+
+/* One workload. The first part is the loader's, the second the scheduler's. */
+struct workload {
+	__u32 attached;
+	__u32 lc;
+	__u32 on_wake_up; /* does the rule of guaranteed CPUs stand? */
+	__u32 guaranteed;
+	__u32 limit;
+	__u32 in_line;    /* does it have a place in the line? */
+	__u32 rank;
+	__u32 held;       /* CPUs that it holds; written by both, atomically */
+
+	__u64 queued;     /* threads that began to wait, ever */
+	__u64 taken;      /* threads that ceased to wait, ever */
+	__u64 formed;     /* queues that formed, ever */
+	__u64 run_time;   /* ns */
+	__u64 vtime;
+	__u64 since[QUEUE_TIMES]; /* when they began to wait: a ring over `queued` */
+};
+
+/* One CPU. */
+struct cpu {
+	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
+	__u32 in_pool;       /* the loader's: may it be handed out? */
+	__u32 online;
+	__u32 away;          /* a higher scheduling class has it */
+	__u32 sibling[SIBLINGS]; /* the loader's; NO_CPU where there is none */
+	__u32 runs;          /* the slot that runs here; NOBODY: idle */
+	__u64 request_start; /* of the request that it works on; 0: none */
+	__u64 banned_for;    /* the loader's: siblings are parked while it works on this request */
+	__u64 yields;        /* times that it was yielded, ever */
+	__u64 system_until;  /* when the system's threads ran here last */
+	__u64 look_at;       /* when this CPU looks for starving threads next */
+	__u32 yielder;       /* who yielded it last */
+	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
+};
+
+struct shared {
+	__u32 nr_cpus;
+	__u32 nr_slots;
+	__u32 generation;    /* of the table of cgroups: a change makes every thread look its workload up again */
+	__u32 listening;     /* does the loader sleep, and wants to be woken when a queue forms? */
+	__u64 starving_ns;   /* a thread that waited so long gets a turn wherever it may run */
+	__u64 system_ns;     /* the system's threads wait at most so long for a turn on a CPU that an LC holds */
+	__u64 lc_slice_ns;
+	__u64 be_slice_ns;
+	__u64 preemptions;   /* CPUs that a wake-up took from somebody */
+	__u64 starved;       /* turns that were given because somebody starved */
+	__u64 kick[MAX_CPUS / 64]; /* the CPUs that the loader wants to decide again, as bits */
+	__u64 drain;         /* the slot whose queue the loader wants emptied into the system's */
+	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
+	struct cpu cpu[MAX_CPUS];
+	struct workload workload[MAX_SLOTS];
+};
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler uses of the kernel: the few fields that it reads, found by name in the running kernel's type
+ * information, and the functions and numbers of sched_ext.
+ */
+#ifndef QUELL_KERNEL_H
+#define QUELL_KERNEL_H
+
+#include <stdbool.h>
+#include <linux/types.h>
+/* Older installed headers lack this structure, newer ones have it: ours is taken in either case. */
+#define bpf_iter_num bpf_iter_num_of_the_installed_headers
+#include <linux/bpf.h>
+#undef bpf_iter_num
+struct bpf_iter_num {
+	__u64 opaque[1];
+} __attribute__((aligned(8)));
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#define KEEP_NAMES __attribute__((preserve_access_index))
+
+struct cpumask {
+	unsigned long bits[1];
+} KEEP_NAMES;
+
+struct kernfs_node {
+	__u64 id;
+} KEEP_NAMES;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} KEEP_NAMES;
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+} KEEP_NAMES;
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} KEEP_NAMES;
+
+struct sched_ext_entity {
+	__u32 flags;
+	__u32 weight;
+	__u64 slice;
+} KEEP_NAMES;
+
+struct task_struct {
+	int pid;
+	unsigned int flags;
+	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask; /* makes the type complete: a mere declaration does not match the kernel's functions */
+	struct css_set *cgroups;
+	struct sched_ext_entity scx;
+} KEEP_NAMES;
+
+struct scx_init_task_args;
+struct scx_cpu_acquire_args;
+struct scx_cpu_release_args;
+
+enum scx_exit_kind {
+	EXIT_NONE,
+};
+
+struct scx_exit_info {
+	enum scx_exit_kind kind;
+	const char *reason;
+	const char *msg;
+} KEEP_NAMES;
+
+struct bpf_iter_scx_dsq {
+	__u64 opaque[6];
+} __attribute__((aligned(8)));
+
+/* The operations that are used, by the kernel's names. */
+struct sched_ext_ops {
+	__s32 (*select_cpu)(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, __u64 enq_flags);
+	void (*dispatch)(__s32 cpu, struct task_struct *prev);
+	void (*runnable)(struct task_struct *p, __u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, __u64 deq_flags);
+	void (*update_idle)(__s32 cpu, bool idle);
+	void (*cpu_acquire)(__s32 cpu, struct scx_cpu_acquire_args *args);
+	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
+	void (*cpu_online)(__s32 cpu);
+	void (*cpu_offline)(__s32 cpu);
+	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	__s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	__u64 flags;
+	__u32 timeout_ms;
+	char name[128];
+};
+
+/* include/linux/sched/ext.h, kernel/sched/ext_internal.h: the same on every kernel with sched_ext. */
+#define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
+#define SCX_DSQ_LOCAL_ON ((1ULL << 63) | (1ULL << 62))
+#define SCX_ENQ_WAKEUP 1ULL
+#define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_KICK_IDLE 1ULL
+#define SCX_KICK_PREEMPT 2ULL
+#define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
+#define SCX_OPS_ENQ_LAST 2ULL
+#define SCX_TASK_QUEUED 1U
+#define PF_KTHREAD 0x00200000U
+#define CLOCK_MONOTONIC 1
+#define ENOMEM 12
+
+__s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
+void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym __weak;
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime, __u64 enq_flags) __ksym
+	__weak;
+bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym __weak;
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq_id, __u64 enq_flags) __ksym __weak;
+__s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __ksym;
+__s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus, __u64 flags) __ksym;
+bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym;
+void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
+__s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+__u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
+bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *cpus) __ksym;
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq_id, __u64 flags) __ksym __weak;
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
+
+#define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define SLEEPABLE_OP(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The rules: who gets a CPU at a wake-up, who inherits one at a yield, when a ban ends, when the system has its turn.
+ *
+ * Each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
+ * tests can run these functions beside the reference. Whoever includes this file defines before:
+ *   FOR(i, from, to)        a loop
+ *   TASK_CPUS               the type of a set of CPUs that a thread may run on
+ *   task_may_use(cpus, cpu) is the CPU in that set?
+ *   OPAQUE(i)               keeps the compiler from knowing what i is
+ */
+#ifndef QUELL_RULES_H
+#define QUELL_RULES_H
+
+#include "grant.h"
+
+/* The kernel's verifier wants to see that every index is within its table: at the place where it is used. */
+#define AT(table, i, size)                       \
+	({                                       \
+		__u32 index_ = (i);              \
+		OPAQUE(index_);                  \
+		&(table)[index_ & ((size) - 1)]; \
+	})
+#define cpu_at(s, i) AT((s)->cpu, i, MAX_CPUS)
+#define workload_at(s, i) AT((s)->workload, i, MAX_SLOTS)
+
+/* `ban_holds`: as long as the CPU works on the request that the ban was imposed for. */
+static inline bool rule_ban_holds(__u64 banned_for, __u64 now_on)
+{
+	return now_on != 0 && now_on == banned_for;
+}
+
+/* Does a sibling's ban park this CPU? */
+static inline bool is_banned(const struct shared *s, __u32 cpu)
+{
+	if (cpu >= MAX_CPUS)
+		return true;
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = cpu_at(s, cpu)->sibling[i];
+
+		if (sibling < MAX_CPUS && rule_ban_holds(cpu_at(s, sibling)->banned_for, cpu_at(s, sibling)->request_start))
+			return true;
+	}
+	return false;
+}
+
+/* May the CPU be handed out? */
+static inline bool is_available(const struct shared *s, __u32 cpu)
+{
+	if (cpu >= MAX_CPUS)
+		return false;
+	return cpu_at(s, cpu)->in_pool && cpu_at(s, cpu)->online && !cpu_at(s, cpu)->away && !is_banned(s, cpu);
+}
+
+static inline bool is_waiting(const struct workload *w)
+{
+	return w->queued != w->taken;
+}
+
+/*
+ * `on_wake_up`: a CPU that nobody holds; below the guarantee also one of a BE workload, then one of an LC workload that
+ * holds more than it is guaranteed. The lowest number wins. NO_CPU at the limit, or when there is none.
+ */
+static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPUS *cpus)
+{
+	__u32 best = NO_CPU, from_lc = NO_CPU;
+	bool free = false;
+	int i;
+
+	if (slot >= SYSTEM)
+		return NO_CPU;
+	const struct workload *own = workload_at(s, slot);
+	__u32 held = own->held;
+
+	if (held >= own->limit)
+		return NO_CPU;
+	FOR(i, 0, s->nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!is_available(s, cpu) || !task_may_use(cpus, cpu))
+			continue;
+		__u32 holder = cpu_at(s, cpu)->holder;
+
+		if (holder >= SYSTEM) {
+			best = cpu;
+			free = true;
+			break;
+		}
+		if (holder == slot)
+			continue;
+		const struct workload *other = workload_at(s, holder);
+
+		if (!other->lc) {
+			if (best == NO_CPU)
+				best = cpu;
+		} else if (from_lc == NO_CPU && other->held > other->guaranteed) {
+			from_lc = cpu;
+		}
+	}
+	if (free)
+		return best;
+	if (held >= own->guaranteed)
+		return NO_CPU;
+	return best != NO_CPU ? best : from_lc;
+}
+
+/* Workloads that turned out to have no thread that may run on the CPU. */
+struct passed_over {
+	__u32 slot[3];
+};
+
+/*
+ * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
+ * then the lowest rank, then the lowest slot. Nobody inherits a banned CPU, and nobody beyond the limit.
+ */
+static inline __u32 rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
+{
+	__u32 heir = NOBODY;
+	__u64 best = ~0ULL;
+	int i;
+
+	if (!is_available(s, cpu) || cpu >= MAX_CPUS)
+		return NOBODY;
+	__u32 holder = cpu_at(s, cpu)->holder;
+
+	FOR(i, 0, s->nr_slots) {
+		__u32 slot = i;
+
+		if (slot >= SYSTEM)
+			break;
+		const struct workload *w = workload_at(s, slot);
+
+		if (!w->in_line || !is_waiting(w))
+			continue;
+		if (slot == except->slot[0] || slot == except->slot[1] || slot == except->slot[2])
+			continue;
+		__u32 held = w->held - (holder == slot);
+
+		if (held >= w->limit)
+			continue;
+		__u64 key = ((__u64)(held >= w->guaranteed) << 33) | ((__u64)!w->lc << 32) | w->rank;
+
+		if (key < best || heir == NOBODY) {
+			best = key;
+			heir = slot;
+		}
+	}
+	return heir;
+}
+
+/*
+ * Do the system's threads have their turn on this CPU? Always where nobody holds it; in turns with a BE workload; on an
+ * LC's CPU only when they have waited for as long as is allowed.
+ */
+static inline bool rule_system_turn(const struct shared *s, __u32 cpu, __u64 now, __u64 waiting_since)
+{
+	if (cpu >= MAX_CPUS)
+		return true;
+	__u32 holder = cpu_at(s, cpu)->holder;
+	__u64 pause = now - cpu_at(s, cpu)->system_until;
+
+	if (holder >= SYSTEM)
+		return true;
+	if (!workload_at(s, holder)->lc)
+		return pause >= s->be_slice_ns;
+	return pause >= s->system_ns && now - waiting_since >= s->system_ns;
+}
+
+/* How long the oldest of a queue has waited, if its threads were taken in the order in which they came. */
+static inline __u64 waiting_since(const struct workload *w, __u64 now)
+{
+	__u64 since = w->since[w->taken & (QUEUE_TIMES - 1)];
+
+	return is_waiting(w) && since < now ? since : now;
+}
+
+#endif

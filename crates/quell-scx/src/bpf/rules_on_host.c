@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The rules, callable by the tests. */
+#include <stdbool.h>
+#include "grant.h"
+
+#define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
+#define TASK_CPUS const __u64
+#define task_may_use(cpus, cpu) ((cpus)[(cpu) / 64] >> ((cpu) % 64) & 1)
+#define OPAQUE(i) (void)(i)
+#include "rules.h"
+
+__u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, const __u64 *cpus)
+{
+	return rule_on_wake_up(s, slot, cpus);
+}
+
+__u32 quell_rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
+{
+	return rule_heir(s, cpu, except);
+}
+
+bool quell_rule_ban_holds(__u64 banned_for, __u64 now_on)
+{
+	return rule_ban_holds(banned_for, now_on);
+}
+
+bool quell_rule_system_turn(const struct shared *s, __u32 cpu, __u64 now, __u64 since)
+{
+	return rule_system_turn(s, cpu, now, since);
+}
+
+__u64 quell_waiting_since(const struct workload *w, __u64 now)
+{
+	return waiting_since(w, now);
+}
+
+__u64 quell_sizes(int which)
+{
+	switch (which) {
+	case 0:
+		return sizeof(struct shared);
+	case 1:
+		return sizeof(struct cpu);
+	default:
+		return sizeof(struct workload);
+	}
+}

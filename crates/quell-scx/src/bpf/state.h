@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The scheduler's state: what it shares with the loader, the table of cgroups, and what it knows of each thread. */
+#ifndef QUELL_STATE_H
+#define QUELL_STATE_H
+
+#include "kernel.h"
+#include "grant.h"
+
+#define FOR(i, from, to) bpf_for(i, from, to)
+#define TASK_CPUS const struct cpumask
+#define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
+#define OPAQUE(i) barrier_var(i)
+#include "rules.h"
+
+/* Zero at first; the loader fills its part in before the scheduler starts. */
+struct shared shared;
+
+/* From a cgroup's number to its workload's slot: the loader's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u32);
+} cgroups SEC(".maps");
+
+/* Wakes a loader that listens. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} wakeups SEC(".maps");
+
+struct thread {
+	__u64 cgroup;     /* as of the last look */
+	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked */
+	__u32 slot;
+	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
+	__u32 woke;       /* did it wake up since it ran last? */
+	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
+	__u32 padding;
+	__u64 ran_at;
+	__u64 request;    /* when it began what it works on: when it ran first after it woke up */
+	__u64 vtime;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+static __always_inline struct thread *thread_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&threads, p, 0, 0);
+}
+
+static __always_inline struct workload *workload_of(__u32 slot)
+{
+	return workload_at(&shared, slot);
+}
+
+#define MAX_DEPTH 24 /* of cgroups; what is deeper belongs to the workload of what is above */
+
+/* The slot of the nearest cgroup, upwards, that belongs to a workload. */
+static __noinline __u32 look_up(struct cgroup *cgroup)
+{
+	int i;
+
+	bpf_for(i, 0, MAX_DEPTH) {
+		__u64 id = BPF_CORE_READ(cgroup, kn, id);
+		__u32 *slot = bpf_map_lookup_elem(&cgroups, &id);
+
+		if (slot)
+			return *slot < SYSTEM ? *slot : SYSTEM;
+		struct cgroup_subsys_state *parent = BPF_CORE_READ(cgroup, self.parent);
+
+		if (!parent)
+			break;
+		cgroup = BPF_CORE_READ(parent, cgroup);
+		if (!cgroup)
+			break;
+	}
+	return SYSTEM;
+}
+
+/* The thread's workload: remembered, and looked up again when its cgroup or the table changed. */
+static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
+{
+	struct cgroup *cgroup = p->cgroups->dfl_cgrp;
+	__u64 id = cgroup->kn->id;
+
+	if (t->cgroup != id || t->generation != shared.generation) {
+		t->generation = shared.generation;
+		t->cgroup = id;
+		t->slot = look_up(cgroup);
+	}
+	return t->slot;
+}
+
+#endif

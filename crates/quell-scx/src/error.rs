@@ -1,0 +1,72 @@
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why Quell's scheduler does not run.
+#[derive(Debug, Error)]
+pub enum ScxError {
+    /// The kernel has no sched_ext.
+    #[error(
+        "this kernel cannot load schedulers: {path} does not exist; boot a kernel from 6.12 on with \
+         CONFIG_SCHED_CLASS_EXT=y, or try it in the lab (quell lab run)"
+    )]
+    NoSchedExt {
+        /// What was looked for.
+        path: PathBuf,
+    },
+    /// Another scheduler is loaded.
+    #[error("the scheduler '{name}' is loaded already, and the kernel takes one at a time; stop it first")]
+    Busy {
+        /// Its name.
+        name: String,
+    },
+    /// The kernel refused the program.
+    #[error("the kernel refused {step}: {source}; it takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN{messages}")]
+    Refused {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+        /// The last lines of what libbpf said, each after a new line.
+        messages: String,
+    },
+    /// Something that worked before does not work any more.
+    #[error("{step}: {source}")]
+    Broken {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel ended the scheduler and runs its own again.
+    #[error("the kernel ended Quell's scheduler and runs its own again: {why}")]
+    Ended {
+        /// The kernel's reason.
+        why: String,
+    },
+    /// A workload is not selected by cgroups alone.
+    #[error(
+        "workload '{workload}' is selected by {selector}; Quell's scheduler finds threads by their cgroup: put it into \
+         one (systemd-run --scope, or a unit) and select that"
+    )]
+    NoCgroup {
+        /// The workload.
+        workload: String,
+        /// Its selector.
+        selector: String,
+    },
+    /// More than the scheduler's tables hold.
+    #[error("{what}: the scheduler's table holds {max}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// What the table holds.
+        max: usize,
+    },
+    /// Waiting failed.
+    #[error("waiting for the scheduler's events: {0}")]
+    Wait(#[source] std::io::Error),
+    /// The rest of the host failed.
+    #[error(transparent)]
+    Linux(#[from] quell_linux::LinuxError),
+}

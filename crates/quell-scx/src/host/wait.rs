@@ -1,0 +1,39 @@
+//! Waits for the next step.
+
+use std::time::Duration;
+
+use quell_model::{Nanos, Wake};
+
+use super::{Poll, ScxHost};
+use crate::ScxError;
+
+/// Wake-ups that nobody told about, such as a thread that was born, are found at the latest after this time.
+const LONGEST: Nanos = Nanos(20_000_000);
+
+impl ScxHost {
+    pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), ScxError> {
+        match (self.options.poll, until) {
+            (Poll::Dedicated, Wake::At(until)) => {
+                while self.linux.now() < until {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+            (Poll::Dedicated, Wake::OnEvent) => self.sleep(LONGEST),
+            (Poll::Adaptive(look), Wake::At(until)) => self.sleep((until - self.linux.now()).max(look).min(LONGEST)),
+            (Poll::Adaptive(_), Wake::OnEvent) => self.sleep(LONGEST),
+        }
+    }
+
+    /// Sleeps until the scheduler tells something. What happened before it listened ends the sleep at once.
+    fn sleep(&mut self, at_most: Nanos) -> Result<(), ScxError> {
+        self.grant.listen(true);
+        let mut told = std::mem::take(&mut self.told);
+        self.hear(&mut told);
+        self.told = told;
+        let waited =
+            if self.told.is_empty() { self.grant.wait_for_news(Duration::from_nanos(at_most.0)) } else { Ok(()) };
+        self.grant.listen(false);
+        waited
+    }
+}

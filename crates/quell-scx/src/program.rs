@@ -1,0 +1,317 @@
+//! The scheduler in the kernel: loaded, attached, told what to do.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use quell_model::{CpuId, CpuSet, Nanos, Topology, Workload, WorkloadId};
+
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
+use crate::{ScxError, messages};
+
+// Written by libbpf-cargo at build time.
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/grant.skel.rs"));
+}
+use skeleton::{GrantSkel, GrantSkelBuilder};
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// The kernel's number for "the loader went away" (`SCX_EXIT_UNREG`).
+const UNREGISTERED: u64 = 64;
+
+/// How long who may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slices {
+    /// A thread of an LC workload, before the next one of its workload has its turn.
+    pub lc: Nanos,
+    /// A thread of a BE workload or of the system.
+    pub be: Nanos,
+    /// The system's threads wait at most so long for a turn on a CPU that an LC workload holds, beside the slice that
+    /// runs there and a tick.
+    pub system: Nanos,
+    /// Who waited so long has a turn on any CPU that it may run on, whoever holds it.
+    pub starving: Nanos,
+}
+
+impl Default for Slices {
+    /// Our assumptions. 20 ms is sched_ext's own default slice; 4 ms is a tick at 250 Hz; 50 ms is what EEVDF's fair
+    /// server gives beside real-time threads in each second.
+    fn default() -> Slices {
+        Slices {
+            lc: Nanos::from_millis(20),
+            be: Nanos::from_millis(4),
+            system: Nanos::from_millis(50),
+            starving: Nanos::from_millis(500),
+        }
+    }
+}
+
+/// Quell's scheduler. From [`Grant::load`] on it schedules every thread that is not real-time; when this value is dropped,
+/// or the process ends, the kernel's own scheduler takes over.
+pub struct Grant {
+    // Dropped first: nothing of the program may go while it is attached.
+    _link: Link,
+    wakeups: RingBuffer<'static>,
+    skeleton: GrantSkel<'static>,
+    shared: NonNull<Shared>,
+}
+
+// SAFETY: the pointer is to memory that lives as long as the skeleton and holds nothing but atomics; libbpf's objects are
+// not bound to a thread.
+unsafe impl Send for Grant {}
+
+fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
+    move |source| ScxError::Refused { step, source, messages: messages::last() }
+}
+
+fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
+    move |source| ScxError::Broken { step, source }
+}
+
+impl Grant {
+    /// Loads the scheduler; the CPUs of `pool` are those that it hands out. Nobody holds one yet, and every thread belongs
+    /// to the system.
+    ///
+    /// # Errors
+    /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours.
+    pub fn load(topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) -> Result<Grant, ScxError> {
+        check_kernel(Path::new(SCHED_EXT))?;
+        messages::listen();
+        // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
+        let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
+        let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
+        let shared = NonNull::from(&mut data.shared).cast::<Shared>();
+        // SAFETY: `layout` mirrors the header that both sides were compiled from (a test compares the sizes); the memory
+        // is a shared mapping that stays as long as the skeleton.
+        prepare(unsafe { shared.as_ref() }, topology, online, pool, slices);
+        let mut rings = RingBufferBuilder::new();
+        rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
+        let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
+        let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
+        Ok(Grant { _link: link, wakeups, skeleton, shared })
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: as in `load`; `self.skeleton` keeps the mapping.
+        unsafe { self.shared.as_ref() }
+    }
+
+    pub(crate) fn cpu(&self, cpu: CpuId) -> &CpuState {
+        &self.shared().cpu[cpu.index() % MAX_CPUS]
+    }
+
+    pub(crate) fn workload(&self, id: WorkloadId) -> Result<&WorkloadState, ScxError> {
+        self.shared().workload[..MAX_SLOTS]
+            .get(id.index())
+            .ok_or(ScxError::TooMany { what: "workloads", max: MAX_SLOTS })
+    }
+
+    /// From now on the threads of these cgroups (by inode), children's included, are this workload's. It has no rights
+    /// and holds no CPU.
+    ///
+    /// # Errors
+    /// If a table is full.
+    pub fn attach(&mut self, id: WorkloadId, spec: &Workload, cgroups: &[u64]) -> Result<(), ScxError> {
+        let state = self.workload(id)?;
+        state.lc.store(spec.is_lc().into(), Relaxed);
+        state.limit.store(u32::MAX, Relaxed);
+        state.rank.store(u32::MAX, Relaxed);
+        for off in [&state.guaranteed, &state.on_wake_up, &state.in_line] {
+            off.store(0, Relaxed);
+        }
+        state.attached.store(1, Relaxed);
+        self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);
+        for cgroup in cgroups {
+            let cgroups = &self.skeleton.maps.cgroups;
+            cgroups
+                .update(&cgroup.to_ne_bytes(), &id.0.to_ne_bytes(), MapFlags::ANY)
+                .map_err(broken("adding a cgroup to the scheduler's table"))?;
+        }
+        self.shared().generation.fetch_add(1, SeqCst);
+        Ok(())
+    }
+
+    /// From now on the threads of the workload belong to the system. It loses its CPUs.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn detach(&mut self, id: WorkloadId, cgroups: &[u64]) -> Result<(), ScxError> {
+        for cgroup in cgroups {
+            match self.skeleton.maps.cgroups.delete(&cgroup.to_ne_bytes()) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(ScxError::Broken {
+                        step: "removing a cgroup from the scheduler's table",
+                        source: error,
+                    });
+                }
+                _ => {}
+            }
+        }
+        self.shared().generation.fetch_add(1, SeqCst);
+        let state = self.workload(id)?;
+        for off in [&state.attached, &state.guaranteed, &state.on_wake_up, &state.in_line] {
+            off.store(0, Relaxed);
+        }
+        let mut freed = CpuSet::EMPTY;
+        for cpu in self.cpus() {
+            if self.holder(cpu) == Some(id) {
+                self.hand(cpu, None);
+                freed.insert(cpu);
+            }
+        }
+        self.shared().drain.store(id.0.into(), Release);
+        self.call(&self.skeleton.progs.drain_queue, "emptying a workload's queue")?;
+        self.kick(&freed)
+    }
+
+    /// The CPUs that the scheduler knows.
+    pub fn cpus(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.shared().nr_cpus.load(Relaxed)).map(CpuId)
+    }
+
+    /// Who holds a CPU.
+    #[must_use]
+    pub fn holder(&self, cpu: CpuId) -> Option<WorkloadId> {
+        let holder = self.cpu(cpu).holder.load(Acquire);
+        ((holder as usize) < MAX_SLOTS).then_some(WorkloadId(holder))
+    }
+
+    /// Gives a CPU to a workload, or takes it from everybody; true if that is a change. It takes effect at the CPU's next
+    /// decision: see [`Grant::kick`].
+    pub fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) -> bool {
+        let to = to.map_or(PARKED, |id| id.0);
+        let held = |slot: u32| self.shared().workload[..MAX_SLOTS].get(slot as usize).map(|state| &state.held);
+        if let Some(held) = held(to) {
+            held.fetch_add(1, SeqCst);
+        }
+        let from = self.cpu(cpu).holder.swap(to, SeqCst);
+        if let Some(held) = held(from) {
+            held.fetch_sub(1, SeqCst);
+        }
+        from != to
+    }
+
+    /// These CPUs decide again what they run, at once. One call, however many they are.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn kick(&self, cpus: &CpuSet) -> Result<(), ScxError> {
+        if cpus.is_empty() {
+            return Ok(());
+        }
+        for (word, bits) in self.shared().kick.iter().enumerate() {
+            let bit = |at: u32| u64::from(cpus.contains(CpuId(word as u32 * 64 + at))) << at;
+            bits.store((0..64).map(bit).sum(), Relaxed);
+        }
+        self.call(&self.skeleton.progs.kick_cpus, "kicking CPUs")
+    }
+
+    fn call(&self, program: &libbpf_rs::ProgramMut<'_>, step: &'static str) -> Result<(), ScxError> {
+        program.test_run(ProgramInput::default()).map(drop).map_err(broken(step))
+    }
+
+    /// Is it still the machine's scheduler?
+    ///
+    /// # Errors
+    /// [`ScxError::Ended`] with the kernel's reason if not.
+    pub fn check(&self) -> Result<(), ScxError> {
+        let kind = self.shared().exit_kind.load(Acquire);
+        if kind == 0 {
+            return Ok(());
+        }
+        let text = |bytes: &[i8]| {
+            let bytes: Vec<u8> = bytes.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let data = self.skeleton.maps.bss_data.as_deref();
+        let why = match data {
+            _ if kind == UNREGISTERED => "it was told to end".to_owned(),
+            Some(data) => format!("{} ({})", text(&data.exit_reason), text(&data.exit_message)),
+            None => format!("reason {kind}"),
+        };
+        Err(ScxError::Ended { why })
+    }
+
+    /// CPUs that a workload took from another when it woke up, so far.
+    #[must_use]
+    pub fn preemptions(&self) -> u64 {
+        self.shared().preemptions.load(Relaxed)
+    }
+
+    /// Turns that were given to somebody because they starved, so far.
+    #[must_use]
+    pub fn starved(&self) -> u64 {
+        self.shared().starved.load(Relaxed)
+    }
+
+    /// Has the scheduler tell when a queue forms or a CPU is yielded.
+    pub(crate) fn listen(&self, on: bool) {
+        self.shared().listening.store(on.into(), SeqCst);
+    }
+
+    /// Waits until the scheduler told something, at most for so long.
+    pub(crate) fn wait_for_news(&self, at_most: Duration) -> Result<(), ScxError> {
+        // SAFETY: the ring keeps its descriptor open while it lives.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.wakeups.epoll_fd().as_raw_fd()) };
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(ring.as_fd(), rustix::event::PollFlags::IN)];
+        let at_most =
+            rustix::time::Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        match rustix::event::poll(&mut fds, Some(&at_most)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(ScxError::Wait(errno.into())),
+        }
+        self.wakeups.consume().map_err(broken("reading the ring of wake-ups"))
+    }
+}
+
+/// Can this kernel load a scheduler now?
+fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
+    let state = sched_ext.join("state");
+    let Ok(state) = std::fs::read_to_string(&state) else { return Err(ScxError::NoSchedExt { path: state }) };
+    if state.trim() == "disabled" {
+        return Ok(());
+    }
+    let name = std::fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
+    Err(ScxError::Busy { name: name.trim().to_owned() })
+}
+
+fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) {
+    shared.nr_cpus.store(topology.columns().min(MAX_CPUS) as u32, Relaxed);
+    shared.generation.store(1, Relaxed);
+    shared.lc_slice_ns.store(slices.lc.0, Relaxed);
+    shared.be_slice_ns.store(slices.be.0, Relaxed);
+    shared.system_ns.store(slices.system.0, Relaxed);
+    shared.starving_ns.store(slices.starving.0, Relaxed);
+    for (cpu, state) in shared.cpu.iter().enumerate() {
+        let id = CpuId(cpu as u32);
+        state.holder.store(NOBODY, Relaxed);
+        state.runs.store(NOBODY, Relaxed);
+        state.banned_for.store(u64::MAX, Relaxed);
+        state.in_pool.store(pool.contains(id).into(), Relaxed);
+        state.online.store(online.contains(id).into(), Relaxed);
+        let siblings = topology.siblings_of(id);
+        let siblings = siblings.iter().map(|sibling| sibling.0).chain(std::iter::repeat(NO_CPU)).take(SIBLINGS);
+        for (place, sibling) in state.sibling.iter().zip(siblings) {
+            place.store(sibling, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
+        let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
+        assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell lab"), "{error}");
+    }
+}

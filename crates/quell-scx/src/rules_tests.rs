@@ -1,0 +1,266 @@
+//! The rules in C against their reference functions, on random machines and through random sequences of events.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use proptest::prelude::*;
+use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
+use quell_model::{CpuId, CpuSet, Nanos, WorkloadId};
+
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SYSTEM, Shared, WorkloadState};
+
+unsafe extern "C" {
+    fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
+    fn quell_rule_heir(shared: *const Shared, cpu: u32, except: *const [u32; 3]) -> u32;
+    fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
+    fn quell_rule_system_turn(shared: *const Shared, cpu: u32, now: u64, since: u64) -> bool;
+    fn quell_waiting_since(workload: *const WorkloadState, now: u64) -> u64;
+    fn quell_sizes(which: i32) -> u64;
+}
+
+const CPUS: usize = 6;
+const SLOTS: usize = 5;
+
+/// A machine on which nothing happened yet.
+fn machine() -> Box<Shared> {
+    // SAFETY: all bytes zero are a value of this structure of atomic integers.
+    let shared: Box<Shared> = unsafe { Box::new_zeroed().assume_init() };
+    shared.nr_cpus.store(CPUS as u32, Relaxed);
+    shared.nr_slots.store(SLOTS as u32, Relaxed);
+    for (at, cpu) in shared.cpu.iter().enumerate() {
+        cpu.holder.store(NOBODY, Relaxed);
+        cpu.banned_for.store(u64::MAX, Relaxed);
+        let live = u32::from(at < CPUS);
+        cpu.in_pool.store(live, Relaxed);
+        cpu.online.store(live, Relaxed);
+        // Pairs of siblings.
+        cpu.sibling.iter().for_each(|sibling| sibling.store(NO_CPU, Relaxed));
+        cpu.sibling[0].store(at as u32 ^ 1, Relaxed);
+    }
+    shared
+}
+
+/// The same state as the reference functions see it.
+struct Mirror {
+    pool: CpuSet,
+    banned: CpuSet,
+    holder: Vec<Option<WorkloadId>>,
+    standing: Vec<Standing>,
+    waiting: Vec<bool>,
+}
+
+impl Mirror {
+    fn of(shared: &Shared) -> Mirror {
+        let load = |value: &std::sync::atomic::AtomicU32| value.load(Relaxed);
+        let request = |cpu: &CpuState| {
+            let start = cpu.request_start.load(Relaxed);
+            (start != 0).then_some(Nanos(start))
+        };
+        let mut mirror = Mirror {
+            pool: CpuSet::EMPTY,
+            banned: CpuSet::EMPTY,
+            holder: Vec::new(),
+            standing: Vec::new(),
+            waiting: Vec::new(),
+        };
+        for (at, cpu) in shared.cpu[..CPUS].iter().enumerate() {
+            let id = CpuId(at as u32);
+            if load(&cpu.in_pool) == 1 && load(&cpu.online) == 1 && load(&cpu.away) == 0 {
+                mirror.pool.insert(id);
+            }
+            if ban_holds(Nanos(cpu.banned_for.load(Relaxed)), request(cpu)) {
+                mirror.banned.insert(CpuId(at as u32 ^ 1));
+            }
+            let holder = load(&cpu.holder);
+            mirror.holder.push(((holder as usize) < MAX_SLOTS).then_some(WorkloadId(holder)));
+        }
+        for state in &shared.workload[..SLOTS] {
+            mirror.standing.push(Standing {
+                lc: load(&state.lc) == 1,
+                guaranteed: load(&state.guaranteed),
+                limit: load(&state.limit),
+                rank: load(&state.rank),
+            });
+            let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
+            mirror.waiting.push(waits && load(&state.in_line) == 1);
+        }
+        mirror
+    }
+
+    fn occupancy(&self) -> Occupancy<'_> {
+        Occupancy { pool: self.pool, banned: self.banned, holder: &self.holder, standing: &self.standing }
+    }
+
+    fn heir(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {
+        let waiting = (0..SLOTS).filter(|&slot| self.waiting[slot] && !except.contains(&(slot as u32)));
+        heir(&self.occupancy(), cpu, waiting.map(|slot| WorkloadId(slot as u32)))
+    }
+}
+
+/// Something that happens to the machine.
+#[derive(Clone, Debug)]
+enum Happening {
+    Wake { slot: u32, affinity: u64 },
+    Yield { cpu: u32, except: Option<u32> },
+    Granted { cpu: u32, slot: Option<u32> },
+    Rules { slot: u32, lc: bool, guaranteed: u32, limit: u32, rank: u32, in_line: bool },
+    Queue { slot: u32, comes: u64, goes: u64 },
+    Request { cpu: u32, start: u64, banned: bool },
+    Pool { cpu: u32, in_pool: bool, online: bool, away: bool },
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let (cpu, slot) = (0..CPUS as u32, 0..SLOTS as u32);
+    prop_oneof![
+        4 => (slot.clone(), 0u64..64).prop_map(|(slot, affinity)| Happening::Wake { slot, affinity }),
+        4 => (cpu.clone(), proptest::option::of(slot.clone()))
+            .prop_map(|(cpu, except)| Happening::Yield { cpu, except }),
+        2 => (cpu.clone(), proptest::option::of(slot.clone())).prop_map(|(cpu, slot)| Happening::Granted { cpu, slot }),
+        2 => (slot.clone(), any::<bool>(), 0u32..4, 0u32..5, 0u32..3, any::<bool>()).prop_map(
+            |(slot, lc, guaranteed, limit, rank, in_line)| Happening::Rules { slot, lc, guaranteed, limit, rank, in_line }
+        ),
+        3 => (slot, 0u64..3, 0u64..3).prop_map(|(slot, comes, goes)| Happening::Queue { slot, comes, goes }),
+        2 => (cpu.clone(), 0u64..4, any::<bool>())
+            .prop_map(|(cpu, start, banned)| Happening::Request { cpu, start, banned }),
+        1 => (cpu, any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(cpu, in_pool, online, away)| Happening::Pool { cpu, in_pool, online, away }),
+    ]
+}
+
+/// The CPU changes hands, and the counts of held CPUs follow: of CPUs that are in the pool.
+fn hand(shared: &Shared, cpu: u32, to: u32) {
+    shared.cpu[cpu as usize].holder.store(to, Relaxed);
+    recount(shared);
+}
+
+/// The scheduler keeps `held` as CPUs change hands; here it is counted as the reference counts.
+fn recount(shared: &Shared) {
+    let mirror = Mirror::of(shared);
+    for slot in 0..SLOTS {
+        let held = mirror.occupancy().held(WorkloadId(slot as u32));
+        shared.workload[slot].held.store(held, Relaxed);
+    }
+}
+
+fn as_cpu(cpu: u32) -> Option<CpuId> {
+    (cpu != NO_CPU).then_some(CpuId(cpu))
+}
+
+fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
+    match *what {
+        Happening::Wake { slot, affinity } => {
+            let mut words = [0; MAX_CPUS / 64];
+            words[0] = affinity;
+            // SAFETY: both point to values of the types that the function takes.
+            let ours = as_cpu(unsafe { quell_rule_on_wake_up(shared, slot, words.as_ptr()) });
+            let mut mirror = Mirror::of(shared);
+            // A CPU that the thread may not use is none for it, as if it were banned.
+            mirror.banned =
+                mirror.banned.union(&(0..CPUS as u32).filter(|cpu| affinity >> cpu & 1 == 0).map(CpuId).collect());
+            prop_assert_eq!(ours, on_wake_up(&mirror.occupancy(), WorkloadId(slot)));
+            if let Some(cpu) = ours {
+                hand(shared, cpu.0, slot);
+            }
+        }
+        Happening::Yield { cpu, except } => {
+            hand(shared, cpu, NOBODY);
+            let passed = [except.unwrap_or(NOBODY), NOBODY, NOBODY];
+            // SAFETY: both point to values of the types that the function takes.
+            let ours = unsafe { quell_rule_heir(shared, cpu, &raw const passed) };
+            let reference = Mirror::of(shared).heir(CpuId(cpu), &passed);
+            prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference);
+            if ours != NOBODY {
+                hand(shared, cpu, ours);
+            }
+        }
+        Happening::Granted { cpu, slot } => hand(shared, cpu, slot.unwrap_or(PARKED)),
+        Happening::Rules { slot, lc, guaranteed, limit, rank, in_line } => {
+            let state = &shared.workload[slot as usize];
+            state.lc.store(lc.into(), Relaxed);
+            state.guaranteed.store(guaranteed, Relaxed);
+            state.limit.store(limit, Relaxed);
+            state.rank.store(rank, Relaxed);
+            state.in_line.store(in_line.into(), Relaxed);
+        }
+        Happening::Queue { slot, comes, goes } => {
+            let state = &shared.workload[slot as usize];
+            let queued = state.queued.fetch_add(comes, Relaxed) + comes;
+            let taken = state.taken.load(Relaxed);
+            state.taken.store((taken + goes).min(queued), Relaxed);
+        }
+        Happening::Request { cpu, start, banned } => {
+            let state = &shared.cpu[cpu as usize];
+            state.request_start.store(start, Relaxed);
+            if banned {
+                state.banned_for.store(start.max(1), Relaxed);
+            }
+        }
+        Happening::Pool { cpu, in_pool, online, away } => {
+            let state = &shared.cpu[cpu as usize];
+            state.in_pool.store(in_pool.into(), Relaxed);
+            state.online.store(online.into(), Relaxed);
+            state.away.store(away.into(), Relaxed);
+            recount(shared);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn events_are_decided_as_by_the_reference(sequence in proptest::collection::vec(happening(), 1..80)) {
+        let shared = machine();
+        for what in &sequence {
+            happens(&shared, what)?;
+        }
+    }
+
+    #[test]
+    fn bans_hold_as_by_the_reference(banned_for in 1u64..5, now_on in 0u64..5) {
+        let reference = ban_holds(Nanos(banned_for), (now_on != 0).then_some(Nanos(now_on)));
+        // SAFETY: numbers only.
+        prop_assert_eq!(unsafe { quell_rule_ban_holds(banned_for, now_on) }, reference);
+    }
+}
+
+#[test]
+fn the_layout_is_the_headers() {
+    // SAFETY: numbers only.
+    let sizes = [0, 1, 2].map(|which| unsafe { quell_sizes(which) as usize });
+    assert_eq!(sizes, [size_of::<Shared>(), size_of::<CpuState>(), size_of::<WorkloadState>()]);
+}
+
+#[test]
+fn the_system_has_its_turns() {
+    let shared = machine();
+    shared.be_slice_ns.store(4, Relaxed);
+    shared.system_ns.store(50, Relaxed);
+    shared.workload[1].lc.store(1, Relaxed);
+    // SAFETY: the pointer is to a value of the type that the function takes.
+    let turn = |now, since| unsafe { quell_rule_system_turn(&raw const *shared, 0, now, since) };
+    assert!(turn(100, 100), "nobody holds the CPU");
+    shared.cpu[0].system_until.store(98, Relaxed);
+    hand(&shared, 0, 0);
+    assert!(!turn(100, 0), "the BE's slice comes first");
+    assert!(turn(102, 102));
+    hand(&shared, 0, 1);
+    assert!(!turn(200, 180), "an LC's CPU is not for who has just come");
+    assert!(turn(200, 150));
+    assert!(!turn(140, 0), "nor again before the pause is over");
+}
+
+#[test]
+fn the_oldest_waits_since_it_came() {
+    let shared = machine();
+    let system = &shared.workload[SYSTEM as usize];
+    // SAFETY: the pointer is to a value of the type that the function takes.
+    let since = |now| unsafe { quell_waiting_since(system, now) };
+    assert_eq!(since(100), 100, "nobody waits");
+    for (place, at) in [10, 20, 30].into_iter().enumerate() {
+        system.since[place].store(at, Relaxed);
+        system.queued.fetch_add(1, Relaxed);
+    }
+    assert_eq!(since(100), 10);
+    system.taken.fetch_add(2, Relaxed);
+    assert_eq!(since(100), 30);
+}

@@ -1,0 +1,190 @@
+//! The scheduler on a real kernel, in the lab.
+
+mod support;
+
+use quell_lab::{Machine as Guest, lab_tests};
+use quell_model::{Class, CpuId, GrantCommand};
+use support::*;
+
+lab_tests! {
+    /// What holds whatever the timing.
+    mod grant {
+        machine: Guest { cpus: 2, ..Guest::packed(Vec::new()) };
+
+        fn it_loads_runs_everything_and_leaves() {
+            assert_eq!(state(), "disabled");
+            let machine = Machine::load();
+            assert_eq!(state(), "enabled");
+            let _first = RealTime::begin();
+            let (a, b) = (Child::spin(None, Some(0)), Child::spin(None, Some(1)));
+            pass(100);
+            let shares = shares(&[&a, &b], 400);
+            assert!(shares.iter().all(|&share| share > 500), "{shares:?}");
+            machine.host.grant().check().unwrap();
+            drop(machine);
+            assert_eq!(state(), "disabled");
+        }
+
+        fn a_granted_cpu_runs_its_workload_and_no_other() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(lc, 1, 2, 0), &[]);
+            machine.apply(&rights(be, 0, 2, 1), &[]);
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            let server = Child::spin(Some(&lc_group), None);
+            pass(50);
+            machine.grant(&[(0, be), (1, lc)]);
+            pass(50);
+            let shares = shares(&[&server, &hogs[0], &hogs[1], &hogs[2]], 400);
+            assert!(shares[0] > 700, "{shares:?}");
+            assert!(shares[1..].iter().all(|&share| share > 100), "{shares:?}");
+            assert_eq!((server.cpu(), hogs[0].cpu(), hogs[2].cpu()), (1, 0, 0));
+        }
+
+        fn a_revoked_cpu_is_given_up_at_once() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            let hog = Child::spin(Some(&be_group), None);
+            pass(20);
+            machine.grant(&[(1, be)]);
+            pass(20);
+            assert!(shares(&[&hog], 200)[0] > 500);
+            machine.apply(&[], &[GrantCommand::Revoke(CpuId(1))]);
+            pass(10);
+            let share = shares(&[&hog], 300)[0];
+            assert!(share < 100, "it still runs: {share}");
+            assert_eq!(machine.holder(1), None);
+        }
+
+        fn a_wake_up_takes_the_guaranteed_cpu_and_yields_it_back() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(lc, 1, 2, 0), &[]);
+            machine.apply(&rights(be, 0, 2, 1), &[]);
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            pass(20);
+            machine.grant(&[(0, be), (1, be)]);
+            pass(20);
+            // Sleeps and wakes up, again and again.
+            let sleeper = Child::run(Some(&lc_group), Some(1), || {
+                loop {
+                    let end = std::time::Instant::now() + std::time::Duration::from_millis(2);
+                    while std::time::Instant::now() < end {}
+                    pass(10);
+                }
+            });
+            pass(600);
+            let (woken, hog) = (sleeper.ran(), hogs.each_ref().map(Child::ran).iter().sum::<std::time::Duration>());
+            assert!(woken.as_millis() > 40, "{woken:?}");
+            assert!(hog.as_millis() > 400, "{hog:?}");
+            assert!(machine.host.grant().preemptions() > 10, "{}", machine.host.grant().preemptions());
+            drop(sleeper);
+            pass(50);
+            assert_eq!(machine.holder(1), Some(be), "what the LC yielded goes back to the BE");
+        }
+
+        fn affinity_is_honoured_on_cpus_of_others() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(lc, 1, 1, 0), &[]);
+            machine.apply(&rights(be, 0, 2, 1), &[]);
+            let server = Child::spin(Some(&lc_group), Some(1));
+            let pinned = Child::spin(Some(&be_group), Some(1));
+            pass(3000);
+            assert_eq!((server.cpu(), pinned.cpu()), (1, 1));
+            // The LC holds the only CPU that the other may use: it starves, and has its turns.
+            let (ran, served) = (pinned.ran().as_millis(), server.ran().as_millis());
+            assert!(ran > 3 && served > 3, "{ran} beside {served}");
+            assert!(machine.host.grant().starved() > 0);
+            machine.host.grant().check().unwrap();
+        }
+
+        fn a_thread_of_the_system_has_its_turns() {
+            let _first = RealTime::begin();
+            let lc_group = Group::new("lc");
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            machine.apply(&rights(lc, 2, 2, 0), &[]);
+            let servers = [0, 1, 2].map(|_| Child::spin(Some(&lc_group), None));
+            pass(100);
+            let other = Child::spin(None, Some(1));
+            pass(2000);
+            let ran = other.ran().as_millis();
+            assert!(ran > 19, "{ran}");
+            let served: u128 = servers.iter().map(|server| server.ran().as_millis()).sum();
+            assert!(served > 2 * ran, "{served} against {ran}");
+        }
+
+        fn a_thread_that_changes_its_cgroup_changes_its_workload() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(lc, 1, 1, 0), &[]);
+            let child = Child::spin(Some(&be_group), None);
+            pass(50);
+            assert_eq!(child.ran().as_millis() / 10, 0, "nothing was granted to its workload");
+            let before = machine.observe().workloads.run_time[lc.index()].value;
+            lc_group.add(child.0);
+            pass(300);
+            let view = machine.observe();
+            let after = view.workloads.run_time[lc.index()].value;
+            assert!((after - before).as_secs_f64() > 0.05 || child.ran().as_millis() > 50, "{before} to {after}");
+            assert_eq!(view.workloads.run_time[be.index()].value.0 / 10_000_000, 0);
+            machine.host.detach(lc).unwrap();
+            pass(100);
+            let still = shares(&[&child], 200);
+            assert!(still[0] > 300, "a workload that is gone leaves its threads to the system: {still:?}");
+        }
+    }
+
+    /// What happens when the loader is killed.
+    mod killed {
+        machine: Guest { cpus: 2, ..Guest::packed(Vec::new()) };
+
+        fn the_kernels_scheduler_takes_over() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            for _ in 0..2 {
+                let loader = Child::run(None, None, || {
+                    let mut machine = Machine::load();
+                    machine.attach("be", Class::BestEffort);
+                    loop {
+                        pass(1000);
+                    }
+                });
+                for _ in 0..1000 {
+                    if state() == "enabled" {
+                        break;
+                    }
+                    pass(10);
+                }
+                assert_eq!(state(), "enabled");
+                pass(100);
+                drop(loader);
+                for _ in 0..1000 {
+                    if state() == "disabled" {
+                        break;
+                    }
+                    pass(10);
+                }
+                assert_eq!(state(), "disabled");
+                let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 200);
+                assert!(shares.iter().all(|&share| share > 50), "all threads run on: {shares:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Cgroups, processes that spin or sleep in them, and a loaded scheduler.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_model::{
+    Class, CpuCount, CpuId, Event, GrantCommand, Host, Plan, Rule, Selector, SignalSet, Verdict, View, Workload,
+    WorkloadId,
+};
+use quell_scx::{ScxHost, ScxOptions};
+
+/// A loaded scheduler with its host and view.
+pub struct Machine {
+    pub host: ScxHost,
+    pub view: View,
+    pub events: Vec<Event>,
+}
+
+impl Machine {
+    pub fn load() -> Machine {
+        Machine::with(ScxOptions::default())
+    }
+
+    pub fn with(options: ScxOptions) -> Machine {
+        let roots = Roots::default();
+        // Everything here is a child of this process: Quell's own processes are not exempt.
+        let linux = HostOptions { include_self: true, ..HostOptions::default() };
+        let linux = LinuxHost::new(roots.clone(), linux).unwrap();
+        let host = ScxHost::new(linux, roots, options).unwrap();
+        let view = View::new(quell_linux::sysfs::topology("/sys".as_ref()).unwrap().into());
+        Machine { host, view, events: Vec::new() }
+    }
+
+    pub fn attach(&mut self, name: &str, class: Class) -> WorkloadId {
+        let mut workload = Workload::new(name, class, CpuCount::ZERO);
+        workload.selectors = vec![Selector::Cgroup(name.into())];
+        self.host.attach(workload).unwrap()
+    }
+
+    pub fn apply(&mut self, rules: &[Rule], grants: &[GrantCommand]) {
+        let plan = Plan { rules: rules.to_vec(), grants: grants.to_vec(), ..Plan::default() };
+        let mut outcomes = Vec::new();
+        self.host.apply(&plan, &mut outcomes).unwrap();
+        assert_eq!(outcomes.len(), rules.len() + grants.len());
+        for outcome in outcomes {
+            let Event::Outcome(outcome) = outcome else { panic!("{outcome:?}") };
+            assert!(matches!(outcome.verdict, Verdict::Applied(_)), "{outcome:?}");
+        }
+    }
+
+    pub fn grant(&mut self, grants: &[(u32, WorkloadId)]) {
+        let grants: Vec<_> = grants.iter().map(|&(cpu, id)| GrantCommand::Grant(CpuId(cpu), id)).collect();
+        self.apply(&[], &grants);
+    }
+
+    pub fn observe(&mut self) -> &View {
+        let all = SignalSet::of(&[
+            quell_model::Signal::QueueingDelay,
+            quell_model::Signal::RunTime,
+            quell_model::Signal::Holder,
+            quell_model::Signal::RequestStart,
+        ]);
+        self.events.clear();
+        self.host.observe(all, &mut self.view, &mut self.events).unwrap();
+        &self.view
+    }
+
+    pub fn holder(&mut self, cpu: u32) -> Option<WorkloadId> {
+        self.observe().cpus.holder[cpu as usize]
+    }
+}
+
+/// The rights of a workload.
+pub fn rights(id: WorkloadId, guaranteed: u32, limit: u32, rank: u32) -> [Rule; 3] {
+    [
+        Rule::Guaranteed { workload: id, cpus: guaranteed },
+        Rule::Limit { workload: id, cpus: limit },
+        Rule::Rank { workload: id, rank },
+    ]
+}
+
+/// A cgroup below the root; removed in the end.
+pub struct Group(PathBuf);
+
+impl Group {
+    pub fn new(name: &str) -> Group {
+        let path = PathBuf::from("/sys/fs/cgroup").join(name);
+        fs::create_dir(&path).unwrap();
+        Group(path)
+    }
+
+    pub fn add(&self, pid: i32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A process of this test; killed in the end.
+pub struct Child(pub i32);
+
+impl Child {
+    /// Runs `work` in a process of its own, in a cgroup if one is given, on one CPU if one is given.
+    pub fn run(group: Option<&Group>, cpu: Option<u32>, work: fn()) -> Child {
+        // SAFETY: the child calls nothing that another thread of this process could hold a lock of: it writes one file,
+        // sets its affinity, and works without allocating.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork");
+        if pid == 0 {
+            match cpu {
+                Some(cpu) => pin(0, cpu..cpu + 1),
+                None => pin(0, 0..64),
+            }
+            // SAFETY: stops this very process until its parent has put it where it belongs.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            work();
+            // SAFETY: ends the child without running the parent's clean-ups.
+            unsafe { libc::_exit(0) };
+        }
+        let child = Child(pid);
+        let mut status = 0;
+        // SAFETY: a child of ours, and a local to write to.
+        unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
+        if let Some(group) = group {
+            group.add(pid);
+        }
+        child.signal(libc::SIGCONT);
+        child
+    }
+
+    /// A process that never sleeps.
+    pub fn spin(group: Option<&Group>, cpu: Option<u32>) -> Child {
+        Child::run(group, cpu, || {
+            loop {
+                std::hint::spin_loop();
+            }
+        })
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a child of ours that was not waited for.
+        unsafe { libc::kill(self.0, signal) };
+    }
+
+    /// CPU time so far.
+    pub fn ran(&self) -> Duration {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0)).unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    }
+
+    /// The CPU that it runs on or ran on last.
+    pub fn cpu(&self) -> u32 {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap();
+        text.rsplit(' ').nth(13).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(libc::SIGKILL);
+        // SAFETY: a child of ours.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+    }
+}
+
+pub fn pin(pid: i32, cpus: std::ops::Range<u32>) {
+    // SAFETY: a set of CPUs on the stack, of the size that is told.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.for_each(|cpu| libc::CPU_SET(cpu as usize, &mut set));
+        assert_eq!(libc::sched_setaffinity(pid, size_of_val(&set), &raw const set), 0);
+    }
+}
+
+/// The test runs before all others while the value lives, on CPU 0, so that it is never what waits.
+pub struct RealTime;
+
+impl RealTime {
+    pub fn begin() -> RealTime {
+        // Children are not to be like that.
+        pin(0, 0..1);
+        set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 50);
+        RealTime
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        set_class(libc::SCHED_OTHER, 0);
+        pin(0, 0..64);
+    }
+}
+
+pub fn set_class(class: i32, priority: i32) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: a structure on the stack; 0 is the calling thread.
+    assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const parameters) }, 0);
+}
+
+pub fn pass(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// How much each child ran meanwhile, in thousandths of the time.
+pub fn shares(children: &[&Child], milliseconds: u64) -> Vec<u128> {
+    let before: Vec<Duration> = children.iter().map(|child| child.ran()).collect();
+    let start = Instant::now();
+    pass(milliseconds);
+    let span = start.elapsed();
+    let ran = children.iter().zip(before).map(|(child, before)| child.ran() - before);
+    ran.map(|ran| ran.as_micros() * 1000 / span.as_micros()).collect()
+}
+
+/// What the kernel says of its scheduler.
+pub fn state() -> String {
+    fs::read_to_string("/sys/kernel/sched_ext/state").unwrap().trim().to_owned()
+}
