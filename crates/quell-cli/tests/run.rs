@@ -26,6 +26,18 @@ impl Ours {
         kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Is it stopped?
+    fn is_paused(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    }
+
+    fn child(&self) -> i32 {
+        let pid = self.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.split_whitespace().next().expect("it has a child").parse().unwrap()
+    }
+
     /// The CPUs that it may use, as the kernel lists them.
     fn cpus(&self) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
@@ -60,8 +72,8 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    fn configure(&self, workloads: &[(&str, &str)]) {
-        let mut text = "[[policy]]\nname = \"rkube\"\n".to_owned();
+    fn configure(&self, policy: &str, workloads: &[(&str, &str)]) {
+        let mut text = format!("machine.solo_runs.duty_per_mille = 500\n[[policy]]\nname = \"{policy}\"\n");
         for (name, more) in workloads {
             let word = self.word(name);
             text += &format!("[[workload]]\nname = \"{name}\"\n{more}\nmatch = [{{ command = \"{word}\" }}]\n");
@@ -112,7 +124,7 @@ fn a_shadow_answers_questions_and_changes_nothing() {
     let scene = Scene::new("shadow");
     let critical = Ours::sleeper(&scene.word("web"));
     let before = critical.cpus();
-    scene.configure(&[("web", CRITICAL)]);
+    scene.configure("rkube", &[("web", CRITICAL)]);
     let mut shadow = scene.run(&["--shadow"]);
     until("the shadow knows its workload", || {
         scene.status().is_some_and(|status| status["workloads"][0]["name"] == "web")
@@ -133,13 +145,13 @@ fn a_reload_keeps_what_stands_and_a_wrong_one_changes_nothing() {
     let scene = Scene::new("reload");
     let (critical, batch) = (Ours::sleeper(&scene.word("web")), Ours::sleeper(&scene.word("video")));
     let all = critical.cpus();
-    scene.configure(&[("web", CRITICAL)]);
+    scene.configure("rkube", &[("web", CRITICAL)]);
     let mut agent = scene.run(&[]);
     until("the reservation stands", || critical.cpus() != all);
     let own = critical.cpus();
     assert_eq!(batch.cpus(), all, "it is not managed yet");
 
-    scene.configure(&[("web", CRITICAL), ("video", BATCH)]);
+    scene.configure("rkube", &[("web", CRITICAL), ("video", BATCH)]);
     agent.signal(Signal::HUP);
     until("the new workload is confined", || {
         assert_eq!(critical.cpus(), own, "the reservation was dropped");
@@ -148,16 +160,44 @@ fn a_reload_keeps_what_stands_and_a_wrong_one_changes_nothing() {
     let rest = batch.cpus();
     assert_ne!(rest, own);
 
-    scene.configure(&[("web", "class = \"lc\"\ncpus = 1000"), ("video", "class = \"nonsense\"")]);
+    scene.configure("rkube", &[("web", "class = \"lc\"\ncpus = 1000"), ("video", "class = \"nonsense\"")]);
     agent.signal(Signal::HUP);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!((critical.cpus(), batch.cpus()), (own.clone(), rest), "a wrong configuration changed something");
 
-    scene.configure(&[("web", CRITICAL)]);
+    scene.configure("rkube", &[("web", CRITICAL)]);
     agent.signal(Signal::HUP);
     until("who is managed no more is put back", || batch.cpus() == all);
     assert_eq!(critical.cpus(), own);
     agent.signal(Signal::TERM);
     assert!(agent.0.wait().unwrap().success());
     assert_eq!(critical.cpus(), all);
+}
+
+#[test]
+fn a_killed_agent_leaves_nothing_paused() {
+    if !may_manage() {
+        return;
+    }
+    let scene = Scene::new("solo");
+    let (_critical, batch) = (Ours::sleeper(&scene.word("web")), Ours::sleeper(&scene.word("video")));
+    scene.configure("his", &[("web", CRITICAL), ("video", BATCH)]);
+    let mut agent = scene.run(&[]);
+    // The other may have ended meanwhile.
+    let kill = |pid: i32| drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL));
+
+    until("a solo run pauses the other", || batch.is_paused());
+    kill(agent.child());
+    until("the guardian lets it go on", || !batch.is_paused());
+
+    until("the next worker begins a solo run", || batch.is_paused());
+    let worker = agent.child();
+    kill(agent.0.id() as i32);
+    kill(worker);
+    agent.0.wait().unwrap();
+    until("the worker is dead", || !Path::new(&format!("/proc/{worker}/exe")).exists());
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_quell"));
+    let restore = restore.arg("restore").arg("--run-dir").arg(scene.path("run")).output().unwrap();
+    assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
+    assert!(!batch.is_paused());
 }

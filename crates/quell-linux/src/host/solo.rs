@@ -1,7 +1,7 @@
 //! Solo runs: everybody else who may be paused is.
 //!
-//! The pause ends with the lease, whatever the policy does. If Quell itself is killed during a solo run, what it paused
-//! stays paused until `quell restore` runs.
+//! The pause ends with the lease, whatever the policy does. If Quell itself is killed during a solo run, the agent's
+//! guardian, or `quell restore`, lets go on what it paused.
 
 use quell_model::{Event, Lease, Nanos, Refusal, SoloEnd, Workload, WorkloadId};
 
