@@ -184,7 +184,9 @@ fn a_killed_agent_leaves_nothing_paused() {
     scene.configure("his", &[("web", CRITICAL), ("video", BATCH)]);
     let mut agent = scene.run(&[]);
     // The other may have ended meanwhile.
-    let kill = |pid: i32| drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL));
+    let kill = |pid: i32| {
+        let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+    };
 
     until("a solo run pauses the other", || batch.is_paused());
     kill(agent.child());
