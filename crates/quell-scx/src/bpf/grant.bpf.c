@@ -187,10 +187,15 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	}
 }
 
-/* A thread of the system that came while the CPU was about to be idle found no idle CPU. */
+/* Who came while the CPU was about to be idle found no idle CPU: the CPU looks again. */
 void OP(grant_update_idle, __s32 cpu, bool idle)
 {
-	if (idle && is_waiting(workload_of(SYSTEM)))
+	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
+		return;
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	cpu_at(&shared, cpu)->runs = NOBODY;
+	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 

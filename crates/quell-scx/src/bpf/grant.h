@@ -20,7 +20,7 @@
 struct workload {
 	__u32 attached;
 	__u32 lc;
-	__u32 on_wake_up; /* does the rule of guaranteed CPUs stand? */
+	__u32 on_wake_up; /* does it take CPUs when it wakes up: guaranteed ones, and those that nobody holds? */
 	__u32 guaranteed;
 	__u32 limit;
 	__u32 in_line;    /* does it have a place in the line? */

@@ -1,6 +1,6 @@
 //! Carries a plan out: rules first, then grants with one kick for all of them; the rest is the stock host's.
 
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use quell_model::{CpuId, CpuSet, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Rule, Verdict, WorkloadId};
 
@@ -69,12 +69,15 @@ impl ScxHost {
         match *rule {
             Rule::Guaranteed { cpus, .. } => {
                 state.guaranteed.store(cpus, Release);
-                state.on_wake_up.store((cpus > 0).into(), Release);
+                let in_line = state.in_line.load(Acquire) == 1;
+                state.on_wake_up.store((cpus > 0 || in_line).into(), Release);
             }
             Rule::Limit { cpus, .. } => state.limit.store(cpus, Release),
             Rule::Rank { rank, .. } => {
                 state.rank.store(rank, Release);
                 state.in_line.store(1, Release);
+                // Who is in line takes a CPU that was yielded before, too.
+                state.on_wake_up.store(1, Release);
             }
             Rule::SiblingBan { .. } | Rule::Server { .. } => {}
         }
