@@ -52,6 +52,8 @@ pub struct Collector {
     ring: RingBuffer<'static>,
     received: Rc<RefCell<Received>>,
     look: Link,
+    /// The time of the last event that was taken.
+    drained_to: Nanos,
     /// Keeps the kernel's measuring of BPF programs on.
     _stats: Option<std::os::fd::OwnedFd>,
 }
@@ -134,7 +136,7 @@ impl Collector {
         rings.add(&skeleton.maps.events, take).map_err(refused("opening the ring of events"))?;
         let ring = rings.build().map_err(refused("opening the ring of events"))?;
         let stats = if options.cost { measure_programs() } else { None };
-        Ok(Collector { skeleton, ring, received, look, _stats: stats })
+        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, _stats: stats })
     }
 
     /// Watches a thread, and all that it will give birth to. No change if it is watched already.
@@ -186,6 +188,11 @@ impl Collector {
         into.append(&mut self.received.borrow_mut().events);
         // CPUs take their place in the ring a moment after they took the time.
         into[first..].sort_by_key(|event| event.at);
+        // A switch that was made good afterwards may belong before what was taken earlier.
+        for event in &mut into[first..] {
+            event.at = event.at.max(self.drained_to);
+        }
+        self.drained_to = into.last().map_or(self.drained_to, |last| last.at.max(self.drained_to));
         Ok(())
     }
 
@@ -197,6 +204,7 @@ impl Collector {
             events: lost.events,
             members: lost.members,
             edges: lost.edges,
+            switches: lost.switches,
             interrupts: lost.interrupts,
         });
         losses.events += self.received.borrow().malformed;

@@ -40,12 +40,15 @@ pub struct Edge {
 /// What was lost, or left out by design. Anything but zero in the first three makes a result inexact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Events that found no room, or that the kernel left out (it may, while another tracer comes or goes).
+    /// Events that found no room.
     pub events: u64,
     /// Threads that were born and found no room in the table of watched threads.
     pub members: u64,
     /// Wake-up edges that found no room.
     pub edges: u64,
+    /// Switches to a watched thread that the kernel did not tell. The time since the last switch on that CPU is taken for
+    /// the thread's, which is too much by what the one before ran.
+    pub switches: u64,
     /// Wake-ups from interrupt context, which are no edges.
     pub interrupts: u64,
 }

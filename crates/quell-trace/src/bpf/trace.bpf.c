@@ -81,6 +81,8 @@ struct {
 struct losses losses;
 /* By CPU: HOLDER_IDLE, HOLDER_OTHER, or HOLDER_UNKNOWN while nothing was reported. Written on that CPU only. */
 __u16 holders[MAX_CPUS];
+/* By CPU: when it last switched. Written on that CPU only. */
+__u64 switched_at[MAX_CPUS];
 /* By CPU: how deep it is in interrupts, where that is counted. Written on that CPU only. */
 int interrupts[MAX_CPUS];
 
@@ -143,9 +145,6 @@ static void leaves(struct member *member, __u8 left, __u64 now)
 {
 	if (member->doing == DOING_RUNNING)
 		member->totals.run += now - member->since;
-	else if (member->since)
-		/* It ran, and nobody told: a kernel may leave out a program while another one comes or goes. */
-		__sync_fetch_and_add(&losses.events, 1);
 	member->since = now;
 	member->doing = left == LEFT_RUNNABLE ? DOING_WAITING : DOING_SLEEPING;
 	if (left == LEFT_RUNNABLE)
@@ -159,6 +158,24 @@ static void enters(struct member *member, __u64 now)
 	member->since = now;
 	member->doing = DOING_RUNNING;
 	member->totals.switches++;
+}
+
+/*
+ * A thread leaves that, as far as we were told, had not come: kernels do not tell every switch (seen while tracers come
+ * and go, and after threads of a virtual machine's own agent). It came after the last switch on this CPU that was told.
+ */
+static void came_untold(struct member *member, __s32 tid, __u32 cpu)
+{
+	struct event event = { .next_tid = tid, .cpu = cpu, .kind = EVENT_SWITCH, .state = LEFT_BLOCKED };
+
+	if (cpu >= MAX_CPUS)
+		return;
+	event.at = switched_at[cpu] > member->since ? switched_at[cpu] : member->since;
+	event.slot = HOLDER_OTHER;
+	event.next_slot = member->slot;
+	enters(member, event.at);
+	report(&event);
+	__sync_fetch_and_add(&losses.switches, 1);
 }
 
 static void dies(__s32 tid, const struct member *member)
@@ -191,6 +208,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	/* Preempted on its way to sleep: it runs on before it sleeps. */
 	event.state = preempt || !state ? LEFT_RUNNABLE : state & TASK_DEAD ? LEFT_DEAD : LEFT_BLOCKED;
 	if (from) {
+		if (from->doing != DOING_RUNNING && from->since)
+			came_untold(from, event.tid, cpu);
 		leaves(from, event.state, now);
 		concerns_us = true;
 	}
@@ -205,6 +224,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 		/* No switch happens inside an interrupt: one whose end was missed is over. */
 		interrupts[cpu] = 0;
+		switched_at[cpu] = now;
 		if (concerns_us || holders[cpu] != holder)
 			report(&event);
 		holders[cpu] = holder;

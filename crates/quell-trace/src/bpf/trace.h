@@ -72,6 +72,7 @@ struct losses {
 	__u64 events;     /* events that found no room in the ring */
 	__u64 members;    /* threads that were born and found no room in the table */
 	__u64 edges;      /* edges that found no room in the table */
+	__u64 switches;   /* switches that the kernel did not tell, made good from the one before */
 	__u64 interrupts; /* wake-ups from interrupt context: no thread is the waker */
 };
 
