@@ -8,8 +8,8 @@ use quell_sim::scenario::{SHIPPED, Scenario, run};
 /// FNV-1a over the JSON of all reports. A changed model changes these numbers: look at what changed, then write the
 /// new ones here.
 const HASHES: &[(&str, u64)] = &[
-    ("colocation", 11_577_502_243_123_409_612),
-    ("memcached-2cpus", 12_055_935_304_049_366_800),
+    ("colocation", 5_089_373_891_401_835_484),
+    ("memcached-2cpus", 10_602_362_235_301_269_729),
     ("periodic", 12_882_724_094_053_195_852),
     ("rkube-figure3", 8_776_148_729_036_571_300),
 ];

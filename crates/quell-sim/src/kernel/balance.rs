@@ -20,6 +20,9 @@ const WARM_AFTER: u32 = 1;
 const RUNNING_AFTER: u32 = 3;
 /// A look by a CPU that goes idle is taken to last this long for each CPU of the domain, ns (our assumption).
 const LOOK_NS: u64 = 100;
+/// Where nothing that waits may run (because of CPU sets), a CPU that idles does not look again for this long, ns. Our
+/// choice; the kernel too looks more rarely after looks in vain.
+const NOTHING_FOR_NS: u64 = 500_000;
 /// At most so many threads are moved at once (`sched_nr_migrate`).
 const BATCH: usize = 32;
 
@@ -109,6 +112,9 @@ impl Kernel {
         if !self.balances() || self.crowded.is_empty() || !self.online.contains(CpuId(cpu as u32)) {
             return false;
         }
+        if self.now < self.cpus[cpu].nothing_to_pull_until {
+            return false;
+        }
         let mut spent = 0;
         for at in 0..self.domains.by_cpu[cpu].len() {
             let domain = self.domains.by_cpu[cpu][at];
@@ -122,7 +128,16 @@ impl Kernel {
                 return true;
             }
         }
+        if !self.crowded.iter().any(|other| self.has_something_for(other.index(), cpu)) {
+            self.cpus[cpu].nothing_to_pull_until = self.now + NOTHING_FOR_NS;
+        }
         false
+    }
+
+    fn has_something_for(&self, source: usize, cpu: usize) -> bool {
+        let mut waiting = Vec::new();
+        self.waiting_on(source, source, 1.0, &mut waiting);
+        waiting.iter().any(|&(task, _)| self.may_run(task, cpu))
     }
 
     /// A busy CPU's tick: its own domains, if that is due, and those of idle CPUs, who have no ticks.
@@ -203,7 +218,7 @@ impl Kernel {
         };
         let is_core = self.domains.all[domain].is_core;
         let failed = self.cpus[cpu].balance[at].1;
-        let moved = self.pull_threads(cpu, &from, by_load, amount, reason, is_core || failed > WARM_AFTER);
+        let moved = self.pull_threads(cpu, &from, (by_load, amount), reason, failed, is_core);
         if moved == 0 && reason != Reason::NewlyIdle {
             self.cpus[cpu].balance[at].1 += 1;
             if failed >= RUNNING_AFTER && self.idle.contains(id) && self.push_running(cpu, &from) {
@@ -216,15 +231,18 @@ impl Kernel {
         moved
     }
 
+    /// `wanted`: a load (true), or a number of threads.
     fn pull_threads(
         &mut self,
         to: usize,
         from: &CpuSet,
-        by_load: bool,
-        amount: u64,
+        wanted: (bool, u64),
         reason: Reason,
-        warm: bool,
+        failed: u32,
+        is_core: bool,
     ) -> usize {
+        let (by_load, amount) = wanted;
+        let warm = is_core || failed > WARM_AFTER;
         let crowded = from.intersection(&self.crowded);
         let weight = |cpu: &CpuId| {
             let queue = &self.queues[cpu.index()];
@@ -236,12 +254,13 @@ impl Kernel {
         self.waiting_on(source, source, 1.0, &mut waiting);
         let (mut left, mut moved) = (amount, 0);
         for (task, load) in waiting {
-            let few = self.runnable(source) <= self.runnable(to) + 1;
+            // By number nobody is moved only to make the other CPU the crowded one.
+            let few = self.runnable(source) <= if by_load { 1 } else { self.runnable(to) + 1 };
             if left == 0 || moved >= BATCH || few || (moved == 1 && reason == Reason::NewlyIdle) {
                 break;
             }
             let is_warm = self.now - self.task(task).ran_at < self.config.migration_cost.0;
-            if !self.may_run(task, to) || (is_warm && !warm) || (by_load && load / 2 > left) {
+            if !self.may_run(task, to) || (is_warm && !warm) || (by_load && (load >> failed.min(16)) > left) {
                 continue;
             }
             left = left.saturating_sub(if by_load { load } else { 1 });
@@ -301,13 +320,12 @@ fn is_busier(part: &Part, other: &Part) -> bool {
 /// Should threads move from the busiest part here, and how much: a load (true), or a number of threads?
 fn imbalance(own: &Part, busiest: &Part, total: &Part, reason: Reason) -> Option<(bool, u64)> {
     if busiest.is_overloaded() {
-        if !own.is_overloaded() {
-            // There is room: at least one thread comes, more if there are more idle CPUs than here alone.
-            let has_room = own.tasks < own.cpus || reason == Reason::NewlyIdle;
-            return has_room.then_some((false, own.idle.max(1)));
+        if own.tasks < own.cpus || reason == Reason::NewlyIdle {
+            return Some((false, own.idle.max(1)));
         }
         let (here, there, mean) = (own.load_per_cpu(), busiest.load_per_cpu(), total.load / total.cpus.max(1));
-        if here >= there || here >= mean || 100 * there <= IMBALANCE * here {
+        let is_close = own.is_overloaded() && 100 * there <= IMBALANCE * here;
+        if here >= mean || there <= mean || is_close {
             return None;
         }
         return Some((true, ((there - mean) * busiest.cpus).min((mean - here) * own.cpus)));

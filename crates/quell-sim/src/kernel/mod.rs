@@ -293,6 +293,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         idle_since: 0,
         mean_idle: 1_000_000,
         busy_time: 0,
+        nothing_to_pull_until: 0,
         balance: vec![(0, 0); domains],
     }
 }
