@@ -21,8 +21,10 @@ lab_tests! {
             let shares = shares(&[&a, &b], 400);
             assert!(shares.iter().all(|&share| share > 500), "{shares:?}");
             machine.host.grant().check().unwrap();
+            // The children inherited the scheduler's descriptors.
+            drop((a, b));
             drop(machine);
-            assert_eq!(state(), "disabled");
+            await_state("disabled");
         }
 
         fn a_granted_cpu_runs_its_workload_and_no_other() {
@@ -166,22 +168,10 @@ lab_tests! {
                         pass(1000);
                     }
                 });
-                for _ in 0..1000 {
-                    if state() == "enabled" {
-                        break;
-                    }
-                    pass(10);
-                }
-                assert_eq!(state(), "enabled");
+                await_state("enabled");
                 pass(100);
                 drop(loader);
-                for _ in 0..1000 {
-                    if state() == "disabled" {
-                        break;
-                    }
-                    pass(10);
-                }
-                assert_eq!(state(), "disabled");
+                await_state("disabled");
                 let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 200);
                 assert!(shares.iter().all(|&share| share > 50), "all threads run on: {shares:?}");
             }

@@ -224,3 +224,14 @@ pub fn shares(children: &[&Child], milliseconds: u64) -> Vec<u128> {
 pub fn state() -> String {
     fs::read_to_string("/sys/kernel/sched_ext/state").unwrap().trim().to_owned()
 }
+
+/// Waits until the kernel says so: it loads and ends schedulers in its own time.
+pub fn await_state(wanted: &str) {
+    for _ in 0..1000 {
+        if state() == wanted {
+            return;
+        }
+        pass(10);
+    }
+    panic!("the kernel's scheduler is {}, not {wanted}", state());
+}
