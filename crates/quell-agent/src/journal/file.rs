@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quell_linux::Roots;
-use quell_linux::write::{Fate, Journal, Place, Write};
+use quell_linux::write::{Fate, Journal, Place, Value, Write};
 use quell_model::ThreadId;
 
 use super::owner::{boot_id, of_thread, ticks_since_boot};
@@ -120,15 +120,22 @@ impl FileJournal {
             Record::Begin(begin).append_to(&mut text);
         }
         for entry in self.state.entries() {
-            let write = Write {
-                workload: entry.workload,
-                place: entry.place.clone(),
-                origin: entry.origin.clone(),
-                before: entry.before_last.clone(),
-                after: entry.last.clone(),
+            let mut tell = |before: &Value, after: &Value| {
+                let write = Write {
+                    workload: entry.workload,
+                    place: entry.place.clone(),
+                    origin: entry.origin.clone(),
+                    before: before.clone(),
+                    after: after.clone(),
+                };
+                let (n, at) = (entry.n, entry.since);
+                Record::Write { n, at, write, owner: entry.owner, inode: entry.inode }.append_to(&mut text);
             };
-            let (n, at) = (entry.n, entry.since);
-            Record::Write { n, at, write, owner: entry.owner, inode: entry.inode }.append_to(&mut text);
+            // Its first write found what stood there first: what was inherited is told by `since` already.
+            if entry.before_last != entry.origin {
+                tell(&entry.origin, &entry.before_last);
+            }
+            tell(&entry.before_last, &entry.last);
         }
         self.file = replace(&self.path, &text)?;
         self.size = text.len() as u64;

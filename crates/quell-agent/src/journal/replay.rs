@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quell_linux::write::{Place, Touched, Value};
+use quell_linux::write::{Place, Touched, Value, Write};
 use quell_model::WorkloadId;
 
 use super::{Begin, Owner, Record};
@@ -22,7 +22,7 @@ pub struct Entry {
     pub before_last: Value,
     /// The number of the last write.
     pub n: u64,
-    /// When Quell first touched it, in clock ticks since boot.
+    /// Since when it was under Quell, in clock ticks since boot.
     pub since: u64,
     /// Whose thread it is.
     pub owner: Option<Owner>,
@@ -122,6 +122,7 @@ impl Replay {
                     entry.workload = write.workload;
                 }
                 None => {
+                    let since = since(&write, at);
                     self.index.insert(write.place.clone(), self.entries.len());
                     self.entries.push(Some(Entry {
                         place: write.place,
@@ -130,7 +131,7 @@ impl Replay {
                         last: write.after,
                         before_last: write.before,
                         n,
-                        since: at,
+                        since,
                         owner,
                         inode,
                     }));
@@ -167,11 +168,19 @@ impl Replay {
     }
 }
 
+/// Since when a place is under Quell whose first write this is. A thread that had not its own value then had inherited
+/// Quell's, and so was under Quell from its birth.
+fn since(write: &Write, at: u64) -> u64 {
+    match write.place {
+        Place::Affinity(thread) | Place::Class(thread) if !same(&write.before, &write.origin) => at.min(thread.start),
+        _ => at,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use quell_linux::write::Write;
 
     fn write(place: &str, origin: &str, before: &str, after: &str) -> Write {
         let text = |text: &str| Value::Text(text.into());
@@ -192,6 +201,21 @@ mod tests {
         let mut text = Vec::new();
         records.iter().for_each(|record| record.append_to(&mut text));
         text
+    }
+
+    #[test]
+    fn a_thread_that_inherited_its_value_was_under_quell_from_its_birth() {
+        let place = Place::Affinity(quell_model::ThreadId { tid: 7, start: 3 });
+        let cpus = |list: &str| Value::Cpus(list.parse().unwrap());
+        let first =
+            |before| Write { workload: None, place: place.clone(), origin: cpus("0-1"), before, after: cpus("0") };
+        let since = |write: Write| {
+            let mut replay = Replay::default();
+            replay.read(line(1, &write));
+            replay.entry(&place).unwrap().since
+        };
+        assert_eq!(since(first(cpus("0-1"))), 5, "the time of the write");
+        assert_eq!(since(first(cpus("1"))), 3, "its birth");
     }
 
     fn begin() -> Record {
