@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct HostOptions {
     /// How often new threads and forks are looked for: each gets its workload's values at the latest so long after its
-    /// birth.
+    /// birth; less often where looking would take more than its share of a CPU. Zero: at every observation, whatever it
+    /// takes.
     pub scan_interval: Nanos,
     /// Allows knobs that reach work that Quell was not given: the preemption mode and CPU partitions.
     pub machine_wide: bool,

@@ -21,6 +21,9 @@ impl LinuxHost {
     /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
     /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
     pub(super) fn next_scan(&self) -> Option<Nanos> {
+        if self.options.scan_interval == Nanos::ZERO {
+            return self.scanned_at;
+        }
         let share = if self.some_on_threads() || self.threads_wanted { PROMPT_SHARE } else { COUNTING_SHARE };
         Some(self.scanned_at? + self.options.scan_interval.max(Nanos(self.scan_cost.0 * share)))
     }
