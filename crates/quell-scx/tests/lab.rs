@@ -43,7 +43,13 @@ lab_tests! {
             // One has a CPU, three share the other; the host may take either away for a while.
             let shares = shares(&[&server, &hogs[0], &hogs[1], &hogs[2]], 1500);
             assert!(shares[1..].iter().all(|&share| share > 20 && share < shares[0]), "{shares:?}");
-            assert_eq!((server.cpu(), hogs[0].cpu(), hogs[2].cpu()), (1, 0, 0));
+            // Whoever starves has a turn anywhere now and then.
+            let strays = (0..20).map(|_| {
+                pass(10);
+                usize::from(server.cpu() != 1) + hogs.iter().filter(|hog| hog.cpu() != 0).count()
+            });
+            let strays: usize = strays.sum();
+            assert!(strays < 40, "{strays} of 80 looks found a thread on a CPU of the other's");
         }
 
         fn a_revoked_cpu_is_given_up_at_once() {
