@@ -152,13 +152,11 @@ impl Sweep<'_> {
     ///
     /// Who took an orphan in looks like its parent: process 1, the guardian (if it keeps orphans), or any other that
     /// asked for them (`PR_SET_CHILD_SUBREAPER`: a container's or a session's supervisor). The last is told from a
-    /// parent by the session, or within one session by the process group, which children have from their parent.
+    /// parent by the session, or within one session by the process group, which children have from their parent. In a
+    /// container, a session (and a group) that began outside is number 0, and is one like the others.
     fn families_of_orphan(&self, pid: i32) -> Vec<i32> {
         let process = &self.processes[&pid];
         let (parent, session) = (process.parent, process.session);
-        if session == 0 {
-            return Vec::new();
-        }
         // A process that made a session of its own leads it, and leads its group.
         let other_session = pid != session && self.processes.get(&parent).is_none_or(|p| p.session != session);
         let taken_in = parent <= 1 || parent == std::process::id() as i32 || other_session;
@@ -272,7 +270,7 @@ fn processes(proc: &mut ProcFs) -> Result<HashMap<i32, Process>, LinuxError> {
     proc.pids(&mut pids)?;
     let mut processes = HashMap::with_capacity(pids.len());
     for pid in pids {
-        if let Some(stat) = proc.stat(pid, pid)? {
+        if let Some(stat) = proc.stat(pid, pid)?.filter(|stat| !stat.is_kernels) {
             let process = Process { parent: stat.parent, group: stat.group, session: stat.session, start: stat.start };
             processes.insert(pid, process);
         }
@@ -372,6 +370,21 @@ mod tests {
         assert_eq!(families(3, 40, 7), [0; 0], "another job of the same shell");
         assert_eq!(families(1, 6, 8), [0; 0], "another session");
         assert_eq!(families(2, 40, 40), [0; 0], "it leads a session of its own");
+    }
+
+    #[test]
+    fn a_session_from_outside_of_the_container_is_one_like_the_others() {
+        let mut classes = Classes::default();
+        let mut sweep = sweep(&[(id(10, 50), SchedClass::NORMAL)], &mut classes);
+        let family = sweep.families.get_mut(&10).unwrap();
+        (family.group, family.session) = (0, 0);
+        let mut families = |parent, group, session| {
+            sweep.processes.insert(40, Process { parent, group, session, start: 140 });
+            sweep.families_of_orphan(40)
+        };
+        assert_eq!(families(1, 0, 0), [10], "process 1 took it in");
+        assert_eq!(families(2, 0, 0), [10], "a supervisor in the container did");
+        assert_eq!(families(1, 6, 7), [0; 0], "another session");
     }
 
     #[test]

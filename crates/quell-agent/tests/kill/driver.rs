@@ -45,14 +45,35 @@ impl Drop for Victim {
     }
 }
 
-pub fn run() {
+/// Plays rounds in a pid namespace of their own, where the system allows it.
+pub fn run_in_container(rounds: u64) {
+    let namespace = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command
+    };
+    let allowed = may_set_classes() && namespace().arg("true").output().is_ok_and(|output| output.status.success());
+    if !allowed {
+        println!("kill: in a container: skipped: no permission for a pid namespace (run as root)");
+        return;
+    }
+    println!("kill: in a container:");
+    let own = std::env::current_exe().expect("this program has a path");
+    // The shell is its process 1, which takes orphans in and reaps them.
+    let script = "\"$0\" container \"$1\"; exit $?";
+    let mut command = namespace();
+    command.args(["sh", "-c", script]).arg(own).arg(rounds.to_string());
+    // Process numbers are the same each time there.
+    let status = command.env("QUELL_KILL_SEED", seed().to_string()).status();
+    assert!(status.expect("unshare was there").success(), "the rounds in a container failed");
+}
+
+pub fn run(rounds: u64) {
     if !may_set_classes() {
         println!("kill: skipped: no permission for real-time classes (run as root)");
         return;
     }
-    let rounds = std::env::var("QUELL_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30u64);
-    let seed = std::env::var("QUELL_KILL_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = seed();
     println!("kill: {rounds} rounds, seed {seed}");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let token = format!("quell-kill-test-{}", std::process::id());
@@ -91,6 +112,11 @@ pub fn run() {
     end_orphans(&token);
     report(&mut took, effective, threads);
     assert!(effective * 3 >= rounds, "Quell had set something in {effective} of {rounds} rounds only");
+}
+
+fn seed() -> u64 {
+    let asked = std::env::var("QUELL_KILL_SEED").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or_else(|| u64::from(std::process::id()))
 }
 
 struct Result {

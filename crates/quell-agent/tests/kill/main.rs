@@ -2,7 +2,8 @@
 //! instant. Whatever was killed, every thread has its own CPUs and class again.
 //!
 //! `cargo test` runs 30 rounds; `QUELL_KILL_ROUNDS=1000 cargo test -p quell-agent --test kill` runs more, and prints how
-//! long putting back took. The process starts itself in other roles: victims, an agent, and `quell restore`.
+//! long putting back took. A quarter of the rounds is played once more as in a container: in a pid namespace, whose
+//! processes' session began outside and therefore has no number there. The process starts itself in other roles: victims, an agent, and `quell restore`.
 
 mod agent;
 mod driver;
@@ -19,6 +20,11 @@ fn main() {
         ["restore", directory] => std::process::exit(agent::restore(directory).into()),
         // What `cargo test` passes on.
         [.., "--list"] => {}
-        _ => driver::run(),
+        ["container", rounds] => driver::run(rounds.parse().expect("a number of rounds")),
+        _ => {
+            let rounds = std::env::var("QUELL_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+            driver::run(rounds);
+            driver::run_in_container(rounds.div_ceil(4));
+        }
     }
 }

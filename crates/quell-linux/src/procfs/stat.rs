@@ -2,6 +2,9 @@
 
 use quell_model::{CpuId, Nanos, SchedClass, ThreadState};
 
+/// The flag of kernel threads (`include/linux/sched.h`).
+const PF_KTHREAD: i64 = 0x0020_0000;
+
 /// What `stat` tells about a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadStat {
@@ -11,8 +14,10 @@ pub struct ThreadStat {
     pub parent: i32,
     /// Its process's process group.
     pub group: i32,
-    /// Its process's session.
+    /// Its process's session; 0 if that began outside of this pid namespace.
     pub session: i32,
+    /// Is it one of the kernel's own (`PF_KTHREAD`)?
+    pub is_kernels: bool,
     /// CPU time used, in clock ticks (coarse; `schedstat` is exact).
     pub ticks: u64,
     /// Start time in clock ticks since boot.
@@ -44,13 +49,15 @@ impl ThreadStat {
         let parent = number(fields.next()?)? as i32;
         let group = number(fields.next()?)? as i32;
         let session = number(fields.next()?)? as i32;
-        let user = number(fields.nth(14 - 7)?)? as u64;
+        let flags = number(fields.nth(9 - 7)?)?;
+        let user = number(fields.nth(14 - 10)?)? as u64;
         let system = number(fields.next()?)? as u64;
         let nice = number(fields.nth(19 - 16)?)? as i8;
         let start = number(fields.nth(22 - 20)?)? as u64;
         let cpu = CpuId(number(fields.nth(39 - 23)?)? as u32);
         let priority = number(fields.next()?)? as u8;
         let policy = number(fields.next()?)? as i32;
+        let is_kernels = flags & PF_KTHREAD != 0;
         let class = match policy {
             libc::SCHED_FIFO => SchedClass::Fifo { priority },
             libc::SCHED_RR => SchedClass::RoundRobin { priority },
@@ -62,7 +69,7 @@ impl ThreadStat {
             // SCHED_OTHER, and SCHED_EXT, which has a nice value as well.
             _ => SchedClass::Fair { nice, slice: None },
         };
-        Some(ThreadStat { state, parent, group, session, ticks: user + system, start, cpu, class })
+        Some(ThreadStat { state, parent, group, session, is_kernels, ticks: user + system, start, cpu, class })
     }
 }
 
@@ -113,7 +120,9 @@ mod tests {
     fn a_stat_line_is_read_whatever_the_name() {
         let stat = ThreadStat::parse(LINE).unwrap();
         assert_eq!((stat.state, stat.parent, stat.ticks, stat.start), (ThreadState::Runnable, 77, 42, 8812));
-        assert_eq!((stat.group, stat.session), (12, 13));
+        assert_eq!((stat.group, stat.session, stat.is_kernels), (12, 13, false));
+        let kernels = String::from_utf8_lossy(LINE).replace(" 4194304 ", " 2129984 ");
+        assert!(ThreadStat::parse(kernels.as_bytes()).unwrap().is_kernels);
         assert_eq!((stat.cpu, stat.class), (CpuId(5), SchedClass::Fair { nice: 19, slice: None }));
     }
 
