@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
+use libbpf_rs::btf::{self, Btf};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, Nanos, Topology, Workload, WorkloadId};
@@ -70,6 +71,20 @@ fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
     move |source| ScxError::Refused { step, source, messages: messages::last() }
 }
 
+/// Has `enqueue` see threads that a part of the kernel binds to their CPU, where the kernel (from 6.14 on) would leave them
+/// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
+/// them: without this flag it would wait behind the real-time thread that took its CPU.
+fn flag_of_bound_threads() -> Result<u64, ScxError> {
+    let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
+    let name = Some("SCX_OPS_ENQ_MIGRATION_DISABLED".as_ref());
+    let wide = types.type_by_name::<btf::types::Enum64<'_>>("scx_ops_flags");
+    let narrow = types.type_by_name::<btf::types::Enum<'_>>("scx_ops_flags");
+    let wide = wide.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
+    let narrow =
+        narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
+    Ok(wide.or(narrow).unwrap_or(0))
+}
+
 fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
     move |source| ScxError::Broken { step, source }
 }
@@ -85,7 +100,8 @@ impl Grant {
         messages::listen();
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
+        let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
+        open.struct_ops.grant_ops_mut().flags |= flag_of_bound_threads()?;
         let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
         let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
         let shared = NonNull::from(&mut data.shared).cast::<Shared>();

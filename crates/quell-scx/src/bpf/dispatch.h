@@ -53,12 +53,15 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot)
 /* A thread is counted a moment before it is in the queue. */
 #define LOOKS 64
 
-/* Are threads of the workload on their way into the queue? Then the CPU looks again at once. */
-static __always_inline bool await(__u32 cpu, __u32 slot)
+/*
+ * None of the `seen` threads that were in the workload's queue may run here. Do more of them wait, which are on their way
+ * into it? Then the CPU looks again at once.
+ */
+static __always_inline bool await(__u32 cpu, __u32 slot, __s32 seen)
 {
 	struct workload *w = workload_of(slot);
 
-	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= scx_bpf_dsq_nr_queued(slot))
+	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= seen)
 		return false;
 	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
 		cpu_at(&shared, cpu)->awaits = 0;
@@ -78,7 +81,9 @@ static __noinline bool inherit(__u32 cpu)
 
 		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
 			return false;
-		if (scx_bpf_dsq_move_to_local(heir) || await(cpu, heir))
+		__s32 seen = scx_bpf_dsq_nr_queued(heir);
+
+		if (scx_bpf_dsq_move_to_local(heir) || await(cpu, heir, seen))
 			return true;
 		hand(cpu, heir, NOBODY);
 		passed.slot[i] = heir;
@@ -95,7 +100,9 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	if (scx_bpf_dsq_move_to_local(holder) || go_on(prev, holder) || await(cpu, holder))
+	__s32 seen = scx_bpf_dsq_nr_queued(holder);
+
+	if (scx_bpf_dsq_move_to_local(holder) || go_on(prev, holder) || await(cpu, holder, seen))
 		return true;
 	if (yield_cpu(cpu, holder))
 		wake_loader();

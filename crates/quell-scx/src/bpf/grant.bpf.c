@@ -88,12 +88,25 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 
+/*
+ * Is the thread in a part of the kernel that binds it to its CPU? Each of our programs binds the thread that it interrupts,
+ * which is no such reason: this one, and `cpu_release` if it called.
+ */
+static __always_inline bool is_bound(struct task_struct *p)
+{
+	unsigned int ours = 0;
+
+	if (p == bpf_get_current_task_btf())
+		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away ? 2 : 1;
+	return p->migration_disabled > ours;
+}
+
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct thread *t = thread_of(p);
 
-	if (!t) {
+	if (!t || is_bound(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
 	}

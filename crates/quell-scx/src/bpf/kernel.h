@@ -53,6 +53,7 @@ struct task_struct {
 	int pid;
 	unsigned int flags;
 	int nr_cpus_allowed;
+	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
 	struct cpumask cpus_mask; /* makes the type complete: a mere declaration does not match the kernel's functions */
 	struct css_set *cgroups;
