@@ -75,6 +75,7 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
     };
     let signals = &mut found.signals;
     signals.insert(Signal::Threads, Support::Yes);
+    signals.insert(Signal::CriticalThreads, Support::Yes);
     signals.insert(Signal::ThreadCount, Support::Yes);
     signals.insert(
         Signal::RunTime,

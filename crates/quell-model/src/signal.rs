@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::{Class, Nanos};
 
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -101,6 +101,8 @@ signals! {
     MemoryBandwidth = "memory bandwidth",
     /// Per thread: state, CPU, run time, run delay and scheduling class.
     Threads = "threads",
+    /// Per thread of a latency-critical workload: the same. A host may leave all other threads out.
+    CriticalThreads = "latency-critical threads",
 }
 
 /// A set of signals.
@@ -126,6 +128,13 @@ impl SignalSet {
         self.0 >> signal as u32 & 1 == 1
     }
 
+    /// Are the threads of workloads of this class wanted?
+    #[must_use]
+    pub const fn contains_threads_of(self, class: Class) -> bool {
+        self.contains(Signal::Threads)
+            || (self.contains(Signal::CriticalThreads) && matches!(class, Class::LatencyCritical))
+    }
+
     /// The signals of both sets.
     #[must_use]
     pub const fn union(self, other: SignalSet) -> SignalSet {
@@ -148,6 +157,11 @@ mod tests {
     fn sets_hold_what_they_were_given() {
         let set = SignalSet::of(&[Signal::QueueingDelay, Signal::Threads]);
         assert!(set.contains(Signal::Threads) && !set.contains(Signal::Latency));
+        assert!(set.contains_threads_of(Class::BestEffort) && set.contains_threads_of(Class::LatencyCritical));
+        let critical = SignalSet::of(&[Signal::CriticalThreads]);
+        assert!(
+            !critical.contains_threads_of(Class::BestEffort) && critical.contains_threads_of(Class::LatencyCritical)
+        );
         assert!(Signal::ALL.len() <= 32);
     }
 }

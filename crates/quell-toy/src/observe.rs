@@ -1,6 +1,6 @@
 //! Filling the view.
 
-use quell_model::{BytesPerSecond, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
+use quell_model::{BytesPerSecond, Class, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
 use crate::ToyHost;
 
@@ -18,8 +18,8 @@ impl ToyHost {
         view.workloads.spec.extend(self.members.iter().map(|member| member.as_ref().map(|member| member.spec.clone())));
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
-        if wanted.contains(Signal::Threads) {
-            self.fill_threads(view);
+        if wanted.contains_threads_of(Class::LatencyCritical) {
+            self.fill_threads(wanted, view);
         }
         if wanted.contains(Signal::MemoryBandwidth) && self.now > self.bus_since {
             let window = self.now - self.bus_since;
@@ -98,13 +98,15 @@ impl ToyHost {
         keep(wanted, Signal::InstructionRate, &mut columns.instruction_rate);
     }
 
-    fn fill_threads(&self, view: &mut View) {
+    fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
         let columns = &mut view.threads;
         columns.clear();
         columns.at = self.now;
         for (slot, member) in self.members.iter().enumerate() {
             let id = WorkloadId(slot as u32);
-            let Some(member) = member else { continue };
+            let Some(member) = member.as_ref().filter(|member| wanted.contains_threads_of(member.spec.class)) else {
+                continue;
+            };
             for thread in &member.threads {
                 columns.id.push(thread.id);
                 columns.workload.push(id);

@@ -18,7 +18,7 @@ pub use wait::Waker;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, Signal, SignalSet, Topology, View, Wake,
+    Capabilities, Class, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake,
     Workload, WorkloadId,
 };
 
@@ -207,7 +207,7 @@ impl Host for LinuxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         let now = wait::now();
         self.end_solo_if_over(now);
-        self.threads_wanted = wanted.contains(Signal::Threads);
+        self.threads_wanted = wanted.contains_threads_of(Class::LatencyCritical);
         if self.scan_due(now) {
             self.scan(now)?;
         }

@@ -16,14 +16,10 @@ impl LinuxHost {
         view.now = now;
         view.cpus.online = self.online;
         self.fill_specs(view);
-        let by_thread = wanted.contains(Signal::Threads)
-            || wanted.contains(Signal::RunDelay)
-            || (wanted.contains(Signal::RunTime) && self.some_on_threads());
-        if by_thread {
-            self.read_threads(wanted.contains(Signal::Threads))?;
-        }
-        if wanted.contains(Signal::Threads) {
-            self.fill_threads(now, view);
+        let times = wanted.contains(Signal::RunDelay) || (wanted.contains(Signal::RunTime) && self.some_on_threads());
+        self.read_threads(wanted, times)?;
+        if self.threads_wanted {
+            self.fill_threads(wanted, now, view);
         }
         self.fill_columns(wanted, now, view)
     }
@@ -48,9 +44,15 @@ impl LinuxHost {
         self.slots.iter().flatten().any(|managed| managed.level == Level::Threads)
     }
 
-    /// Reads every thread's times, and its state where that is wanted. A thread that is gone is found out by the scan.
-    fn read_threads(&mut self, states: bool) -> Result<(), LinuxError> {
+    /// Reads the times of all threads, or of those that are wanted with their states. A thread that is gone is found
+    /// out by the scan.
+    fn read_threads(&mut self, wanted: SignalSet, times: bool) -> Result<(), LinuxError> {
         for thread in &mut self.threads {
+            let managed = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut);
+            let states = managed.as_ref().is_some_and(|managed| wanted.contains_threads_of(managed.spec.class));
+            if !states && !times {
+                continue;
+            }
             let counted = self.proc.schedstat(thread.pid, thread.id.tid)?;
             let mut run = counted.unwrap_or(thread.run);
             if states || counted.is_none() {
@@ -65,7 +67,7 @@ impl LinuxHost {
                 }
             }
             thread.exact = counted.is_some();
-            if let Some(managed) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
+            if let Some(managed) = managed {
                 managed.run_time += run.run_time - thread.run.run_time;
                 managed.run_delay += run.run_delay - thread.run.run_delay;
             }
@@ -74,11 +76,15 @@ impl LinuxHost {
         Ok(())
     }
 
-    fn fill_threads(&self, now: Nanos, view: &mut View) {
+    fn fill_threads(&self, wanted: SignalSet, now: Nanos, view: &mut View) {
         let columns = &mut view.threads;
         columns.clear();
         columns.at = now;
         for thread in self.threads.iter().filter(|thread| thread.state != ThreadState::Dead) {
+            let managed = self.managed(thread.workload);
+            if managed.is_none_or(|managed| !wanted.contains_threads_of(managed.spec.class)) {
+                continue;
+            }
             columns.id.push(thread.id);
             columns.workload.push(thread.workload);
             columns.state.push(thread.state);

@@ -131,7 +131,7 @@ impl Guard {
         source: "Quell's own; the idea and its danger are described in sched(7), \"Limiting the CPU usage of \
                  real-time and deadline processes\"",
         interval: Nanos::from_millis(20),
-        signals: &[Need::must(Signal::Threads)],
+        signals: &[Need::must(Signal::CriticalThreads)],
         knobs: &[
             Need::must(KnobKind::Class),
             Need::or(KnobKind::IdleOnly, "best-effort work competes with demoted threads on equal terms"),

@@ -1,6 +1,6 @@
 //! Filling the view.
 
-use quell_model::{CpuId, Nanos, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
+use quell_model::{Class, CpuId, Nanos, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
 use super::{SimHost, thread_id};
 use crate::kernel::Kernel;
@@ -18,8 +18,8 @@ impl SimHost {
         }
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
-        if wanted.contains(Signal::Threads) {
-            self.fill_threads(view);
+        if wanted.contains_threads_of(Class::LatencyCritical) {
+            self.fill_threads(wanted, view);
         }
     }
 
@@ -56,12 +56,15 @@ impl SimHost {
         fill(wanted, Signal::ThreadCount, &mut columns.thread_count, loads, now, |_, load| load.tasks.len() as u32);
     }
 
-    fn fill_threads(&self, view: &mut View) {
+    fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
         let columns = &mut view.threads;
         columns.clear();
         columns.at = self.sim.now();
         for (number, load) in self.sim.loads.iter().enumerate() {
+            if !wanted.contains_threads_of(self.specs[number].class) {
+                continue;
+            }
             for &task in &load.tasks {
                 let seen = kernel.task(task);
                 columns.id.push(thread_id(task));
