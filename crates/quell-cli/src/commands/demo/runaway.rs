@@ -28,7 +28,7 @@ pub struct Row {
     p50_ns: u64,
     p99_ns: u64,
     max_ns: u64,
-    /// When each of its threads, or the workload, was demoted, seconds after the policy began.
+    /// When each of its threads, or the workload, was demoted, seconds after its threads became real-time.
     demotions_s: Vec<f64>,
 }
 

@@ -14,7 +14,7 @@ use super::phase::Treatment;
 /// Quell's own loop runs above the real-time threads that it limits, and below the load generator.
 const OWN_PRIORITY: u8 = 2;
 
-/// A decision as text, with the seconds since the treatment began.
+/// A decision as text, with the seconds since the policy's first decisions were in force.
 pub type Decision = (f64, String);
 
 /// Does `work` while the workloads, attached in this order, are treated; then puts everything back.
@@ -66,20 +66,21 @@ fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Resu
     let topology = host.topology();
     let pool = topology.all();
     let mut stack = Stack::new(vec![Layer::new(policy, None)], View::new(topology), pool)?;
-    let mut log = DecisionLog { begun: Instant::now(), lines: Vec::new() };
+    let mut log = DecisionLog::default();
     let result = while_driving(&mut stack, host, &mut log, Some(OWN_PRIORITY), work)??;
     Ok((result, log.lines))
 }
 
 /// Keeps what was decided, for the report.
+#[derive(Default)]
 struct DecisionLog {
-    begun: Instant,
+    begun: Option<Instant>,
     lines: Vec<Decision>,
 }
 
 impl Witness for DecisionLog {
     fn turned(&mut self, view: &View, layers: &[Layer]) {
-        let at = self.begun.elapsed().as_secs_f64();
+        let at = self.begun.get_or_insert_with(Instant::now).elapsed().as_secs_f64();
         for layer in layers.iter().filter(|layer| layer.stepped()) {
             for note in &layer.plan.notes {
                 let about = note.about.and_then(|id| view.workload(id)).map_or("", |workload| &workload.name);
