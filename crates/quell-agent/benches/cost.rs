@@ -20,7 +20,7 @@ const WORKLOADS: usize = 1_000;
 const CRITICAL: usize = 20;
 const THREADS: usize = 10;
 const INTERVAL: Duration = Duration::from_millis(100);
-const MEASURED: Duration = Duration::from_secs(5);
+const MEASURED: Duration = Duration::from_secs(15);
 
 fn main() {
     let mut table = Table::new();

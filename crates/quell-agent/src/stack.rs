@@ -66,8 +66,10 @@ pub fn overlaps(layers: &[Layer], pool: CpuSet) -> Vec<(usize, usize, Overlap)> 
     pairs.filter_map(|(first, second)| Some((first, second, scopes[first].overlap(&scopes[second])?))).collect()
 }
 
-/// What only people want to see is measured this often.
+/// What only people want to see is measured this often …
 const PEOPLE_EVERY: Nanos = Nanos::from_secs(1);
+/// … and takes at most a hundredth of a CPU: where that is more, it is measured less often.
+const PEOPLE_SHARE: u64 = 100;
 
 /// Sees every turn and cannot change it. Called on the loop's thread: it must be quick, and must not wait for anybody.
 pub trait Witness {
@@ -146,8 +148,8 @@ impl Stack {
         }
     }
 
-    /// Also measure these signals from now on, although no policy needs them (for people who watch): once a second,
-    /// because they may mean a file a thread.
+    /// Also measure these signals from now on, although no policy needs them (for people who watch): once a second, or
+    /// less often where that would take more than a hundredth of a CPU, because they may mean a file a thread.
     pub fn also_measure(&mut self, signals: SignalSet) {
         self.people_want = signals;
     }
@@ -164,9 +166,11 @@ impl Stack {
         if for_people {
             wanted = wanted.union(self.people_want);
         }
+        let begun = for_people.then(quell_linux::cpu_time);
         host.observe(wanted, &mut self.view, &mut self.fresh)?;
-        if for_people {
-            self.people_at = self.view.now + PEOPLE_EVERY;
+        if let Some(begun) = begun {
+            let cost = quell_linux::cpu_time() - begun;
+            self.people_at = self.view.now + PEOPLE_EVERY.max(Nanos(cost.0 * PEOPLE_SHARE));
         }
         let mut pool = self.pool;
         let mut next = Wake::OnEvent;

@@ -19,6 +19,7 @@ pub mod write;
 pub mod testkit;
 
 mod capabilities;
+mod clock;
 mod error;
 mod file;
 mod host;
@@ -26,6 +27,7 @@ mod knobs;
 mod members;
 mod roots;
 
+pub use clock::cpu_time;
 pub use error::LinuxError;
 pub use host::{HostOptions, Level, LinuxHost, Waker};
 pub use roots::Roots;

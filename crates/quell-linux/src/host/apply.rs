@@ -5,8 +5,9 @@ use quell_model::{
     WorkloadId,
 };
 
-use super::{LinuxHost, wait};
+use super::LinuxHost;
 use crate::LinuxError;
+use crate::clock;
 use crate::knobs::{self, Compiler, Subject, Wanted};
 use crate::write::{self, Write, Written};
 
@@ -26,7 +27,7 @@ impl LinuxHost {
             tell(part, Verdict::Refused(Refusal::Unsupported(what)));
         }
         for (at, request) in plan.leases.iter().enumerate() {
-            let now = wait::now();
+            let now = clock::now();
             let verdict = match request {
                 LeaseRequest::Begin(lease) => match self.begin_solo(*lease, now) {
                     Ok(()) => Verdict::Applied(now),
@@ -84,7 +85,7 @@ impl LinuxHost {
         dirty.dedup();
         let writes = self.compile(&dirty, preemption)?;
         self.make(&writes)?;
-        Ok(Verdict::Applied(wait::now()))
+        Ok(Verdict::Applied(clock::now()))
     }
 
     /// Takes a value over; false if the workload is gone. The workload is dirty only if the value is new: what somebody

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use quell_model::{Event, Nanos, Sample, SoloEnd, Workload, WorkloadId};
 
-use super::{Level, LinuxHost, Managed, wait};
+use super::{Level, LinuxHost, Managed};
+use crate::clock;
 use crate::host::History;
 use crate::knobs::Wanted;
 use crate::members::{Places, Resolved};
@@ -35,7 +36,7 @@ impl LinuxHost {
             spec: Arc::new(workload),
         };
         if managed.spec.is_lc() && !managed.spec.pausable {
-            self.end_solo(SoloEnd::Interrupted, wait::now());
+            self.end_solo(SoloEnd::Interrupted, clock::now());
         }
         if slot == self.slots.len() {
             self.slots.push(None);
@@ -75,7 +76,7 @@ impl LinuxHost {
     pub fn detach(&mut self, id: WorkloadId) -> Result<RestoreReport, LinuxError> {
         self.managed_mut(id)?;
         if self.solo_of() == Some(id) {
-            self.end_solo(SoloEnd::Detached, wait::now());
+            self.end_solo(SoloEnd::Detached, clock::now());
         }
         let report = self.restore_workload(id);
         self.slots[id.index()] = None;

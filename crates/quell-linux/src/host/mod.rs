@@ -4,6 +4,7 @@ mod apply;
 mod attach;
 mod observe;
 mod options;
+mod pace;
 mod record;
 mod restore;
 mod scan;
@@ -18,10 +19,12 @@ pub use wait::Waker;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, Class, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake,
-    Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake, Workload,
+    WorkloadId,
 };
 
+use self::pace::Look;
+use crate::clock;
 use crate::knobs::Wanted;
 use crate::members::{self, Found, Members, Resolved};
 use crate::procfs::ProcFs;
@@ -52,11 +55,11 @@ pub struct LinuxHost {
     overrides: Overrides,
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
-    scanned_at: Option<Nanos>,
-    /// CPU time that the last scan took.
-    scan_cost: Nanos,
-    /// Did the last observation want single threads?
-    threads_wanted: bool,
+    /// The last look at everything, and at those whose new threads somebody waits for.
+    full_look: Look,
+    prompt_look: Look,
+    /// What the last observation wanted.
+    wanted: SignalSet,
     found: Vec<Found>,
     /// Are there changes of an earlier run, which threads may have inherited?
     adopted: bool,
@@ -127,9 +130,9 @@ impl LinuxHost {
             threads: Vec::new(),
             overrides: Overrides::default(),
             unsettled: Vec::new(),
-            scanned_at: None,
-            scan_cost: Nanos::ZERO,
-            threads_wanted: false,
+            full_look: Look::default(),
+            prompt_look: Look::default(),
+            wanted: SignalSet::default(),
             found: Vec::new(),
             adopted: false,
             leases: LeaseBook::new(options.leases),
@@ -174,7 +177,7 @@ impl LinuxHost {
     /// The host's clock: CLOCK_MONOTONIC.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        wait::now()
+        clock::now()
     }
 
     fn managed(&self, id: WorkloadId) -> Option<&Managed> {
@@ -205,9 +208,9 @@ impl Host for LinuxHost {
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
-        let now = wait::now();
+        let now = clock::now();
         self.end_solo_if_over(now);
-        self.threads_wanted = wanted.contains_threads_of(Class::LatencyCritical);
+        self.wanted = wanted;
         if self.scan_due(now) {
             self.scan(now)?;
         }
@@ -216,8 +219,8 @@ impl Host for LinuxHost {
     }
 
     fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
-        if self.scanned_at.is_none() && !plan.is_idle() {
-            self.scan(wait::now())?;
+        if self.full_look.at.is_none() && !plan.is_idle() {
+            self.scan(clock::now())?;
         }
         self.carry_out(plan, events);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quell_model::{Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
+use quell_model::{Class, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
 use super::{Level, LinuxHost};
 use crate::procfs::{SchedStat, ticks};
@@ -18,7 +18,7 @@ impl LinuxHost {
         self.fill_specs(view);
         let times = wanted.contains(Signal::RunDelay) || (wanted.contains(Signal::RunTime) && self.some_on_threads());
         self.read_threads(wanted, times)?;
-        if self.threads_wanted {
+        if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, now, view);
         }
         self.fill_columns(wanted, now, view)
@@ -114,7 +114,7 @@ impl LinuxHost {
                 columns.run_delay[slot] = Sample::exact(managed.run_delay, now);
             }
             if thread_count {
-                let at = self.scanned_at.unwrap_or(now);
+                let at = self.full_look.at.unwrap_or(now);
                 columns.thread_count[slot] = Sample::exact(managed.threads, at);
             }
             if latency {

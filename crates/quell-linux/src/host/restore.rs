@@ -2,7 +2,8 @@
 
 use quell_model::{Nanos, WorkloadId};
 
-use super::{LinuxHost, Thread, wait};
+use super::{LinuxHost, Thread};
+use crate::clock;
 use crate::knobs::cpusets::{self, Change};
 use crate::write::{self, Place, RestoreReport, Touched, Value};
 
@@ -26,7 +27,7 @@ impl LinuxHost {
     pub fn restore(&mut self) -> RestoreReport {
         self.last_look();
         self.solo = None;
-        self.leases.end(wait::now());
+        self.leases.end(clock::now());
         let touched = self.ledger.latest_first();
         self.put_back(touched, None)
     }
@@ -40,8 +41,8 @@ impl LinuxHost {
 
     /// Finds the threads that were born since the last scan.
     fn last_look(&mut self) {
-        self.scanned_at = None;
-        if let Err(error) = self.scan(wait::now()) {
+        self.full_look.at = None;
+        if let Err(error) = self.scan(clock::now()) {
             tracing::warn!(%error, "threads that were born last are not put back");
         }
     }

@@ -3,58 +3,90 @@
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
 use super::{LinuxHost, Thread};
+use crate::clock::cpu_time;
 use crate::members::Found;
 use crate::procfs::{SchedStat, ticks};
 use crate::{LinuxError, sysfs};
 
-/// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
-const PROMPT_SHARE: u64 = 20;
-/// … and a hundredth where they are only counted.
-const COUNTING_SHARE: u64 = 100;
-
 impl LinuxHost {
-    /// Is it time to look for new threads?
-    pub(super) fn scan_due(&self, now: Nanos) -> bool {
-        self.next_scan().is_none_or(|at| now >= at)
-    }
-
-    /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
-    /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
-    pub(super) fn next_scan(&self) -> Option<Nanos> {
-        if self.options.scan_interval == Nanos::ZERO {
-            return self.scanned_at;
-        }
-        let share = if self.some_on_threads() || self.threads_wanted { PROMPT_SHARE } else { COUNTING_SHARE };
-        Some(self.scanned_at? + self.options.scan_interval.max(Nanos(self.scan_cost.0 * share)))
-    }
-
     /// Something changed that only a scan can find out: the next look at the machine begins with one.
     pub(super) fn selectors_changed(&mut self) {
         self.members.selectors_changed();
-        self.scanned_at = None;
+        self.full_look.at = None;
     }
 
-    /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again.
+    /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again; where
+    /// it is not time to look everywhere, only where somebody waits for new threads.
     pub(super) fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
-        self.scanned_at = Some(now);
+        if !self.full_scan_due(now) {
+            self.prompt_look.at = Some(now);
+            let begun = cpu_time();
+            let result = self.look_where_somebody_waits();
+            self.prompt_look.cost = cpu_time() - begun;
+            if result? {
+                return Ok(());
+            }
+        }
+        (self.full_look.at, self.prompt_look.at) = (Some(now), Some(now));
         let begun = cpu_time();
-        let result = self.look_for_changes(now);
-        self.scan_cost = cpu_time() - begun;
+        let result = self.look_everywhere(now);
+        self.full_look.cost = cpu_time() - begun;
         result
     }
 
-    fn look_for_changes(&mut self, now: Nanos) -> Result<(), LinuxError> {
+    fn look_everywhere(&mut self, now: Nanos) -> Result<(), LinuxError> {
         self.scan_cpus()?;
-        let mut dirty = self.scan_groups();
-        let unsettled = std::mem::take(&mut self.unsettled);
-        dirty.extend(&unsettled);
+        let dirty = self.scan_groups(|_| true);
         let mut found = std::mem::take(&mut self.found);
         let result = self.members.scan(&mut self.proc, &self.selectors, now, &mut found);
-        if result.is_ok() {
-            self.merge(&found, &mut dirty)?;
+        self.take_up(result, found, dirty)
+    }
+
+    /// False, and nothing done, if a thread left its workload alive: then only a look everywhere tells where it is.
+    fn look_where_somebody_waits(&mut self) -> Result<bool, LinuxError> {
+        self.scan_cpus()?;
+        let waiting: Vec<bool> =
+            (0..self.slots.len()).map(|slot| self.waits_for_threads(WorkloadId(slot as u32))).collect();
+        let waits = |id: WorkloadId| waiting.get(id.index()) == Some(&true);
+        let mut found = std::mem::take(&mut self.found);
+        let mut result = self.members.scan_cgroups(&mut self.proc, &self.selectors, &waits, &mut found);
+        let fresh = found.len();
+        for known in &self.threads {
+            let at = found[..fresh].binary_search_by_key(&known.id.tid, |found| found.tid);
+            match (at, waits(known.workload)) {
+                (Err(_), true) if result.is_ok() => match self.proc.stat(known.pid, known.id.tid) {
+                    Ok(Some(stat)) if stat.start == known.id.start && stat.state != ThreadState::Dead => {
+                        self.found = found;
+                        return Ok(false);
+                    }
+                    Ok(_) => {}
+                    Err(error) => result = Err(error),
+                },
+                // As it was known: nobody looked.
+                (Err(_), false) => found.push(Found { tid: known.id.tid, pid: known.pid, workload: known.workload }),
+                _ => {}
+            }
         }
+        found.sort_unstable();
+        let dirty = self.scan_groups(waits);
+        self.take_up(result, found, dirty).map(|()| true)
+    }
+
+    /// Takes up what a look found.
+    fn take_up(
+        &mut self,
+        result: Result<(), LinuxError>,
+        found: Vec<Found>,
+        mut dirty: Vec<WorkloadId>,
+    ) -> Result<(), LinuxError> {
+        let unsettled = std::mem::take(&mut self.unsettled);
+        dirty.extend(&unsettled);
+        let result = result.and_then(|()| self.merge(&found, &mut dirty));
         self.found = found;
-        result?;
+        if let Err(error) = result {
+            self.unsettled = unsettled;
+            return Err(error);
+        }
         self.count_threads();
         if !dirty.is_empty() {
             dirty.sort_unstable();
@@ -160,10 +192,10 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// The workloads whose cgroup is another one now than at the last scan.
-    fn scan_groups(&mut self) -> Vec<WorkloadId> {
+    /// Those of the workloads whose cgroup is another one now than at the last scan.
+    fn scan_groups(&mut self, of: impl Fn(WorkloadId) -> bool) -> Vec<WorkloadId> {
         let mut again = Vec::new();
-        for (id, resolved) in &mut self.selectors {
+        for (id, resolved) in self.selectors.iter_mut().filter(|(id, _)| of(*id)) {
             for group in resolved.groups.iter_mut().filter_map(|group| group.refresh().then_some(group)) {
                 self.ledger.forget_group(&group.path);
                 again.push(*id);
@@ -173,15 +205,75 @@ impl LinuxHost {
     }
 }
 
-/// CPU time of the calling thread: what others did meanwhile is not the scan's cost.
-fn cpu_time() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 impl Thread {
     /// Was it seen dead, or its number with another start time?
     fn is_dead(&self) -> bool {
         self.state == ThreadState::Dead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Class, CpuCount, Host, Selector, Signal, SignalSet, Topology, View, Workload};
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    /// A latency-critical workload 0 with process 100 and a best-effort one with process 200, seen by somebody who wants
+    /// latency-critical threads, on a machine where looking everywhere takes long.
+    fn watched() -> (FakeTree, LinuxHost) {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        for (pid, group) in [(100, "lc"), (200, "be")] {
+            tree.process(pid, 1, "work");
+            tree.cgroup(group);
+            tree.join(group, &[pid]);
+        }
+        let mut host = tree.host(HostOptions { scan_interval: Nanos(1), ..HostOptions::default() }).unwrap();
+        for (group, class) in [("lc", Class::LatencyCritical), ("be", Class::BestEffort)] {
+            let mut workload = Workload::new(group, class, CpuCount::ZERO);
+            workload.selectors.push(Selector::Cgroup(group.into()));
+            host.attach(workload).unwrap();
+        }
+        look(&mut host);
+        host.full_look.cost = Nanos::from_secs(1000);
+        (tree, host)
+    }
+
+    fn look(host: &mut LinuxHost) -> (Vec<i32>, Vec<Event>) {
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        host.observe(SignalSet::of(&[Signal::CriticalThreads]), &mut view, &mut events).unwrap();
+        host.prompt_look.cost = Nanos::ZERO;
+        (view.threads.id.iter().map(|id| id.tid).collect(), events)
+    }
+
+    #[test]
+    fn threads_that_somebody_waits_for_are_found_without_looking_everywhere() {
+        let (tree, mut host) = watched();
+        tree.thread(100, 101);
+        tree.thread(200, 201);
+        let (seen, events) = look(&mut host);
+        assert_eq!((seen, events.len()), (vec![100, 101], 1), "the best-effort one is not looked for yet");
+        assert!(host.threads.iter().any(|thread| thread.id.tid == 200), "and what is known of it stays known");
+        tree.remove("proc/100/task/101");
+        let (seen, events) = look(&mut host);
+        assert_eq!((seen, events.len()), (vec![100], 1));
+        host.full_look.cost = Nanos::ZERO;
+        let (_, events) = look(&mut host);
+        assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
+    }
+
+    #[test]
+    fn a_thread_that_leaves_its_workload_alive_is_looked_for_everywhere() {
+        let (tree, mut host) = watched();
+        tree.write("cgroup/lc/cgroup.procs", "");
+        tree.write("cgroup/be/cgroup.procs", "100\n200\n");
+        let (seen, events) = look(&mut host);
+        assert_eq!(seen, [0; 0]);
+        let [Event::ThreadDied(WorkloadId(0), died), Event::ThreadBorn(WorkloadId(1), born)] = events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(died, born);
     }
 }

@@ -6,16 +6,11 @@ use std::sync::Arc;
 use quell_model::{Nanos, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 
 use super::LinuxHost;
 use crate::LinuxError;
-
-/// CLOCK_MONOTONIC.
-pub(super) fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
+use crate::clock::now;
 
 /// Ends a host's wait from another thread.
 #[derive(Clone, Debug)]

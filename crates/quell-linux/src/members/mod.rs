@@ -85,8 +85,7 @@ impl Members {
         now: Nanos,
         found: &mut Vec<Found>,
     ) -> Result<(), LinuxError> {
-        found.clear();
-        self.claim_cgroups(workloads)?;
+        self.claim_cgroups(workloads, &|_| true)?;
         if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
             self.processes.scan(proc, workloads, &self.claims, &self.exempt, now)?;
             for (pid, workload, explicit) in self.processes.owned() {
@@ -97,6 +96,24 @@ impl Members {
                 }
             }
         }
+        self.list_threads(proc, found)
+    }
+
+    /// Finds the threads in the cgroups of these workloads alone, ascending by number. Only where no workload selects
+    /// processes: those would be missed.
+    pub fn scan_cgroups(
+        &mut self,
+        proc: &mut ProcFs,
+        workloads: &[(WorkloadId, Resolved)],
+        which: &dyn Fn(WorkloadId) -> bool,
+        found: &mut Vec<Found>,
+    ) -> Result<(), LinuxError> {
+        self.claim_cgroups(workloads, which)?;
+        self.list_threads(proc, found)
+    }
+
+    fn list_threads(&mut self, proc: &mut ProcFs, found: &mut Vec<Found>) -> Result<(), LinuxError> {
+        found.clear();
         for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(pid) != self.exempt.first()) {
             self.tids.clear();
             proc.threads(pid, &mut self.tids)?;
@@ -108,11 +125,15 @@ impl Members {
         Ok(())
     }
 
-    /// The processes that sit in the workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
-    fn claim_cgroups(&mut self, workloads: &[(WorkloadId, Resolved)]) -> Result<(), LinuxError> {
+    /// The processes that sit in these workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
+    fn claim_cgroups(
+        &mut self,
+        workloads: &[(WorkloadId, Resolved)],
+        which: &dyn Fn(WorkloadId) -> bool,
+    ) -> Result<(), LinuxError> {
         self.claims.clear();
         let owned: HashSet<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
-        for (id, resolved) in workloads {
+        for (id, resolved) in workloads.iter().filter(|(id, _)| which(*id)) {
             for path in resolved.group_paths() {
                 for group in cgroup::subtree(path, &|below| !owned.contains(below))? {
                     self.pids.clear();
