@@ -8,13 +8,13 @@ use std::thread;
 use quell_model::{Host, Nanos, Wake};
 
 use crate::AgentError;
-use crate::realtime::run_before_others;
+use crate::realtime::Sentry;
 use crate::stack::{Stack, Witness};
 
 /// The loop looks at least this often whether it was told to stop, and for threads that were born meanwhile.
 pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// Turns until `stop` is set.
+/// Turns until `stop` is set; a sentry hears of each turn.
 ///
 /// # Errors
 /// The host's, if it could not observe or obey at all.
@@ -23,9 +23,11 @@ pub fn drive<H: Host + ?Sized>(
     host: &mut H,
     witness: &mut dyn Witness,
     stop: &AtomicBool,
+    sentry: Option<&Sentry>,
 ) -> Result<(), H::Error> {
     while !stop.load(Ordering::Acquire) {
         let wake = stack.turn(host)?;
+        sentry.map(Sentry::heard);
         witness.turned(stack.view(), stack.layers());
         let latest = stack.view().now + LONGEST_WAIT;
         host.wait(wake.sooner(Wake::At(latest)))?;
@@ -59,13 +61,11 @@ where
     thread::scope(|scope| {
         let stop = &stop;
         let body = move || -> Result<(), AgentError> {
-            if let Some(priority) = priority {
-                run_before_others(priority)?;
-            }
+            let sentry = priority.map(Sentry::begin).transpose()?;
             stack.turn(host).map_err(failed)?;
             witness.turned(stack.view(), stack.layers());
             let _ = ready.send(());
-            drive(stack, host, witness, stop).map_err(failed)
+            drive(stack, host, witness, stop, sentry.as_ref()).map_err(failed)
         };
         let driver = thread::Builder::new()
             .name("quell-loop".into())

@@ -1,8 +1,23 @@
-//! The agent's own priority: who limits real-time threads must run before them.
+//! The agent's own priority: who limits real-time threads must run before them, and must not spin before them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::AgentError;
+
+/// Nothing of Quell's runs before a sentry: it sleeps nearly always.
+const PRIORITY_OF_SENTRIES: u8 = 99;
+/// A sentry looks this often.
+const LOOK: Duration = Duration::from_millis(100);
+/// A real-time thread that was not heard of for so long may be spinning.
+const PATIENCE: Duration = Duration::from_millis(300);
+const STACK: usize = 128 * 1024;
 
 /// Makes the calling thread SCHED_FIFO of this priority. Children that it forks begin as ordinary threads. Returns
 /// false where the system does not allow it (no CAP_SYS_NICE and no RLIMIT_RTPRIO).
@@ -10,15 +25,163 @@ use crate::AgentError;
 /// # Errors
 /// Any other refusal of the system.
 pub fn run_before_others(priority: u8) -> Result<bool, AgentError> {
+    match set_class(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(false),
+        Err(source) => Err(AgentError::System { operation: "set the agent's own priority", source }),
+    }
+}
+
+fn set_class(tid: i32, class: i32, priority: u8) -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: a plain system call on the calling thread with a pointer that lives for its duration.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) };
-    if result == 0 {
-        return Ok(true);
+    // SAFETY: a plain system call with a pointer that lives for its duration.
+    match unsafe { libc::sched_setscheduler(tid, class, &parameters) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
-    let source = std::io::Error::last_os_error();
-    if source.raw_os_error() == Some(Errno::PERM.raw_os_error()) {
-        return Ok(false);
+}
+
+/// A thread of the agent's that is real-time and looks processes up.
+///
+/// Who looks up a file of a process that just died helps the kernel to drop its names, and waits for others that do the
+/// same by *spinning* (`shrink_dcache_parent`). If one of them is a real-time thread of lower priority that the spinning
+/// one preempted, and no other CPU is free for it, this lasts for ever: nothing takes the CPU from a SCHED_FIFO thread,
+/// no signal ends it, and a second thread of ours that comes to look takes the next CPU. So a sentry, which looks nothing
+/// up, makes a thread that was not heard of for a while an ordinary one; when it is heard of again, it is real-time again.
+#[derive(Debug)]
+pub struct Sentry {
+    watched: Arc<Watched>,
+    priority: u8,
+    /// Dropped to end the sentry's thread.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    tid: i32,
+    heard_at: AtomicU64,
+    demoted: AtomicBool,
+}
+
+impl Sentry {
+    /// Makes the calling thread real-time, as [`run_before_others`], with a sentry beside it until the value is dropped.
+    /// Where the system does not allow real-time threads, nothing happens.
+    ///
+    /// # Errors
+    /// If the system refuses for another reason, or gives no thread.
+    pub fn begin(priority: u8) -> Result<Sentry, AgentError> {
+        run_before_others(priority)?;
+        Sentry::beside()
     }
-    Err(AgentError::System { operation: "set the agent's own priority", source })
+
+    /// A sentry beside the calling thread if that is real-time, until the value is dropped.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn beside() -> Result<Sentry, AgentError> {
+        // SAFETY: a plain system call.
+        let tid = unsafe { libc::gettid() };
+        let watched = Arc::new(Watched { tid, heard_at: AtomicU64::new(now()), demoted: AtomicBool::new(false) });
+        let priority = own_priority();
+        let mut sentry = Sentry { watched, priority: priority.unwrap_or(0), end: None, thread: None };
+        if priority.is_some() {
+            let (end, ended) = mpsc::channel();
+            let watched = Arc::clone(&sentry.watched);
+            let thread = thread::Builder::new().name("quell-sentry".into()).stack_size(STACK).spawn(move || {
+                let _ = run_before_others(PRIORITY_OF_SENTRIES);
+                while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    watched.look();
+                }
+            });
+            let refused = |source| AgentError::System { operation: "start a thread", source };
+            (sentry.thread, sentry.end) = (Some(thread.map_err(refused)?), Some(end));
+        }
+        Ok(sentry)
+    }
+
+    /// Is there a real-time thread to watch?
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    /// The thread is alive. To be called by it, more often than every 300 ms. Returns true if it had become an ordinary
+    /// thread meanwhile.
+    pub fn heard(&self) -> bool {
+        self.watched.heard_at.store(now(), Ordering::Relaxed);
+        let demoted = self.watched.demoted.swap(false, Ordering::AcqRel);
+        if demoted {
+            let _ = run_before_others(self.priority);
+        }
+        demoted
+    }
+}
+
+impl Drop for Sentry {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.heard();
+    }
+}
+
+impl Watched {
+    fn look(&self) {
+        let silent = now().saturating_sub(self.heard_at.load(Ordering::Relaxed));
+        if u128::from(silent) > PATIENCE.as_nanos() && !self.demoted.load(Ordering::Acquire) {
+            // First the flag: who is heard of in between is at worst made real-time once too often.
+            self.demoted.store(true, Ordering::Release);
+            let _ = set_class(self.tid, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
+        }
+    }
+}
+
+/// The calling thread's real-time priority, if it is SCHED_FIFO.
+fn own_priority() -> Option<u8> {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: plain system calls about the calling thread, with a structure on the stack.
+    let (class, told) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
+    (class & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO && told == 0).then_some(parameters.sched_priority as u8)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn is_fifo() -> bool {
+        own_priority().is_some()
+    }
+
+    fn spin_while(longest: Duration, goes_on: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while goes_on() && begun.elapsed() < longest {}
+    }
+
+    #[test]
+    fn who_is_not_heard_of_becomes_an_ordinary_thread_until_it_is() {
+        let sentry = Sentry::begin(1).unwrap();
+        if !sentry.is_real_time() {
+            println!("skipped: no permission for real-time classes (run as root)");
+            return;
+        }
+        assert!(is_fifo());
+        spin_while(Duration::from_secs(30), is_fifo);
+        assert!(!is_fifo());
+        assert!(sentry.heard() && is_fifo());
+        assert!(!sentry.heard());
+        spin_while(Duration::from_secs(30), is_fifo);
+        drop(sentry);
+        assert!(is_fifo(), "as `run_before_others` left it");
+    }
 }

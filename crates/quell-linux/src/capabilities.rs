@@ -54,9 +54,9 @@ pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> C
     );
     knobs.insert(
         KnobKind::Partition,
-        match options.machine_wide {
+        match options.partitions {
             true => only_cgroup("a partition is made of cgroups"),
-            false => forbidden("it moves unmanaged work away"),
+            false => forbidden("it moves unmanaged work away", "machine.partition"),
         },
     );
     knobs.insert(KnobKind::Preemption, preemption(roots, options));
@@ -76,6 +76,7 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
     let signals = &mut found.signals;
     signals.insert(Signal::Threads, Support::Yes);
     signals.insert(Signal::CriticalThreads, Support::Yes);
+    signals.insert(Signal::Holder, Support::Partly("as seen from runnable threads at each look".into()));
     signals.insert(Signal::ThreadCount, Support::Yes);
     signals.insert(
         Signal::RunTime,
@@ -90,8 +91,8 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
 }
 
 fn preemption(roots: &Roots, options: &HostOptions) -> Support {
-    if !options.machine_wide {
-        return forbidden("it concerns the whole machine");
+    if !options.preemption_mode {
+        return forbidden("it concerns the whole machine", "machine.preemption");
     }
     let path = preempt::path(&roots.sys);
     if path.exists() {
@@ -103,10 +104,10 @@ fn preemption(roots: &Roots, options: &HostOptions) -> Support {
     }
 }
 
-fn forbidden(why: &str) -> Support {
+fn forbidden(why: &str, key: &str) -> Support {
     Support::No {
         why: format!("{why} and is not allowed"),
-        mend: "allow it with machine.partition or machine.preemption = true in the configuration".into(),
+        mend: format!("allow it with {key} = true in the configuration"),
     }
 }
 

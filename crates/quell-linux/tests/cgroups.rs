@@ -107,6 +107,21 @@ fn values_go_to_the_files_and_back() {
 }
 
 #[test]
+fn who_is_on_a_cpu_is_told_by_runnable_threads_that_ran() {
+    let tree = machine();
+    let (mut host, db, batch) = attached(&tree, HostOptions::default());
+    for (pid, tid, cpu, ran) in [(1000, 1000, 2, 5), (1000, 1001, 3, 7), (1020, 1020, 3, 9), (1020, 1021, 5, 0)] {
+        tree.runs_on(pid, tid, cpu);
+        tree.ran(pid, tid, ran, 0);
+    }
+    let (view, _) = observe(&mut host, &[Signal::Holder]);
+    let mut expected = vec![None; 8];
+    (expected[2], expected[3]) = (Some(db), Some(batch));
+    assert_eq!(view.cpus.holder, expected, "of two on CPU 3 the one that ran more; who did not run waits");
+    assert!(observe(&mut host, &[]).0.cpus.holder.is_empty());
+}
+
+#[test]
 fn a_weight_survives_the_time_as_idle_only() {
     let tree = machine();
     let (mut host, _, batch) = attached(&tree, HostOptions::default());
@@ -126,7 +141,7 @@ fn a_weight_survives_the_time_as_idle_only() {
 fn a_partition_is_claimed_last_and_verified() {
     let tree = machine();
     let before = content(&tree);
-    let options = HostOptions { machine_wide: true, ..HostOptions::default() };
+    let options = HostOptions { partitions: true, ..HostOptions::default() };
     let (host, db, batch) = attached(&tree, options);
     let log = Log::default();
     let mut host = host.with_journal(Box::new(log.clone()));
@@ -167,8 +182,14 @@ fn machine_wide_knobs_need_leave() {
     assert!(matches!(apply(&mut host, &[(db, Knob::Partition(true))]), Verdict::Refused(Refusal::Forbidden(_))));
     assert!(matches!(carry_out(&mut host, lazy.clone()).0, Verdict::Refused(Refusal::Forbidden(_))));
     assert!(matches!(host.capabilities().knobs[&KnobKind::Preemption], Support::No { .. }));
-    let (mut host, ..) = attached(&tree, HostOptions { machine_wide: true, ..HostOptions::default() });
+    let (mut host, ..) = attached(&tree, HostOptions { partitions: true, ..HostOptions::default() });
+    assert!(
+        matches!(carry_out(&mut host, lazy.clone()).0, Verdict::Refused(Refusal::Forbidden(_))),
+        "leave for another"
+    );
+    let (mut host, db, _) = attached(&tree, HostOptions { preemption_mode: true, ..HostOptions::default() });
     assert_eq!(host.capabilities().knobs[&KnobKind::Preemption], Support::Yes);
+    assert!(matches!(apply(&mut host, &[(db, Knob::Partition(true))]), Verdict::Refused(Refusal::Forbidden(_))));
     assert!(matches!(carry_out(&mut host, lazy).0, Verdict::Applied(_)));
     assert_eq!(tree.read("sys/kernel/debug/sched/preempt"), "full");
     host.restore();
@@ -422,7 +443,7 @@ proptest! {
     fn a_plan_applies_as_a_whole_or_not_at_all(first in plans(), second in plans(), refuse in 0usize..12) {
         let tree = machine();
         let origin = (content(&tree), classes(&tree));
-        let (host, db, batch) = attached(&tree, HostOptions { machine_wide: true, ..HostOptions::default() });
+        let (host, db, batch) = attached(&tree, HostOptions { partitions: true, ..HostOptions::default() });
         let log = Log::default();
         let mut host = host.with_journal(Box::new(log.clone()));
         let ids = [db, batch];

@@ -144,7 +144,7 @@ fn set(host: &mut LinuxHost, settings: &[(WorkloadId, Knob)]) {
 }
 
 fn host() -> LinuxHost {
-    LinuxHost::new(Roots::default(), HostOptions { machine_wide: true, ..HostOptions::default() }).unwrap()
+    LinuxHost::new(Roots::default(), HostOptions { partitions: true, ..HostOptions::default() }).unwrap()
 }
 
 lab_tests! {

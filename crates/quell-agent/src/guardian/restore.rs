@@ -18,6 +18,7 @@ use crate::journal::file::inode_of;
 use crate::journal::owner::boot_id;
 use crate::journal::replay::same;
 use crate::journal::{Entry, Replay, replay};
+use crate::realtime::Sentry;
 
 /// So often is tried again what the system refused, and looked for threads that were being born meanwhile.
 const PASSES: usize = 60;
@@ -96,6 +97,7 @@ pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots) -> Result<Report, A
         Err(source) => return Err(AgentError::Journal { path: path.to_owned(), source }),
     };
     let state = replay(&bytes);
+    let _sentry = Sentry::beside()?;
     let mut report =
         if state.is_empty() { Report::default() } else { put_back(&state, roots, &|| Ok(Box::new(Kernel::new()?)))? };
     if state.broken > 0 {
@@ -121,7 +123,7 @@ pub fn put_back(
         return Ok(report);
     }
     let failed = |error: LinuxError| AgentError::Host(error.to_string());
-    let options = HostOptions { machine_wide: true, ..HostOptions::default() };
+    let options = HostOptions { partitions: true, preemption_mode: true, ..HostOptions::default() };
     let mut host = LinuxHost::with_calls(roots.clone(), options, calls().map_err(failed)?).map_err(failed)?;
     let mut proc = ProcFs::open(&roots.proc).map_err(failed)?;
     let mut machine = Machine::new(ProcFs::open(&roots.proc).map_err(failed)?, calls().map_err(failed)?);

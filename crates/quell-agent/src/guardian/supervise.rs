@@ -1,7 +1,9 @@
 //! The guardian's side: starts the worker, sleeps, puts back, starts it again.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use quell_linux::Roots;
@@ -20,7 +22,7 @@ use super::signals::Signals;
 use super::worker::Worker;
 use crate::AgentError;
 use crate::journal::FileJournal;
-use crate::realtime::run_before_others;
+use crate::realtime::{Sentry, run_before_others};
 
 /// The guardian's real-time priority, where the system allows one: above everything that a policy may set. It sleeps
 /// almost always.
@@ -192,6 +194,7 @@ impl Guardian {
                 let pid = Pid::from_raw(pid).expect("fork gives a process number");
                 let process = handle(pid)?;
                 let mut early = self.watch(pid, &process, &pulse)?;
+                let _sentry = Sentry::beside()?;
                 // The loop is dead: what it did is put back before its other threads have come to their end.
                 early.add(put_back_journal(&self.options.claim.journal(), &self.options.roots)?);
                 drop(own_end);
@@ -235,6 +238,7 @@ impl Guardian {
     /// that may depend on what it did (see [`super::restore::put_back`]): then everything is put back before.
     fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Report, AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let status = status_of(pid);
         let (mut told, mut early, mut was_doomed) = (Nanos::ZERO, Report::default(), false);
         loop {
             let mut waiting = [
@@ -248,7 +252,7 @@ impl Guardian {
             if waiting[0].revents().contains(PollFlags::IN) {
                 return Ok(early);
             }
-            if is_doomed(pid) {
+            if status.as_ref().is_some_and(is_doomed) {
                 // Twice in a row: most need less than that to die.
                 if std::mem::replace(&mut was_doomed, true) {
                     early.add(put_back_meanwhile(&self.options.claim.journal(), &self.options.roots)?);
@@ -332,10 +336,18 @@ fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
         .map_err(system("open the worker's handle"))
 }
 
+/// The file that tells what is pending for a process. It stays open: who watches must not look up the files of a process
+/// that may just be dying (see [`Sentry`]).
+fn status_of(pid: Pid) -> Option<File> {
+    File::open(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()
+}
+
 /// Was the process killed without having died yet? SIGKILL is the ninth bit of what is pending (proc_pid_status(5)).
-fn is_doomed(pid: Pid) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let pending = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+fn is_doomed(status: &File) -> bool {
+    let mut text = [0; 4096];
+    let length = status.read_at(&mut text, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..length]);
+    let pending = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
     pending
         .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .any(|mask| mask >> (libc::SIGKILL - 1) & 1 == 1)

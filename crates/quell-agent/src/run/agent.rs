@@ -22,7 +22,7 @@ use crate::guardian::Worker;
 use crate::guardian::pulse::now;
 use crate::journal::replay::same;
 use crate::observers::{ObserverConfig, Observers};
-use crate::realtime::run_before_others;
+use crate::realtime::Sentry;
 use crate::stack::{Layer, Stack, Witness};
 
 /// The loop's real-time priority at first; above it as soon as a policy gives a higher one to others.
@@ -69,6 +69,7 @@ pub struct Agent {
     feed: Option<Feed>,
     roots: Roots,
     priority: u8,
+    sentry: Option<Sentry>,
     verify_at: Nanos,
     named: HashSet<Place>,
 }
@@ -81,7 +82,8 @@ impl Agent {
     pub fn new(config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent, AgentError> {
         let roots = Roots::default();
         let options = HostOptions {
-            machine_wide: config.machine.partition || config.machine.preemption,
+            partitions: config.machine.partition,
+            preemption_mode: config.machine.preemption,
             enable_controllers: config.machine.enable_controllers,
             leases: config.machine.solo_runs,
             dry_run: extras.dry_run || extras.shadow,
@@ -128,6 +130,7 @@ impl Agent {
             feed,
             roots,
             priority: 0,
+            sentry: None,
             verify_at: Nanos::ZERO,
             named: HashSet::new(),
         })
@@ -192,6 +195,9 @@ impl Agent {
         self.observers.turned(self.stack.view(), self.stack.layers());
         log(&self.stack, self.extras.shadow);
         self.stay_above();
+        if self.sentry.as_ref().is_some_and(Sentry::heard) {
+            tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread meanwhile");
+        }
         if let Some(worker) = worker {
             worker.beat(self.config.agent.hung_after);
             tell_leases(worker, self.stack.layers(), self.config.machine.solo_runs.longest);
@@ -286,7 +292,10 @@ impl Agent {
         if priority > HIGHEST {
             tracing::warn!("a policy gives priority {} to others: the loop cannot run before them", priority - 1);
         }
-        match run_before_others(priority.min(HIGHEST)) {
+        // One at a time: each makes the loop what it was when it began.
+        self.sentry = None;
+        let sentry = Sentry::begin(priority.min(HIGHEST));
+        match sentry.as_ref().map(Sentry::is_real_time) {
             Ok(true) => self.priority = priority.min(HIGHEST),
             Ok(false) if self.priority == 0 => {
                 tracing::warn!(
@@ -297,6 +306,7 @@ impl Agent {
             Ok(false) => {}
             Err(error) => tracing::warn!("{error}"),
         }
+        self.sentry = sentry.ok();
     }
 
     fn put_back(&mut self) {

@@ -62,7 +62,8 @@ pub fn examine(file: &std::path::Path) -> Result<(Option<Config>, Problems)> {
         Err(problems) => return Ok((None, problems)),
     };
     let options = HostOptions {
-        machine_wide: config.machine.partition || config.machine.preemption,
+        partitions: config.machine.partition,
+        preemption_mode: config.machine.preemption,
         dry_run: true,
         ..HostOptions::default()
     };

@@ -69,7 +69,8 @@ impl LinuxHost {
             knobs::check(&setting.knob, &self.online)?;
             found += usize::from(match (setting.target, setting.knob) {
                 (Target::Machine, Knob::Preemption(mode)) => {
-                    self.allow_machine_wide("the preemption mode")?;
+                    let allowed = self.options.preemption_mode;
+                    check_allowed(allowed, "the preemption mode concerns the whole machine", "machine.preemption")?;
                     preemption = Some(mode);
                     true
                 }
@@ -100,7 +101,8 @@ impl LinuxHost {
             return Ok(false);
         }
         if *knob == Knob::Partition(true) {
-            self.allow_machine_wide("a CPU partition, which moves everything else on the machine away,")?;
+            let what = "a CPU partition moves everything else on the machine away";
+            check_allowed(self.options.partitions, what, "machine.partition")?;
         }
         let mut news = false;
         for (_, own) in self.overrides.values_mut().filter(|(owner, _)| *owner == id) {
@@ -135,15 +137,6 @@ impl LinuxHost {
             dirty.push(*owner);
         }
         Ok(true)
-    }
-
-    fn allow_machine_wide(&self, what: &str) -> Result<(), LinuxError> {
-        if self.options.machine_wide {
-            return Ok(());
-        }
-        Err(LinuxError::Forbidden(format!(
-            "{what} concerns the whole machine; allow it with machine.partition or machine.preemption = true in the configuration"
-        )))
     }
 
     /// The writes that make these workloads' values true.
@@ -211,4 +204,12 @@ fn misplaced(target: &Target, knob: &Knob) -> LinuxError {
         Target::Machine => "the machine",
     };
     LinuxError::unsupported(format!("the knob '{}' cannot be set on {what}", knob.kind().name()), "see Target")
+}
+
+/// Machine-wide knobs need the configuration's leave.
+fn check_allowed(allowed: bool, what: &str, key: &str) -> Result<(), LinuxError> {
+    match allowed {
+        true => Ok(()),
+        false => Err(LinuxError::Forbidden(format!("{what}; allow it with {key} = true in the configuration"))),
+    }
 }

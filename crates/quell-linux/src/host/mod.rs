@@ -19,8 +19,8 @@ pub use wait::Waker;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake, Workload,
-    WorkloadId,
+    Capabilities, CpuId, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake,
+    Workload, WorkloadId,
 };
 
 use self::pace::Look;
@@ -61,6 +61,8 @@ pub struct LinuxHost {
     /// What the last observation wanted.
     wanted: SignalSet,
     found: Vec<Found>,
+    /// Runnable threads that ran since the last look: the CPU, for how long, whose.
+    on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
     /// Are there changes of an earlier run, which threads may have inherited?
     adopted: bool,
     leases: LeaseBook,
@@ -134,6 +136,7 @@ impl LinuxHost {
             prompt_look: Look::default(),
             wanted: SignalSet::default(),
             found: Vec::new(),
+            on_cpu: Vec::new(),
             adopted: false,
             leases: LeaseBook::new(options.leases),
             solo: None,

@@ -16,8 +16,11 @@ impl LinuxHost {
         view.now = now;
         view.cpus.online = self.online;
         self.fill_specs(view);
+        let holders = wanted.contains(Signal::Holder);
         let times = wanted.contains(Signal::RunDelay) || (wanted.contains(Signal::RunTime) && self.some_on_threads());
-        self.read_threads(wanted, times)?;
+        self.on_cpu.clear();
+        self.read_threads(wanted, times || holders)?;
+        self.fill_holders(holders, view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, now, view);
         }
@@ -47,6 +50,7 @@ impl LinuxHost {
     /// Reads the times of all threads, or of those that are wanted with their states. A thread that is gone is found
     /// out by the scan.
     fn read_threads(&mut self, wanted: SignalSet, times: bool) -> Result<(), LinuxError> {
+        let holders = wanted.contains(Signal::Holder);
         for thread in &mut self.threads {
             let managed = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut);
             let states = managed.as_ref().is_some_and(|managed| wanted.contains_threads_of(managed.spec.class));
@@ -55,7 +59,10 @@ impl LinuxHost {
             }
             let counted = self.proc.schedstat(thread.pid, thread.id.tid)?;
             let mut run = counted.unwrap_or(thread.run);
-            if states || counted.is_none() {
+            let ran = run.run_time - thread.run.run_time;
+            // Who runs now has run since the last look.
+            let may_run = holders && ran > Nanos::ZERO;
+            if states || may_run || counted.is_none() {
                 let stat = self.proc.stat(thread.pid, thread.id.tid)?.filter(|stat| stat.start == thread.id.start);
                 let Some(stat) = stat else {
                     thread.state = ThreadState::Dead;
@@ -67,6 +74,9 @@ impl LinuxHost {
                 }
             }
             thread.exact = counted.is_some();
+            if may_run && thread.state == ThreadState::Runnable {
+                self.on_cpu.push((thread.cpu, ran, thread.workload));
+            }
             if let Some(managed) = managed {
                 managed.run_time += run.run_time - thread.run.run_time;
                 managed.run_delay += run.run_delay - thread.run.run_delay;
@@ -74,6 +84,22 @@ impl LinuxHost {
             thread.run = run;
         }
         Ok(())
+    }
+
+    /// Who runs on each CPU: the workload of a runnable thread that is on it; of several, that which ran most.
+    fn fill_holders(&mut self, wanted: bool, view: &mut View) {
+        let holder = &mut view.cpus.holder;
+        holder.clear();
+        if !wanted {
+            return;
+        }
+        holder.resize(self.topology.columns(), None);
+        self.on_cpu.sort_unstable_by_key(|&(_, ran, _)| ran);
+        for &(cpu, _, workload) in &self.on_cpu {
+            if let Some(slot) = holder.get_mut(cpu.index()) {
+                *slot = Some(workload);
+            }
+        }
     }
 
     fn fill_threads(&self, wanted: SignalSet, now: Nanos, view: &mut View) {

@@ -9,8 +9,10 @@ pub struct HostOptions {
     /// birth; less often where looking would take more than its share of a CPU. Zero: at every observation, whatever it
     /// takes.
     pub scan_interval: Nanos,
-    /// Allows knobs that reach work that Quell was not given: the preemption mode and CPU partitions.
-    pub machine_wide: bool,
+    /// Allows CPU partitions, which move work that Quell was not given away.
+    pub partitions: bool,
+    /// Allows the preemption mode, which concerns the whole machine.
+    pub preemption_mode: bool,
     /// Allows the host to enable the cpu and cpuset controllers for the cgroups of workloads, in
     /// `cgroup.subtree_control` of the cgroups above them.
     pub enable_controllers: bool,
@@ -31,7 +33,8 @@ impl Default for HostOptions {
     fn default() -> HostOptions {
         HostOptions {
             scan_interval: Nanos::from_millis(20),
-            machine_wide: false,
+            partitions: false,
+            preemption_mode: false,
             enable_controllers: false,
             threads_only: false,
             leases: LeaseLimits::default(),

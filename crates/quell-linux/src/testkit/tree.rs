@@ -143,10 +143,17 @@ impl FakeTree {
         self.write(format!("proc/{pid}/task/{tid}/schedstat"), &format!("{run_time} {run_delay} 1"));
     }
 
+    /// A thread runs on a CPU from now on.
+    pub fn runs_on(&self, pid: i32, tid: i32, cpu: u32) {
+        let path = format!("proc/{pid}/task/{tid}/stat");
+        let line = self.read(&path).replacen(" S ", " R ", 1).replacen(" 17 0 ", &format!(" 17 {cpu} "), 1);
+        self.write(path, &line);
+    }
+
     fn thread_of(&self, pid: i32, tid: i32, parent: i32) {
         let start = self.next_start.replace(self.next_start.get() + 1);
         let line = format!(
-            "{tid} (fake) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0"
+            "{tid} (fake) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0"
         );
         self.write(format!("proc/{pid}/task/{tid}/stat"), &line);
         self.ran(pid, tid, 0, 0);
