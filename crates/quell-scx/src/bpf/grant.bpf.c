@@ -101,6 +101,13 @@ static __always_inline bool is_bound(struct task_struct *p)
 	return p->migration_disabled > ours;
 }
 
+static __always_inline bool runs_lc(__u32 cpu)
+{
+	__u32 slot = cpu_at(&shared, cpu)->runs;
+
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -115,9 +122,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	bool came = !t->goes_on || cpu_at(&shared, scx_bpf_task_cpu(p))->away;
 
 	t->goes_on = 0;
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD)) {
-		__u32 cpu = scx_bpf_task_cpu(p);
+	__u32 cpu = scx_bpf_task_cpu(p);
 
+	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
@@ -130,8 +138,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	}
 	if (!came)
 		return;
-	__u32 cpu = take_cpu(p, slot);
-
+	cpu = take_cpu(p, slot);
 	if (cpu < MAX_CPUS)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	else if (formed)
