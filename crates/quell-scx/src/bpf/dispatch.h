@@ -91,6 +91,37 @@ static __noinline bool inherit(__u32 cpu)
 	return false;
 }
 
+/*
+ * A latency-critical workload that waits below its guarantee took a CPU when its thread came. That can fail: the CPU may
+ * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
+ * hypervisor took it). It is made good where a best-effort workload's slice ends.
+ */
+static __noinline bool make_good(__u32 cpu)
+{
+	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
+
+	if (cpu >= MAX_CPUS)
+		return false;
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	if (holder >= SYSTEM || workload_at(&shared, holder)->lc)
+		return false;
+	__u32 heir = rule_heir(&shared, cpu, &none);
+
+	if (heir >= SYSTEM || heir == holder)
+		return false;
+	struct workload *w = workload_at(&shared, heir);
+
+	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
+		return false;
+	if (scx_bpf_dsq_move_to_local(heir)) {
+		__sync_fetch_and_add(&shared.preemptions, 1);
+		return true;
+	}
+	hand(cpu, heir, holder);
+	return false;
+}
+
 /* The holder's next thread. Without one the holder yields the CPU. */
 static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
 {
@@ -118,7 +149,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
 	    scx_bpf_dsq_move_to_local(SYSTEM))
 		return;
-	if (run_starving(cpu, now) || run_holder(cpu, prev))
+	if (run_starving(cpu, now) || make_good(cpu) || run_holder(cpu, prev))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu))
 		return;

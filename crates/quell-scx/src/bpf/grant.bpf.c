@@ -215,7 +215,10 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	cpu_at(&shared, cpu)->runs = NOBODY;
-	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))))
+	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
+
+	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
+	    (holder == NOBODY && rule_heir(&shared, cpu, &none) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
