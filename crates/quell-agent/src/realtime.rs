@@ -13,8 +13,8 @@ use crate::AgentError;
 
 /// Nothing of Quell's runs before a sentry: it sleeps nearly always.
 const PRIORITY_OF_SENTRIES: u8 = 99;
-/// A sentry looks this often.
-const LOOK: Duration = Duration::from_millis(100);
+/// A sentry looks this often, and lets a silent thread be ordinary and real-time by turns of this length.
+const LOOK: Duration = Duration::from_millis(50);
 /// A real-time thread that was not heard of for so long may be spinning.
 const PATIENCE: Duration = Duration::from_millis(300);
 const STACK: usize = 128 * 1024;
@@ -47,11 +47,12 @@ fn set_class(tid: i32, class: i32, priority: u8) -> std::io::Result<()> {
 /// same by *spinning* (`shrink_dcache_parent`). If one of them is a real-time thread of lower priority that the spinning
 /// one preempted, and no other CPU is free for it, this lasts for ever: nothing takes the CPU from a SCHED_FIFO thread,
 /// no signal ends it, and a second thread of ours that comes to look takes the next CPU. So a sentry, which looks nothing
-/// up, makes a thread that was not heard of for a while an ordinary one; when it is heard of again, it is real-time again.
+/// up, makes a thread that was not heard of for a while an ordinary one, for a moment that is enough for the other to get
+/// on, then a real-time one again, because it may just as well be starving behind real-time threads, and so by turns until
+/// it is heard of.
 #[derive(Debug)]
 pub struct Sentry {
     watched: Arc<Watched>,
-    priority: u8,
     /// Dropped to end the sentry's thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -60,6 +61,7 @@ pub struct Sentry {
 #[derive(Debug)]
 struct Watched {
     tid: i32,
+    priority: u8,
     heard_at: AtomicU64,
     demoted: AtomicBool,
 }
@@ -82,10 +84,11 @@ impl Sentry {
     pub fn beside() -> Result<Sentry, AgentError> {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::gettid() };
-        let watched = Arc::new(Watched { tid, heard_at: AtomicU64::new(now()), demoted: AtomicBool::new(false) });
-        let priority = own_priority();
-        let mut sentry = Sentry { watched, priority: priority.unwrap_or(0), end: None, thread: None };
-        if priority.is_some() {
+        let own = own_priority();
+        let (heard_at, demoted) = (AtomicU64::new(now()), AtomicBool::new(false));
+        let watched = Arc::new(Watched { tid, priority: own.unwrap_or(0), heard_at, demoted });
+        let mut sentry = Sentry { watched, end: None, thread: None };
+        if own.is_some() {
             let (end, ended) = mpsc::channel();
             let watched = Arc::clone(&sentry.watched);
             let thread = thread::Builder::new().name("quell-sentry".into()).stack_size(STACK).spawn(move || {
@@ -106,15 +109,14 @@ impl Sentry {
         self.thread.is_some()
     }
 
-    /// The thread is alive. To be called by it, more often than every 300 ms. Returns true if it had become an ordinary
-    /// thread meanwhile.
+    /// The thread is alive. To be called by it, more often than every 300 ms. Returns true if the sentry had lost patience.
     pub fn heard(&self) -> bool {
-        self.watched.heard_at.store(now(), Ordering::Relaxed);
-        let demoted = self.watched.demoted.swap(false, Ordering::AcqRel);
-        if demoted {
-            let _ = run_before_others(self.priority);
+        let was_silent = self.watched.is_silent();
+        self.watched.heard_at.store(now(), Ordering::Release);
+        if self.watched.demoted.swap(false, Ordering::AcqRel) {
+            let _ = run_before_others(self.watched.priority);
         }
-        demoted
+        was_silent
     }
 }
 
@@ -129,12 +131,25 @@ impl Drop for Sentry {
 }
 
 impl Watched {
+    fn is_silent(&self) -> bool {
+        u128::from(now().saturating_sub(self.heard_at.load(Ordering::Acquire))) > PATIENCE.as_nanos()
+    }
+
     fn look(&self) {
-        let silent = now().saturating_sub(self.heard_at.load(Ordering::Relaxed));
-        if u128::from(silent) > PATIENCE.as_nanos() && !self.demoted.load(Ordering::Acquire) {
-            // First the flag: who is heard of in between is at worst made real-time once too often.
-            self.demoted.store(true, Ordering::Release);
-            let _ = set_class(self.tid, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
+        if !self.is_silent() {
+            return;
+        }
+        let demote = !self.demoted.fetch_xor(true, Ordering::AcqRel);
+        let real_time = || set_class(self.tid, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, self.priority);
+        if !demote {
+            let _ = real_time();
+            return;
+        }
+        let _ = set_class(self.tid, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
+        // Heard of in between, it may have become real-time just before it was made ordinary.
+        if !self.is_silent() {
+            self.demoted.store(false, Ordering::Release);
+            let _ = real_time();
         }
     }
 }
@@ -169,15 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_heard_of_becomes_an_ordinary_thread_until_it_is() {
+    fn who_is_not_heard_of_is_an_ordinary_thread_by_turns_until_it_is() {
         let sentry = Sentry::begin(1).unwrap();
         if !sentry.is_real_time() {
             println!("skipped: no permission for real-time classes (run as root)");
             return;
         }
         assert!(is_fifo());
-        spin_while(Duration::from_secs(30), is_fifo);
-        assert!(!is_fifo());
+        for _ in 0..2 {
+            spin_while(Duration::from_secs(30), is_fifo);
+            assert!(!is_fifo());
+            spin_while(Duration::from_secs(30), || !is_fifo());
+            assert!(is_fifo());
+        }
         assert!(sentry.heard() && is_fifo());
         assert!(!sentry.heard());
         spin_while(Duration::from_secs(30), is_fifo);

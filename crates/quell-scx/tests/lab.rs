@@ -45,7 +45,14 @@ lab_tests! {
             let shares = shares(&[&server, &hogs[0], &hogs[1], &hogs[2]], 400);
             assert!(shares[0] > 700, "{shares:?}");
             assert!(shares[1..].iter().all(|&share| share > 100), "{shares:?}");
-            assert_eq!((server.cpu(), hogs[0].cpu(), hogs[2].cpu()), (1, 0, 0));
+            // Where a higher class takes CPU 1 for a moment, the two change places; this test's own wake-up on CPU 0 then
+            // sends the server back.
+            let strays = (0..20).map(|_| {
+                pass(10);
+                usize::from(server.cpu() != 1) + hogs.iter().filter(|hog| hog.cpu() != 0).count()
+            });
+            let strays: usize = strays.sum();
+            assert!(strays < 20, "{strays} of 80 looks found a thread on a CPU of the other's");
         }
 
         fn a_revoked_cpu_is_given_up_at_once() {

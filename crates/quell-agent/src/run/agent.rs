@@ -196,7 +196,7 @@ impl Agent {
         log(&self.stack, self.extras.shadow);
         self.stay_above();
         if self.sentry.as_ref().is_some_and(Sentry::heard) {
-            tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread meanwhile");
+            tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
         }
         if let Some(worker) = worker {
             worker.beat(self.config.agent.hung_after);
