@@ -1,10 +1,14 @@
 //! One turn of the loop (observe, step, apply) on machines made of plain files: 10, 100 and 1,000 workloads of 10
 //! threads, each a cgroup. The policy asks for every thread's times and changes one workload's weight in every turn, or
-//! all workloads' weights. What is measured is this thread's CPU time: others on the machine do not count.
+//! all workloads' weights. The control opens and reads the same files of the threads and does nothing else: how much of
+//! the growth is the file system's. What is measured is this thread's CPU time: others on the machine do not count.
 
 #![allow(missing_docs, reason = "criterion's macros make a public function")]
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Read as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
@@ -68,6 +72,22 @@ fn machine(workloads: usize, scan_interval: Nanos) -> (FakeTree, LinuxHost) {
     (tree, host)
 }
 
+/// Opens and reads the two files of each thread that a turn reads.
+fn files_alone(tree: &FakeTree, workloads: usize) -> impl FnMut() {
+    let process = |at: usize| 100_000 + at / THREADS * THREADS;
+    let paths: Vec<PathBuf> = (0..workloads * THREADS)
+        .flat_map(|at| ["schedstat", "stat"].map(|file| format!("proc/{}/task/{}/{file}", process(at), 100_000 + at)))
+        .map(|path| tree.path().join(path))
+        .collect();
+    let mut text = [0; 4096];
+    move || {
+        for path in &paths {
+            let mut file = File::open(path).expect("it is there");
+            while file.read(&mut text).expect("it can be read") > 0 {}
+        }
+    }
+}
+
 fn turns(criterion: &mut Criterion<CpuTime>) {
     let mut group = criterion.benchmark_group("observe+step+apply");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
@@ -76,6 +96,9 @@ fn turns(criterion: &mut Criterion<CpuTime>) {
         [("one weight", Some(1), never), ("all weights", None, never), ("all weights, scan", None, Nanos::ZERO)];
     for workloads in [10, 100, 1_000] {
         group.throughput(Throughput::Elements((workloads * THREADS) as u64));
+        let (tree, _) = machine(workloads, never);
+        let mut control = files_alone(&tree, workloads);
+        group.bench_function(BenchmarkId::new("control", workloads), |bencher| bencher.iter(&mut control));
         for (name, changes, scan_interval) in kinds {
             let (_tree, mut host) = machine(workloads, scan_interval);
             let mut cycle = Cycle::new(View::new(host.topology()));
