@@ -110,7 +110,8 @@ fn turns(criterion: &mut Criterion<CpuTime>) {
                     black_box(cycle.view.threads.len())
                 });
             });
-            assert_eq!(cycle.view.threads.len(), workloads * THREADS);
+            // None if this one was not asked for.
+            assert!([0, workloads * THREADS].contains(&cycle.view.threads.len()));
         }
     }
     group.finish();
