@@ -33,10 +33,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = Machine::load();
-            let lc = machine.attach("lc", Class::LatencyCritical);
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(lc, 1, 2, 0), &[]);
-            machine.apply(&rights(be, 0, 2, 1), &[]);
+            let (lc, be) = machine.attach_pair(2);
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
             let server = Child::spin(Some(&lc_group), None);
             pass(50);
@@ -76,10 +73,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = Machine::load();
-            let lc = machine.attach("lc", Class::LatencyCritical);
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(lc, 1, 2, 0), &[]);
-            machine.apply(&rights(be, 0, 2, 1), &[]);
+            let (_, be) = machine.attach_pair(2);
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
             pass(20);
             machine.grant(&[(0, be), (1, be)]);
@@ -106,10 +100,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = Machine::load();
-            let lc = machine.attach("lc", Class::LatencyCritical);
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(lc, 1, 1, 0), &[]);
-            machine.apply(&rights(be, 0, 2, 1), &[]);
+            machine.attach_pair(1);
             let server = Child::spin(Some(&lc_group), None);
             let hog = Child::spin(Some(&be_group), None);
             for _ in 0..5 {
@@ -127,10 +118,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = Machine::load();
-            let lc = machine.attach("lc", Class::LatencyCritical);
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(lc, 1, 1, 0), &[]);
-            machine.apply(&rights(be, 0, 2, 1), &[]);
+            machine.attach_pair(1);
             let server = Child::spin(Some(&lc_group), Some(1));
             let pinned = Child::spin(Some(&be_group), Some(1));
             pass(3000);

@@ -39,6 +39,15 @@ impl Machine {
         self.host.attach(workload).unwrap()
     }
 
+    /// The cgroups "lc", guaranteed one CPU and limited to so many, and "be", next in line for both.
+    pub fn attach_pair(&mut self, limit: u32) -> (WorkloadId, WorkloadId) {
+        let lc = self.attach("lc", Class::LatencyCritical);
+        let be = self.attach("be", Class::BestEffort);
+        self.apply(&rights(lc, 1, limit, 0), &[]);
+        self.apply(&rights(be, 0, 2, 1), &[]);
+        (lc, be)
+    }
+
     pub fn apply(&mut self, rules: &[Rule], grants: &[GrantCommand]) {
         let plan = Plan { rules: rules.to_vec(), grants: grants.to_vec(), ..Plan::default() };
         let mut outcomes = Vec::new();
