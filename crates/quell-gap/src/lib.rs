@@ -59,7 +59,7 @@ mod error;
 mod estimate;
 mod integrals;
 mod measure;
-mod members;
+mod request;
 mod sample;
 #[cfg(test)]
 mod stage;
@@ -69,5 +69,5 @@ pub use error::GapError;
 pub use estimate::{Estimate, estimate};
 pub use integrals::{Account, Integrals};
 pub use measure::{Machine, Method, Report, Window, WorkloadGap, measure, now};
-pub use members::{Members, Request};
+pub use request::Request;
 pub use sample::{MachineTimes, Sample, ThreadTimes};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quell_linux::{Census, Counted, mounted_hierarchies};
 use quell_model::{CpuSet, Nanos, ThreadState};
 use quell_trace::{Collector, Cost, Event, Losses, Member, Options};
 use serde::{Deserialize, Serialize};
 
-use crate::members::{Members, Request, mounted_hierarchies};
 use crate::sample::{MachineTimes, Sample, ThreadTimes};
-use crate::{Account, Accounting, Estimate, GapError, estimate};
+use crate::{Account, Accounting, Estimate, GapError, Request, estimate};
 
 /// How often events are taken from the ring, and processes looked for again.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
@@ -136,9 +136,10 @@ pub fn measure(
     machine: &Machine,
     progress: &mut dyn FnMut(Nanos) -> bool,
 ) -> Result<Report, GapError> {
-    let mut members = Members::open(&machine.proc, machine.hierarchies.clone())?;
+    let selectors = requests.iter().map(|request| request.selectors.clone()).collect();
+    let mut census = Census::open(&machine.proc, machine.hierarchies.clone(), selectors)?;
     let mut watched: BTreeMap<i32, (i32, u16)> = BTreeMap::new();
-    let newcomers = find(&mut members, requests, &mut watched)?;
+    let newcomers = find(&mut census, &mut watched)?;
     for (slot, request) in requests.iter().enumerate() {
         if !newcomers.iter().any(|member| usize::from(member.slot) == slot) {
             let selectors: Vec<String> = request.selectors.iter().map(ToString::to_string).collect();
@@ -162,7 +163,7 @@ pub fn measure(
     let before = MachineTimes::read(&machine.proc)?;
     let mut samples = Vec::new();
     if sampled {
-        samples.push(sample(&mut members, machine, &mut watched, true)?);
+        samples.push(sample(&mut census, machine, &mut watched, true)?);
     }
     let (mut next_sample, mut next_scan) = (begin + window.period, begin + SCAN_EVERY);
     while now() < end {
@@ -174,12 +175,12 @@ pub fn measure(
         if now() >= next_sample {
             next_sample += window.period;
             if sampled && now() < end {
-                samples.push(sample(&mut members, machine, &mut watched, false)?);
+                samples.push(sample(&mut census, machine, &mut watched, false)?);
             }
         }
         if now() >= next_scan {
             next_scan += SCAN_EVERY;
-            let newcomers = find(&mut members, requests, &mut watched)?;
+            let newcomers = find(&mut census, &mut watched)?;
             if let (Some(tracer), false) = (&mut tracer, newcomers.is_empty()) {
                 tracer.watch(&newcomers)?;
             }
@@ -189,7 +190,7 @@ pub fn measure(
         }
     }
     if sampled {
-        samples.push(sample(&mut members, machine, &mut watched, true)?);
+        samples.push(sample(&mut census, machine, &mut watched, true)?);
     }
     let steal = MachineTimes::read(&machine.proc)?.steal - before.steal;
     let late = accounts.as_ref().map_or(0, Accounting::late);
@@ -217,13 +218,9 @@ pub fn measure(
 }
 
 /// Looks for threads; yields those that are new.
-fn find(
-    members: &mut Members,
-    requests: &[Request],
-    watched: &mut BTreeMap<i32, (i32, u16)>,
-) -> Result<Vec<Member>, GapError> {
+fn find(census: &mut Census, watched: &mut BTreeMap<i32, (i32, u16)>) -> Result<Vec<Member>, GapError> {
     let mut newcomers = Vec::new();
-    for (pid, tid, slot) in members.scan(requests)? {
+    for Counted { tid, pid, slot } in census.scan()? {
         if watched.insert(tid, (pid, slot)).is_none() {
             newcomers.push(Member { tid, slot });
         }
@@ -233,7 +230,7 @@ fn find(
 
 /// Reads the times of the watched threads, and their states if wanted; those that ended are forgotten.
 fn sample(
-    members: &mut Members,
+    census: &mut Census,
     machine: &Machine,
     watched: &mut BTreeMap<i32, (i32, u16)>,
     with_state: bool,
@@ -244,16 +241,16 @@ fn sample(
     let mut tids = Vec::new();
     for (&pid, &slot) in &processes {
         tids.clear();
-        members.proc().threads(pid, &mut tids)?;
+        census.proc().threads(pid, &mut tids)?;
         for &tid in &tids {
             watched.entry(tid).or_insert((pid, slot));
         }
     }
     let mut ended = Vec::new();
     for (&tid, &(pid, slot)) in watched.iter() {
-        match members.proc().schedstat(pid, tid)? {
+        match census.proc().schedstat(pid, tid)? {
             Some(times) => {
-                let state = if with_state { members.proc().stat(pid, tid)? } else { None };
+                let state = if with_state { census.proc().stat(pid, tid)? } else { None };
                 let runnable = state.is_some_and(|stat| stat.state == ThreadState::Runnable);
                 sample.threads.push(ThreadTimes { tid, slot, run: times.run_time, delay: times.run_delay, runnable });
             }

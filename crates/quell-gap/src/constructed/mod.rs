@@ -11,8 +11,8 @@ mod spinner;
 use quell_model::{CpuCount, CpuId, CpuSet, Nanos, Selector};
 
 use crate::GapError;
+use crate::Request;
 use crate::measure::{Machine, Method, Report, Window, measure};
-use crate::members::Request;
 use cgroup::Hierarchy;
 use spinner::Spinner;
 

@@ -4,8 +4,10 @@ mod controllers;
 mod files;
 mod stat;
 mod tree;
+mod usage;
 
 pub use controllers::{controllers_given, controllers_here, give_controllers};
 pub use files::{read_file, verify_partition, write_file};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, members, subtree, unit};
+pub use usage::{UsageFile, most_open_files};

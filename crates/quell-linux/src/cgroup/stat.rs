@@ -34,19 +34,21 @@ pub struct Pressure {
 /// If the file cannot be read.
 pub fn cpu_stat(group: &Path) -> Result<Option<CpuStat>, LinuxError> {
     let Some(text) = file::read(&group.join("cpu.stat"))? else { return Ok(None) };
+    parse(&text).map(Some).ok_or_else(|| LinuxError::parse(group.join("cpu.stat"), &text, "a line usage_usec"))
+}
+
+/// The text of a `cpu.stat`; None without a line `usage_usec`.
+pub(super) fn parse(text: &str) -> Option<CpuStat> {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         line.and_then(|number| number.trim().parse::<u64>().ok())
     };
-    let micros = |key: &str| Nanos::from_micros(value(key).unwrap_or(0));
-    if value("usage_usec").is_none() {
-        return Err(LinuxError::parse(group.join("cpu.stat"), &text, "a line usage_usec"));
-    }
-    Ok(Some(CpuStat {
-        usage: micros("usage_usec"),
+    let micros = |key: &str| value(key).map(Nanos::from_micros);
+    Some(CpuStat {
+        usage: micros("usage_usec")?,
         throttled_periods: value("nr_throttled").unwrap_or(0),
-        throttled: micros("throttled_usec"),
-    }))
+        throttled: micros("throttled_usec").unwrap_or_default(),
+    })
 }
 
 /// A cgroup's waiting for CPUs (the line `some`); None if it is gone or the kernel does not measure it (psi=0).

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quell_model::{Event, Nanos, Sample, SoloEnd, Workload, WorkloadId};
 
+use super::usage::Usage;
 use super::{Level, LinuxHost, Managed};
 use crate::clock;
 use crate::host::History;
@@ -25,7 +26,7 @@ impl LinuxHost {
         self.enable_controllers(id, &resolved)?;
         let managed = Managed {
             level: self.level_of(&resolved),
-            usage_at_attach: usage(&resolved)?,
+            usage: Usage::begin(&resolved.groups)?,
             standing: Wanted::default(),
             history: History::default(),
             run_time: Nanos::ZERO,
@@ -60,6 +61,7 @@ impl LinuxHost {
         let managed = self.managed_mut(id)?;
         managed.spec = Arc::new(workload);
         managed.level = level;
+        managed.usage.groups_changed();
         if let Some((_, old)) = self.selectors.iter_mut().find(|(other, _)| *other == id) {
             *old = resolved;
         }
@@ -167,12 +169,4 @@ impl LinuxHost {
         }
         self.make(&writes)
     }
-}
-
-fn usage(resolved: &Resolved) -> Result<Nanos, LinuxError> {
-    let mut sum = Nanos::ZERO;
-    for group in &resolved.groups {
-        sum += cgroup::cpu_stat(&group.path)?.map_or(Nanos::ZERO, |stat| stat.usage);
-    }
-    Ok(sum)
 }

@@ -9,6 +9,7 @@ mod record;
 mod restore;
 mod scan;
 mod solo;
+mod usage;
 mod wait;
 
 pub use options::HostOptions;
@@ -30,7 +31,7 @@ use crate::members::{self, Found, Members, Resolved};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::write::{DryRun, Journal, Machine, Medium, NoJournal};
-use crate::{LinuxError, Roots, capabilities, sysfs};
+use crate::{LinuxError, Roots, capabilities, cgroup, sysfs};
 
 /// A stock Linux machine.
 ///
@@ -67,6 +68,8 @@ pub struct LinuxHost {
     adopted: bool,
     leases: LeaseBook,
     solo: Option<solo::Solo>,
+    /// So many files may stay open from one observation to the next.
+    may_stay_open: usize,
     pending: Vec<Event>,
     waker: Waker,
 }
@@ -81,8 +84,8 @@ struct Managed {
     /// CPU time and waiting of its threads since it attached.
     run_time: Nanos,
     run_delay: Nanos,
-    /// `cpu.stat` when it attached.
-    usage_at_attach: Nanos,
+    /// CPU time of its cgroups since it attached.
+    usage: usage::Usage,
     threads: u32,
     /// Have its threads been looked for since it attached?
     scanned: bool,
@@ -140,6 +143,7 @@ impl LinuxHost {
             adopted: false,
             leases: LeaseBook::new(options.leases),
             solo: None,
+            may_stay_open: cgroup::most_open_files(),
             pending: Vec::new(),
             waker: Waker::new()?,
             roots,
@@ -189,10 +193,6 @@ impl LinuxHost {
 
     fn managed_mut(&mut self, id: WorkloadId) -> Result<&mut Managed, LinuxError> {
         self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
-    }
-
-    fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
-        resolved(&self.selectors, id)
     }
 }
 

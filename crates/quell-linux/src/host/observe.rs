@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use quell_model::{Class, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
-use super::{Level, LinuxHost};
+use super::{Level, LinuxHost, resolved};
+use crate::LinuxError;
 use crate::procfs::{SchedStat, ticks};
-use crate::{LinuxError, cgroup};
 
 impl LinuxHost {
     pub(super) fn fill(&mut self, wanted: SignalSet, now: Nanos, view: &mut View) -> Result<(), LinuxError> {
@@ -128,11 +128,18 @@ impl LinuxHost {
         let run_delay = reset(&mut columns.run_delay, wanted.contains(Signal::RunDelay), slots);
         let thread_count = reset(&mut columns.thread_count, wanted.contains(Signal::ThreadCount), slots);
         let latency = reset(&mut columns.latency, wanted.contains(Signal::Latency), slots);
-        for (slot, managed) in self.slots.iter().enumerate() {
+        let mut may_stay_open = self.may_stay_open;
+        for (slot, managed) in self.slots.iter_mut().enumerate() {
             let Some(managed) = managed else { continue };
             if run_time {
                 columns.run_time[slot] = match managed.level {
-                    Level::Cgroup => self.usage(slot, managed.usage_at_attach, now)?,
+                    Level::Cgroup => {
+                        let groups =
+                            resolved(&self.selectors, WorkloadId(slot as u32)).map_or(&[][..], |found| &found.groups);
+                        let (used, kept) = managed.usage.read(groups, may_stay_open)?;
+                        may_stay_open -= kept;
+                        Sample::exact(used, now)
+                    }
                     Level::Threads => Sample::exact(managed.run_time, now),
                 };
             }
@@ -169,15 +176,6 @@ impl LinuxHost {
                 sample.quality = Quality::Absent;
             }
         }
-    }
-
-    /// CPU time that a workload's cgroups used since it attached.
-    fn usage(&self, slot: usize, at_attach: Nanos, now: Nanos) -> Result<Sample<Nanos>, LinuxError> {
-        let mut sum = Nanos::ZERO;
-        for group in self.resolved(WorkloadId(slot as u32)).into_iter().flat_map(|resolved| &resolved.groups) {
-            sum += cgroup::cpu_stat(&group.path)?.map_or(Nanos::ZERO, |stat| stat.usage);
-        }
-        Ok(Sample::exact(sum - at_attach, now))
     }
 }
 

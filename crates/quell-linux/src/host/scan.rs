@@ -198,6 +198,9 @@ impl LinuxHost {
         for (id, resolved) in self.selectors.iter_mut().filter(|(id, _)| of(*id)) {
             for group in resolved.groups.iter_mut().filter_map(|group| group.refresh().then_some(group)) {
                 self.ledger.forget_group(&group.path);
+                if let Some(managed) = self.slots.get_mut(id.index()).and_then(Option::as_mut) {
+                    managed.usage.groups_changed();
+                }
                 again.push(*id);
             }
         }

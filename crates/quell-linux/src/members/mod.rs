@@ -7,9 +7,11 @@
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
 //! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
 
+mod census;
 mod processes;
 mod selectors;
 
+pub use census::{Census, Counted, mounted_hierarchies};
 pub(crate) use processes::Processes;
 pub(crate) use selectors::{Places, Resolved};
 

@@ -1,0 +1,15 @@
+//! What is asked about.
+
+use quell_model::{CpuCount, Selector};
+use serde::Serialize;
+
+/// A workload to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Request {
+    /// Its name.
+    pub name: String,
+    /// The CPUs that it requested; none for a neighbour that only is to be told apart.
+    pub cpus: CpuCount,
+    /// Where its threads are found.
+    pub selectors: Vec<Selector>,
+}

@@ -1,0 +1,64 @@
+//! CPU time of cgroups that are asked for it again and again.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use quell_model::Nanos;
+use rustix::process::{Resource, getrlimit};
+
+use super::stat::parse;
+use crate::LinuxError;
+use crate::error::is_gone;
+
+/// A cgroup's `cpu.stat`, kept open: looking a path up costs more than reading the file.
+#[derive(Debug, Default)]
+pub struct UsageFile(Option<File>);
+
+impl UsageFile {
+    /// CPU time that the cgroup used since it was made; None if it is gone. One that was made again under the same name
+    /// is another cgroup: it wants another [`UsageFile`].
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood.
+    pub fn read(&mut self, group: &Path) -> Result<Option<Nanos>, LinuxError> {
+        let path = || group.join("cpu.stat");
+        // The first line alone is wanted.
+        let mut bytes = [0; 512];
+        let length = match self.open(group).and_then(|file| file.read_at(&mut bytes, 0)) {
+            Ok(length) => length,
+            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ENOTDIR) => {
+                self.0 = None;
+                return Ok(None);
+            }
+            Err(error) => return Err(LinuxError::io("read", path())(error)),
+        };
+        let text = String::from_utf8_lossy(&bytes[..length]);
+        parse(&text).map(|stat| Some(stat.usage)).ok_or_else(|| LinuxError::parse(path(), &text, "a line usage_usec"))
+    }
+
+    fn open(&mut self, group: &Path) -> io::Result<&File> {
+        match &mut self.0 {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(File::open(group.join("cpu.stat"))?)),
+        }
+    }
+
+    /// Is the file open?
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Closes the file; the next reading opens it again.
+    pub fn close(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// How many files may stay open: half of what this process may open in all.
+#[must_use]
+pub fn most_open_files() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(usize::MAX))
+}
