@@ -1,12 +1,9 @@
 //! The loop of `quell run`, with its workloads and its configuration.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use quell_linux::procfs::ProcFs;
-use quell_linux::sched::Kernel;
-use quell_linux::write::{Journal, Machine, Medium, Place, Value};
+use quell_linux::write::Journal;
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
     Event, Host, Knob, KnobKind, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Verdict, View, Wake,
@@ -14,13 +11,13 @@ use quell_model::{
 
 use super::Shadow;
 use super::membership::Membership;
+use super::vigil::Vigil;
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed};
 use crate::config::{self, Config, Problems};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
 use crate::guardian::pulse::now;
-use crate::journal::replay::same;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
 use crate::stack::{Layer, Stack, Witness};
@@ -29,8 +26,6 @@ use crate::stack::{Layer, Stack, Witness};
 const PRIORITY: u8 = 50;
 /// The highest that the loop takes: the guardian stays above it.
 const HIGHEST: u8 = 97;
-/// So often it is looked whether somebody else changed what Quell set.
-const VERIFY_EVERY: Nanos = Nanos::from_secs(5);
 
 /// What else there is to a run.
 #[derive(Debug, Default)]
@@ -67,11 +62,9 @@ pub struct Agent {
     membership: Membership,
     observers: Observers,
     feed: Option<Feed>,
-    roots: Roots,
     priority: u8,
     sentry: Option<Sentry>,
-    verify_at: Nanos,
-    named: HashSet<Place>,
+    vigil: Vigil,
 }
 
 impl Agent {
@@ -80,7 +73,6 @@ impl Agent {
     /// # Errors
     /// If a policy cannot work on this machine, two of them overlap, or the API cannot listen.
     pub fn new(config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent, AgentError> {
-        let roots = Roots::default();
         let options = HostOptions {
             partitions: config.machine.partition,
             preemption_mode: config.machine.preemption,
@@ -89,7 +81,11 @@ impl Agent {
             dry_run: extras.dry_run || extras.shadow,
             ..HostOptions::default()
         };
-        let host = LinuxHost::new(roots.clone(), options).map_err(host_failed)?.with_journal(journal);
+        let host = LinuxHost::new(Roots::default(), options).map_err(host_failed)?.with_journal(journal);
+        Agent::on(host, config, extras)
+    }
+
+    fn on(host: LinuxHost, config: Config, extras: Extras) -> Result<Agent, AgentError> {
         let capabilities = host.capabilities();
         for layer in &config.policies {
             let fidelity = capabilities.fidelity(layer.policy.describe());
@@ -128,11 +124,9 @@ impl Agent {
             membership: Membership::default(),
             observers,
             feed,
-            roots,
             priority: 0,
             sentry: None,
-            verify_at: Nanos::ZERO,
-            named: HashSet::new(),
+            vigil: Vigil::default(),
         })
     }
 
@@ -157,7 +151,7 @@ impl Agent {
                 outcome = Outcome::StartAgain;
                 break;
             }
-            let wake = self.turn(worker)?;
+            let wake = self.turn(worker, now())?;
             if self.extras.once {
                 break;
             }
@@ -173,10 +167,10 @@ impl Agent {
         Ok(outcome)
     }
 
-    fn turn(&mut self, worker: Option<&Worker>) -> Result<Wake, AgentError> {
-        let time = now();
+    fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
         let came_or_went = self.membership.look(&mut self.host, time);
-        let overwritten = self.verify(time);
+        let writes = !self.extras.shadow && !self.extras.dry_run;
+        let overwritten = writes && self.vigil.look(&mut self.membership, &mut self.host, time).0;
         if came_or_went.0 || overwritten {
             self.assign();
         }
@@ -235,37 +229,6 @@ impl Agent {
         for (at, layer) in fresh.into_iter().enumerate() {
             self.stack.assign(at, layer.workloads);
         }
-    }
-
-    /// Looks whether somebody else changed what Quell set. Returns true if a workload was detached therefore.
-    fn verify(&mut self, time: Nanos) -> bool {
-        if time < self.verify_at || self.extras.shadow || self.extras.dry_run {
-            return false;
-        }
-        self.verify_at = time + VERIFY_EVERY;
-        let (Ok(proc), Ok(calls)) = (ProcFs::open(&self.roots.proc), Kernel::new()) else { return false };
-        let mut machine = Machine::new(proc, Box::new(calls));
-        let mut changed = false;
-        for touched in self.host.touched() {
-            let Ok(Some(found)) = machine.read(&touched.place) else { continue };
-            if same(&found, &touched.last) {
-                continue;
-            }
-            match (&touched.place, touched.workload, &found) {
-                (Place::File(path), Some(id), Value::Text(text)) => {
-                    changed |= self.membership.overwritten(id, path, text, &mut self.host, time).0;
-                }
-                // A value of a thread is set once and not fought over.
-                _ if self.named.insert(touched.place.clone()) => {
-                    tracing::info!(place = %touched.place, %found, "somebody else changed it; Quell leaves it so");
-                }
-                _ => {}
-            }
-        }
-        if self.named.len() > 10_000 {
-            self.named.clear();
-        }
-        changed
     }
 
     /// Who limits real-time threads runs before them.
@@ -383,3 +346,7 @@ fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
 fn host_failed(error: quell_linux::LinuxError) -> AgentError {
     AgentError::Host(error.to_string())
 }
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

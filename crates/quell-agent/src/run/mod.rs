@@ -1,7 +1,7 @@
 //! `quell run`: the agent's work, from its configuration to the last value that is put back.
 //!
 //! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches what the configuration names
-//! as it comes and goes; [`rivals`] decides when Quell gives way to somebody else who sets the same files (pure);
+//! as it comes and goes; [`vigil`] sees who else sets the same values, and [`rivals`] decides when Quell gives way to somebody else (pure);
 //! [`shadow`] and [`dry`] are the two ways of running that change nothing. [`privileges`] gives up what is not needed.
 
 pub mod agent;
@@ -10,6 +10,7 @@ pub mod membership;
 pub mod privileges;
 pub mod rivals;
 pub mod shadow;
+pub mod vigil;
 
 pub use agent::{Agent, Extras, Outcome};
 pub use dry::PrintedJournal;

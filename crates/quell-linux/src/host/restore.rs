@@ -3,15 +3,23 @@
 use quell_model::{Nanos, WorkloadId};
 
 use super::{LinuxHost, Thread};
-use crate::clock;
 use crate::knobs::cpusets::{self, Change};
 use crate::write::{self, Place, RestoreReport, Touched, Value};
+use crate::{LinuxError, clock};
 
 impl LinuxHost {
     /// Everything that Quell changed and has not put back, the latest change first.
     #[must_use]
     pub fn touched(&self) -> Vec<Touched> {
         self.ledger.latest_first()
+    }
+
+    /// What stands in a place now; None if the place is gone.
+    ///
+    /// # Errors
+    /// If it could not be read.
+    pub fn standing(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        self.medium.read(place)
     }
 
     /// Takes over what a journal knows of an earlier run, so that [`LinuxHost::restore`] puts it back.
