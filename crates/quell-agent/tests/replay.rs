@@ -243,7 +243,7 @@ fn a_killed_agents_record_ends_before_the_torn_turn() {
 #[test]
 fn columns_that_do_not_fit_together_are_refused() {
     use quell_agent::record::format::{Header, LayerStart, Turn, VERSION};
-    use quell_model::view::{CpuColumns, ThreadColumns, WorkloadColumns};
+    use quell_model::view::{CpuColumns, ThreadColumns, WakeUpColumns, WorkloadColumns};
     use std::borrow::Cow;
 
     let topology = std::sync::Arc::new(Topology::synthetic(1, 1, 2, 1));
@@ -254,6 +254,11 @@ fn columns_that_do_not_fit_together_are_refused() {
         (WorkloadColumns::default(), ThreadColumns { id: vec![thread], ..ThreadColumns::default() }),
         (WorkloadColumns { run_time: vec![Default::default(); 3], ..Default::default() }, ThreadColumns::default()),
         (WorkloadColumns::default(), ThreadColumns { workload: vec![owner], ..ThreadColumns::default() }),
+        (WorkloadColumns::default(), ThreadColumns { preemptions: vec![None], ..ThreadColumns::default() }),
+        (
+            WorkloadColumns::default(),
+            ThreadColumns { wake_ups: WakeUpColumns { count: vec![1], ..Default::default() }, ..Default::default() },
+        ),
     ];
     for (workloads, threads) in odd {
         let turn = Turn {

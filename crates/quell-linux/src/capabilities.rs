@@ -83,6 +83,14 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
         if counted { Support::Yes } else { Support::Partly("in whole ticks of 10 ms".into()) },
     );
     signals.insert(Signal::RunDelay, if counted { Support::Yes } else { uncounted("the kernel does not count it") });
+    for signal in [Signal::Preemptions, Signal::WakeUps] {
+        let support = match (roots.is_this_machine(), quell_trace::obstacle()) {
+            (true, None) => Support::Yes,
+            (true, Some((why, mend))) => Support::No { why, mend },
+            (false, _) => Support::No { why: "these are not this machine's threads".into(), mend: "none".into() },
+        };
+        signals.insert(signal, support);
+    }
     signals.insert(Signal::Latency, Support::Partly("only of workloads whose latency is fed to the agent".into()));
     for signal in Signal::ALL.iter().filter(|signal| !found.signals.contains_key(signal)).copied().collect::<Vec<_>>() {
         let why = "this host does not measure it".to_owned();

@@ -78,6 +78,9 @@ pub enum LinuxError {
     /// Plain data makes no sense.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The kernel's tracepoints do not tell what a policy wants to know.
+    #[error(transparent)]
+    Trace(#[from] quell_trace::TraceError),
     /// There is no workload with this number.
     #[error("no workload has the number {0}")]
     UnknownWorkload(u32),

@@ -103,6 +103,10 @@ signals! {
     Threads = "threads",
     /// Per thread of a latency-critical workload: the same. A host may leave all other threads out.
     CriticalThreads = "latency-critical threads",
+    /// Per thread that is wanted: times it lost its CPU although it could have gone on.
+    Preemptions = "preemptions",
+    /// Per thread that is wanted: who woke it, and how often.
+    WakeUps = "wake-ups and by whom",
 }
 
 /// A set of signals.

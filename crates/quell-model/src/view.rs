@@ -90,6 +90,23 @@ pub struct ThreadColumns {
     pub run_delay: Vec<Nanos>,
     /// Its scheduling class at the moment.
     pub class: Vec<SchedClass>,
+    /// Times it lost its CPU although it could have gone on, since it is traced; None: it is not. Empty unless wanted.
+    pub preemptions: Vec<Option<u64>>,
+    /// Who woke whom. Empty unless wanted.
+    pub wake_ups: WakeUpColumns,
+}
+
+/// Wake-up edges between threads, all columns of one length, in the order of the woken. Wake-ups from interrupts have no
+/// waker and are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WakeUpColumns {
+    /// Who woke; None: a thread that is of no workload.
+    pub waker: Vec<Option<ThreadId>>,
+    /// Who was woken.
+    pub woken: Vec<ThreadId>,
+    /// How often, since both are traced.
+    pub count: Vec<u64>,
 }
 
 impl View {
@@ -190,7 +207,7 @@ impl CpuColumns {
 
 impl ThreadColumns {
     fn copy_from(&mut self, other: &ThreadColumns) {
-        let ThreadColumns { at, id, workload, state, cpu, run_time, run_delay, class } = other;
+        let ThreadColumns { at, id, workload, state, cpu, run_time, run_delay, class, preemptions, wake_ups } = other;
         self.at = *at;
         self.id.clone_from(id);
         self.workload.clone_from(workload);
@@ -199,6 +216,8 @@ impl ThreadColumns {
         self.run_time.clone_from(run_time);
         self.run_delay.clone_from(run_delay);
         self.class.clone_from(class);
+        self.preemptions.clone_from(preemptions);
+        self.wake_ups.copy_from(wake_ups);
     }
 
     /// How many threads there are.
@@ -222,6 +241,31 @@ impl ThreadColumns {
         self.run_time.clear();
         self.run_delay.clear();
         self.class.clear();
+        self.preemptions.clear();
+        self.wake_ups.clear();
+    }
+}
+
+impl WakeUpColumns {
+    fn copy_from(&mut self, other: &WakeUpColumns) {
+        let WakeUpColumns { waker, woken, count } = other;
+        self.waker.clone_from(waker);
+        self.woken.clone_from(woken);
+        self.count.clone_from(count);
+    }
+
+    /// Empties every column and keeps its memory.
+    pub fn clear(&mut self) {
+        self.waker.clear();
+        self.woken.clear();
+        self.count.clear();
+    }
+
+    /// Adds an edge.
+    pub fn push(&mut self, waker: Option<ThreadId>, woken: ThreadId, count: u64) {
+        self.waker.push(waker);
+        self.woken.push(woken);
+        self.count.push(count);
     }
 }
 
@@ -238,6 +282,8 @@ mod tests {
         view.workloads.run_time = vec![Sample::exact(Nanos(3), Nanos(7)); 2];
         view.cpus.holder = vec![Some(WorkloadId(0)); 8];
         view.threads.id = vec![ThreadId { tid: 1, start: 2 }];
+        view.threads.preemptions = vec![Some(3)];
+        view.threads.wake_ups.push(None, ThreadId { tid: 1, start: 2 }, 4);
         view.scope.workloads = Some(vec![WorkloadId(0)]);
         let mut copy = View::new(Topology::synthetic(1, 1, 1, 1).into());
         copy.copy_from(&view);

@@ -305,6 +305,10 @@ impl Host for ToyHost {
         has.signals.extend(Signal::ALL.iter().map(|&signal| (signal, Support::Yes)));
         let why = "no client tells it".to_owned();
         has.signals.insert(Signal::Latency, Support::No { why, mend: "use the simulator".into() });
+        for signal in [Signal::Preemptions, Signal::WakeUps] {
+            let why = "its threads do not wake each other, and share CPUs evenly".to_owned();
+            has.signals.insert(signal, Support::No { why, mend: "use a real machine".into() });
+        }
         has.knobs.extend(KnobKind::ALL.iter().map(|&knob| (knob, Support::Yes)));
         for (knob, limit) in [
             (KnobKind::Quota, "is kept and has no effect"),

@@ -1,9 +1,8 @@
 //! The BPF program, loaded and attached.
 
-use std::cell::RefCell;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -11,6 +10,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBuffe
 use quell_model::Nanos;
 
 use crate::event::{Event, Member, Slot};
+use crate::obstacle::in_a_namespace;
 use crate::wire::{self, Totals};
 use crate::{Edge, Losses, TraceError};
 
@@ -50,7 +50,7 @@ pub struct Cost {
 pub struct Collector {
     skeleton: TraceSkel<'static>,
     ring: RingBuffer<'static>,
-    received: Rc<RefCell<Received>>,
+    received: Arc<Mutex<Received>>,
     look: Link,
     /// The time of the last event that was taken.
     drained_to: Nanos,
@@ -62,6 +62,11 @@ pub struct Collector {
 struct Received {
     events: Vec<Event>,
     malformed: u64,
+}
+
+/// Nobody holds it but while the ring is read, on the thread that reads it.
+fn lock(received: &Mutex<Received>) -> std::sync::MutexGuard<'_, Received> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
@@ -79,8 +84,7 @@ impl Collector {
     /// [`TraceError::Refused`] if the kernel does not allow it, [`TraceError::Namespace`] in a container with process
     /// numbers of its own.
     pub fn open(options: Options) -> Result<Collector, TraceError> {
-        // The kernel's fixed inode number of the first namespace (PROC_PID_INIT_INO).
-        if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != "pid:[4026531836]") {
+        if in_a_namespace() {
             return Err(TraceError::Namespace);
         }
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
@@ -122,11 +126,11 @@ impl Collector {
         skeleton.attach().map_err(refused("attaching to the scheduler's tracepoints"))?;
         let look = skeleton.progs.look.attach().map_err(refused("attaching the look at all threads"))?;
 
-        let received = Rc::new(RefCell::new(Received::default()));
-        let sink = Rc::clone(&received);
+        let received = Arc::new(Mutex::new(Received::default()));
+        let sink = Arc::clone(&received);
         let mut rings = RingBufferBuilder::new();
         let take = move |data: &[u8]| {
-            let mut received = sink.borrow_mut();
+            let mut received = lock(&sink);
             match wire::event(data) {
                 Some(event) => received.events.push(event),
                 None => received.malformed += 1,
@@ -185,7 +189,7 @@ impl Collector {
     pub fn drain(&mut self, into: &mut Vec<Event>) -> Result<(), TraceError> {
         self.ring.consume().map_err(broken("reading the ring of events"))?;
         let first = into.len();
-        into.append(&mut self.received.borrow_mut().events);
+        into.append(&mut lock(&self.received).events);
         // CPUs take their place in the ring a moment after they took the time.
         into[first..].sort_by_key(|event| event.at);
         // A switch that was made good afterwards may belong before what was taken earlier.
@@ -207,7 +211,7 @@ impl Collector {
             switches: lost.switches,
             interrupts: lost.interrupts,
         });
-        losses.events += self.received.borrow().malformed;
+        losses.events += lock(&self.received).malformed;
         losses
     }
 

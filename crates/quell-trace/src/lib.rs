@@ -17,11 +17,13 @@
 mod collector;
 mod error;
 mod event;
+mod obstacle;
 mod wire;
 
 pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
+pub use obstacle::obstacle;
 pub use wire::Totals;
 
 use serde::Serialize;

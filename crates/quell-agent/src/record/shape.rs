@@ -19,7 +19,18 @@ pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
         instruction_rate,
     } = &*turn.workloads;
     let CpuColumns { holder, request_start, llc_misses, .. } = &*turn.cpus;
-    let ThreadColumns { id, workload, state, cpu, run_time: ran, run_delay: waited, class, .. } = &*turn.threads;
+    let ThreadColumns {
+        at: _,
+        id,
+        workload,
+        state,
+        cpu,
+        run_time: ran,
+        run_delay: waited,
+        class,
+        preemptions,
+        wake_ups,
+    } = &*turn.threads;
     let per_workload = [
         queueing_delay.len(),
         run_time.len(),
@@ -32,6 +43,7 @@ pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
     ];
     let per_cpu = [holder.len(), request_start.len(), llc_misses.len()];
     let per_thread = [workload.len(), state.len(), cpu.len(), ran.len(), waited.len(), class.len()];
+    let edges = [wake_ups.waker.len(), wake_ups.woken.len(), wake_ups.count.len()];
     let slots = spec.len();
     if per_workload.iter().any(|&len| len != 0 && len != slots) {
         return Some(format!("columns of {per_workload:?} workloads where there are {slots}"));
@@ -41,6 +53,12 @@ pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
     }
     if per_thread.iter().any(|&len| len != id.len()) {
         return Some(format!("columns of {per_thread:?} threads where there are {}", id.len()));
+    }
+    if ![0, id.len()].contains(&preemptions.len()) {
+        return Some(format!("preemptions of {} threads where there are {}", preemptions.len(), id.len()));
+    }
+    if edges.iter().any(|&len| len != edges[0]) {
+        return Some(format!("columns of {edges:?} wake-up edges where there are {}", edges[0]));
     }
     let owners = workload.iter().chain(holder.iter().flatten());
     owners

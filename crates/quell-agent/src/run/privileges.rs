@@ -2,9 +2,12 @@
 //! `docs/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
+use quell_model::{Policy, Signal};
+
+use crate::config::Config;
 
 /// What the agent keeps.
-pub const NEEDED: [Capability; 4] = [
+const NEEDED: [Capability; 4] = [
     // Affinity, scheduling class and priority of other users' threads, and its own real-time priority.
     Capability::CAP_SYS_NICE,
     // Stops and continues other users' processes during solo runs, where there is no freezer.
@@ -15,13 +18,26 @@ pub const NEEDED: [Capability; 4] = [
     Capability::CAP_CHOWN,
 ];
 
+/// What it keeps besides where a policy wants to know who wakes or preempts whom: the tracepoints' program.
+const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
+
+/// What an agent with this configuration needs.
+#[must_use]
+pub fn needed(config: &Config) -> CapsHashSet {
+    let traced = [Signal::Preemptions, Signal::WakeUps];
+    let traces = config
+        .policies
+        .iter()
+        .any(|layer| layer.policy.describe().signals.iter().any(|need| traced.contains(&need.what)));
+    NEEDED.into_iter().chain(TRACING.into_iter().filter(|_| traces)).collect()
+}
+
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
 #[must_use]
-pub fn drop_others() -> Vec<String> {
+pub fn drop_others(needed: &CapsHashSet) -> Vec<String> {
     let mut failed = Vec::new();
-    let needed: CapsHashSet = NEEDED.into_iter().collect();
     let bounding = caps::read(None, CapSet::Bounding).unwrap_or_default();
-    for capability in bounding.difference(&needed) {
+    for capability in bounding.difference(needed) {
         if caps::drop(None, CapSet::Bounding, *capability).is_err() {
             failed.push(format!("{capability} (of programs that it would start)"));
         }
@@ -29,7 +45,7 @@ pub fn drop_others() -> Vec<String> {
     // Effective before permitted: nothing may be effective that is not permitted.
     for set in [CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
         let has = caps::read(None, set).unwrap_or_default();
-        let keeps: CapsHashSet = has.intersection(&needed).copied().collect();
+        let keeps: CapsHashSet = has.intersection(needed).copied().collect();
         if let Err(error) = caps::set(None, set, &keeps) {
             failed.push(format!("{set:?}: {error}"));
         }

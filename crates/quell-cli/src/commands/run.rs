@@ -87,7 +87,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let directory = RunDir::locate(arguments.run_dir.as_deref())?;
     let usual = directory.path().join("api.sock");
     let claim = directory.claim("agent")?;
-    for failed in privileges::drop_others() {
+    for failed in privileges::drop_others(&privileges::needed(&config)) {
         warn!("a privilege that is not needed could not be given up: {failed}");
     }
     let mut options = Options::new(claim);

@@ -9,6 +9,7 @@ mod record;
 mod restore;
 mod scan;
 mod solo;
+mod trace;
 mod usage;
 mod wait;
 
@@ -68,6 +69,7 @@ pub struct LinuxHost {
     adopted: bool,
     leases: LeaseBook,
     solo: Option<solo::Solo>,
+    trace: Option<trace::Trace>,
     /// So many files may stay open from one observation to the next.
     may_stay_open: usize,
     pending: Vec<Event>,
@@ -143,6 +145,7 @@ impl LinuxHost {
             adopted: false,
             leases: LeaseBook::new(options.leases),
             solo: None,
+            trace: None,
             may_stay_open: cgroup::most_open_files(),
             pending: Vec::new(),
             waker: Waker::new()?,

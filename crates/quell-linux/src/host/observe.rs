@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quell_model::{Class, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
+use super::trace::Trace;
 use super::{Level, LinuxHost, resolved};
 use crate::LinuxError;
 use crate::procfs::{SchedStat, ticks};
@@ -23,6 +24,9 @@ impl LinuxHost {
         self.fill_holders(holders, view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, now, view);
+            if Trace::is_wanted(wanted) && self.roots.is_this_machine() {
+                self.fill_traced(wanted, view)?;
+            }
         }
         self.fill_columns(wanted, now, view)
     }
@@ -119,6 +123,16 @@ impl LinuxHost {
             columns.run_delay.push(thread.run.run_delay);
             columns.class.push(thread.class);
         }
+    }
+
+    fn fill_traced(&mut self, wanted: SignalSet, view: &mut View) -> Result<(), LinuxError> {
+        let trace = match &mut self.trace {
+            Some(trace) => trace,
+            none => none.insert(Trace::begin()?),
+        };
+        trace.follow(&self.threads)?;
+        trace.fill(wanted, &self.threads, &mut view.threads);
+        Ok(())
     }
 
     fn fill_columns(&mut self, wanted: SignalSet, now: Nanos, view: &mut View) -> Result<(), LinuxError> {

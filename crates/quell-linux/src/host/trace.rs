@@ -1,0 +1,87 @@
+//! What only the kernel's tracepoints tell: who lost a CPU, and who woke whom.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use quell_model::view::ThreadColumns;
+use quell_model::{Signal, SignalSet, ThreadId};
+use quell_trace::{Collector, Member, Options, TraceError};
+
+use super::Thread;
+use crate::LinuxError;
+
+/// The signals that need tracing.
+pub(super) const TRACED: [Signal; 2] = [Signal::Preemptions, Signal::WakeUps];
+
+/// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
+pub(super) struct Trace {
+    collector: Collector,
+    /// The threads that the collector was told of, ascending.
+    watched: Vec<i32>,
+}
+
+impl Trace {
+    pub fn is_wanted(wanted: SignalSet) -> bool {
+        TRACED.iter().any(|&signal| wanted.contains(signal))
+    }
+
+    pub fn begin() -> Result<Trace, LinuxError> {
+        let options = Options { events: false, edges: true, cost: false };
+        Ok(Trace { collector: Collector::open(options)?, watched: Vec::new() })
+    }
+
+    /// Traces these threads, ascending by number, and no others. Children of theirs are traced from birth.
+    pub fn follow(&mut self, threads: &[Thread]) -> Result<(), LinuxError> {
+        let unchanged = self.watched.len() == threads.len()
+            && self.watched.iter().zip(threads).all(|(&watched, thread)| watched == thread.id.tid);
+        if unchanged {
+            return Ok(());
+        }
+        for thread in threads.iter().filter(|thread| self.watched.binary_search(&thread.id.tid).is_err()) {
+            // Sums by workload are not asked for: one slot will do for all.
+            match self.collector.watch(Member { tid: thread.id.tid, slot: 0 }) {
+                Err(TraceError::TooMany { max }) => {
+                    tracing::warn!("more than {max} threads: those that came last are not traced");
+                    break;
+                }
+                result => result?,
+            }
+        }
+        let is_there = |tid: &i32| threads.binary_search_by_key(tid, |thread| thread.id.tid).is_ok();
+        for &gone in self.watched.iter().filter(|tid| !is_there(tid)) {
+            self.collector.unwatch(gone)?;
+        }
+        self.watched.clear();
+        self.watched.extend(threads.iter().map(|thread| thread.id.tid));
+        Ok(())
+    }
+
+    /// Fills the columns that are wanted, of the threads that are there already.
+    pub fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) {
+        let ThreadColumns { id, preemptions, wake_ups, .. } = columns;
+        if wanted.contains(Signal::Preemptions) {
+            let counted: BTreeMap<i32, u64> =
+                self.collector.threads().iter().map(|(member, totals)| (member.tid, totals.preemptions)).collect();
+            preemptions.extend(id.iter().map(|thread| counted.get(&thread.tid).copied()));
+        }
+        if wanted.contains(Signal::WakeUps) {
+            let known = |tid: i32| -> Option<ThreadId> {
+                let at = threads.binary_search_by_key(&tid, |thread| thread.id.tid).ok()?;
+                Some(threads[at].id)
+            };
+            let mut edges = self.collector.edges();
+            edges.sort_unstable_by_key(|edge| (edge.wakee, edge.waker));
+            for edge in edges {
+                if let Some(woken) = known(edge.wakee).filter(|woken| id.contains(woken)) {
+                    wake_ups.push(edge.waker.and_then(known), woken, edge.count);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("watched", &self.watched.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! What tracepoints tell of threads that the tests start themselves. Where the kernel does not allow tracing, there is
+//! nothing to test, and the tests say so.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_model::view::ThreadColumns;
+use quell_model::{
+    Class, CpuCount, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Selector, Signal, SignalSet, Support, Target, View,
+    Workload, WorkloadId,
+};
+
+const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::WakeUps]);
+
+/// One at a time: while one collector comes or goes, a kernel may not tell another every switch.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A shell and all that it started: a session of its own, ended with the test.
+struct Guests(Child);
+
+impl Guests {
+    fn start(script: &str) -> Guests {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        Guests(command.spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// A host with the guests as its only workload, and the right to trace; None where that is not possible.
+fn host(guests: &Guests) -> Option<(LinuxHost, MutexGuard<'static, ()>)> {
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let options = HostOptions { threads_only: true, scan_interval: Nanos::from_millis(1), ..HostOptions::default() };
+    let mut host = LinuxHost::new(Roots::default(), options).unwrap();
+    if let Support::No { why, .. } = &host.capabilities().signals[&Signal::WakeUps] {
+        eprintln!("not tested here: {why}");
+        return None;
+    }
+    let mut workload = Workload::new("guests", Class::BestEffort, CpuCount::ZERO);
+    workload.selectors.push(Selector::Pid(guests.0.id() as i32));
+    host.attach(workload).unwrap();
+    Some((host, alone))
+}
+
+/// Looks until it is seen, for ten seconds at most.
+fn look_until(host: &mut LinuxHost, seen: impl Fn(&ThreadColumns) -> bool) -> ThreadColumns {
+    let mut view = View::new(host.topology());
+    let begun = Instant::now();
+    loop {
+        host.observe(WANTED, &mut view, &mut Vec::new()).unwrap();
+        if seen(&view.threads) || begun.elapsed() > Duration::from_secs(10) {
+            return view.threads;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_wakes_whom_is_counted_with_the_waker() {
+    let guests = Guests::start("while :; do echo x; done | while read x; do :; done");
+    let Some((mut host, _alone)) = host(&guests) else { return };
+    let often = |threads: &ThreadColumns| {
+        let edges = threads.wake_ups.waker.iter().zip(&threads.wake_ups.count);
+        edges.filter(|(waker, count)| waker.is_some() && **count > 20).count() > 0
+    };
+    let threads = look_until(&mut host, often);
+    assert!(often(&threads), "{:?}", threads.wake_ups);
+    let (edges, ids) = (&threads.wake_ups, &threads.id);
+    assert!(edges.woken.iter().chain(edges.waker.iter().flatten()).all(|thread| ids.contains(thread)));
+    assert!(edges.waker.iter().zip(&edges.woken).all(|(waker, woken)| *waker != Some(*woken)));
+}
+
+#[test]
+fn threads_that_share_a_cpu_preempt_each_other() {
+    let guests = Guests::start("(while :; do :; done) & while :; do :; done");
+    let Some((mut host, _alone)) = host(&guests) else { return };
+    let knob = Knob::Cpus(CpuSet::first(1));
+    let plan = Plan {
+        number: 1,
+        knobs: vec![KnobSetting { target: Target::Workload(WorkloadId(0)), knob }],
+        ..Plan::default()
+    };
+    look_until(&mut host, |threads| threads.len() == 2);
+    host.apply(&plan, &mut Vec::new()).unwrap();
+    let both = |threads: &ThreadColumns| {
+        let preempted = |count: &Option<u64>| count.is_some_and(|count| count > 10);
+        threads.len() == 2 && threads.preemptions.iter().all(preempted)
+    };
+    let threads = look_until(&mut host, both);
+    assert!(both(&threads), "{:?}", threads.preemptions);
+    host.restore();
+}
