@@ -4,10 +4,13 @@
 //! doc comment. None does I/O, asks for the time or knows its host.
 
 pub mod caladan;
+mod cores;
+pub mod elfen;
 pub mod guard;
 pub mod his;
 pub mod none;
 mod registry;
 pub mod rkube;
+pub mod shenango;
 
 pub use registry::{AnyPolicy, PolicyError};

@@ -78,6 +78,8 @@ policies! {
     Rkube(crate::rkube::Rkube, crate::rkube::RkubeConfig),
     Guard(crate::guard::Guard, crate::guard::GuardConfig),
     Caladan(crate::caladan::Caladan, crate::caladan::CaladanConfig),
+    Shenango(crate::shenango::Shenango, crate::shenango::ShenangoConfig),
+    Elfen(crate::elfen::Elfen, crate::elfen::ElfenConfig),
     His(crate::his::His, crate::his::HisConfig),
 }
 

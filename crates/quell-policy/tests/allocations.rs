@@ -74,7 +74,7 @@ fn busy_host(fast: bool) -> ToyHost {
     host.limit_leases(LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() });
     for seed in 0..4 {
         let server = ToyWorkload::lc(&format!("server{seed}"), CpuCount::whole(2)).cache(6.0, 0.9).bandwidth(0.5e9);
-        let arrivals = Arrivals::Poisson { mean: Nanos::from_micros(60), seed };
+        let arrivals = Arrivals::Poisson { mean: Nanos::from_micros(150), seed };
         let server = if fast { server.requests(arrivals, Nanos::from_micros(50)) } else { server.threads(&[0.8, 0.5]) };
         host.attach(server);
     }
@@ -111,7 +111,7 @@ fn no_policy_allocates_in_a_step_after_warm_up() {
         (counted.allocations, counted.steps, counted.commands) = (0, 0, 0);
         run_slices(&mut host, &mut counted, &mut cycle, slice);
         assert!(counted.steps >= 10, "{name} stepped {} times", counted.steps);
-        if matches!(name, "caladan" | "his") {
+        if matches!(name, "caladan" | "shenango" | "elfen" | "his") {
             assert!(counted.commands > 0, "{name} had nothing to do");
         }
         assert_eq!(counted.allocations, 0, "{name}: in {} steps", counted.steps);

@@ -107,6 +107,21 @@ fn check_calm(policy: &AnyPolicy, host: &ToyHost, cycle: &Cycle<HostDomain>) {
                 }
             }
         }
+        AnyPolicy::Shenango(_) => {
+            for (id, spec) in view.owned() {
+                let most = spec.limit.map_or(u32::MAX, |limit| limit.ceil()) as usize;
+                assert!(host.held(id).len() <= most, "{} holds {} of {most} CPUs", spec.name, host.held(id).len());
+            }
+        }
+        AnyPolicy::Elfen(_) => {
+            let topology = host.view().topology;
+            for (id, spec) in view.owned() {
+                for cpu in host.held(id).iter() {
+                    let is_first = topology.siblings_of(cpu).iter().all(|sibling| cpu < sibling);
+                    assert_eq!(is_first, spec.is_lc(), "{} on {cpu}: request lanes are first", spec.name);
+                }
+            }
+        }
         AnyPolicy::His(his) => {
             let Some(isolation) = his.isolation() else {
                 for &id in &best_effort {

@@ -62,7 +62,9 @@ fn all_policies_run_on_8_48_and_80_cpus() {
         let cpus = topology.all().len() as u32;
         let rate = f64::from(cpus) * 0.2 / 50e-6;
         let workloads = [server("lc", cpus / 2, cpus / 2, rate), hogs("be", cpus)];
-        for policy in AnyPolicy::ALL {
+        let pairs = topology.siblings_of(quell_model::CpuId(0)).len() > 0;
+        // Elfen's best-effort work runs on second hyperthreads alone.
+        for policy in AnyPolicy::ALL.iter().filter(|policy| policy.name != "elfen" || pairs) {
             // HIS begins with a solo run of up to two seconds.
             let span = Nanos::from_millis(if policy.name == "his" { 4_000 } else { 200 });
             let ran = run(policy.name, topology.clone(), &workloads, span);
@@ -110,7 +112,9 @@ fn guard_makes_latency_critical_threads_real_time() {
 
 #[test]
 fn a_hundred_workloads() {
-    let mut workloads: Vec<WorkloadSpec> = (0..50).map(|n| server(&format!("lc{n}"), 2, 0, 500.0)).collect();
+    // The first one is watched. It has a guarantee: without, Shenango takes no core from best-effort work.
+    let mut workloads: Vec<WorkloadSpec> =
+        (0..50u32).map(|n| server(&format!("lc{n}"), 2, u32::from(n == 0), 500.0)).collect();
     workloads.extend((0..50).map(|n| hogs(&format!("be{n}"), 2)));
     for policy in AnyPolicy::ALL {
         let ran = run(policy.name, Topology::synthetic(2, 1, 12, 2), &workloads, Nanos::from_millis(200));

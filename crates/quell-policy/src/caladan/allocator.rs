@@ -14,8 +14,7 @@
 use quell_model::{CpuId, CpuSet, Nanos, NoteKind, Plan, Quality, View, WorkloadId};
 
 use super::Caladan;
-use super::cores::Cores;
-use super::tasks::{Right, Task, Tasks, queueing_delay};
+use crate::cores::{Cores, Right, Task, Tasks, queueing_delay};
 
 /// How well a core suits a task; the first difference decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -23,8 +23,7 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::cores::Cores;
-use super::tasks::Tasks;
+use crate::cores::{Cores, Tasks};
 
 /// Where the measurement of LLC misses stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use quell_model::{BytesPerSecond, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::cores;
+
 /// How often the controllers and the allocator run (caladan-osdi20 §5.2: "once every 10 μs").
 pub const INTERVAL: Nanos = Nanos::from_micros(10);
 
@@ -37,6 +39,17 @@ pub struct Thresholds {
     pub thresh_qd: Option<Nanos>,
     /// THRESH_HT.
     pub thresh_ht: Option<Nanos>,
+}
+
+impl CaladanConfig {
+    /// A task's own thresholds, or everybody's.
+    pub(super) fn thresholds(&self, task: &str) -> cores::Thresholds {
+        let own = self.tasks.get(task).copied().unwrap_or_default();
+        cores::Thresholds {
+            qd: own.thresh_qd.unwrap_or(self.thresh_qd),
+            ht: own.thresh_ht.or(self.thresh_ht).unwrap_or(Nanos::MAX),
+        }
+    }
 }
 
 impl Default for CaladanConfig {

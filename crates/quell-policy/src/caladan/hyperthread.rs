@@ -16,8 +16,7 @@ use quell_model::{CpuId, CpuSet, Event, Nanos, NoteKind, Part, Plan, Rule, Verdi
 use serde::{Deserialize, Serialize};
 
 use super::allocator::best_core;
-use super::cores::Cores;
-use super::tasks::Tasks;
+use crate::cores::{Cores, Tasks};
 
 /// A request, by the core that works on it and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

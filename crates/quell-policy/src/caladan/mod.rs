@@ -12,17 +12,15 @@
 mod allocator;
 mod bandwidth;
 mod config;
-mod cores;
 mod hyperthread;
-mod tasks;
 
 use quell_model::{Description, Event, Nanos, Need, NoteKind, Plan, Policy, RuleKind, Signal, View, Wake};
 use serde::{Deserialize, Serialize};
 
 use bandwidth::Bandwidth;
-use cores::Cores;
 use hyperthread::Hyperthread;
-use tasks::Tasks;
+
+use crate::cores::{Cores, Tasks};
 
 pub use config::{CaladanConfig, INTERVAL, THRESH_QD, Thresholds};
 
@@ -102,7 +100,7 @@ impl Policy for Caladan {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        let changed = self.tasks.meet(view, events, &self.config);
+        let changed = self.tasks.meet(view, events, |spec| self.config.thresholds(&spec.name));
         self.cores.look(view, events, self.tasks.slots());
         self.hyperthread.hear(view, events, &mut self.cores);
         self.bandwidth.hear(view, events, &self.tasks, &mut self.cores, plan);

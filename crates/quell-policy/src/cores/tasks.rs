@@ -1,14 +1,12 @@
 //! The tasks: what each is entitled to, and its thresholds.
 
 use quell_model::view::at;
-use quell_model::{Event, Nanos, View, WorkloadId};
+use quell_model::{Event, Nanos, View, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
-
-use super::CaladanConfig;
 
 /// How strong a task's right to a core is. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Right {
+pub(crate) enum Right {
     /// A best-effort task's: cores that nobody else needs.
     BestEffort,
     /// A latency-critical task's beyond its guarantee.
@@ -19,7 +17,7 @@ pub(super) enum Right {
 
 /// One task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(crate) struct Task {
     pub lc: bool,
     /// Cores "that are always available when needed".
     pub guaranteed: u32,
@@ -46,15 +44,24 @@ impl Task {
     }
 }
 
+/// From when on a task is in trouble.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thresholds {
+    /// The queueing delay from which on it gets another core.
+    pub qd: Nanos,
+    /// The time that a request may take beside a busy sibling; [`Nanos::MAX`]: for ever.
+    pub ht: Nanos,
+}
+
 /// All tasks that this policy owns, by slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Tasks {
+pub(crate) struct Tasks {
     tasks: Vec<Option<Task>>,
 }
 
 impl Tasks {
     /// Follows attachments; says whether something changed.
-    pub fn meet(&mut self, view: &View, events: &[Event], config: &CaladanConfig) -> bool {
+    pub fn meet(&mut self, view: &View, events: &[Event], thresholds: impl Fn(&Workload) -> Thresholds) -> bool {
         let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
         if self.tasks.len() == view.workloads.spec.len() && !events.iter().any(comes_or_goes) {
             return false;
@@ -62,13 +69,13 @@ impl Tasks {
         self.tasks.clear();
         self.tasks.resize(view.workloads.spec.len(), None);
         for (id, spec) in view.owned() {
-            let own = config.tasks.get(&spec.name).copied().unwrap_or_default();
+            let Thresholds { qd, ht } = thresholds(spec);
             self.tasks[id.index()] = Some(Task {
                 lc: spec.is_lc(),
                 guaranteed: spec.guaranteed().ceil(),
                 limit: spec.limit.map_or(u32::MAX, |limit| limit.ceil()),
-                thresh_qd: own.thresh_qd.unwrap_or(config.thresh_qd),
-                thresh_ht: own.thresh_ht.or(config.thresh_ht).unwrap_or(Nanos::MAX),
+                thresh_qd: qd,
+                thresh_ht: ht,
             });
         }
         true
@@ -102,6 +109,6 @@ impl Tasks {
 }
 
 /// `QueueingDelay(T)`; None where it is not measured.
-pub(super) fn queueing_delay(view: &View, id: WorkloadId) -> Option<Nanos> {
+pub(crate) fn queueing_delay(view: &View, id: WorkloadId) -> Option<Nanos> {
     at(&view.workloads.queueing_delay, id.index()).usable()
 }

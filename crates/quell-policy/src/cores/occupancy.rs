@@ -16,7 +16,7 @@ struct UnderWay {
 
 /// The cores of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Cores {
+pub(crate) struct Cores {
     pool: CpuSet,
     banned: CpuSet,
     /// By core.

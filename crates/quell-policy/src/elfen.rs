@@ -1,0 +1,288 @@
+//! `elfen`: best-effort work borrows the second hyperthread of cores whose first one serves requests (Yang, Blackburn
+//! and McKinley, "Elfen Scheduling: Fine-Grain Principled Borrowing from Latency-Critical Workloads using Simultaneous
+//! Multithreading", USENIX ATC 2016, §4; as caladan-osdi20 §4, §7.3 and Figure 9 compare with it).
+//!
+//! Each pair of hyperthreads has a *request lane*, for latency-critical tasks alone, and a *batch lane*, for best-effort
+//! tasks alone. What a batch lane may do while the request lane is busy is the mode: *borrow idle*, nothing; *refresh
+//! budget*, run on for a budget that is full again whenever the request lane falls idle. In Elfen batch threads look at
+//! the request lane and step aside by themselves; as in Caladan's comparison, the scheduler sees to it here, once an
+//! interval. Request lanes follow queueing delay as in Caladan.
+
+use quell_model::{CpuId, Description, Event, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use crate::caladan::{INTERVAL, THRESH_QD};
+use crate::cores::{Cores, Right, Tasks, Thresholds, queueing_delay};
+
+/// The budget of *refresh budget* as long as nothing else is set. Elfen derives it from the latency that may be lost;
+/// ours is an assumption: THRESH_HT as caladan-osdi20 App. A chooses it for services of some tens of microseconds.
+pub const BUDGET: Nanos = Nanos::from_micros(20);
+
+/// What batch lanes may do beside busy request lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Nothing.
+    BorrowIdle,
+    /// Run until the budget is used up; it is full again when the request lane falls idle.
+    #[default]
+    RefreshBudget,
+}
+
+/// The parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ElfenConfig {
+    /// How often lanes are looked at.
+    pub interval: Nanos,
+    /// The queueing delay from which on a latency-critical task gets another request lane.
+    pub thresh_qd: Nanos,
+    /// What batch lanes may do beside busy request lanes.
+    pub mode: Mode,
+    /// The budget of *refresh budget*.
+    pub budget: Nanos,
+}
+
+impl Default for ElfenConfig {
+    fn default() -> ElfenConfig {
+        ElfenConfig { interval: INTERVAL, thresh_qd: THRESH_QD, mode: Mode::default(), budget: BUDGET }
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Elfen {
+    config: ElfenConfig,
+    tasks: Tasks,
+    cores: Cores,
+    /// By request lane: since when it is busy.
+    busy_since: Vec<Option<Nanos>>,
+    next_look: Nanos,
+    said_no_lanes: bool,
+}
+
+impl Elfen {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: ElfenConfig) -> Elfen {
+        Elfen {
+            config,
+            tasks: Tasks::default(),
+            cores: Cores::default(),
+            busy_since: Vec::new(),
+            next_look: Nanos::ZERO,
+            said_no_lanes: false,
+        }
+    }
+
+    /// What it is and needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "elfen",
+        summary: "best-effort work borrows the second hyperthread of cores that serve requests on the first",
+        source: "Yang et al., USENIX ATC 2016, §4; caladan-osdi20 §7.3",
+        interval: INTERVAL,
+        signals: &[Need::must(Signal::Holder), Need::must(Signal::QueueingDelay)],
+        knobs: &[],
+        rules: &[],
+        grants: true,
+    };
+
+    /// The first hyperthread of its pair.
+    fn is_request_lane(&self, core: CpuId) -> bool {
+        self.cores.siblings(core).iter().all(|&sibling| core < sibling)
+    }
+
+    fn request_lane_of(&self, core: CpuId) -> CpuId {
+        self.cores.siblings(core).iter().copied().fold(core, CpuId::min)
+    }
+
+    /// Notes which request lanes are busy, and since when.
+    fn look_at_lanes(&mut self, view: &View) {
+        self.busy_since.resize(view.topology.columns(), None);
+        for core in view.topology.all().iter() {
+            if !self.is_request_lane(core) {
+                continue;
+            }
+            let since = &mut self.busy_since[core.index()];
+            *since = self.cores.task_on(core).map(|_| since.unwrap_or(view.now));
+        }
+    }
+
+    /// May best-effort work run on this batch lane now?
+    fn may_borrow(&self, core: CpuId, now: Nanos) -> bool {
+        match (self.busy_since[self.request_lane_of(core).index()], self.config.mode) {
+            (None, _) => true,
+            (Some(_), Mode::BorrowIdle) => false,
+            (Some(since), Mode::RefreshBudget) => now - since < self.config.budget,
+        }
+    }
+
+    /// Best-effort work steps aside where it may not borrow, and off request lanes.
+    fn step_aside(&mut self, now: Nanos, plan: &mut Plan) {
+        for core in self.cores.pool().iter() {
+            let its = self.cores.task_on(core).and_then(|task| self.tasks.get(task));
+            let Some(task) = its else { continue };
+            let request_lane = self.is_request_lane(core);
+            if task.lc != request_lane || (!request_lane && !self.may_borrow(core, now)) {
+                self.cores.revoke(core, plan);
+            }
+        }
+    }
+
+    /// One lane more for each task that waits for too long: latency-critical ones first, which may take a request lane
+    /// from one that holds more than its guarantee.
+    fn allocate(&mut self, view: &View, plan: &mut Plan) {
+        for lc in [true, false] {
+            for slot in 0..self.tasks.slots() {
+                let id = WorkloadId(slot as u32);
+                let Some(task) = self.tasks.get(id).filter(|task| task.lc == lc) else { continue };
+                let held = self.cores.held(id);
+                let waits = queueing_delay(view, id).is_some_and(|delay| delay >= task.thresh_qd);
+                if !waits || held >= task.limit {
+                    continue;
+                }
+                if let Some(core) = self.best_lane(id, lc, task.right_to_next(held), view.now) {
+                    self.cores.grant(core, id, plan);
+                    if lc {
+                        self.begin_request(core, view.now, plan);
+                    }
+                }
+            }
+        }
+    }
+
+    fn best_lane(&self, id: WorkloadId, lc: bool, right: Right, now: Nanos) -> Option<CpuId> {
+        let yields = |on: WorkloadId| {
+            on != id && self.tasks.get(on).is_some_and(|task| task.right_to_keep(self.cores.held(on)) < right)
+        };
+        let fits = |&core: &CpuId| {
+            self.is_request_lane(core) == lc
+                && (lc || self.may_borrow(core, now))
+                && self.cores.task_on(core).is_none_or(yields)
+        };
+        let pool = self.cores.pool();
+        let lanes = pool.iter().filter(fits);
+        lanes.max_by_key(|&core| {
+            (self.cores.task_on(core).is_none(), self.cores.last_used(id, core), std::cmp::Reverse(core))
+        })
+    }
+
+    /// A request lane became busy: nobody borrows from now on, or the budget begins to run.
+    fn begin_request(&mut self, lane: CpuId, now: Nanos, plan: &mut Plan) {
+        self.busy_since[lane.index()].get_or_insert(now);
+        for at in 0..self.cores.siblings(lane).len() {
+            let sibling = self.cores.siblings(lane)[at];
+            let borrows = self.cores.task_on(sibling).is_some_and(|task| self.tasks.get(task).is_some());
+            if borrows && self.cores.pool().contains(sibling) && !self.may_borrow(sibling, now) {
+                self.cores.revoke(sibling, plan);
+            }
+        }
+    }
+}
+
+impl Policy for Elfen {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        let thresholds = Thresholds { qd: self.config.thresh_qd, ht: Nanos::MAX };
+        self.tasks.meet(view, events, |_| thresholds);
+        self.cores.look(view, events, self.tasks.slots());
+        self.look_at_lanes(view);
+        let batch_lanes = self.cores.pool().iter().filter(|&core| !self.is_request_lane(core)).count();
+        if batch_lanes == 0 && !self.tasks.is_empty() && !std::mem::replace(&mut self.said_no_lanes, true) {
+            let text = "no core has a second hyperthread: there are no batch lanes, and best-effort work does not run";
+            plan.note(NoteKind::Warning, None, text);
+        }
+        if view.now >= self.next_look {
+            self.next_look = view.now + self.config.interval;
+            self.step_aside(view.now, plan);
+            self.allocate(view, plan);
+        }
+        if self.tasks.is_empty() { Wake::OnEvent } else { Wake::At(self.next_look) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{CpuCount, CpuSet, Cycle, Topology};
+    use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+
+    use super::*;
+
+    fn micros(micros: u64) -> Nanos {
+        Nanos::from_micros(micros)
+    }
+
+    /// Four cores of two hyperthreads, a server, and best-effort work without end. Runs, and says how much both ran.
+    fn scene(mode: Mode, budget: Nanos, mut seen: impl FnMut(&ToyHost, WorkloadId, WorkloadId)) -> ToyHost {
+        let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 2), Machine::default());
+        let lc = ToyWorkload::lc("lc", CpuCount::whole(4)).requests(Arrivals::None, micros(200));
+        let lc = host.attach(lc);
+        let be = host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, micros(10)));
+        let mut policy = Elfen::new(ElfenConfig { mode, budget, ..ElfenConfig::default() });
+        let mut cycle = Cycle::new(host.view());
+        for part in 0..3u64 {
+            if part == 1 {
+                host.send(lc, 2);
+            }
+            let until = micros(1000 * (part + 1));
+            quell_toy::run(&mut host, &mut policy, &mut cycle, until, |host, _| seen(host, lc, be));
+        }
+        assert_eq!(host.completed(lc).0, 2);
+        assert_eq!(host.held(be), batch_lanes(), "every batch lane is borrowed while nobody serves a request");
+        host
+    }
+
+    fn batch_lanes() -> CpuSet {
+        let topology = Topology::synthetic(1, 1, 4, 2);
+        topology.all().iter().filter(|&core| topology.siblings_of(core).iter().any(|sibling| sibling < core)).collect()
+    }
+
+    /// Cores of which both lanes were held at once, and for how long at most.
+    fn together(mode: Mode, budget: Nanos) -> (usize, Nanos) {
+        let topology = Topology::synthetic(1, 1, 4, 2);
+        let (mut most, mut since, mut longest) = (0, None::<Nanos>, Nanos::ZERO);
+        scene(mode, budget, |host, lc, be| {
+            assert!(host.held(be).is_subset(&batch_lanes()) && host.held(lc).intersection(&batch_lanes()).is_empty());
+            let serving = host.held(lc);
+            let shared = serving
+                .iter()
+                .filter(|&core| topology.siblings_of(core).iter().any(|sibling| host.held(be).contains(sibling)));
+            let shared = shared.count();
+            most = most.max(shared);
+            since = (shared > 0).then(|| since.unwrap_or(host.now()));
+            longest = longest.max(since.map_or(Nanos::ZERO, |since| host.now() - since));
+        });
+        (most, longest)
+    }
+
+    #[test]
+    fn borrow_idle_never_shares_a_core() {
+        assert_eq!(together(Mode::BorrowIdle, Nanos::ZERO).0, 0);
+    }
+
+    #[test]
+    fn refresh_budget_shares_a_core_for_the_budget() {
+        let (most, longest) = together(Mode::RefreshBudget, micros(50));
+        assert_eq!(most, 2);
+        assert!(longest >= micros(40) && longest <= micros(70), "{longest}");
+        let (_, longest) = together(Mode::RefreshBudget, micros(10_000));
+        assert!(longest >= micros(190), "a budget longer than the request: {longest}");
+    }
+
+    #[test]
+    fn without_hyperthreads_it_says_so() {
+        let mut host = ToyHost::new(Topology::synthetic(1, 1, 2, 1), Machine::default());
+        host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, micros(10)));
+        let mut policy = Elfen::new(ElfenConfig::default());
+        let mut cycle = Cycle::new(host.view());
+        let mut notes = Vec::new();
+        quell_toy::run(&mut host, &mut policy, &mut cycle, micros(100), |_, cycle| {
+            notes.extend(cycle.plan.notes.iter().map(|note| note.text.to_string()));
+        });
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].contains("no batch lanes"));
+    }
+}
