@@ -160,7 +160,7 @@ pub fn measure(
     let end = begin + window.length;
     let cpus_requested: Vec<_> = requests.iter().map(|request| request.cpus).collect();
     let mut accounts = tracer.is_some().then(|| Accounting::new(&cpus_requested, machine.cpus, begin, window.period));
-    let before = MachineTimes::read(&machine.proc)?;
+    let before = MachineTimes::read(&machine.proc, &machine.cpus)?;
     let mut samples = Vec::new();
     if sampled {
         samples.push(sample(&mut census, machine, &mut watched, true)?);
@@ -192,7 +192,7 @@ pub fn measure(
     if sampled {
         samples.push(sample(&mut census, machine, &mut watched, true)?);
     }
-    let steal = MachineTimes::read(&machine.proc)?.steal - before.steal;
+    let steal = MachineTimes::read(&machine.proc, &machine.cpus)?.steal - before.steal;
     let late = accounts.as_ref().map_or(0, Accounting::late);
     let exact = accounts.map(|accounts| accounts.close(end));
     let cpus = machine.cpus.len() as u32;
@@ -235,7 +235,8 @@ fn sample(
     watched: &mut BTreeMap<i32, (i32, u16)>,
     with_state: bool,
 ) -> Result<Sample, GapError> {
-    let mut sample = Sample { at: now(), machine: MachineTimes::read(&machine.proc)?, threads: Vec::new() };
+    let mut sample =
+        Sample { at: now(), machine: MachineTimes::read(&machine.proc, &machine.cpus)?, threads: Vec::new() };
     // Threads that were born since the last scan in processes that are known.
     let processes: BTreeMap<i32, u16> = watched.values().copied().collect();
     let mut tids = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quell_model::Nanos;
+use quell_model::{CpuId, CpuSet, Nanos};
 
 use crate::GapError;
 
@@ -32,7 +32,7 @@ pub struct ThreadTimes {
     pub runnable: bool,
 }
 
-/// Times of all CPUs together, in steps of 10 ms (`/proc/stat`, line `cpu`).
+/// Times of some CPUs together, each in steps of 10 ms (`/proc/stat`, lines `cpu0`, `cpu1`, …).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineTimes {
     /// Idle, waiting for I/O included.
@@ -44,23 +44,36 @@ pub struct MachineTimes {
 }
 
 impl MachineTimes {
-    /// Reads them from a procfs.
+    /// Reads those of these CPUs from a procfs.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no line `cpu`.
-    pub fn read(proc: &Path) -> Result<MachineTimes, GapError> {
+    /// If the file cannot be read, or has none of these lines.
+    pub fn read(proc: &Path, cpus: &CpuSet) -> Result<MachineTimes, GapError> {
         let path = proc.join("stat");
         let text = std::fs::read_to_string(&path).map_err(|source| GapError::Read { path: path.clone(), source })?;
-        MachineTimes::parse(&text).ok_or(GapError::Form { path, expected: "a line `cpu` with eight numbers" })
+        MachineTimes::parse(&text, cpus)
+            .ok_or(GapError::Form { path, expected: "lines `cpu0`, `cpu1`, … with eight numbers" })
     }
 
-    fn parse(text: &str) -> Option<MachineTimes> {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks = line.split_whitespace().map(|number| number.parse::<u64>().ok()).collect::<Option<Vec<u64>>>()?;
-        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else { return None };
-        let time = |ticks: u64| Nanos::from_millis(10 * ticks);
-        let busy = user + nice + system + irq + softirq + steal;
-        Some(MachineTimes { idle: time(idle + iowait), busy: time(busy), steal: time(steal) })
+    fn parse(text: &str, cpus: &CpuSet) -> Option<MachineTimes> {
+        let lines = text.lines().filter_map(|line| {
+            let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
+            let is_wanted = cpu.parse().is_ok_and(|cpu| cpus.contains(CpuId(cpu)));
+            is_wanted.then_some(ticks)
+        });
+        let mut sum = None::<MachineTimes>;
+        for ticks in lines {
+            let ticks =
+                ticks.split_whitespace().map(|number| number.parse::<u64>().ok()).collect::<Option<Vec<u64>>>()?;
+            let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else { return None };
+            let time = |ticks: u64| Nanos::from_millis(10 * ticks);
+            let so_far = sum.get_or_insert_default();
+            so_far.idle += time(idle + iowait);
+            so_far.busy += time(user + nice + system + irq + softirq + steal);
+            so_far.steal += time(steal);
+        }
+        // A CPU that went offline has no line.
+        sum
     }
 }
 
@@ -69,13 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_stat_is_read() {
-        let times = MachineTimes::parse("cpu  10 1 2 100 5 3 4 6 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n").unwrap();
-        assert_eq!(times.idle, Nanos::from_millis(1050));
-        assert_eq!(times.busy, Nanos::from_millis(260));
-        assert_eq!(times.steal, Nanos::from_millis(60));
-        for broken in ["", "cpu 1 2 3\n", "cpu a b c d e f g h\n", "cpu0 1 1 1 1 1 1 1 1\n"] {
-            assert_eq!(MachineTimes::parse(broken), None, "{broken}");
+    fn the_lines_of_the_cpus_are_added_up_and_others_left_out() {
+        let text = "cpu  90 9 9 900 9 9 9 9 0 0\ncpu0 10 1 2 100 5 3 4 6 0 0\ncpu1 1 0 0 50 0 0 0 1 0 0\n\
+                    cpu2 7 7 7 700 7 7 7 7 0 0\nintr 1 2 3\n";
+        let times = MachineTimes::parse(text, &CpuSet::first(2)).unwrap();
+        assert_eq!(times.idle, Nanos::from_millis(1550));
+        assert_eq!(times.busy, Nanos::from_millis(280));
+        assert_eq!(times.steal, Nanos::from_millis(70));
+        for broken in ["", "cpu0 1 2 3\n", "cpu0 a b c d e f g h\n", "cpu 1 1 1 1 1 1 1 1\n", "cpu2 1 1 1 1 1 1 1 1\n"]
+        {
+            assert_eq!(MachineTimes::parse(broken, &CpuSet::first(2)), None, "{broken}");
         }
     }
 }
