@@ -12,6 +12,7 @@ pub mod host;
 pub mod kernel;
 pub mod machine;
 pub mod scenario;
+pub mod vm;
 pub mod workload;
 
 mod error;
@@ -26,4 +27,5 @@ pub use kernel::{Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, Ke
 pub use machine::Machine;
 pub use random::Stream;
 pub use sim::Sim;
+pub use vm::VmSpec;
 pub use workload::WorkloadSpec;

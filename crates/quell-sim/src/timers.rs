@@ -67,6 +67,11 @@ impl<K: Copy> Timers<K> {
         }
     }
 
+    /// When the next one is due.
+    pub fn next(&self) -> Option<u64> {
+        Some(self.heap.first()?.at)
+    }
+
     /// Takes the next one that is due at this time or earlier.
     pub fn pop(&mut self, until: u64) -> Option<(u64, K)> {
         let due = *self.heap.first().filter(|due| due.at <= until)?;

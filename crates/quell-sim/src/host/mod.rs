@@ -15,7 +15,8 @@ use quell_model::{
 };
 
 use crate::kernel::{KernelConfig, TaskId};
-use crate::{Machine, Sim, SimError, WorkloadSpec};
+use crate::workload::CpuList;
+use crate::{Machine, Sim, SimError, VmSpec, WorkloadSpec};
 
 /// How long the loop waits at most when a policy waits for events only.
 const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -66,24 +67,43 @@ impl SimHost {
         seed: u64,
         grants: bool,
     ) -> Result<SimHost, SimError> {
-        let mut sim = Sim::new(machine, config, workloads, seed)?;
-        let specs: Vec<Arc<Workload>> = workloads.iter().map(|spec| Arc::new(spec.description())).collect();
+        SimHost::with_vms(machine, config, workloads, &[], seed, grants)
+    }
+
+    /// The same with VMs, in which some of the workloads run. Policies know the VMs as workloads, whose threads are
+    /// vCPUs, and not what runs in them.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload makes no sense where it runs.
+    pub fn with_vms(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        vms: &[VmSpec],
+        seed: u64,
+        grants: bool,
+    ) -> Result<SimHost, SimError> {
+        let mut sim = Sim::with_vms(machine, config, workloads, vms, seed)?;
+        let on_host = || workloads.iter().filter(|spec| spec.vm.is_none());
+        let described = vms.iter().map(VmSpec::description).chain(on_host().map(WorkloadSpec::description));
+        let specs: Vec<Arc<Workload>> = described.map(Arc::new).collect();
         if grants {
             let latency_critical: Vec<bool> = specs.iter().map(|spec| spec.is_lc()).collect();
             sim.kernel.use_grants(&latency_critical);
         }
         sim.begin();
         let mut happened: Vec<Event> = (0..specs.len() as u32).map(|id| Event::Attached(WorkloadId(id))).collect();
-        for (number, load) in sim.loads.iter().enumerate() {
-            let born = load.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
+        for (number, tenant) in sim.tenants.iter().enumerate() {
+            let born = tenant.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
             happened.extend(born);
         }
+        let cpusets = vms.iter().map(|vm| vm.cpuset).chain(on_host().map(|spec| spec.cpuset));
         let untouched =
-            |spec: &WorkloadSpec| Settings { cpus: spec.cpuset.map(|list| list.0), partition: false, paused: false };
+            |cpus: Option<CpuList>| Settings { cpus: cpus.map(|list| list.0), partition: false, paused: false };
         Ok(SimHost {
             sim,
             specs,
-            settings: workloads.iter().map(untouched).collect(),
+            settings: cpusets.map(untouched).collect(),
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),

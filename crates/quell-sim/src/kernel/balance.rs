@@ -273,7 +273,8 @@ impl Kernel {
     /// A running thread moves: for one that shares its core with another while a whole core is idle.
     fn push_running(&mut self, to: usize, from: &CpuSet) -> bool {
         let may_move = |task: &TaskId| self.is_fair(*task) && self.may_run(*task, to);
-        let running = from.iter().find_map(|cpu| self.cpus[cpu.index()].current.filter(may_move));
+        let there = from.iter().map(|cpu| &self.cpus[cpu.index()]).filter(|cpu| !cpu.away);
+        let running = there.filter_map(|cpu| cpu.current).find(may_move);
         let Some(task) = running else { return false };
         let source = self.task(task).cpu;
         self.account(source);

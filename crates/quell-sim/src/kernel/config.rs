@@ -92,6 +92,17 @@ impl Default for KernelConfig {
 }
 
 impl KernelConfig {
+    /// What cannot be simulated, and the mend.
+    ///
+    /// # Errors
+    /// The end of a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tick < Nanos::from_micros(1) {
+            return Err(format!("a tick of {}: give at least 1us", self.tick));
+        }
+        Ok(())
+    }
+
     pub(crate) fn base_slice_of(&self, cpus: usize) -> u64 {
         self.base_slice.map_or(700_000 * factor(cpus), |slice| slice.0)
     }
@@ -137,6 +148,12 @@ pub struct Costs {
     pub grant: Nanos,
     /// Reading counters on request.
     pub sample: Nanos,
+    /// A vCPU leaves its guest and goes to sleep, because the guest has nothing for it.
+    pub halt: Nanos,
+    /// A vCPU's thread begins to run: it is loaded and enters its guest.
+    pub vm_entry: Nanos,
+    /// An interrupt is sent to a halted vCPU: from the sender's exit until the vCPU's thread is woken.
+    pub ipi: Nanos,
 }
 
 impl Default for Costs {
@@ -151,6 +168,9 @@ impl Default for Costs {
             knob: Nanos(10_000),
             grant: Nanos(5_000),
             sample: Nanos(1_000),
+            halt: Nanos(1_500),
+            vm_entry: Nanos(1_000),
+            ipi: Nanos(1_500),
         }
     }
 }
@@ -167,6 +187,9 @@ impl Costs {
         knob: Nanos::ZERO,
         grant: Nanos::ZERO,
         sample: Nanos::ZERO,
+        halt: Nanos::ZERO,
+        vm_entry: Nanos::ZERO,
+        ipi: Nanos::ZERO,
     };
 }
 

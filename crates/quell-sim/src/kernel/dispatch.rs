@@ -19,7 +19,7 @@ impl Kernel {
         let seen = &mut self.cpus[cpu];
         let (from, span) = (seen.accounted.max(seen.work_from), now - seen.accounted);
         seen.accounted = now;
-        let Some(task) = seen.current.filter(|_| span > 0) else { return };
+        let Some(task) = seen.current.filter(|_| span > 0 && !seen.away) else { return };
         seen.busy_time += span;
         let speed = seen.speed;
         let running = &mut self.tasks[task.0 as usize];
@@ -63,7 +63,9 @@ impl Kernel {
     /// Lets every CPU pick that has to.
     pub(crate) fn settle(&mut self) {
         while let Some(cpu) = self.pending.pop() {
-            if std::mem::take(&mut self.cpus[cpu].pending) {
+            if self.cpus[cpu].away {
+                self.note(cpu);
+            } else if std::mem::take(&mut self.cpus[cpu].pending) {
                 self.schedule(cpu);
             }
         }
@@ -133,6 +135,9 @@ impl Kernel {
 
     /// Ordinary threads have starved: they get their part now.
     pub(crate) fn serve_fair(&mut self, cpu: usize) {
+        if self.cpus[cpu].away {
+            return self.miss_fair_server(cpu);
+        }
         self.cpus[cpu].fair_server_is_set = false;
         if self.queues[cpu].tasks > 0 {
             self.cpus[cpu].serving = Some(SERVED);
@@ -146,6 +151,7 @@ impl Kernel {
             self.rest(task, cpu);
         }
         let costs = self.config.costs;
+        self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
         if let Some(task) = next {
             self.counters.events += 1;
@@ -176,7 +182,7 @@ impl Kernel {
         let seen = &mut self.cpus[cpu];
         seen.current = next;
         seen.accounted = now;
-        seen.work_from = now + cost;
+        seen.work_from = now.max(seen.enters_at) + cost;
     }
 
     /// A thread stops running here; if it can run on it waits from now on.
@@ -202,6 +208,7 @@ impl Kernel {
         let seen = &mut self.tasks[task.0 as usize];
         (seen.runnable_since, seen.ran_at, seen.ran_on) = (self.now, self.now, cpu);
         self.timers.cancel(self.cpus[cpu].stop);
+        self.note(cpu);
         self.reschedule(cpu);
     }
 
@@ -218,7 +225,7 @@ impl Kernel {
     /// Sets the timer for when the running thread has done its work, or may not run on.
     pub(crate) fn set_stop(&mut self, cpu: usize) {
         let seen = &self.cpus[cpu];
-        let Some(task) = seen.current else { return self.timers.cancel(seen.stop) };
+        let Some(task) = seen.current.filter(|_| !seen.away) else { return self.timers.cancel(seen.stop) };
         let running = &self.tasks[task.0 as usize];
         let mut at = u64::MAX;
         if running.left != ENDLESS {
@@ -267,8 +274,11 @@ impl Kernel {
 
     /// The tick on a busy CPU.
     pub(crate) fn tick(&mut self, cpu: usize) {
+        if self.cpus[cpu].away {
+            return self.miss_tick(cpu);
+        }
         let period = self.config.tick.0;
-        self.timers.set(self.cpus[cpu].tick, self.now + period);
+        self.timers.set(self.cpus[cpu].tick, (self.now / period + 1) * period);
         self.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
@@ -293,6 +303,7 @@ impl Kernel {
             let seen = &mut self.cpus[cpu];
             seen.work_from = seen.work_from.max(self.now) + cost;
             self.set_stop(cpu);
+            self.note(cpu);
         }
         self.balance_at_tick(cpu);
     }

@@ -2,7 +2,8 @@
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
 //! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads.
+//! above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
+//! differs where the CPUs are threads of a host.
 
 mod balance;
 mod bandwidth;
@@ -12,6 +13,7 @@ mod dispatch;
 mod fair;
 mod grant;
 mod groups;
+mod guest;
 mod place;
 mod realtime;
 mod state;
@@ -24,6 +26,7 @@ use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
 pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
 pub(crate) use grant::Grants;
+use guest::Levels;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
 
@@ -78,6 +81,7 @@ pub struct Kernel {
     min_granularity: u64,
     wakeup_granularity: u64,
     pub(crate) counters: Counters,
+    pub(crate) levels: Levels,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
 }
@@ -125,6 +129,7 @@ impl Kernel {
             min_granularity: config.min_granularity_of(count),
             wakeup_granularity: config.wakeup_granularity_of(count),
             counters: Counters::default(),
+            levels: Levels::default(),
             happened: Vec::new(),
             timers,
             topology,
@@ -177,7 +182,7 @@ impl Kernel {
     #[must_use]
     pub fn run_time(&self, task: TaskId) -> u64 {
         let seen = &self.tasks[task.0 as usize];
-        let running = (self.cpus.get(seen.cpu)).filter(|cpu| cpu.current == Some(task));
+        let running = (self.cpus.get(seen.cpu)).filter(|cpu| cpu.current == Some(task) && !cpu.away);
         seen.run_time + running.map_or(0, |cpu| self.now - cpu.accounted)
     }
 
@@ -228,7 +233,7 @@ impl Kernel {
     /// Time that all CPUs have been busy up to now, ns.
     #[must_use]
     pub fn busy_time(&self) -> u64 {
-        let of = |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() { self.now - cpu.accounted } else { 0 };
+        let of = |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() && !cpu.away { self.now - cpu.accounted } else { 0 };
         self.cpus.iter().map(of).sum()
     }
 
@@ -237,6 +242,19 @@ impl Kernel {
         self.account(cpu.index());
         self.cpus[cpu.index()].speed = (u64::from(per_mille) * FULL_SPEED / 1000).max(1);
         self.set_stop(cpu.index());
+        self.note(cpu.index());
+    }
+
+    /// A timer of the kernel's own is due.
+    pub(crate) fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Tick(cpu) => self.tick(cpu as usize),
+            Timer::Period(group) => self.refill(group),
+            Timer::Slack(group) => self.hand_out_slack(group),
+            Timer::Replenish(task) => self.replenish(TaskId(task)),
+            Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
+            Timer::Stop(_) | Timer::Workload(_) | Timer::Task(_) => {}
+        }
     }
 
     pub(crate) fn task(&self, task: TaskId) -> &Task {
@@ -278,6 +296,8 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         current: None,
         accounted: 0,
         work_from: 0,
+        away: false,
+        enters_at: 0,
         speed: FULL_SPEED,
         stop: timers.add(Timer::Stop(number)),
         tick: timers.add(Timer::Tick(number)),

@@ -54,6 +54,10 @@ pub(crate) struct Cpu {
     pub accounted: u64,
     /// Before this time the running thread makes no progress: a switch's cost.
     pub work_from: u64,
+    /// The host has taken it away (in a guest).
+    pub away: bool,
+    /// Before this time it is in the host (in a guest).
+    pub enters_at: u64,
     pub speed: u64,
     pub stop: TimerId,
     pub tick: TimerId,

@@ -15,6 +15,11 @@ impl Kernel {
         if seen.state != State::Sleeping {
             return;
         }
+        self.levels.waker = waker;
+        if let Some(cpu) = waker.filter(|&cpu| self.cpus[cpu].away) {
+            return self.wake_later(cpu, task, work_ns);
+        }
+        let seen = &mut self.tasks[task.0 as usize];
         seen.state = State::Runnable;
         seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
         seen.runnable_since = self.now;
@@ -67,6 +72,9 @@ impl Kernel {
 
     /// The running thread has nothing to do until it is woken.
     pub(crate) fn block(&mut self, task: TaskId) {
+        if self.levels.is_on {
+            self.forget_missed(task);
+        }
         self.tasks[task.0 as usize].state = State::Sleeping;
         let cpu = self.task(task).cpu;
         if cpu >= self.cpus.len() {

@@ -14,6 +14,9 @@ pub struct WorkloadSpec {
     pub name: String,
     /// Latency-critical or best-effort.
     pub class: Class,
+    /// The VM that it runs in; None: on the host. Its CPUs, weight, quota and class are then the guest's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
     /// The latency to keep.
     #[serde(default)]
     pub slo: Option<Slo>,
@@ -187,6 +190,7 @@ impl WorkloadSpec {
         WorkloadSpec {
             name: name.into(),
             class,
+            vm: None,
             slo: None,
             cpus: CpuCount::ZERO,
             limit: None,
