@@ -95,7 +95,8 @@ impl Kernel {
         if let Some(task) = next.filter(|&task| self.is_fair(task)) {
             self.fair_begin(task);
         }
-        if next != previous {
+        // Of one who was interrupted a tick may be left.
+        if next != previous || (next.is_none() && self.cpus[cpu].tick_is_set) {
             self.switch(cpu, previous, next);
         }
         self.refresh_masks(cpu);
