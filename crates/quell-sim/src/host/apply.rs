@@ -1,7 +1,7 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule, RuleKind,
+    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
     SchedClass, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
@@ -218,8 +218,14 @@ impl SimHost {
         if matches!(rule.key(), (_, Some(id), _) if id.index() >= self.specs.len()) {
             return Verdict::Vanished;
         }
-        debug_assert_ne!(rule.kind(), RuleKind::Server);
-        self.sim.kernel.enact(rule);
+        let kernel = &mut self.sim.kernel;
+        match rule {
+            Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
+            Rule::Server { workload, cpu, budget, period, priority } => {
+                kernel.set_server(workload.0, cpu, budget, period, priority);
+            }
+            rule => kernel.enact(rule),
+        }
         Verdict::Applied(self.sim.now())
     }
 

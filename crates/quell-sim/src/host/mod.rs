@@ -210,8 +210,9 @@ pub fn capabilities(grants: bool) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
-    let why = "the simulator has no deferrable servers yet".into();
-    has.rules.insert(RuleKind::Server, Support::No { why, mend: "use SCHED_DEADLINE".into() });
+    let why = "CPUs belong to workloads".into();
+    let server = if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
+    has.rules.insert(RuleKind::Server, server);
     has
 }
 

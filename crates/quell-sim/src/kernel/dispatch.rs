@@ -31,6 +31,7 @@ impl Kernel {
             SchedClass::Deadline { .. } => running.budget.left = running.budget.left.saturating_sub(span),
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {}
             _ if self.grants.is_on => {}
+            _ if running.served.is_some() => self.charge_server(task, cpu, span),
             _ => {
                 if self.fair_charge(task, span) {
                     self.reschedule_lazily(cpu);
@@ -121,7 +122,10 @@ impl Kernel {
         if std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
             self.timers.cancel(self.cpus[cpu].fair_server);
         }
-        if self.grants.is_on { self.pick_granted(cpu) } else { self.fair_pick(cpu) }
+        if self.grants.is_on {
+            return self.pick_granted(cpu);
+        }
+        self.pick_served(cpu).or_else(|| self.fair_pick(cpu))
     }
 
     fn watch_for_starvation(&mut self, cpu: usize) {
@@ -238,6 +242,10 @@ impl Kernel {
         if let Some(left) = seen.serving {
             at = at.min(self.now + left);
         }
+        if running.served.is_some() {
+            at = at.min(self.server_stops_at(task, cpu));
+        }
+        let seen = &self.cpus[cpu];
         match at {
             u64::MAX => self.timers.cancel(seen.stop),
             at => self.timers.set(seen.stop, at),
@@ -258,6 +266,8 @@ impl Kernel {
         }
         if matches!(running.class, SchedClass::Deadline { .. }) && running.budget.left == 0 {
             self.exhaust_budget(task);
+        } else if running.served.is_some() {
+            self.reschedule(cpu);
         } else {
             self.set_stop(cpu);
         }
@@ -266,9 +276,13 @@ impl Kernel {
 
     /// A running thread got more work.
     pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
-        self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
         let cpu = self.task(task).cpu;
-        if self.is_running(task) {
+        let is_running = self.is_running(task);
+        if is_running {
+            self.account(cpu);
+        }
+        self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
+        if is_running {
             self.set_stop(cpu);
         }
     }
@@ -288,6 +302,7 @@ impl Kernel {
                 SchedClass::RoundRobin { .. } if self.now - seen.turn_began >= ROUND_ROBIN => self.rotate(task, cpu),
                 SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } | SchedClass::Deadline { .. } => {}
                 _ if self.grants.is_on => self.tick_granted(task, cpu),
+                _ if seen.served.is_some() => self.tick_served(task, cpu),
                 _ => {
                     self.update_group_weights(task);
                     if self.fair_tick(task) {
@@ -311,7 +326,8 @@ impl Kernel {
 
     /// Is the thread in the fair class?
     pub(crate) fn is_fair(&self, task: TaskId) -> bool {
-        !self.grants.is_on && !self.task(task).class.is_real_time()
+        let seen = self.task(task);
+        !self.grants.is_on && !seen.class.is_real_time() && seen.served.is_none()
     }
 
     /// Is the thread in Quell's own class, where CPUs belong to workloads?

@@ -147,6 +147,20 @@ impl Kernel {
 
     /// Takes a thread off its queue, changes something, and brings it back if it can run.
     pub(crate) fn while_away(&mut self, task: TaskId, change: impl FnOnce(&mut Kernel)) {
+        self.put_aside(task);
+        change(self);
+        if self.is_to_run(task) {
+            self.bring(task);
+        }
+    }
+
+    fn is_to_run(&self, task: TaskId) -> bool {
+        let seen = self.task(task);
+        seen.state == State::Runnable && !seen.stopped
+    }
+
+    /// Takes a thread off its queue, wherever that is. Says whether it is to be brought back.
+    pub(crate) fn put_aside(&mut self, task: TaskId) -> bool {
         let cpu = self.tasks[task.0 as usize].cpu;
         if cpu < self.cpus.len() {
             self.account(cpu);
@@ -157,12 +171,8 @@ impl Kernel {
             }
             self.take_off(task, Departure::Moved);
         }
-        change(self);
-        let seen = &mut self.tasks[task.0 as usize];
-        seen.runnable_since = self.now;
-        if seen.state == State::Runnable && !seen.stopped {
-            self.bring(task);
-        }
+        self.tasks[task.0 as usize].runnable_since = self.now;
+        self.is_to_run(task)
     }
 
     /// Changes something about a group while nobody of it is queued.

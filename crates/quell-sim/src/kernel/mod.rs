@@ -2,7 +2,7 @@
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
 //! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
+//! above, `server` is the deferrable servers between, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
 //! differs where the CPUs are threads of a host.
 
 mod balance;
@@ -16,6 +16,7 @@ mod groups;
 mod guest;
 mod place;
 mod realtime;
+mod server;
 mod state;
 mod wake;
 mod weight;
@@ -155,6 +156,7 @@ impl Kernel {
             allowed: self.online,
             group,
             workload,
+            served: None,
             entity,
             left: 0,
             run_time: 0,
@@ -253,6 +255,7 @@ impl Kernel {
             Timer::Slack(group) => self.hand_out_slack(group),
             Timer::Replenish(task) => self.replenish(TaskId(task)),
             Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
+            Timer::Server(cpu) => self.reschedule(cpu as usize),
             Timer::Stop(_) | Timer::Workload(_) | Timer::Task(_) => {}
         }
     }
@@ -265,7 +268,7 @@ impl Kernel {
     pub(crate) fn runnable(&self, cpu: usize) -> usize {
         let seen = &self.cpus[cpu];
         let granted = usize::from(seen.current.is_some_and(|task| self.is_granted(task)));
-        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + granted
+        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + seen.servers.runnable() + granted
     }
 
     /// Brings the sets of CPUs up to date with what is runnable on this one.
@@ -278,7 +281,8 @@ impl Kernel {
         let high_runs = self.cpus[cpu].current.is_some_and(|task| self.task(task).class.is_real_time());
         mark(&mut self.urgent, high > usize::from(high_runs));
         let root = &self.queues[cpu];
-        mark(&mut self.idle_class, high == 0 && root.tasks > 0 && root.tasks == root.idle_tasks);
+        let only_fair = high == 0 && self.cpus[cpu].servers.runnable() == 0;
+        mark(&mut self.idle_class, only_fair && root.tasks > 0 && root.tasks == root.idle_tasks);
         if self.idle.contains(id) != (count == 0) {
             mark(&mut self.idle, count == 0);
             let core = self.topology.core_of(id);
@@ -307,6 +311,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         lazy: false,
         real_time: Vec::new(),
         deadline: Vec::new(),
+        servers: Default::default(),
         serving: None,
         fair_server: timers.add(Timer::FairServer(number)),
         fair_server_is_set: false,

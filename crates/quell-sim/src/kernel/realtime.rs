@@ -13,6 +13,7 @@ use super::state::TaskId;
 enum Rank {
     Deadline(u64),
     RealTime(Reverse<u8>),
+    Served(Reverse<u32>),
     Fair,
 }
 
@@ -22,7 +23,7 @@ impl Kernel {
         match seen.class {
             SchedClass::Deadline { .. } => Rank::Deadline(seen.budget.deadline),
             SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority } => Rank::RealTime(Reverse(priority)),
-            _ => Rank::Fair,
+            _ => seen.served.map_or(Rank::Fair, |priority| Rank::Served(Reverse(priority))),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use quell_model::{CpuSet, SchedClass};
 
+use super::server::Servers;
 use super::weight;
 use crate::timers::TimerId;
 
@@ -40,6 +41,8 @@ pub(crate) enum Timer {
     Replenish(u32),
     /// Ordinary threads have starved for long enough.
     FairServer(u32),
+    /// A deferrable server's budget is full again.
+    Server(u32),
     /// A workload's timer: the next arrival, or its phase ends.
     Workload(u32),
     /// A thread's timer: its think time or its period is over.
@@ -72,6 +75,7 @@ pub(crate) struct Cpu {
     pub real_time: Vec<TaskId>,
     /// SCHED_DEADLINE threads with a budget, earliest deadline first.
     pub deadline: Vec<TaskId>,
+    pub servers: Servers,
     /// What the fair server may still give; None: it does not serve.
     pub serving: Option<u64>,
     pub fair_server: TimerId,
@@ -111,6 +115,8 @@ pub(crate) struct Task {
     pub allowed: CpuSet,
     pub group: GroupId,
     pub workload: u32,
+    /// In a deferrable server's list: its priority.
+    pub served: Option<u32>,
     pub entity: usize,
     /// Work left, in nanoseconds at full speed times [`FULL_SPEED`].
     pub left: u64,

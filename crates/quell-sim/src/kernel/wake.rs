@@ -96,9 +96,11 @@ impl Kernel {
             return;
         }
         seen.queued = true;
+        let workload = seen.workload;
         match seen.class {
             SchedClass::Deadline { .. } => self.join_deadline(task, cpu),
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.join_real_time(task, cpu),
+            _ if self.cpus[cpu].servers.serves(workload) => self.join_server(task, cpu),
             _ => self.fair_enqueue(task, arrival),
         }
         self.refresh_masks(cpu);
@@ -119,6 +121,7 @@ impl Kernel {
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {
                 self.cpus[cpu].real_time.retain(|&other| other != task);
             }
+            _ if self.task(task).served.is_some() => self.leave_server(task, cpu),
             _ if was_queued || self.entities[self.task(task).entity].delayed => self.fair_dequeue(task, how),
             _ => {}
         }

@@ -16,7 +16,7 @@ use crate::random::Stream;
 use crate::sim::{Owner, Sim, Tenant, quota};
 
 pub(crate) use join::Guest;
-pub use spec::VmSpec;
+pub use spec::{Deferrable, VmSpec};
 pub(crate) use spec::homes;
 
 /// Random streams of VMs come after those of workloads.
@@ -135,6 +135,9 @@ impl Sim {
             let task = kernel.spawn(group, number as u32, spec.scheduling);
             if let Some(list) = spec.affinity.get(cpu as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
+                if let (Some(Deferrable { budget, period, priority }), Some(cpu)) = (spec.deferrable, list.0.lowest()) {
+                    kernel.set_server(number as u32, cpu, budget, period, priority);
+                }
             }
             self.owners.push(Owner::Vcpu { vm: number as u32, cpu });
             tasks.push(task);

@@ -1,6 +1,6 @@
 //! A VM as a scenario describes it.
 
-use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelConfig;
@@ -50,9 +50,24 @@ pub struct VmSpec {
     /// The vCPU threads' scheduling class on the host.
     #[serde(default)]
     pub scheduling: SchedClass,
+    /// Each vCPU is a deferrable server on the one CPU of its affinity.
+    #[serde(default)]
+    pub deferrable: Option<Deferrable>,
     /// The guest's kernel.
     #[serde(default)]
     pub kernel: KernelConfig,
+}
+
+/// A deferrable server: a vCPU's resource interface (budget, period, priority) of vas-rtns21 §3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deferrable {
+    /// CPU time per period.
+    pub budget: Nanos,
+    /// The period.
+    pub period: Nanos,
+    /// Fixed priority among the CPU's servers; higher runs first.
+    pub priority: u32,
 }
 
 fn latency_critical() -> Class {
@@ -82,6 +97,7 @@ impl VmSpec {
             cpuset: None,
             affinity: Vec::new(),
             scheduling: SchedClass::NORMAL,
+            deferrable: None,
             kernel: KernelConfig::default(),
         }
     }
@@ -131,6 +147,14 @@ impl VmSpec {
         for list in self.cpuset.iter().chain(&self.affinity) {
             if list.0.is_empty() || !list.0.is_subset(online) {
                 return bad(format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
+            }
+        }
+        if let Some(Deferrable { budget, period, .. }) = self.deferrable {
+            if budget == Nanos::ZERO || budget > period {
+                return bad(format!("a budget of {budget} every {period}: give more than 0 and at most the period"));
+            }
+            if self.affinity.is_empty() || self.affinity.iter().any(|list| list.0.len() != 1) {
+                return bad("a deferrable server is on one CPU: give each vCPU an affinity of one".into());
             }
         }
         self.kernel.check().or_else(|why| bad(format!("its kernel has {why}")))
