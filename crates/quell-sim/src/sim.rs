@@ -238,23 +238,20 @@ impl Sim {
 }
 
 /// Lets one kernel handle a timer. If that is about a vCPU, says so: its piece of work is done, or its timer rang.
+#[inline(always)]
 pub(crate) fn handle(kernel: &mut Kernel, loads: &mut [Load], owners: &[Owner], timer: Timer) -> Option<Guest> {
-    let (owner, cpu) = match timer {
-        Timer::Stop(cpu) => (owners[kernel.stop(cpu as usize)?.0 as usize], Some(cpu as usize)),
-        Timer::Task(task) => (owners[task as usize], None),
-        Timer::Workload(number) => {
-            loads[number as usize].due(kernel);
-            return None;
-        }
-        other => {
-            kernel.expire(other);
-            return None;
-        }
-    };
-    match (owner, cpu) {
-        (Owner::Thread { load, thread }, Some(cpu)) => loads[load as usize].finished(kernel, thread as usize, cpu),
-        (Owner::Thread { load, thread }, None) => loads[load as usize].release(kernel, thread as usize),
-        (Owner::Vcpu { vm, cpu }, _) => return Some((vm as usize, cpu as usize)),
+    let guest = |vm: u32, cpu: u32| Some((vm as usize, cpu as usize));
+    match timer {
+        Timer::Stop(cpu) => match owners[kernel.stop(cpu as usize)?.0 as usize] {
+            Owner::Thread { load, thread } => loads[load as usize].finished(kernel, thread as usize, cpu as usize),
+            Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
+        },
+        Timer::Workload(number) => loads[number as usize].due(kernel),
+        Timer::Task(task) => match owners[task as usize] {
+            Owner::Thread { load, thread } => loads[load as usize].release(kernel, thread as usize),
+            Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
+        },
+        other => kernel.expire(other),
     }
     None
 }

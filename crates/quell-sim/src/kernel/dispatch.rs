@@ -274,15 +274,19 @@ impl Kernel {
         None
     }
 
-    /// A running thread got more work.
-    pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
-        let cpu = self.task(task).cpu;
-        let is_running = self.is_running(task);
-        if is_running {
-            self.account(cpu);
+    /// A thread that runs, or not, has other work from now on.
+    pub(crate) fn change_work(&mut self, task: TaskId, work_ns: u64) {
+        if self.is_running(task) {
+            self.account(self.task(task).cpu);
         }
+        self.continue_with(task, work_ns);
+    }
+
+    /// A thread that has just done its work got more.
+    pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
         self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
-        if is_running {
+        let cpu = self.task(task).cpu;
+        if self.is_running(task) {
             self.set_stop(cpu);
         }
     }

@@ -268,7 +268,7 @@ impl Kernel {
     pub(crate) fn runnable(&self, cpu: usize) -> usize {
         let seen = &self.cpus[cpu];
         let granted = usize::from(seen.current.is_some_and(|task| self.is_granted(task)));
-        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + seen.servers.runnable() + granted
+        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + self.served(cpu) + granted
     }
 
     /// Brings the sets of CPUs up to date with what is runnable on this one.
@@ -281,7 +281,7 @@ impl Kernel {
         let high_runs = self.cpus[cpu].current.is_some_and(|task| self.task(task).class.is_real_time());
         mark(&mut self.urgent, high > usize::from(high_runs));
         let root = &self.queues[cpu];
-        let only_fair = high == 0 && self.cpus[cpu].servers.runnable() == 0;
+        let only_fair = high == 0 && self.served(cpu) == 0;
         mark(&mut self.idle_class, only_fair && root.tasks > 0 && root.tasks == root.idle_tasks);
         if self.idle.contains(id) != (count == 0) {
             mark(&mut self.idle, count == 0);
@@ -311,7 +311,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         lazy: false,
         real_time: Vec::new(),
         deadline: Vec::new(),
-        servers: Default::default(),
+        servers: None,
         serving: None,
         fair_server: timers.add(Timer::FairServer(number)),
         fair_server_is_set: false,

@@ -29,21 +29,27 @@ struct Server {
 }
 
 impl Servers {
-    /// Runnable threads.
-    pub fn runnable(&self) -> usize {
-        self.list.iter().map(|server| server.threads.len()).sum()
-    }
-
-    pub fn serves(&self, workload: u32) -> bool {
-        self.list.iter().any(|server| server.workload == workload)
-    }
-
     fn of(&mut self, workload: u32) -> Option<&mut Server> {
         self.list.iter_mut().find(|server| server.workload == workload)
     }
 }
 
 impl Kernel {
+    /// Runnable threads of a CPU's servers.
+    pub(crate) fn served(&self, cpu: usize) -> usize {
+        let threads = |servers: &Servers| servers.list.iter().map(|server| server.threads.len()).sum();
+        self.cpus[cpu].servers.as_deref().map_or(0, threads)
+    }
+
+    pub(crate) fn is_served_on(&self, workload: u32, cpu: usize) -> bool {
+        let servers = self.cpus[cpu].servers.as_deref();
+        servers.is_some_and(|servers| servers.list.iter().any(|server| server.workload == workload))
+    }
+
+    fn server(&mut self, workload: u32, cpu: usize) -> Option<&mut Server> {
+        self.cpus[cpu].servers.as_deref_mut()?.of(workload)
+    }
+
     /// From now on, a workload's threads run as a deferrable server on this CPU: so much budget every period, at this
     /// priority (higher first). No budget: they are ordinary again.
     pub fn set_server(&mut self, workload: u32, cpu: CpuId, budget: Nanos, period: Nanos, priority: u32) {
@@ -51,7 +57,7 @@ impl Kernel {
         let here = |task: &TaskId| self.task(*task).workload == workload && self.task(*task).cpu == place;
         let threads: Vec<TaskId> = (0..self.tasks.len() as u32).map(TaskId).filter(here).collect();
         let away: Vec<TaskId> = threads.into_iter().filter(|&task| self.put_aside(task)).collect();
-        let servers = &mut self.cpus[place].servers;
+        let servers = self.cpus[place].servers.get_or_insert_default();
         let list = &mut servers.list;
         list.retain(|server| server.workload != workload);
         if budget > Nanos::ZERO {
@@ -66,7 +72,7 @@ impl Kernel {
 
     pub(crate) fn join_server(&mut self, task: TaskId, cpu: usize) {
         let workload = self.task(task).workload;
-        if let Some(server) = self.cpus[cpu].servers.of(workload) {
+        if let Some(server) = self.server(workload, cpu) {
             server.threads.push(task);
             self.tasks[task.0 as usize].served = Some(server.priority);
         }
@@ -75,7 +81,7 @@ impl Kernel {
     pub(crate) fn leave_server(&mut self, task: TaskId, cpu: usize) {
         let seen = &mut self.tasks[task.0 as usize];
         seen.served = None;
-        if let Some(server) = self.cpus[cpu].servers.of(seen.workload) {
+        if let Some(server) = self.cpus[cpu].servers.as_deref_mut().and_then(|servers| servers.of(seen.workload)) {
             server.threads.retain(|&other| other != task);
         }
     }
@@ -83,10 +89,7 @@ impl Kernel {
     /// The first thread of the first server that has threads and budget.
     pub(crate) fn pick_served(&mut self, cpu: usize) -> Option<TaskId> {
         let now = Nanos(self.now);
-        let servers = &mut self.cpus[cpu].servers;
-        if servers.list.is_empty() {
-            return None;
-        }
+        let servers = self.cpus[cpu].servers.as_deref_mut()?;
         let mut waits_until = u64::MAX;
         let mut picked = None;
         for server in servers.list.iter_mut().filter(|server| !server.threads.is_empty()) {
@@ -107,7 +110,7 @@ impl Kernel {
     /// A server's thread ran for this long up to now.
     pub(crate) fn charge_server(&mut self, task: TaskId, cpu: usize, span: u64) {
         let (workload, now) = (self.task(task).workload, Nanos(self.now));
-        if let Some(server) = self.cpus[cpu].servers.of(workload) {
+        if let Some(server) = self.server(workload, cpu) {
             server.budget.ran(Nanos(span), now);
         }
     }
@@ -115,7 +118,7 @@ impl Kernel {
     /// When a server's thread that runs here must be looked at: its budget ends, or its period does.
     pub(crate) fn server_stops_at(&mut self, task: TaskId, cpu: usize) -> u64 {
         let (workload, now) = (self.task(task).workload, Nanos(self.now));
-        let Some(server) = self.cpus[cpu].servers.of(workload) else { return u64::MAX };
+        let Some(server) = self.server(workload, cpu) else { return u64::MAX };
         let left = server.budget.left(now);
         server.budget.replenished_at().min(now + left).0
     }
@@ -123,7 +126,7 @@ impl Kernel {
     /// A tick: the next one of the server's threads has its turn.
     pub(crate) fn tick_served(&mut self, task: TaskId, cpu: usize) {
         let workload = self.task(task).workload;
-        if let Some(server) = self.cpus[cpu].servers.of(workload)
+        if let Some(server) = self.server(workload, cpu)
             && server.threads.len() > 1
         {
             server.threads.rotate_left(1);

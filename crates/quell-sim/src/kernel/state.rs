@@ -75,7 +75,8 @@ pub(crate) struct Cpu {
     pub real_time: Vec<TaskId>,
     /// SCHED_DEADLINE threads with a budget, earliest deadline first.
     pub deadline: Vec<TaskId>,
-    pub servers: Servers,
+    /// Deferrable servers, if there ever was one here.
+    pub servers: Option<Box<Servers>>,
     /// What the fair server may still give; None: it does not serve.
     pub serving: Option<u64>,
     pub fair_server: TimerId,

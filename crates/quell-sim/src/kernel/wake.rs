@@ -96,11 +96,11 @@ impl Kernel {
             return;
         }
         seen.queued = true;
-        let workload = seen.workload;
-        match seen.class {
+        let (workload, class) = (seen.workload, seen.class);
+        match class {
             SchedClass::Deadline { .. } => self.join_deadline(task, cpu),
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.join_real_time(task, cpu),
-            _ if self.cpus[cpu].servers.serves(workload) => self.join_server(task, cpu),
+            _ if self.is_served_on(workload, cpu) => self.join_server(task, cpu),
             _ => self.fair_enqueue(task, arrival),
         }
         self.refresh_masks(cpu);

@@ -137,12 +137,12 @@ impl Vm {
                     let cost = host.config.costs.halt.0;
                     seen.state = State::Halting(host.now + cost);
                     self.exits.halts += 1;
-                    host.continue_with(seen.task, cost);
+                    host.change_work(seen.task, cost);
                 }
                 State::Halting(until) if is_wanted => {
                     seen.state = State::Guest;
                     let task = seen.task;
-                    host.continue_with(task, ENDLESS);
+                    host.change_work(task, ENDLESS);
                     if self.cpus[vcpu].on.is_some() {
                         let delay = until.saturating_sub(host.now) + host.config.costs.vm_entry.0;
                         self.guest.hold(vcpu, delay);
