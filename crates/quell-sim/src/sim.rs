@@ -102,6 +102,7 @@ impl Sim {
         };
         let group = kernel.add_group(GroupId::ROOT, spec.weight);
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
+        kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
         kernel.set_quota(group, spec.quota.map(quota));
         let mut tasks = Vec::new();

@@ -5,8 +5,8 @@ use quell_model::{
     SchedClass, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
-use super::{LEAST_QUOTA, SimHost, capabilities};
-use crate::kernel::TaskId;
+use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
+use crate::kernel::{Partition, TaskId};
 use crate::sim::quota;
 
 /// What checking a setting found.
@@ -164,7 +164,7 @@ impl SimHost {
                 self.place_workloads();
             }
             Knob::Partition(partition) => {
-                settings.partition = partition;
+                settings.partition = if partition { Partition::Root } else { Partition::Member };
                 self.place_workloads();
             }
             Knob::Pause(paused) => {
@@ -184,8 +184,9 @@ impl SimHost {
     fn place_workloads(&mut self) {
         let lifted = self.leases.running().filter(|(lease, _)| lease.lift_isolations).map(|(lease, _)| lease.solo);
         for number in 0..self.settings.len() {
+            let is_partition = |settings: &Settings| settings.partition != Partition::Member;
             let others =
-                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && settings.partition);
+                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && is_partition(settings));
             let taken =
                 others.fold(CpuSet::EMPTY, |taken, (_, settings)| taken.union(&settings.cpus.unwrap_or_default()));
             let wanted = self.settings[number].cpus;
@@ -195,7 +196,10 @@ impl SimHost {
                 wanted => Some(wanted.unwrap_or(self.sim.kernel.online).difference(&taken)),
             };
             let group = self.sim.tenants[number].group;
+            // While somebody uses them alone, nobody's CPUs are his own.
+            let partition = if lifted.is_some() { Partition::Member } else { self.settings[number].partition };
             self.sim.kernel.set_cpus(group, cpus);
+            self.sim.kernel.set_partition(group, partition);
         }
     }
 

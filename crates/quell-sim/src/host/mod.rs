@@ -14,7 +14,7 @@ use quell_model::{
     Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
 };
 
-use crate::kernel::{KernelConfig, TaskId};
+use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::workload::CpuList;
 use crate::{Machine, Sim, SimError, VmSpec, WorkloadSpec};
 
@@ -26,7 +26,7 @@ const PATIENCE: Nanos = Nanos::from_millis(100);
 struct Settings {
     /// `cpuset.cpus`; None: every CPU that is not in somebody's partition.
     cpus: Option<CpuSet>,
-    partition: bool,
+    partition: Partition,
     paused: bool,
 }
 
@@ -97,9 +97,13 @@ impl SimHost {
             let born = tenant.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
             happened.extend(born);
         }
-        let cpusets = vms.iter().map(|vm| vm.cpuset).chain(on_host().map(|spec| spec.cpuset));
-        let untouched =
-            |cpus: Option<CpuList>| Settings { cpus: cpus.map(|list| list.0), partition: false, paused: false };
+        let of_vms = vms.iter().map(|vm| (vm.cpuset, vm.partition));
+        let cpusets = of_vms.chain(on_host().map(|spec| (spec.cpuset, spec.partition)));
+        let untouched = |(cpus, partition): (Option<CpuList>, Partition)| Settings {
+            cpus: cpus.map(|list| list.0),
+            partition,
+            paused: false,
+        };
         Ok(SimHost {
             sim,
             specs,

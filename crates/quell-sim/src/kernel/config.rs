@@ -37,6 +37,8 @@ pub enum RealTimeLimit {
     /// A deadline server gives starved ordinary threads 50 ms a second (Linux from 6.12 on).
     #[default]
     FairServer,
+    /// Real-time threads have 950 ms of each CPU every second, whether or not others want the rest (Linux before 6.12).
+    Throttling,
 }
 
 /// The kernel's settings. Sizes that depend on the number of CPUs are worked out as the kernel does.

@@ -29,7 +29,7 @@ impl Kernel {
         }
         match running.class {
             SchedClass::Deadline { .. } => running.budget.left = running.budget.left.saturating_sub(span),
-            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {}
+            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.charge_real_time(cpu, span),
             _ if self.grants.is_on => {}
             _ if running.served.is_some() => self.charge_server(task, cpu, span),
             _ => {

@@ -2,7 +2,8 @@
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
 //! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `server` is the deferrable servers between, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
+//! above, `throttle` limits the real-time class, `server` is the
+//! deferrable servers between, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
 //! differs where the CPUs are threads of a host.
 
 mod balance;
@@ -14,10 +15,12 @@ mod fair;
 mod grant;
 mod groups;
 mod guest;
+mod partition;
 mod place;
 mod realtime;
 mod server;
 mod state;
+mod throttle;
 mod wake;
 mod weight;
 
@@ -28,6 +31,7 @@ use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
 pub(crate) use grant::Grants;
 use guest::Levels;
+pub use partition::Partition;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
 
@@ -77,10 +81,13 @@ pub struct Kernel {
     urgent: CpuSet,
     pending: Vec<usize>,
     domains: Domains,
+    /// Groups whose CPUs are their own.
+    partitions: Vec<GroupId>,
     base_slice: u64,
     latency: u64,
     min_granularity: u64,
     wakeup_granularity: u64,
+    real_time_period: throttle::Period,
     pub(crate) counters: Counters,
     pub(crate) levels: Levels,
     /// For the host: what a policy may want to hear of.
@@ -97,7 +104,7 @@ impl Kernel {
         let count = topology.columns();
         assert_eq!(count, topology.cpus().len(), "the simulated machine's CPUs are numbered without holes");
         let mut timers = Timers::new();
-        let domains = Domains::of(&topology);
+        let domains = Domains::of(&topology, &[topology.all()]);
         let cpus = (0..count).map(|cpu| new_cpu(cpu, &mut timers, domains.of_cpu(cpu).len())).collect();
         let root = Group {
             parent: None,
@@ -105,6 +112,7 @@ impl Kernel {
             shares: weight::NICE_0,
             idle: false,
             cpus: None,
+            partition: Partition::Member,
             queues: 0,
             load: 0,
             bandwidth: None,
@@ -125,10 +133,12 @@ impl Kernel {
             urgent: CpuSet::EMPTY,
             pending: Vec::new(),
             domains,
+            partitions: Vec::new(),
             base_slice: config.base_slice_of(count),
             latency: config.latency_of(count),
             min_granularity: config.min_granularity_of(count),
             wakeup_granularity: config.wakeup_granularity_of(count),
+            real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             counters: Counters::default(),
             levels: Levels::default(),
             happened: Vec::new(),
@@ -255,6 +265,7 @@ impl Kernel {
             Timer::Slack(group) => self.hand_out_slack(group),
             Timer::Replenish(task) => self.replenish(TaskId(task)),
             Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
+            Timer::RealTimePeriod => self.end_real_time_period(),
             Timer::Server(cpu) => self.reschedule(cpu as usize),
             Timer::Stop(_) | Timer::Workload(_) | Timer::Task(_) => {}
         }
@@ -310,6 +321,8 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         picks_after_completion: false,
         lazy: false,
         real_time: Vec::new(),
+        real_time_used: 0,
+        real_time_throttled: false,
         deadline: Vec::new(),
         servers: None,
         serving: None,

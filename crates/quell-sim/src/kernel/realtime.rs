@@ -50,6 +50,9 @@ impl Kernel {
     /// The first real-time thread of this CPU; if there is none, or one that waits elsewhere comes before it, that one
     /// is pulled.
     pub(crate) fn pick_real_time(&mut self, cpu: usize) -> Option<TaskId> {
+        if self.cpus[cpu].real_time_throttled {
+            return None;
+        }
         self.pull(cpu, |cpu| &cpu.real_time);
         self.cpus[cpu].real_time.first().copied()
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use quell_model::{CpuSet, SchedClass};
 
+use super::partition::Partition;
 use super::server::Servers;
 use super::weight;
 use crate::timers::TimerId;
@@ -41,6 +42,8 @@ pub(crate) enum Timer {
     Replenish(u32),
     /// Ordinary threads have starved for long enough.
     FairServer(u32),
+    /// A period of real-time throttling ends.
+    RealTimePeriod,
     /// A deferrable server's budget is full again.
     Server(u32),
     /// A workload's timer: the next arrival, or its phase ends.
@@ -73,6 +76,10 @@ pub(crate) struct Cpu {
     pub lazy: bool,
     /// SCHED_FIFO and SCHED_RR threads, the running one included: highest priority first, then first come first.
     pub real_time: Vec<TaskId>,
+    /// Time that they had of this period, if they are limited.
+    pub real_time_used: u64,
+    /// They wait for the next period.
+    pub real_time_throttled: bool,
     /// SCHED_DEADLINE threads with a budget, earliest deadline first.
     pub deadline: Vec<TaskId>,
     /// Deferrable servers, if there ever was one here.
@@ -153,6 +160,7 @@ pub(crate) struct Group {
     pub shares: u64,
     pub idle: bool,
     pub cpus: Option<CpuSet>,
+    pub partition: Partition,
     /// Its queue on CPU c is `queues + c`, its entity there `entities + c`; the root has no entities.
     pub queues: usize,
     /// Sum of the weights in all its queues.

@@ -4,6 +4,7 @@ use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, SchedClass, Slo, 
 use serde::{Deserialize, Serialize};
 
 use crate::KernelConfig;
+use crate::kernel::Partition;
 use crate::workload::{CpuList, WorkloadSpec};
 
 /// A VM. To the host it is one workload whose threads are its vCPUs.
@@ -44,6 +45,9 @@ pub struct VmSpec {
     /// `cpuset.cpus` of its group on the host.
     #[serde(default)]
     pub cpuset: Option<CpuList>,
+    /// `cpuset.cpus.partition` of its group on the host, which then needs a `cpuset`.
+    #[serde(default)]
+    pub partition: Partition,
     /// Each vCPU's own affinity, in the order of vCPUs, beginning again where it ends.
     #[serde(default)]
     pub affinity: Vec<CpuList>,
@@ -95,6 +99,7 @@ impl VmSpec {
             quota: None,
             idle: false,
             cpuset: None,
+            partition: Partition::Member,
             affinity: Vec::new(),
             scheduling: SchedClass::NORMAL,
             deferrable: None,
@@ -148,6 +153,9 @@ impl VmSpec {
             if list.0.is_empty() || !list.0.is_subset(online) {
                 return bad(format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
             }
+        }
+        if self.partition != Partition::Member && self.cpuset.is_none() {
+            return bad("a partition is made of CPUs: give it a cpuset".into());
         }
         if let Some(Deferrable { budget, period, .. }) = self.deferrable {
             if budget == Nanos::ZERO || budget > period {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::service::Service;
+use crate::kernel::Partition;
 
 /// One workload. Exactly one of `server`, `closed`, `batch`, `parallel` and `periodic` says what its threads do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,9 @@ pub struct WorkloadSpec {
     /// `cpuset.cpus` of its group.
     #[serde(default)]
     pub cpuset: Option<CpuList>,
+    /// `cpuset.cpus.partition` of its group, which then needs a `cpuset`.
+    #[serde(default)]
+    pub partition: Partition,
     /// Each thread's own affinity, in the order of threads, beginning again where it ends.
     #[serde(default)]
     pub affinity: Vec<CpuList>,
@@ -201,6 +205,7 @@ impl WorkloadSpec {
             quota: None,
             idle: false,
             cpuset: None,
+            partition: Partition::Member,
             affinity: Vec::new(),
             scheduling: SchedClass::NORMAL,
             server: None,
@@ -253,6 +258,9 @@ impl WorkloadSpec {
             if list.0.is_empty() || !list.0.is_subset(online) {
                 return bad(&format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
             }
+        }
+        if self.partition != Partition::Member && self.cpuset.is_none() {
+            return bad("a partition is made of CPUs: give it a cpuset");
         }
         self.check_times().or_else(|why| bad(&why))
     }
