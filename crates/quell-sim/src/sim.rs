@@ -107,7 +107,7 @@ impl Sim {
         kernel.set_quota(group, spec.quota.map(quota));
         let mut tasks = Vec::new();
         for thread in 0..spec.threads {
-            let task = kernel.spawn(group, self.tenants.len() as u32, spec.scheduling);
+            let task = kernel.spawn(group, self.tenants.len() as u32, spec.class_of(thread));
             if let Some(list) = spec.affinity.get(thread as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
             }

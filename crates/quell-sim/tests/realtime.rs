@@ -110,6 +110,9 @@ fn a_deadline_thread_has_its_bandwidth_and_no_more() {
     let stats = run(&[greedy, hog(SchedClass::NORMAL)], Nanos::from_secs(10), RealTimeLimit::None);
     assert!((stats[0].run_time as f64 / 3e9 - 1.0).abs() < 0.01, "{}", stats[0].run_time);
     assert!((stats[1].run_time as f64 / 7e9 - 1.0).abs() < 0.01, "{}", stats[1].run_time);
+    // The budget's end is noticed at the tick; the next budget pays.
+    let first = run(&[hog(class)], Nanos::from_millis(9), RealTimeLimit::None);
+    assert_eq!(first[0].run_time, 4_000_000);
 }
 
 #[test]

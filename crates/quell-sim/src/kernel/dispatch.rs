@@ -28,7 +28,12 @@ impl Kernel {
             running.left = running.left.saturating_sub((now - from) * speed);
         }
         match running.class {
-            SchedClass::Deadline { .. } => running.budget.left = running.budget.left.saturating_sub(span),
+            SchedClass::Deadline { .. } => {
+                running.budget.left = running.budget.left.saturating_sub_unsigned(span);
+                if running.budget.left <= 0 {
+                    self.reschedule(cpu);
+                }
+            }
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.charge_real_time(cpu, span),
             _ if self.grants.is_on => {}
             _ if running.served.is_some() => self.charge_server(task, cpu, span),
@@ -83,6 +88,9 @@ impl Kernel {
         }
         self.cpus[cpu].lazy = false;
         if let Some(task) = previous {
+            if self.has_exhausted_budget(task) {
+                self.exhaust_budget(task);
+            }
             let group = self.task(task).group;
             self.fair_end(group, cpu);
             if self.is_fair(task) {
@@ -236,9 +244,6 @@ impl Kernel {
         if running.left != ENDLESS {
             at = seen.work_from.max(self.now) + running.left.div_ceil(seen.speed);
         }
-        if let SchedClass::Deadline { .. } = running.class {
-            at = at.min(self.now + running.budget.left);
-        }
         if let Some(left) = seen.serving {
             at = at.min(self.now + left);
         }
@@ -264,9 +269,7 @@ impl Kernel {
             }
             return Some(task);
         }
-        if matches!(running.class, SchedClass::Deadline { .. }) && running.budget.left == 0 {
-            self.exhaust_budget(task);
-        } else if running.served.is_some() {
+        if running.served.is_some() {
             self.reschedule(cpu);
         } else {
             self.set_stop(cpu);

@@ -145,7 +145,8 @@ pub(crate) struct Task {
 /// A SCHED_DEADLINE thread's server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
-    pub left: u64,
+    /// Below zero: what the thread ran too long before that was noticed; the next period pays it.
+    pub left: i64,
     pub deadline: u64,
     pub throttled: bool,
     pub timer: Option<TimerId>,

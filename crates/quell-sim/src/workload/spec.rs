@@ -54,6 +54,9 @@ pub struct WorkloadSpec {
     /// Each thread's own affinity, in the order of threads, beginning again where it ends.
     #[serde(default)]
     pub affinity: Vec<CpuList>,
+    /// Each ordinary thread's own nice value, in the order of threads, beginning again where it ends.
+    #[serde(default)]
+    pub nice: Vec<i8>,
     /// The threads' scheduling class.
     #[serde(default)]
     pub scheduling: SchedClass,
@@ -207,12 +210,24 @@ impl WorkloadSpec {
             cpuset: None,
             partition: Partition::Member,
             affinity: Vec::new(),
+            nice: Vec::new(),
             scheduling: SchedClass::NORMAL,
             server: None,
             closed: None,
             batch: None,
             parallel: None,
             periodic: None,
+        }
+    }
+
+    /// A thread's scheduling class, with its own nice value.
+    #[must_use]
+    pub fn class_of(&self, thread: u32) -> SchedClass {
+        let own = self.nice.get(thread as usize % self.nice.len().max(1)).copied();
+        match (self.scheduling, own) {
+            (SchedClass::Fair { slice, .. }, Some(nice)) => SchedClass::Fair { nice, slice },
+            (SchedClass::Batch { .. }, Some(nice)) => SchedClass::Batch { nice },
+            (class, _) => class,
         }
     }
 
@@ -258,6 +273,9 @@ impl WorkloadSpec {
             if list.0.is_empty() || !list.0.is_subset(online) {
                 return bad(&format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
             }
+        }
+        if self.nice.iter().any(|nice| !(-20..=19).contains(nice)) {
+            return bad("a nice value is from -20 to 19");
         }
         if self.partition != Partition::Member && self.cpuset.is_none() {
             return bad("a partition is made of CPUs: give it a cpuset");
