@@ -41,6 +41,17 @@ pub enum RealTimeLimit {
     Throttling,
 }
 
+/// By which loads a group's weight is spread over the CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loads {
+    /// What is queued at the moment: a group's part on a CPU follows at once.
+    #[default]
+    Present,
+    /// What was queued lately, as in the kernel: the past counts half after 34 ms.
+    Decaying,
+}
+
 /// The kernel's settings. Sizes that depend on the number of CPUs are worked out as the kernel does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -67,6 +78,8 @@ pub struct KernelConfig {
     pub migration_cost: Nanos,
     /// Real-time threads' limit.
     pub real_time_limit: RealTimeLimit,
+    /// By which loads groups are weighed.
+    pub loads: Loads,
     /// Does the load balancer run? Wake-up placement always does.
     pub balance: bool,
     /// What the kernel's actions cost.
@@ -87,6 +100,7 @@ impl Default for KernelConfig {
             bandwidth_slice: Nanos::from_millis(5),
             migration_cost: Nanos::from_micros(500),
             real_time_limit: RealTimeLimit::FairServer,
+            loads: Loads::Present,
             balance: true,
             costs: Costs::default(),
         }

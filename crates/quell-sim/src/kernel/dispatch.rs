@@ -328,6 +328,7 @@ impl Kernel {
             self.set_stop(cpu);
             self.note(cpu);
         }
+        self.fade_loads(cpu);
         self.balance_at_tick(cpu);
     }
 

@@ -28,6 +28,7 @@ impl Kernel {
             partition: Partition::Member,
             queues,
             load: 0,
+            average: 0,
             bandwidth: None,
         });
         id

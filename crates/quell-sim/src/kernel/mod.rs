@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
-pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
+pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;
@@ -83,6 +83,8 @@ pub struct Kernel {
     domains: Domains,
     /// Groups whose CPUs are their own.
     partitions: Vec<GroupId>,
+    /// When averages of loads on idle CPUs are looked at next.
+    fades_at: u64,
     base_slice: u64,
     latency: u64,
     min_granularity: u64,
@@ -115,6 +117,7 @@ impl Kernel {
             partition: Partition::Member,
             queues: 0,
             load: 0,
+            average: 0,
             bandwidth: None,
         };
         Kernel {
@@ -134,6 +137,7 @@ impl Kernel {
             pending: Vec::new(),
             domains,
             partitions: Vec::new(),
+            fades_at: 0,
             base_slice: config.base_slice_of(count),
             latency: config.latency_of(count),
             min_granularity: config.min_granularity_of(count),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use quell_model::{CpuSet, SchedClass};
 
+use super::fair::Average;
 use super::partition::Partition;
 use super::server::Servers;
 use super::weight;
@@ -166,6 +167,8 @@ pub(crate) struct Group {
     pub queues: usize,
     /// Sum of the weights in all its queues.
     pub load: u64,
+    /// Sum of its queues' decaying averages.
+    pub average: u64,
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -230,6 +233,7 @@ pub(crate) struct Queue {
     pub current: Option<usize>,
     /// Sum of the members' weights.
     pub load: u64,
+    pub average: Average,
     /// Runnable threads in it and below.
     pub tasks: u32,
     /// Those of them that run only when nothing else does.
@@ -273,6 +277,7 @@ impl Queue {
             members: Vec::new(),
             current: None,
             load: 0,
+            average: Average::default(),
             tasks: 0,
             idle_tasks: 0,
             zero: 0,
