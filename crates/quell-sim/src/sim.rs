@@ -7,6 +7,9 @@ use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::{Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
+/// `cpu.max`'s usual period, ns.
+pub(crate) const QUOTA_PERIOD: u64 = 100_000_000;
+
 /// A machine with workloads, in virtual time.
 #[derive(Clone, Debug)]
 pub struct Sim {
@@ -256,9 +259,6 @@ pub(crate) fn handle(kernel: &mut Kernel, loads: &mut [Load], owners: &[Owner], 
     }
     None
 }
-
-/// `cpu.max`'s usual period, ns.
-pub(crate) const QUOTA_PERIOD: u64 = 100_000_000;
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.
 pub(crate) fn quota(cpus: CpuCount) -> (u64, u64, u64) {

@@ -41,8 +41,7 @@ fn server(name: &str, threads: u32, rate: f64, service: Service) -> WorkloadSpec
 }
 
 fn run(cpus: u32, config: &KernelConfig, vms: &[VmSpec], workloads: &[WorkloadSpec]) -> (Sim, Vec<WorkloadStats>) {
-    let mut sim =
-        Sim::with_vms(Topology::synthetic(1, 1, cpus, 1), config.clone(), workloads, vms, 1).unwrap();
+    let mut sim = Sim::with_vms(Topology::synthetic(1, 1, cpus, 1), config.clone(), workloads, vms, 1).unwrap();
     sim.begin();
     sim.run_until(Nanos::from_secs(1));
     sim.end_warm_up();

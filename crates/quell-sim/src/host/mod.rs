@@ -215,7 +215,8 @@ pub fn capabilities(grants: bool) -> Capabilities {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
     let why = "CPUs belong to workloads".into();
-    let server = if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
+    let server =
+        if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
     has.rules.insert(RuleKind::Server, server);
     has
 }

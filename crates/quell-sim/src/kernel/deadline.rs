@@ -38,7 +38,8 @@ impl Kernel {
             return;
         }
         let ahead = budget.deadline.saturating_sub(now);
-        let exceeds = u128::from(budget.left.max(0).unsigned_abs()) * u128::from(deadline) > u128::from(runtime) * u128::from(ahead);
+        let exceeds = u128::from(budget.left.max(0).unsigned_abs()) * u128::from(deadline)
+            > u128::from(runtime) * u128::from(ahead);
         if ahead == 0 || exceeds {
             (budget.left, budget.deadline) = (runtime as i64, now + deadline);
         }

@@ -249,7 +249,8 @@ impl Kernel {
     /// Time that all CPUs have been busy up to now, ns.
     #[must_use]
     pub fn busy_time(&self) -> u64 {
-        let of = |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() && !cpu.away { self.now - cpu.accounted } else { 0 };
+        let of =
+            |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() && !cpu.away { self.now - cpu.accounted } else { 0 };
         self.cpus.iter().map(of).sum()
     }
 

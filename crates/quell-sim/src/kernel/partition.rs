@@ -56,8 +56,6 @@ impl Kernel {
     /// CPUs of partitions that are none of these groups.
     pub(crate) fn taken_from(&self, path: &[GroupId]) -> CpuSet {
         let others = self.partitions.iter().filter(|group| !path.contains(group));
-        others.fold(CpuSet::EMPTY, |taken, group| {
-            taken.union(&self.groups[group.0 as usize].cpus.unwrap_or_default())
-        })
+        others.fold(CpuSet::EMPTY, |taken, group| taken.union(&self.groups[group.0 as usize].cpus.unwrap_or_default()))
     }
 }

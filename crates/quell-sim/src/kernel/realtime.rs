@@ -71,7 +71,9 @@ impl Kernel {
             let seen = &self.cpus[other.index()];
             // One who is about to be picked on its own CPU stays there.
             let waiting = list(seen).iter().copied().filter(|&task| {
-                seen.current != Some(task) && self.may_run(task, cpu) && !(seen.pending && !seen.away && list(seen)[0] == task)
+                seen.current != Some(task)
+                    && self.may_run(task, cpu)
+                    && !(seen.pending && !seen.away && list(seen)[0] == task)
             });
             if let Some(task) = waiting.min_by_key(|&task| self.rank(task))
                 && best.is_none_or(|best| self.outranks(task, best))

@@ -16,8 +16,8 @@ use crate::random::Stream;
 use crate::sim::{Owner, Sim, Tenant, quota};
 
 pub(crate) use join::Guest;
-pub use spec::{Deferrable, VmSpec};
 pub(crate) use spec::homes;
+pub use spec::{Deferrable, VmSpec};
 
 /// Random streams of VMs come after those of workloads.
 const STREAMS: u64 = 1 << 32;

@@ -173,11 +173,7 @@ impl VmSpec {
 ///
 /// # Errors
 /// A sentence that says what makes no sense, and the mend.
-pub(crate) fn homes(
-    online: &CpuSet,
-    workloads: &[WorkloadSpec],
-    vms: &[VmSpec],
-) -> Result<Vec<Option<usize>>, String> {
+pub(crate) fn homes(online: &CpuSet, workloads: &[WorkloadSpec], vms: &[VmSpec]) -> Result<Vec<Option<usize>>, String> {
     let names: Vec<&str> =
         vms.iter().map(|vm| vm.name.as_str()).chain(workloads.iter().map(|spec| spec.name.as_str())).collect();
     if let Some(at) = (0..names.len()).find(|&at| names[..at].contains(&names[at])) {
@@ -188,7 +184,10 @@ pub(crate) fn homes(
     let home = |spec: &WorkloadSpec| {
         let Some(name) = &spec.vm else { return spec.check(online).map(|()| None) };
         let Some(home) = vms.iter().position(|vm| vm.name == *name) else {
-            return Err(format!("workload '{}': there is no VM '{name}': add a [[vm]], or run it on the host", spec.name));
+            return Err(format!(
+                "workload '{}': there is no VM '{name}': add a [[vm]], or run it on the host",
+                spec.name
+            ));
         };
         spec.check(&vms[home].online()).map(|()| Some(home))
     };
