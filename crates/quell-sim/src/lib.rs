@@ -12,6 +12,7 @@ pub mod host;
 pub mod kernel;
 pub mod machine;
 pub mod scenario;
+pub mod vm;
 pub mod workload;
 
 mod error;
@@ -22,8 +23,11 @@ mod timers;
 
 pub use error::SimError;
 pub use host::SimHost;
-pub use kernel::{Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, RealTimeLimit, TaskId};
+pub use kernel::{
+    Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, Loads, Partition, RealTimeLimit, TaskId,
+};
 pub use machine::Machine;
 pub use random::Stream;
 pub use sim::Sim;
+pub use vm::VmSpec;
 pub use workload::WorkloadSpec;

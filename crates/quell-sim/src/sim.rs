@@ -1,8 +1,9 @@
-//! The simulation: one machine, one kernel, the workloads on it, and virtual time.
+//! The simulation: one machine, its kernel and those of its VMs, the workloads on them, and virtual time.
 
 use quell_model::{CpuCount, CpuId, Nanos};
 
-use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Timer};
+use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, TaskId, Timer};
+use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::{Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
@@ -15,12 +16,36 @@ pub struct Sim {
     pub(crate) machine: Machine,
     pub(crate) kernel: Kernel,
     pub(crate) loads: Vec<Load>,
-    pub(crate) groups: Vec<GroupId>,
-    /// By thread: its workload, and its place there.
-    owners: Vec<(u32, u32)>,
+    /// By workload: the VM that it runs in.
+    pub(crate) homes: Vec<Option<usize>>,
+    pub(crate) vms: Vec<Vm>,
+    /// What the host knows as workloads: the VMs, then what runs on it directly.
+    pub(crate) tenants: Vec<Tenant>,
+    /// By CPU: the vCPU that runs there.
+    pub(crate) guests: Vec<Option<Guest>>,
+    /// By thread of the host.
+    pub(crate) owners: Vec<Owner>,
     measured_from: u64,
     busy_before: u64,
     counted_before: Counters,
+}
+
+/// Whom a thread works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A workload, and the thread's place there.
+    Thread { load: u32, thread: u32 },
+    /// A VM, and the vCPU's number.
+    Vcpu { vm: u32, cpu: u32 },
+}
+
+/// What the host knows as a workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub group: GroupId,
+    pub tasks: Vec<TaskId>,
+    /// Its number among the workloads; None: it is a VM.
+    pub load: Option<usize>,
 }
 
 impl Sim {
@@ -34,23 +59,38 @@ impl Sim {
         workloads: &[WorkloadSpec],
         seed: u64,
     ) -> Result<Sim, SimError> {
+        Sim::with_vms(machine, config, workloads, &[], seed)
+    }
+
+    /// The same with VMs, in which some of the workloads run.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload makes no sense where it runs, or there is no such VM.
+    pub fn with_vms(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        vms: &[VmSpec],
+        seed: u64,
+    ) -> Result<Sim, SimError> {
         let machine = machine.into();
-        for (at, spec) in workloads.iter().enumerate() {
-            spec.check(&machine.topology.all()).map_err(SimError::Scenario)?;
-            if workloads[..at].iter().any(|other| other.name == spec.name) {
-                return Err(SimError::Scenario(format!("two workloads are named '{}': rename one", spec.name)));
-            }
-        }
+        let homes = crate::vm::homes(&machine.topology.all(), workloads, vms).map_err(SimError::Scenario)?;
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
-            machine,
             loads: Vec::new(),
-            groups: Vec::new(),
+            vms: Vec::new(),
+            tenants: Vec::new(),
+            guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
             measured_from: 0,
             busy_before: 0,
             counted_before: Counters::default(),
+            homes,
+            machine,
         };
+        for (number, spec) in vms.iter().enumerate() {
+            sim.add_vm(number, spec, seed);
+        }
         for (number, spec) in workloads.iter().enumerate() {
             sim.add(number, spec, seed);
         }
@@ -58,30 +98,40 @@ impl Sim {
     }
 
     fn add(&mut self, number: usize, spec: &WorkloadSpec, seed: u64) {
-        let kernel = &mut self.kernel;
+        let home = self.homes[number];
+        let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
+            None => (&mut self.kernel, &mut self.owners),
+            Some(vm) => (&mut vm.guest, &mut vm.owners),
+        };
         let group = kernel.add_group(GroupId::ROOT, spec.weight);
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
+        kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
         kernel.set_quota(group, spec.quota.map(quota));
         let mut tasks = Vec::new();
         for thread in 0..spec.threads {
-            let task = kernel.spawn(group, number as u32, spec.scheduling);
+            let task = kernel.spawn(group, self.tenants.len() as u32, spec.class_of(thread));
             if let Some(list) = spec.affinity.get(thread as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
             }
-            self.owners.push((number as u32, thread));
+            owners.push(Owner::Thread { load: number as u32, thread });
             tasks.push(task);
         }
-        self.groups.push(group);
+        if home.is_none() {
+            self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
+        }
         self.loads.push(Load::new(spec, number as u64, seed, tasks, kernel));
     }
 
     /// The workloads begin. Called once, before time passes.
     pub fn begin(&mut self) {
-        for load in &mut self.loads {
-            load.start(&mut self.kernel);
+        for (load, home) in self.loads.iter_mut().zip(&self.homes) {
+            load.start(match home {
+                None => &mut self.kernel,
+                Some(vm) => &mut self.vms[*vm].guest,
+            });
         }
-        self.kernel.settle();
+        self.settle();
     }
 
     /// The time.
@@ -96,60 +146,61 @@ impl Sim {
         &self.kernel
     }
 
+    /// A VM's kernel, to look at.
+    #[must_use]
+    pub fn guest(&self, vm: usize) -> Option<&Kernel> {
+        self.vms.get(vm).map(|vm| &vm.guest)
+    }
+
     /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.
     pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
         let highest = self.machine.frequencies.max_khz;
         let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
         self.kernel.set_speed(cpu, per_mille as u32);
+        self.settle();
     }
 
     /// Lets time pass until then.
     pub fn run_until(&mut self, until: Nanos) {
         while self.step(until) {}
-        self.kernel.now = self.kernel.now.max(until.0);
+        self.set_time(until);
     }
 
     /// Lets time pass until then, or until something happened that a policy may want to hear of.
     pub(crate) fn run_until_event(&mut self, until: Nanos) {
         while self.kernel.happened.is_empty() {
             if !self.step(until) {
-                self.kernel.now = self.kernel.now.max(until.0);
-                return;
+                return self.set_time(until);
             }
+        }
+    }
+
+    fn set_time(&mut self, now: Nanos) {
+        self.kernel.now = self.kernel.now.max(now.0);
+        for vm in &mut self.vms {
+            vm.guest.now = self.kernel.now;
         }
     }
 
     /// Handles the next thing that is due by then; false: there is none.
     fn step(&mut self, until: Nanos) -> bool {
-        let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
-        let kernel = &mut self.kernel;
-        kernel.now = at;
-        match timer {
-            Timer::Stop(cpu) => {
-                if let Some(task) = kernel.stop(cpu as usize) {
-                    let (workload, thread) = self.owners[task.0 as usize];
-                    self.loads[workload as usize].finished(kernel, thread as usize, cpu as usize);
-                }
-            }
-            Timer::Tick(cpu) => kernel.tick(cpu as usize),
-            Timer::Period(group) => kernel.refill(group),
-            Timer::Slack(group) => kernel.hand_out_slack(group),
-            Timer::Replenish(task) => kernel.replenish(crate::TaskId(task)),
-            Timer::FairServer(cpu) => kernel.serve_fair(cpu as usize),
-            Timer::Workload(number) => self.loads[number as usize].due(kernel),
-            Timer::Task(task) => {
-                let (workload, thread) = self.owners[task as usize];
-                self.loads[workload as usize].release(kernel, thread as usize);
-            }
+        if !self.vms.is_empty() {
+            return self.step_levels(until);
         }
-        kernel.settle();
+        let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
+        self.kernel.now = at;
+        handle(&mut self.kernel, &mut self.loads, &self.owners, timer);
+        self.kernel.settle();
         true
     }
 
     /// What is counted is counted from now on.
     pub fn end_warm_up(&mut self) {
-        for load in &mut self.loads {
-            load.forget(&self.kernel);
+        for (load, home) in self.loads.iter_mut().zip(&self.homes) {
+            load.forget(home.map_or(&self.kernel, |vm| &self.vms[vm].guest));
+        }
+        for vm in &mut self.vms {
+            vm.forget(&self.kernel);
         }
         self.measured_from = self.kernel.now;
         self.busy_before = self.kernel.busy_time();
@@ -159,7 +210,8 @@ impl Sim {
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        self.loads.iter().map(|load| load.stats(&self.kernel)).collect()
+        let kernel = |home: &Option<usize>| home.map_or(&self.kernel, |vm| &self.vms[vm].guest);
+        self.loads.iter().zip(&self.homes).map(|(load, home)| load.stats(kernel(home))).collect()
     }
 
     /// The time since the warm-up.
@@ -175,7 +227,7 @@ impl Sim {
         if all == 0.0 { 0.0 } else { (self.kernel.busy_time() - self.busy_before) as f64 / all }
     }
 
-    /// What the kernel has done since the warm-up.
+    /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (now, before) = (self.kernel.counters, self.counted_before);
@@ -187,6 +239,25 @@ impl Sim {
             balanced: now.balanced - before.balanced,
         }
     }
+}
+
+/// Lets one kernel handle a timer. If that is about a vCPU, says so: its piece of work is done, or its timer rang.
+#[inline(always)]
+pub(crate) fn handle(kernel: &mut Kernel, loads: &mut [Load], owners: &[Owner], timer: Timer) -> Option<Guest> {
+    let guest = |vm: u32, cpu: u32| Some((vm as usize, cpu as usize));
+    match timer {
+        Timer::Stop(cpu) => match owners[kernel.stop(cpu as usize)?.0 as usize] {
+            Owner::Thread { load, thread } => loads[load as usize].finished(kernel, thread as usize, cpu as usize),
+            Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
+        },
+        Timer::Workload(number) => loads[number as usize].due(kernel),
+        Timer::Task(task) => match owners[task as usize] {
+            Owner::Thread { load, thread } => loads[load as usize].release(kernel, thread as usize),
+            Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
+        },
+        other => kernel.expire(other),
+    }
+    None
 }
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.

@@ -9,14 +9,22 @@ pub(crate) struct TimerId(u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    at: u64,
-    sequence: u64,
+    /// Time and sequence, as one number: one comparison.
+    order: u128,
     timer: u32,
 }
 
 impl Due {
+    fn new(at: u64, sequence: u64, timer: u32) -> Due {
+        Due { order: u128::from(at) << 64 | u128::from(sequence), timer }
+    }
+
+    fn at(&self) -> u64 {
+        (self.order >> 64) as u64
+    }
+
     fn before(&self, other: &Due) -> bool {
-        (self.at, self.sequence) < (other.at, other.sequence)
+        self.order < other.order
     }
 }
 
@@ -48,7 +56,7 @@ impl<K: Copy> Timers<K> {
     /// Sets a timer to this time, ns. Of those due at the same time, the one that was set first comes first.
     pub fn set(&mut self, timer: TimerId, at: u64) {
         self.sequence += 1;
-        let due = Due { at, sequence: self.sequence, timer: timer.0 };
+        let due = Due::new(at, self.sequence, timer.0);
         let place = self.places[timer.0 as usize];
         if place == NOWHERE {
             self.heap.push(due);
@@ -67,12 +75,17 @@ impl<K: Copy> Timers<K> {
         }
     }
 
+    /// When the next one is due.
+    pub fn next(&self) -> Option<u64> {
+        self.heap.first().map(Due::at)
+    }
+
     /// Takes the next one that is due at this time or earlier.
     pub fn pop(&mut self, until: u64) -> Option<(u64, K)> {
-        let due = *self.heap.first().filter(|due| due.at <= until)?;
+        let due = *self.heap.first().filter(|due| due.at() <= until)?;
         self.places[due.timer as usize] = NOWHERE;
         self.remove(0);
-        Some((due.at, self.kinds[due.timer as usize]))
+        Some((due.at(), self.kinds[due.timer as usize]))
     }
 
     fn remove(&mut self, place: usize) {
@@ -100,15 +113,16 @@ impl<K: Copy> Timers<K> {
             let first = place * CHILDREN + 1;
             let last = (first + CHILDREN).min(self.heap.len());
             let Some(mut least) = (first < last).then_some(first) else { break };
-            for child in first + 1..last {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
+            let mut next = self.heap[least];
+            for (child, other) in self.heap[..last].iter().enumerate().skip(first + 1) {
+                if other.before(&next) {
+                    (least, next) = (child, *other);
                 }
             }
-            if !self.heap[least].before(&due) {
+            if !next.before(&due) {
                 break;
             }
-            self.put(place, self.heap[least]);
+            self.put(place, next);
             place = least;
         }
         self.put(place, due);

@@ -2,7 +2,7 @@
 
 use quell_model::{Class, CpuCount, Nanos, PreemptionMode, SchedClass, Topology};
 use quell_sim::workload::{BatchSpec, CpuList};
-use quell_sim::{Costs, FairScheduler, KernelConfig, Sim, WorkloadSpec};
+use quell_sim::{Costs, FairScheduler, KernelConfig, Sim, TaskId, WorkloadSpec};
 
 fn config(fair: FairScheduler) -> KernelConfig {
     KernelConfig { fair, costs: Costs::FREE, ..KernelConfig::default() }
@@ -52,6 +52,15 @@ fn nice_values_have_the_kernels_weights() {
     // Nice values count within a group only: here both groups are equal.
     let got = shares(1, config(FairScheduler::Eevdf), &[nice("a", 0), nice("b", 5)]);
     assert_shares(&got, &[0.5, 0.5], 0.01);
+    // Within one: 1024 to 335, the kernel's weights of nice 0 and 5.
+    for fair in [FairScheduler::Eevdf, FairScheduler::Cfs] {
+        let both = WorkloadSpec { nice: vec![0, 5], ..hog("both", 100, 2) };
+        let mut sim = Sim::new(Topology::synthetic(1, 1, 1, 1), config(fair), &[both], 1).unwrap();
+        sim.begin();
+        sim.run_until(Nanos::from_secs(10));
+        let got = [0, 1].map(|task| sim.kernel().run_time(TaskId(task)) as f64 / 10e9);
+        assert_shares(&got, &[1024.0 / 1359.0, 335.0 / 1359.0], 0.01);
+    }
 }
 
 #[test]

@@ -110,6 +110,9 @@ fn a_deadline_thread_has_its_bandwidth_and_no_more() {
     let stats = run(&[greedy, hog(SchedClass::NORMAL)], Nanos::from_secs(10), RealTimeLimit::None);
     assert!((stats[0].run_time as f64 / 3e9 - 1.0).abs() < 0.01, "{}", stats[0].run_time);
     assert!((stats[1].run_time as f64 / 7e9 - 1.0).abs() < 0.01, "{}", stats[1].run_time);
+    // The budget's end is noticed at the tick; the next budget pays.
+    let first = run(&[hog(class)], Nanos::from_millis(9), RealTimeLimit::None);
+    assert_eq!(first[0].run_time, 4_000_000);
 }
 
 #[test]
@@ -120,6 +123,28 @@ fn the_fair_server_keeps_5_percent_for_ordinary_threads() {
     let served = got(RealTimeLimit::FairServer);
     assert!((0.04..0.06).contains(&served), "{served}");
     assert_eq!(got(RealTimeLimit::None), 0.0);
+}
+
+#[test]
+fn throttling_keeps_5_percent_of_each_cpu_from_real_time_threads() {
+    let runaway = WorkloadSpec { name: "runaway".into(), ..hog(SchedClass::Fifo { priority: 1 }) };
+    let throttled = |workloads: &[WorkloadSpec]| {
+        let stats = run(workloads, Nanos::from_secs(20), RealTimeLimit::Throttling);
+        stats.iter().map(|stats| stats.run_time as f64 / 20e9).collect::<Vec<f64>>()
+    };
+    let [real_time, ordinary] = throttled(&[runaway.clone(), hog(SchedClass::NORMAL)])[..] else { panic!() };
+    assert!((real_time - 0.95).abs() < 0.002 && (ordinary - 0.05).abs() < 0.002, "{real_time} {ordinary}");
+    // Nobody else wants the rest, and the CPU idles all the same.
+    let alone = throttled(std::slice::from_ref(&runaway))[0];
+    assert!((alone - 0.95).abs() < 0.002, "{alone}");
+    // A real-time thread that needs less is never throttled.
+    let modest = periodic(0, 900, 1_000, SchedClass::Fifo { priority: 1 });
+    let stats = run(&[modest, hog(SchedClass::NORMAL)], Nanos::from_secs(20), RealTimeLimit::Throttling);
+    assert_eq!(stats[0].missed, 0);
+    // Deadline threads are bounded by their budgets alone.
+    let class =
+        SchedClass::Deadline { runtime: Nanos(98_000_000), deadline: Nanos(100_000_000), period: Nanos(100_000_000) };
+    assert!((throttled(&[hog(class)])[0] - 0.98).abs() < 0.002);
 }
 
 #[test]

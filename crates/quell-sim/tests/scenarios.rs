@@ -12,6 +12,7 @@ const HASHES: &[(&str, u64)] = &[
     ("memcached-2cpus", 10_602_362_235_301_269_729),
     ("periodic", 12_882_724_094_053_195_852),
     ("rkube-figure3", 8_776_148_729_036_571_300),
+    ("consolidated-vms", 3_591_719_510_309_916_771),
 ];
 
 fn hash(text: &str) -> u64 {

@@ -1,12 +1,12 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule, RuleKind,
+    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
     SchedClass, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
-use super::{LEAST_QUOTA, SimHost, capabilities};
-use crate::kernel::TaskId;
+use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
+use crate::kernel::{Partition, TaskId};
 use crate::sim::quota;
 
 /// What checking a setting found.
@@ -37,7 +37,7 @@ impl SimHost {
         for (at, lease) in plan.leases.iter().enumerate() {
             report(Part::Lease(at as u32), self.lease(*lease));
         }
-        self.sim.kernel.settle();
+        self.sim.settle();
         let is_refused = |event: &&Event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Refused(_), .. }));
         self.costs.refused += events[before..].iter().filter(is_refused).count() as u64;
     }
@@ -155,8 +155,8 @@ impl SimHost {
 
     fn turn_workload_knob(&mut self, id: WorkloadId, knob: Knob) {
         let Some(settings) = self.settings.get_mut(id.index()) else { return };
-        let (kernel, group) = (&mut self.sim.kernel, self.sim.groups[id.index()]);
-        let tasks = &self.sim.loads[id.index()].tasks;
+        let (kernel, group) = (&mut self.sim.kernel, self.sim.tenants[id.index()].group);
+        let tasks = &self.sim.tenants[id.index()].tasks;
         match knob {
             Knob::Cpus(cpus) => {
                 settings.cpus = Some(cpus);
@@ -164,7 +164,7 @@ impl SimHost {
                 self.place_workloads();
             }
             Knob::Partition(partition) => {
-                settings.partition = partition;
+                settings.partition = if partition { Partition::Root } else { Partition::Member };
                 self.place_workloads();
             }
             Knob::Pause(paused) => {
@@ -184,8 +184,9 @@ impl SimHost {
     fn place_workloads(&mut self) {
         let lifted = self.leases.running().filter(|(lease, _)| lease.lift_isolations).map(|(lease, _)| lease.solo);
         for number in 0..self.settings.len() {
+            let is_partition = |settings: &Settings| settings.partition != Partition::Member;
             let others =
-                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && settings.partition);
+                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && is_partition(settings));
             let taken =
                 others.fold(CpuSet::EMPTY, |taken, (_, settings)| taken.union(&settings.cpus.unwrap_or_default()));
             let wanted = self.settings[number].cpus;
@@ -194,8 +195,11 @@ impl SimHost {
                 None if taken.is_empty() => None,
                 wanted => Some(wanted.unwrap_or(self.sim.kernel.online).difference(&taken)),
             };
-            let group = self.sim.groups[number];
+            let group = self.sim.tenants[number].group;
+            // While somebody uses them alone, nobody's CPUs are his own.
+            let partition = if lifted.is_some() { Partition::Member } else { self.settings[number].partition };
             self.sim.kernel.set_cpus(group, cpus);
+            self.sim.kernel.set_partition(group, partition);
         }
     }
 
@@ -205,7 +209,7 @@ impl SimHost {
             let id = WorkloadId(number as u32);
             let by_lease = self.leases.running().is_some_and(|(lease, _)| lease.pauses(id, &self.specs[number]));
             let stopped = self.settings[number].paused || by_lease;
-            for &task in &self.sim.loads[number].tasks {
+            for &task in &self.sim.tenants[number].tasks {
                 self.sim.kernel.set_stopped(task, stopped);
             }
         }
@@ -218,8 +222,14 @@ impl SimHost {
         if matches!(rule.key(), (_, Some(id), _) if id.index() >= self.specs.len()) {
             return Verdict::Vanished;
         }
-        debug_assert_ne!(rule.kind(), RuleKind::Server);
-        self.sim.kernel.enact(rule);
+        let kernel = &mut self.sim.kernel;
+        match rule {
+            Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
+            Rule::Server { workload, cpu, budget, period, priority } => {
+                kernel.set_server(workload.0, cpu, budget, period, priority);
+            }
+            rule => kernel.enact(rule),
+        }
         Verdict::Applied(self.sim.now())
     }
 
@@ -271,7 +281,7 @@ impl SimHost {
         if let Some(lease) = self.leases.end(self.sim.now()) {
             self.place_workloads();
             self.stop_workloads();
-            self.sim.kernel.settle();
+            self.sim.settle();
             self.happened.push(Event::SoloEnded(lease.solo, why));
         }
     }

@@ -14,8 +14,9 @@ use quell_model::{
     Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
 };
 
-use crate::kernel::{KernelConfig, TaskId};
-use crate::{Machine, Sim, SimError, WorkloadSpec};
+use crate::kernel::{KernelConfig, Partition, TaskId};
+use crate::workload::CpuList;
+use crate::{Machine, Sim, SimError, VmSpec, WorkloadSpec};
 
 /// How long the loop waits at most when a policy waits for events only.
 const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -25,7 +26,7 @@ const PATIENCE: Nanos = Nanos::from_millis(100);
 struct Settings {
     /// `cpuset.cpus`; None: every CPU that is not in somebody's partition.
     cpus: Option<CpuSet>,
-    partition: bool,
+    partition: Partition,
     paused: bool,
 }
 
@@ -66,24 +67,47 @@ impl SimHost {
         seed: u64,
         grants: bool,
     ) -> Result<SimHost, SimError> {
-        let mut sim = Sim::new(machine, config, workloads, seed)?;
-        let specs: Vec<Arc<Workload>> = workloads.iter().map(|spec| Arc::new(spec.description())).collect();
+        SimHost::with_vms(machine, config, workloads, &[], seed, grants)
+    }
+
+    /// The same with VMs, in which some of the workloads run. Policies know the VMs as workloads, whose threads are
+    /// vCPUs, and not what runs in them.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload makes no sense where it runs.
+    pub fn with_vms(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        vms: &[VmSpec],
+        seed: u64,
+        grants: bool,
+    ) -> Result<SimHost, SimError> {
+        let mut sim = Sim::with_vms(machine, config, workloads, vms, seed)?;
+        let on_host = || workloads.iter().filter(|spec| spec.vm.is_none());
+        let described = vms.iter().map(VmSpec::description).chain(on_host().map(WorkloadSpec::description));
+        let specs: Vec<Arc<Workload>> = described.map(Arc::new).collect();
         if grants {
             let latency_critical: Vec<bool> = specs.iter().map(|spec| spec.is_lc()).collect();
             sim.kernel.use_grants(&latency_critical);
         }
         sim.begin();
         let mut happened: Vec<Event> = (0..specs.len() as u32).map(|id| Event::Attached(WorkloadId(id))).collect();
-        for (number, load) in sim.loads.iter().enumerate() {
-            let born = load.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
+        for (number, tenant) in sim.tenants.iter().enumerate() {
+            let born = tenant.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
             happened.extend(born);
         }
-        let untouched =
-            |spec: &WorkloadSpec| Settings { cpus: spec.cpuset.map(|list| list.0), partition: false, paused: false };
+        let of_vms = vms.iter().map(|vm| (vm.cpuset, vm.partition));
+        let cpusets = of_vms.chain(on_host().map(|spec| (spec.cpuset, spec.partition)));
+        let untouched = |(cpus, partition): (Option<CpuList>, Partition)| Settings {
+            cpus: cpus.map(|list| list.0),
+            partition,
+            paused: false,
+        };
         Ok(SimHost {
             sim,
             specs,
-            settings: workloads.iter().map(untouched).collect(),
+            settings: cpusets.map(untouched).collect(),
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
@@ -193,8 +217,10 @@ pub fn capabilities(grants: bool) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
-    let why = "the simulator has no deferrable servers yet".into();
-    has.rules.insert(RuleKind::Server, Support::No { why, mend: "use SCHED_DEADLINE".into() });
+    let why = "CPUs belong to workloads".into();
+    let server =
+        if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
+    has.rules.insert(RuleKind::Server, server);
     has
 }
 

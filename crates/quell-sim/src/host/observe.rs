@@ -4,7 +4,7 @@ use quell_model::{Class, CpuId, Nanos, Sample, Signal, SignalSet, ThreadState, V
 
 use super::{SimHost, thread_id};
 use crate::kernel::Kernel;
-use crate::workload::Load;
+use crate::sim::Tenant;
 
 impl SimHost {
     pub(super) fn fill(&self, wanted: SignalSet, view: &mut View) {
@@ -43,17 +43,22 @@ impl SimHost {
 
     fn fill_workloads(&self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
-        let (now, loads, columns) = (view.now, &self.sim.loads, &mut view.workloads);
-        fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, loads, now, |number, load| {
-            load.queueing_delay(kernel, number)
+        let (now, tenants, columns) = (view.now, &self.sim.tenants[..], &mut view.workloads);
+        fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, tenants, now, |number, tenant| {
+            match tenant.load {
+                Some(load) => self.sim.loads[load].queueing_delay(kernel, number),
+                None => longest_wait(kernel, number, tenant),
+            }
         });
-        fill(wanted, Signal::RunTime, &mut columns.run_time, loads, now, |_, load| {
-            sum(load, |task| kernel.run_time(task))
+        fill(wanted, Signal::RunTime, &mut columns.run_time, tenants, now, |_, tenant| {
+            sum(tenant, |task| kernel.run_time(task))
         });
-        fill(wanted, Signal::RunDelay, &mut columns.run_delay, loads, now, |_, load| {
-            sum(load, |task| kernel.run_delay(task))
+        fill(wanted, Signal::RunDelay, &mut columns.run_delay, tenants, now, |_, tenant| {
+            sum(tenant, |task| kernel.run_delay(task))
         });
-        fill(wanted, Signal::ThreadCount, &mut columns.thread_count, loads, now, |_, load| load.tasks.len() as u32);
+        fill(wanted, Signal::ThreadCount, &mut columns.thread_count, tenants, now, |_, tenant| {
+            tenant.tasks.len() as u32
+        });
     }
 
     fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
@@ -61,11 +66,11 @@ impl SimHost {
         let columns = &mut view.threads;
         columns.clear();
         columns.at = self.sim.now();
-        for (number, load) in self.sim.loads.iter().enumerate() {
+        for (number, tenant) in self.sim.tenants.iter().enumerate() {
             if !wanted.contains_threads_of(self.specs[number].class) {
                 continue;
             }
-            for &task in &load.tasks {
+            for &task in &tenant.tasks {
                 let seen = kernel.task(task);
                 columns.id.push(thread_id(task));
                 columns.workload.push(WorkloadId(number as u32));
@@ -87,8 +92,18 @@ fn state(kernel: &Kernel, task: crate::TaskId) -> ThreadState {
     }
 }
 
-fn sum(load: &Load, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
-    Nanos(load.tasks.iter().map(|&task| of(task)).sum())
+/// How long the vCPU that has waited longest has waited for a CPU.
+fn longest_wait(kernel: &Kernel, number: usize, tenant: &Tenant) -> Nanos {
+    let since = if kernel.grants.is_on {
+        kernel.grants.oldest(number).map(|task| kernel.task(task).runnable_since)
+    } else {
+        tenant.tasks.iter().filter_map(|&task| kernel.waits_since(task)).min()
+    };
+    Nanos(since.map_or(0, |since| kernel.now - since))
+}
+
+fn sum(tenant: &Tenant, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
+    Nanos(tenant.tasks.iter().map(|&task| of(task)).sum())
 }
 
 /// Fills one column, or empties it if nobody asked for it.
@@ -96,13 +111,13 @@ fn fill<T: Copy>(
     wanted: SignalSet,
     signal: Signal,
     column: &mut Vec<Sample<T>>,
-    loads: &[Load],
+    tenants: &[Tenant],
     now: Nanos,
-    value: impl Fn(usize, &Load) -> T,
+    value: impl Fn(usize, &Tenant) -> T,
 ) {
     column.clear();
     if wanted.contains(signal) {
-        let of = |(number, load): (usize, &Load)| Sample::exact(value(number, load), now);
-        column.extend(loads.iter().enumerate().map(of));
+        let of = |(number, tenant): (usize, &Tenant)| Sample::exact(value(number, tenant), now);
+        column.extend(tenants.iter().enumerate().map(of));
     }
 }

@@ -74,24 +74,30 @@ impl Part {
 }
 
 impl Domains {
-    pub fn of(topology: &Topology) -> Domains {
+    /// The domains within each of these sets of CPUs, which do not overlap; elsewhere nobody balances.
+    pub fn of(topology: &Topology, balanced: &[CpuSet]) -> Domains {
         let units = [topology.cores(), topology.llcs(), topology.sockets(), &[topology.all()]];
         let mut all: Vec<Domain> = Vec::new();
         for (level, spans) in units.iter().enumerate() {
-            for span in *spans {
+            for (within, span) in balanced.iter().flat_map(|within| spans.iter().map(move |span| (within, span))) {
+                let span = span.intersection(within);
                 let parts: Vec<CpuSet> = match level {
                     0 => span.iter().map(CpuSet::one).collect(),
-                    _ => units[level - 1].iter().filter(|part| part.is_subset(span)).copied().collect(),
+                    _ => units[level - 1].iter().map(|part| part.intersection(&span)).collect(),
                 };
+                let parts: Vec<CpuSet> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 if parts.len() > 1 {
                     let interval = span.len() as u64 * 1_000_000;
-                    all.push(Domain { span: *span, parts, is_core: level == 0, interval });
+                    all.push(Domain { span, parts, is_core: level == 0, interval });
                 }
             }
         }
         let of_cpu = |cpu: &quell_model::Cpu| (0..all.len()).filter(|&at| all[at].span.contains(cpu.id)).collect();
         let by_cpu = topology.cpus().iter().map(of_cpu).collect();
-        let cache = |cpu: &quell_model::Cpu| topology.llcs().iter().find(|llc| llc.contains(cpu.id)).copied();
+        let cache = |cpu: &quell_model::Cpu| {
+            let within = balanced.iter().find(|within| within.contains(cpu.id))?;
+            topology.llcs().iter().find(|llc| llc.contains(cpu.id)).map(|llc| llc.intersection(within))
+        };
         let caches = topology.cpus().iter().map(|cpu| cache(cpu).unwrap_or(CpuSet::one(cpu.id))).collect();
         Domains { all, by_cpu, caches, idle_at: 0 }
     }
@@ -273,7 +279,8 @@ impl Kernel {
     /// A running thread moves: for one that shares its core with another while a whole core is idle.
     fn push_running(&mut self, to: usize, from: &CpuSet) -> bool {
         let may_move = |task: &TaskId| self.is_fair(*task) && self.may_run(*task, to);
-        let running = from.iter().find_map(|cpu| self.cpus[cpu.index()].current.filter(may_move));
+        let there = from.iter().map(|cpu| &self.cpus[cpu.index()]).filter(|cpu| !cpu.away);
+        let running = there.filter_map(|cpu| cpu.current).find(may_move);
         let Some(task) = running else { return false };
         let source = self.task(task).cpu;
         self.account(source);

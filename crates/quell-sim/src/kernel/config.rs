@@ -37,6 +37,19 @@ pub enum RealTimeLimit {
     /// A deadline server gives starved ordinary threads 50 ms a second (Linux from 6.12 on).
     #[default]
     FairServer,
+    /// Real-time threads have 950 ms of each CPU every second, whether or not others want the rest (Linux before 6.12).
+    Throttling,
+}
+
+/// By which loads a group's weight is spread over the CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loads {
+    /// What is queued at the moment: a group's part on a CPU follows at once.
+    #[default]
+    Present,
+    /// What was queued lately, as in the kernel: the past counts half after 34 ms.
+    Decaying,
 }
 
 /// The kernel's settings. Sizes that depend on the number of CPUs are worked out as the kernel does.
@@ -65,6 +78,8 @@ pub struct KernelConfig {
     pub migration_cost: Nanos,
     /// Real-time threads' limit.
     pub real_time_limit: RealTimeLimit,
+    /// By which loads groups are weighed.
+    pub loads: Loads,
     /// Does the load balancer run? Wake-up placement always does.
     pub balance: bool,
     /// What the kernel's actions cost.
@@ -85,6 +100,7 @@ impl Default for KernelConfig {
             bandwidth_slice: Nanos::from_millis(5),
             migration_cost: Nanos::from_micros(500),
             real_time_limit: RealTimeLimit::FairServer,
+            loads: Loads::Present,
             balance: true,
             costs: Costs::default(),
         }
@@ -92,6 +108,17 @@ impl Default for KernelConfig {
 }
 
 impl KernelConfig {
+    /// What cannot be simulated, and the mend.
+    ///
+    /// # Errors
+    /// The end of a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tick < Nanos::from_micros(1) {
+            return Err(format!("a tick of {}: give at least 1us", self.tick));
+        }
+        Ok(())
+    }
+
     pub(crate) fn base_slice_of(&self, cpus: usize) -> u64 {
         self.base_slice.map_or(700_000 * factor(cpus), |slice| slice.0)
     }
@@ -137,6 +164,12 @@ pub struct Costs {
     pub grant: Nanos,
     /// Reading counters on request.
     pub sample: Nanos,
+    /// A vCPU leaves its guest and goes to sleep, because the guest has nothing for it.
+    pub halt: Nanos,
+    /// A vCPU's thread begins to run: it is loaded and enters its guest.
+    pub vm_entry: Nanos,
+    /// An interrupt is sent to a halted vCPU: from the sender's exit until the vCPU's thread is woken.
+    pub ipi: Nanos,
 }
 
 impl Default for Costs {
@@ -151,6 +184,9 @@ impl Default for Costs {
             knob: Nanos(10_000),
             grant: Nanos(5_000),
             sample: Nanos(1_000),
+            halt: Nanos(1_500),
+            vm_entry: Nanos(1_000),
+            ipi: Nanos(1_500),
         }
     }
 }
@@ -167,6 +203,9 @@ impl Costs {
         knob: Nanos::ZERO,
         grant: Nanos::ZERO,
         sample: Nanos::ZERO,
+        halt: Nanos::ZERO,
+        vm_entry: Nanos::ZERO,
+        ipi: Nanos::ZERO,
     };
 }
 

@@ -1,4 +1,7 @@
 //! SCHED_DEADLINE: earliest deadline first, each thread within a constant-bandwidth server (Abeni and Buttazzo 1998).
+//!
+//! As in the kernel without HRTICK_DL, the end of a budget is noticed when the thread is accounted, at the next tick at
+//! the latest; what it ran too long the next budget pays.
 
 use quell_model::SchedClass;
 
@@ -13,7 +16,7 @@ impl Kernel {
                 let period = if period.0 == 0 { deadline.0 } else { period.0 };
                 (runtime.0.max(1), deadline.0.max(1), period.max(1))
             }
-            _ => (u64::MAX, u64::MAX, u64::MAX),
+            _ => (u64::MAX >> 1, u64::MAX, u64::MAX),
         }
     }
 
@@ -23,7 +26,7 @@ impl Kernel {
             self.tasks[task.0 as usize].budget.timer.unwrap_or_else(|| self.timers.add(Timer::Replenish(task.0)));
         let (runtime, deadline, _) = self.parameters(task);
         let budget = &mut self.tasks[task.0 as usize].budget;
-        (budget.left, budget.deadline, budget.timer) = (runtime, self.now + deadline, Some(timer));
+        (budget.left, budget.deadline, budget.timer) = (runtime as i64, self.now + deadline, Some(timer));
     }
 
     /// At a wake-up: what is left of the old budget and deadline is kept unless that would exceed its bandwidth.
@@ -35,10 +38,17 @@ impl Kernel {
             return;
         }
         let ahead = budget.deadline.saturating_sub(now);
-        let exceeds = u128::from(budget.left) * u128::from(deadline) > u128::from(runtime) * u128::from(ahead);
+        let exceeds = u128::from(budget.left.max(0).unsigned_abs()) * u128::from(deadline)
+            > u128::from(runtime) * u128::from(ahead);
         if ahead == 0 || exceeds {
-            (budget.left, budget.deadline) = (runtime, now + deadline);
+            (budget.left, budget.deadline) = (runtime as i64, now + deadline);
         }
+    }
+
+    /// May a thread that could go on not run any longer in this period?
+    pub(crate) fn has_exhausted_budget(&self, task: TaskId) -> bool {
+        let seen = self.task(task);
+        matches!(seen.class, SchedClass::Deadline { .. }) && seen.queued && seen.budget.left <= 0
     }
 
     /// The budget is used up: the thread waits for its next period.
@@ -62,10 +72,12 @@ impl Kernel {
         let now = self.now;
         let budget = &mut self.tasks[task.0 as usize].budget;
         budget.throttled = false;
-        budget.left = runtime;
-        budget.deadline = budget.deadline.saturating_add(period);
+        while budget.left <= 0 {
+            budget.left = budget.left.saturating_add_unsigned(runtime);
+            budget.deadline = budget.deadline.saturating_add(period);
+        }
         if budget.deadline <= now {
-            budget.deadline = now + deadline;
+            (budget.left, budget.deadline) = (runtime as i64, now + deadline);
         }
         let seen = self.task(task);
         if seen.state == State::Runnable && !seen.stopped {

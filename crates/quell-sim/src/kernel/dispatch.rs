@@ -19,7 +19,7 @@ impl Kernel {
         let seen = &mut self.cpus[cpu];
         let (from, span) = (seen.accounted.max(seen.work_from), now - seen.accounted);
         seen.accounted = now;
-        let Some(task) = seen.current.filter(|_| span > 0) else { return };
+        let Some(task) = seen.current.filter(|_| span > 0 && !seen.away) else { return };
         seen.busy_time += span;
         let speed = seen.speed;
         let running = &mut self.tasks[task.0 as usize];
@@ -28,9 +28,15 @@ impl Kernel {
             running.left = running.left.saturating_sub((now - from) * speed);
         }
         match running.class {
-            SchedClass::Deadline { .. } => running.budget.left = running.budget.left.saturating_sub(span),
-            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {}
+            SchedClass::Deadline { .. } => {
+                running.budget.left = running.budget.left.saturating_sub_unsigned(span);
+                if running.budget.left <= 0 {
+                    self.reschedule(cpu);
+                }
+            }
+            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.charge_real_time(cpu, span),
             _ if self.grants.is_on => {}
+            _ if running.served.is_some() => self.charge_server(task, cpu, span),
             _ => {
                 if self.fair_charge(task, span) {
                     self.reschedule_lazily(cpu);
@@ -63,7 +69,9 @@ impl Kernel {
     /// Lets every CPU pick that has to.
     pub(crate) fn settle(&mut self) {
         while let Some(cpu) = self.pending.pop() {
-            if std::mem::take(&mut self.cpus[cpu].pending) {
+            if self.cpus[cpu].away {
+                self.note(cpu);
+            } else if std::mem::take(&mut self.cpus[cpu].pending) {
                 self.schedule(cpu);
             }
         }
@@ -80,6 +88,9 @@ impl Kernel {
         }
         self.cpus[cpu].lazy = false;
         if let Some(task) = previous {
+            if self.has_exhausted_budget(task) {
+                self.exhaust_budget(task);
+            }
             let group = self.task(task).group;
             self.fair_end(group, cpu);
             if self.is_fair(task) {
@@ -93,7 +104,8 @@ impl Kernel {
         if let Some(task) = next.filter(|&task| self.is_fair(task)) {
             self.fair_begin(task);
         }
-        if next != previous {
+        // Of one who was interrupted a tick may be left.
+        if next != previous || (next.is_none() && self.cpus[cpu].tick_is_set) {
             self.switch(cpu, previous, next);
         }
         self.refresh_masks(cpu);
@@ -118,7 +130,10 @@ impl Kernel {
         if std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
             self.timers.cancel(self.cpus[cpu].fair_server);
         }
-        if self.grants.is_on { self.pick_granted(cpu) } else { self.fair_pick(cpu) }
+        if self.grants.is_on {
+            return self.pick_granted(cpu);
+        }
+        self.pick_served(cpu).or_else(|| self.fair_pick(cpu))
     }
 
     fn watch_for_starvation(&mut self, cpu: usize) {
@@ -133,6 +148,9 @@ impl Kernel {
 
     /// Ordinary threads have starved: they get their part now.
     pub(crate) fn serve_fair(&mut self, cpu: usize) {
+        if self.cpus[cpu].away {
+            return self.miss_fair_server(cpu);
+        }
         self.cpus[cpu].fair_server_is_set = false;
         if self.queues[cpu].tasks > 0 {
             self.cpus[cpu].serving = Some(SERVED);
@@ -146,6 +164,7 @@ impl Kernel {
             self.rest(task, cpu);
         }
         let costs = self.config.costs;
+        self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
         if let Some(task) = next {
             self.counters.events += 1;
@@ -176,7 +195,7 @@ impl Kernel {
         let seen = &mut self.cpus[cpu];
         seen.current = next;
         seen.accounted = now;
-        seen.work_from = now + cost;
+        seen.work_from = now.max(seen.enters_at) + cost;
     }
 
     /// A thread stops running here; if it can run on it waits from now on.
@@ -202,6 +221,7 @@ impl Kernel {
         let seen = &mut self.tasks[task.0 as usize];
         (seen.runnable_since, seen.ran_at, seen.ran_on) = (self.now, self.now, cpu);
         self.timers.cancel(self.cpus[cpu].stop);
+        self.note(cpu);
         self.reschedule(cpu);
     }
 
@@ -218,18 +238,19 @@ impl Kernel {
     /// Sets the timer for when the running thread has done its work, or may not run on.
     pub(crate) fn set_stop(&mut self, cpu: usize) {
         let seen = &self.cpus[cpu];
-        let Some(task) = seen.current else { return self.timers.cancel(seen.stop) };
+        let Some(task) = seen.current.filter(|_| !seen.away) else { return self.timers.cancel(seen.stop) };
         let running = &self.tasks[task.0 as usize];
         let mut at = u64::MAX;
         if running.left != ENDLESS {
             at = seen.work_from.max(self.now) + running.left.div_ceil(seen.speed);
         }
-        if let SchedClass::Deadline { .. } = running.class {
-            at = at.min(self.now + running.budget.left);
-        }
         if let Some(left) = seen.serving {
             at = at.min(self.now + left);
         }
+        if running.served.is_some() {
+            at = at.min(self.server_stops_at(task, cpu));
+        }
+        let seen = &self.cpus[cpu];
         match at {
             u64::MAX => self.timers.cancel(seen.stop),
             at => self.timers.set(seen.stop, at),
@@ -248,15 +269,23 @@ impl Kernel {
             }
             return Some(task);
         }
-        if matches!(running.class, SchedClass::Deadline { .. }) && running.budget.left == 0 {
-            self.exhaust_budget(task);
+        if running.served.is_some() {
+            self.reschedule(cpu);
         } else {
             self.set_stop(cpu);
         }
         None
     }
 
-    /// A running thread got more work.
+    /// A thread that runs, or not, has other work from now on.
+    pub(crate) fn change_work(&mut self, task: TaskId, work_ns: u64) {
+        if self.is_running(task) {
+            self.account(self.task(task).cpu);
+        }
+        self.continue_with(task, work_ns);
+    }
+
+    /// A thread that has just done its work got more.
     pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
         self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
         let cpu = self.task(task).cpu;
@@ -267,8 +296,11 @@ impl Kernel {
 
     /// The tick on a busy CPU.
     pub(crate) fn tick(&mut self, cpu: usize) {
+        if self.cpus[cpu].away {
+            return self.miss_tick(cpu);
+        }
         let period = self.config.tick.0;
-        self.timers.set(self.cpus[cpu].tick, self.now + period);
+        self.timers.set(self.cpus[cpu].tick, (self.now / period + 1) * period);
         self.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
@@ -277,6 +309,7 @@ impl Kernel {
                 SchedClass::RoundRobin { .. } if self.now - seen.turn_began >= ROUND_ROBIN => self.rotate(task, cpu),
                 SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } | SchedClass::Deadline { .. } => {}
                 _ if self.grants.is_on => self.tick_granted(task, cpu),
+                _ if seen.served.is_some() => self.tick_served(task, cpu),
                 _ => {
                     self.update_group_weights(task);
                     if self.fair_tick(task) {
@@ -293,13 +326,16 @@ impl Kernel {
             let seen = &mut self.cpus[cpu];
             seen.work_from = seen.work_from.max(self.now) + cost;
             self.set_stop(cpu);
+            self.note(cpu);
         }
+        self.fade_loads(cpu);
         self.balance_at_tick(cpu);
     }
 
     /// Is the thread in the fair class?
     pub(crate) fn is_fair(&self, task: TaskId) -> bool {
-        !self.grants.is_on && !self.task(task).class.is_real_time()
+        let seen = self.task(task);
+        !self.grants.is_on && !seen.class.is_real_time() && seen.served.is_none()
     }
 
     /// Is the thread in Quell's own class, where CPUs belong to workloads?

@@ -160,6 +160,7 @@ impl Kernel {
             Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
             Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
             Rule::SiblingBan { .. } => self.lift_bans(),
+            // Servers are for the kernel's own scheduler.
             Rule::Server { .. } => {}
         }
         if let Rule::Guaranteed { workload, cpus: 0 } = rule {

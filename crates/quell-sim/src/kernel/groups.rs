@@ -4,7 +4,7 @@ use quell_model::{CpuId, CpuSet, SchedClass};
 
 use super::fair::{Arrival, Departure};
 use super::state::{Content, Entity, Group, GroupId, Queue, State, TaskId};
-use super::{Kernel, weight};
+use super::{Kernel, Partition, weight};
 
 impl Kernel {
     /// A new group under another, with a `cpu.weight` (1–10000).
@@ -25,8 +25,10 @@ impl Kernel {
             shares: weight::of_group(cpu_weight),
             idle: false,
             cpus: None,
+            partition: Partition::Member,
             queues,
             load: 0,
+            average: 0,
             bandwidth: None,
         });
         id
@@ -51,7 +53,12 @@ impl Kernel {
 
     /// Sets the CPUs that a group's threads may use (`cpuset.cpus`); None: those of its parent.
     pub fn set_cpus(&mut self, group: GroupId, cpus: Option<CpuSet>) {
-        self.groups[group.0 as usize].cpus = cpus;
+        if std::mem::replace(&mut self.groups[group.0 as usize].cpus, cpus) == cpus {
+            return;
+        }
+        if self.groups[group.0 as usize].partition != Partition::Member {
+            return self.rebuild_partitions();
+        }
         for task in 0..self.tasks.len() as u32 {
             if self.is_below(self.tasks[task as usize].group, group) {
                 self.refresh_allowed(TaskId(task));
@@ -122,19 +129,22 @@ impl Kernel {
     /// kernel falls back rather than leave a thread without a CPU.
     pub(crate) fn refresh_allowed(&mut self, task: TaskId) {
         let seen = &self.tasks[task.0 as usize];
-        let mut allowed = self.online;
-        let mut narrow = |cpus: Option<CpuSet>| {
-            let both = cpus.map_or(allowed, |cpus| cpus.intersection(&allowed));
-            if !both.is_empty() {
-                allowed = both;
-            }
-        };
         let mut path = Vec::new();
         let mut at = Some(seen.group);
         while let Some(group) = at {
             path.push(group);
             at = self.groups[group.0 as usize].parent;
         }
+        let mut allowed = self.online.difference(&self.taken_from(&path));
+        if allowed.is_empty() {
+            allowed = self.online;
+        }
+        let mut narrow = |cpus: Option<CpuSet>| {
+            let both = cpus.map_or(allowed, |cpus| cpus.intersection(&allowed));
+            if !both.is_empty() {
+                allowed = both;
+            }
+        };
         path.iter().rev().for_each(|group| narrow(self.groups[group.0 as usize].cpus));
         narrow(seen.affinity);
         let (queued, cpu) = (seen.queued, seen.cpu);
@@ -147,6 +157,20 @@ impl Kernel {
 
     /// Takes a thread off its queue, changes something, and brings it back if it can run.
     pub(crate) fn while_away(&mut self, task: TaskId, change: impl FnOnce(&mut Kernel)) {
+        self.put_aside(task);
+        change(self);
+        if self.is_to_run(task) {
+            self.bring(task);
+        }
+    }
+
+    fn is_to_run(&self, task: TaskId) -> bool {
+        let seen = self.task(task);
+        seen.state == State::Runnable && !seen.stopped
+    }
+
+    /// Takes a thread off its queue, wherever that is. Says whether it is to be brought back.
+    pub(crate) fn put_aside(&mut self, task: TaskId) -> bool {
         let cpu = self.tasks[task.0 as usize].cpu;
         if cpu < self.cpus.len() {
             self.account(cpu);
@@ -157,12 +181,8 @@ impl Kernel {
             }
             self.take_off(task, Departure::Moved);
         }
-        change(self);
-        let seen = &mut self.tasks[task.0 as usize];
-        seen.runnable_since = self.now;
-        if seen.state == State::Runnable && !seen.stopped {
-            self.bring(task);
-        }
+        self.tasks[task.0 as usize].runnable_since = self.now;
+        self.is_to_run(task)
     }
 
     /// Changes something about a group while nobody of it is queued.

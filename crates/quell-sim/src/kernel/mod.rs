@@ -2,7 +2,9 @@
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
 //! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads.
+//! above, `throttle` limits the real-time class, `server` is the
+//! deferrable servers between, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
+//! differs where the CPUs are threads of a host.
 
 mod balance;
 mod bandwidth;
@@ -12,9 +14,13 @@ mod dispatch;
 mod fair;
 mod grant;
 mod groups;
+mod guest;
+mod partition;
 mod place;
 mod realtime;
+mod server;
 mod state;
+mod throttle;
 mod wake;
 mod weight;
 
@@ -22,8 +28,10 @@ use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
-pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
+pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub(crate) use grant::Grants;
+use guest::Levels;
+pub use partition::Partition;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
 
@@ -73,11 +81,17 @@ pub struct Kernel {
     urgent: CpuSet,
     pending: Vec<usize>,
     domains: Domains,
+    /// Groups whose CPUs are their own.
+    partitions: Vec<GroupId>,
+    /// When averages of loads on idle CPUs are looked at next.
+    fades_at: u64,
     base_slice: u64,
     latency: u64,
     min_granularity: u64,
     wakeup_granularity: u64,
+    real_time_period: throttle::Period,
     pub(crate) counters: Counters,
+    pub(crate) levels: Levels,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
 }
@@ -92,7 +106,7 @@ impl Kernel {
         let count = topology.columns();
         assert_eq!(count, topology.cpus().len(), "the simulated machine's CPUs are numbered without holes");
         let mut timers = Timers::new();
-        let domains = Domains::of(&topology);
+        let domains = Domains::of(&topology, &[topology.all()]);
         let cpus = (0..count).map(|cpu| new_cpu(cpu, &mut timers, domains.of_cpu(cpu).len())).collect();
         let root = Group {
             parent: None,
@@ -100,8 +114,10 @@ impl Kernel {
             shares: weight::NICE_0,
             idle: false,
             cpus: None,
+            partition: Partition::Member,
             queues: 0,
             load: 0,
+            average: 0,
             bandwidth: None,
         };
         Kernel {
@@ -120,11 +136,15 @@ impl Kernel {
             urgent: CpuSet::EMPTY,
             pending: Vec::new(),
             domains,
+            partitions: Vec::new(),
+            fades_at: 0,
             base_slice: config.base_slice_of(count),
             latency: config.latency_of(count),
             min_granularity: config.min_granularity_of(count),
             wakeup_granularity: config.wakeup_granularity_of(count),
+            real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             counters: Counters::default(),
+            levels: Levels::default(),
             happened: Vec::new(),
             timers,
             topology,
@@ -150,6 +170,7 @@ impl Kernel {
             allowed: self.online,
             group,
             workload,
+            served: None,
             entity,
             left: 0,
             run_time: 0,
@@ -177,7 +198,7 @@ impl Kernel {
     #[must_use]
     pub fn run_time(&self, task: TaskId) -> u64 {
         let seen = &self.tasks[task.0 as usize];
-        let running = (self.cpus.get(seen.cpu)).filter(|cpu| cpu.current == Some(task));
+        let running = (self.cpus.get(seen.cpu)).filter(|cpu| cpu.current == Some(task) && !cpu.away);
         seen.run_time + running.map_or(0, |cpu| self.now - cpu.accounted)
     }
 
@@ -228,7 +249,8 @@ impl Kernel {
     /// Time that all CPUs have been busy up to now, ns.
     #[must_use]
     pub fn busy_time(&self) -> u64 {
-        let of = |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() { self.now - cpu.accounted } else { 0 };
+        let of =
+            |cpu: &Cpu| cpu.busy_time + if cpu.current.is_some() && !cpu.away { self.now - cpu.accounted } else { 0 };
         self.cpus.iter().map(of).sum()
     }
 
@@ -237,6 +259,21 @@ impl Kernel {
         self.account(cpu.index());
         self.cpus[cpu.index()].speed = (u64::from(per_mille) * FULL_SPEED / 1000).max(1);
         self.set_stop(cpu.index());
+        self.note(cpu.index());
+    }
+
+    /// A timer of the kernel's own is due.
+    pub(crate) fn expire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Tick(cpu) => self.tick(cpu as usize),
+            Timer::Period(group) => self.refill(group),
+            Timer::Slack(group) => self.hand_out_slack(group),
+            Timer::Replenish(task) => self.replenish(TaskId(task)),
+            Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
+            Timer::RealTimePeriod => self.end_real_time_period(),
+            Timer::Server(cpu) => self.reschedule(cpu as usize),
+            Timer::Stop(_) | Timer::Workload(_) | Timer::Task(_) => {}
+        }
     }
 
     pub(crate) fn task(&self, task: TaskId) -> &Task {
@@ -247,7 +284,7 @@ impl Kernel {
     pub(crate) fn runnable(&self, cpu: usize) -> usize {
         let seen = &self.cpus[cpu];
         let granted = usize::from(seen.current.is_some_and(|task| self.is_granted(task)));
-        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + granted
+        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + self.served(cpu) + granted
     }
 
     /// Brings the sets of CPUs up to date with what is runnable on this one.
@@ -260,7 +297,8 @@ impl Kernel {
         let high_runs = self.cpus[cpu].current.is_some_and(|task| self.task(task).class.is_real_time());
         mark(&mut self.urgent, high > usize::from(high_runs));
         let root = &self.queues[cpu];
-        mark(&mut self.idle_class, high == 0 && root.tasks > 0 && root.tasks == root.idle_tasks);
+        let only_fair = high == 0 && self.served(cpu) == 0;
+        mark(&mut self.idle_class, only_fair && root.tasks > 0 && root.tasks == root.idle_tasks);
         if self.idle.contains(id) != (count == 0) {
             mark(&mut self.idle, count == 0);
             let core = self.topology.core_of(id);
@@ -278,6 +316,8 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         current: None,
         accounted: 0,
         work_from: 0,
+        away: false,
+        enters_at: 0,
         speed: FULL_SPEED,
         stop: timers.add(Timer::Stop(number)),
         tick: timers.add(Timer::Tick(number)),
@@ -286,7 +326,10 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         picks_after_completion: false,
         lazy: false,
         real_time: Vec::new(),
+        real_time_used: 0,
+        real_time_throttled: false,
         deadline: Vec::new(),
+        servers: None,
         serving: None,
         fair_server: timers.add(Timer::FairServer(number)),
         fair_server_is_set: false,

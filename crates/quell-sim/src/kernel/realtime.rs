@@ -13,6 +13,7 @@ use super::state::TaskId;
 enum Rank {
     Deadline(u64),
     RealTime(Reverse<u8>),
+    Served(Reverse<u32>),
     Fair,
 }
 
@@ -22,7 +23,7 @@ impl Kernel {
         match seen.class {
             SchedClass::Deadline { .. } => Rank::Deadline(seen.budget.deadline),
             SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority } => Rank::RealTime(Reverse(priority)),
-            _ => Rank::Fair,
+            _ => seen.served.map_or(Rank::Fair, |priority| Rank::Served(Reverse(priority))),
         }
     }
 
@@ -49,6 +50,9 @@ impl Kernel {
     /// The first real-time thread of this CPU; if there is none, or one that waits elsewhere comes before it, that one
     /// is pulled.
     pub(crate) fn pick_real_time(&mut self, cpu: usize) -> Option<TaskId> {
+        if self.cpus[cpu].real_time_throttled {
+            return None;
+        }
         self.pull(cpu, |cpu| &cpu.real_time);
         self.cpus[cpu].real_time.first().copied()
     }
@@ -67,7 +71,9 @@ impl Kernel {
             let seen = &self.cpus[other.index()];
             // One who is about to be picked on its own CPU stays there.
             let waiting = list(seen).iter().copied().filter(|&task| {
-                seen.current != Some(task) && self.may_run(task, cpu) && !(seen.pending && list(seen)[0] == task)
+                seen.current != Some(task)
+                    && self.may_run(task, cpu)
+                    && !(seen.pending && !seen.away && list(seen)[0] == task)
             });
             if let Some(task) = waiting.min_by_key(|&task| self.rank(task))
                 && best.is_none_or(|best| self.outranks(task, best))

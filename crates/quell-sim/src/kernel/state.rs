@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use quell_model::{CpuSet, SchedClass};
 
+use super::fair::Average;
+use super::partition::Partition;
+use super::server::Servers;
 use super::weight;
 use crate::timers::TimerId;
 
@@ -40,6 +43,10 @@ pub(crate) enum Timer {
     Replenish(u32),
     /// Ordinary threads have starved for long enough.
     FairServer(u32),
+    /// A period of real-time throttling ends.
+    RealTimePeriod,
+    /// A deferrable server's budget is full again.
+    Server(u32),
     /// A workload's timer: the next arrival, or its phase ends.
     Workload(u32),
     /// A thread's timer: its think time or its period is over.
@@ -54,6 +61,10 @@ pub(crate) struct Cpu {
     pub accounted: u64,
     /// Before this time the running thread makes no progress: a switch's cost.
     pub work_from: u64,
+    /// The host has taken it away (in a guest).
+    pub away: bool,
+    /// Before this time it is in the host (in a guest).
+    pub enters_at: u64,
     pub speed: u64,
     pub stop: TimerId,
     pub tick: TimerId,
@@ -66,8 +77,14 @@ pub(crate) struct Cpu {
     pub lazy: bool,
     /// SCHED_FIFO and SCHED_RR threads, the running one included: highest priority first, then first come first.
     pub real_time: Vec<TaskId>,
+    /// Time that they had of this period, if they are limited.
+    pub real_time_used: u64,
+    /// They wait for the next period.
+    pub real_time_throttled: bool,
     /// SCHED_DEADLINE threads with a budget, earliest deadline first.
     pub deadline: Vec<TaskId>,
+    /// Deferrable servers, if there ever was one here.
+    pub servers: Option<Box<Servers>>,
     /// What the fair server may still give; None: it does not serve.
     pub serving: Option<u64>,
     pub fair_server: TimerId,
@@ -107,6 +124,8 @@ pub(crate) struct Task {
     pub allowed: CpuSet,
     pub group: GroupId,
     pub workload: u32,
+    /// In a deferrable server's list: its priority.
+    pub served: Option<u32>,
     pub entity: usize,
     /// Work left, in nanoseconds at full speed times [`FULL_SPEED`].
     pub left: u64,
@@ -127,7 +146,8 @@ pub(crate) struct Task {
 /// A SCHED_DEADLINE thread's server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
-    pub left: u64,
+    /// Below zero: what the thread ran too long before that was noticed; the next period pays it.
+    pub left: i64,
     pub deadline: u64,
     pub throttled: bool,
     pub timer: Option<TimerId>,
@@ -142,10 +162,13 @@ pub(crate) struct Group {
     pub shares: u64,
     pub idle: bool,
     pub cpus: Option<CpuSet>,
+    pub partition: Partition,
     /// Its queue on CPU c is `queues + c`, its entity there `entities + c`; the root has no entities.
     pub queues: usize,
     /// Sum of the weights in all its queues.
     pub load: u64,
+    /// Sum of its queues' decaying averages.
+    pub average: u64,
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -210,6 +233,7 @@ pub(crate) struct Queue {
     pub current: Option<usize>,
     /// Sum of the members' weights.
     pub load: u64,
+    pub average: Average,
     /// Runnable threads in it and below.
     pub tasks: u32,
     /// Those of them that run only when nothing else does.
@@ -253,6 +277,7 @@ impl Queue {
             members: Vec::new(),
             current: None,
             load: 0,
+            average: Average::default(),
             tasks: 0,
             idle_tasks: 0,
             zero: 0,

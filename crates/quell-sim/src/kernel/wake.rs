@@ -15,6 +15,11 @@ impl Kernel {
         if seen.state != State::Sleeping {
             return;
         }
+        self.levels.waker = waker;
+        if let Some(cpu) = waker.filter(|&cpu| self.cpus[cpu].away) {
+            return self.wake_later(cpu, task, work_ns);
+        }
+        let seen = &mut self.tasks[task.0 as usize];
         seen.state = State::Runnable;
         seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
         seen.runnable_since = self.now;
@@ -67,6 +72,9 @@ impl Kernel {
 
     /// The running thread has nothing to do until it is woken.
     pub(crate) fn block(&mut self, task: TaskId) {
+        if self.levels.is_on {
+            self.forget_missed(task);
+        }
         self.tasks[task.0 as usize].state = State::Sleeping;
         let cpu = self.task(task).cpu;
         if cpu >= self.cpus.len() {
@@ -88,9 +96,11 @@ impl Kernel {
             return;
         }
         seen.queued = true;
-        match seen.class {
+        let (workload, class) = (seen.workload, seen.class);
+        match class {
             SchedClass::Deadline { .. } => self.join_deadline(task, cpu),
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.join_real_time(task, cpu),
+            _ if self.is_served_on(workload, cpu) => self.join_server(task, cpu),
             _ => self.fair_enqueue(task, arrival),
         }
         self.refresh_masks(cpu);
@@ -111,6 +121,7 @@ impl Kernel {
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {
                 self.cpus[cpu].real_time.retain(|&other| other != task);
             }
+            _ if self.task(task).served.is_some() => self.leave_server(task, cpu),
             _ if was_queued || self.entities[self.task(task).entity].delayed => self.fair_dequeue(task, how),
             _ => {}
         }

@@ -9,7 +9,8 @@ use quell_model::{Nanos, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{PRESETS, Preset};
-use crate::{KernelConfig, Machine, SimError, WorkloadSpec};
+use crate::vm::homes;
+use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
 pub use report::{Report, WorkloadReport};
 pub use run::{Observed, run};
@@ -41,6 +42,9 @@ pub struct Scenario {
     /// The policies to compare; without any, `none`.
     #[serde(default, rename = "policy")]
     pub policies: Vec<PolicySpec>,
+    /// The virtual machines. A workload runs in the one that it names.
+    #[serde(default, rename = "vm", skip_serializing_if = "Vec::is_empty")]
+    pub vms: Vec<VmSpec>,
     /// The workloads.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadSpec>,
@@ -141,25 +145,37 @@ impl Scenario {
         if !(1..=10_000).contains(&self.repetitions) {
             return bad(format!("{} repetitions: give 1 to 10000", self.repetitions));
         }
-        if self.kernel.tick < Nanos::from_micros(1) {
-            return bad(format!("a tick of {}: give at least 1us", self.kernel.tick));
-        }
+        self.kernel.check().or_else(bad)?;
         if self.workloads.is_empty() {
             return bad("nothing runs: give at least one [[workload]]".into());
         }
-        let mut demand = 0.0;
-        for spec in &self.workloads {
-            spec.check(&online).map_err(SimError::Scenario)?;
+        let homes = homes(&online, &self.workloads, &self.vms).map_err(SimError::Scenario)?;
+        let (mut demand, mut in_vms) = (0.0, vec![0.0; self.vms.len()]);
+        for (spec, home) in self.workloads.iter().zip(homes) {
             let Some(own) = spec.demand() else { continue };
             demand += own;
-            let cpuset = spec.cpuset.map_or(online.len(), |list| list.0.len()) as f64;
-            let most =
-                f64::from(spec.threads).min(cpuset).min(spec.quota.map_or(f64::INFINITY, |quota| quota.as_f64()));
+            let there = home.map_or(online.len() as f64, |vm| self.vms[vm].most(&online));
+            let cpuset = spec.cpuset.map_or(f64::INFINITY, |list| list.0.len() as f64);
+            let quota = spec.quota.map_or(f64::INFINITY, |quota| quota.as_f64());
+            let most = f64::from(spec.threads).min(there).min(cpuset).min(quota);
             if own > most {
                 return bad(format!(
                     "workload '{}' asks for {own:.2} CPUs and can use {most} (threads, cpuset, quota): its queue would \
                      grow without end; lower its rate",
                     spec.name
+                ));
+            }
+            if let Some(vm) = home {
+                in_vms[vm] += own;
+            }
+        }
+        for (vm, own) in self.vms.iter().zip(in_vms) {
+            let most = vm.most(&online);
+            if own > most {
+                return bad(format!(
+                    "the open loops in VM '{}' ask for {own:.2} CPUs and it can use {most} (vCPUs, cpuset, quota): \
+                     work without end; lower their rates",
+                    vm.name
                 ));
             }
         }

@@ -4,6 +4,7 @@ use quell_model::{Class, Nanos};
 use serde::Serialize;
 
 use super::{Observed, Scenario};
+use crate::vm::VmStats;
 use crate::workload::Latencies;
 
 /// A scenario under one policy, all repetitions together.
@@ -27,7 +28,7 @@ pub struct Report {
     pub refused: u64,
     /// Time charged for the policy's deciding and acting, ns.
     pub decision_time: Nanos,
-    /// By workload, in the scenario's order.
+    /// By workload, in the scenario's order, then by VM.
     pub workloads: Vec<WorkloadReport>,
 }
 
@@ -36,6 +37,9 @@ pub struct Report {
 pub struct WorkloadReport {
     /// Its name.
     pub name: String,
+    /// The VM that it runs in; its CPUs are then the guest's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
     /// Its class.
     pub class: Class,
     /// Requests (jobs) completed.
@@ -84,7 +88,10 @@ impl Report {
             commands: sum(|run| run.policy_costs.commands),
             refused: sum(|run| run.policy_costs.refused),
             decision_time: runs.iter().fold(Nanos::ZERO, |sum, run| sum + run.policy_costs.charged),
-            workloads: (0..scenario.workloads.len()).map(|at| workload(scenario, at, runs, measured)).collect(),
+            workloads: (0..scenario.workloads.len())
+                .map(|at| workload(scenario, at, runs, measured))
+                .chain((0..scenario.vms.len()).map(|at| vm(scenario, at, runs, measured)))
+                .collect(),
         }
     }
 }
@@ -101,6 +108,7 @@ fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) 
     let range = each.clone().min().zip(each.max()).filter(|_| runs.len() > 1);
     WorkloadReport {
         name: spec.name.clone(),
+        vm: spec.vm.clone(),
         class: spec.class,
         completed,
         throughput: completed as f64 * 1e9 / span,
@@ -119,5 +127,33 @@ fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) 
         cpus_got: stats().map(|stats| stats.run_time).sum::<u64>() as f64 / span,
         cpus_requested: spec.cpus.as_f64(),
         threads_waiting: stats().map(|stats| stats.run_delay).sum::<u64>() as f64 / span,
+    }
+}
+
+/// A VM's row: the CPUs of the host that it got, and its vCPUs that waited for one. Latencies have the rows of what runs
+/// in it.
+fn vm(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) -> WorkloadReport {
+    let spec = &scenario.vms[at];
+    let span = measured.0.max(1) as f64;
+    let sum = |of: fn(&VmStats) -> u64| runs.iter().map(|run| of(&run.vms[at])).sum::<u64>() as f64;
+    WorkloadReport {
+        name: spec.name.clone(),
+        vm: None,
+        class: spec.class,
+        completed: 0,
+        throughput: 0.0,
+        mean: None,
+        p50: None,
+        p90: None,
+        p99: None,
+        p999: None,
+        p9999: None,
+        max: None,
+        p99_range: None,
+        slo_violations: None,
+        missed_deadlines: 0,
+        cpus_got: sum(|stats| stats.run_time) / span,
+        cpus_requested: spec.cpus.as_f64(),
+        threads_waiting: sum(|stats| stats.run_delay) / span,
     }
 }

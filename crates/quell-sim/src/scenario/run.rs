@@ -5,6 +5,7 @@ use quell_model::{Cycle, Nanos, Policy};
 use super::{Report, Scenario};
 use crate::host::{PolicyCosts, drive};
 use crate::kernel::Counters;
+use crate::vm::VmStats;
 use crate::workload::WorkloadStats;
 use crate::{SimError, SimHost};
 
@@ -13,6 +14,8 @@ use crate::{SimError, SimHost};
 pub struct Observed {
     /// By workload.
     pub workloads: Vec<WorkloadStats>,
+    /// By VM.
+    pub vms: Vec<VmStats>,
     /// Length of the measured part.
     pub measured: Nanos,
     /// The part of all CPUs' time in which they were busy, 0–1.
@@ -37,7 +40,8 @@ pub fn run<P: Policy + ?Sized>(
     let seed = scenario.seed.wrapping_add(u64::from(repetition));
     let grants = policy.describe().grants;
     let machine = scenario.machine.machine()?;
-    let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, seed, grants)?;
+    let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
+    let mut host = SimHost::with_vms(machine, kernel, workloads, &scenario.vms, seed, grants)?;
     let mut cycle = Cycle::new(host.view());
     let mut watch = |host: &SimHost| seen(host.sim().now());
     drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));
@@ -46,6 +50,7 @@ pub fn run<P: Policy + ?Sized>(
     let sim = host.sim();
     Ok(Observed {
         workloads: sim.stats(),
+        vms: sim.vm_stats(),
         measured: sim.measured(),
         utilisation: sim.utilisation(),
         counters: sim.counters(),

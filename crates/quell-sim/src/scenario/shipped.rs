@@ -22,4 +22,5 @@ shipped! {
     "memcached-2cpus",
     "periodic",
     "rkube-figure3",
+    "consolidated-vms",
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::service::Service;
+use crate::kernel::Partition;
 
 /// One workload. Exactly one of `server`, `closed`, `batch`, `parallel` and `periodic` says what its threads do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +15,9 @@ pub struct WorkloadSpec {
     pub name: String,
     /// Latency-critical or best-effort.
     pub class: Class,
+    /// The VM that it runs in; None: on the host. Its CPUs, weight, quota and class are then the guest's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
     /// The latency to keep.
     #[serde(default)]
     pub slo: Option<Slo>,
@@ -44,9 +48,15 @@ pub struct WorkloadSpec {
     /// `cpuset.cpus` of its group.
     #[serde(default)]
     pub cpuset: Option<CpuList>,
+    /// `cpuset.cpus.partition` of its group, which then needs a `cpuset`.
+    #[serde(default)]
+    pub partition: Partition,
     /// Each thread's own affinity, in the order of threads, beginning again where it ends.
     #[serde(default)]
     pub affinity: Vec<CpuList>,
+    /// Each ordinary thread's own nice value, in the order of threads, beginning again where it ends.
+    #[serde(default)]
+    pub nice: Vec<i8>,
     /// The threads' scheduling class.
     #[serde(default)]
     pub scheduling: SchedClass,
@@ -187,6 +197,7 @@ impl WorkloadSpec {
         WorkloadSpec {
             name: name.into(),
             class,
+            vm: None,
             slo: None,
             cpus: CpuCount::ZERO,
             limit: None,
@@ -197,13 +208,26 @@ impl WorkloadSpec {
             quota: None,
             idle: false,
             cpuset: None,
+            partition: Partition::Member,
             affinity: Vec::new(),
+            nice: Vec::new(),
             scheduling: SchedClass::NORMAL,
             server: None,
             closed: None,
             batch: None,
             parallel: None,
             periodic: None,
+        }
+    }
+
+    /// A thread's scheduling class, with its own nice value.
+    #[must_use]
+    pub fn class_of(&self, thread: u32) -> SchedClass {
+        let own = self.nice.get(thread as usize % self.nice.len().max(1)).copied();
+        match (self.scheduling, own) {
+            (SchedClass::Fair { slice, .. }, Some(nice)) => SchedClass::Fair { nice, slice },
+            (SchedClass::Batch { .. }, Some(nice)) => SchedClass::Batch { nice },
+            (class, _) => class,
         }
     }
 
@@ -249,6 +273,12 @@ impl WorkloadSpec {
             if list.0.is_empty() || !list.0.is_subset(online) {
                 return bad(&format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
             }
+        }
+        if self.nice.iter().any(|nice| !(-20..=19).contains(nice)) {
+            return bad("a nice value is from -20 to 19");
+        }
+        if self.partition != Partition::Member && self.cpuset.is_none() {
+            return bad("a partition is made of CPUs: give it a cpuset");
         }
         self.check_times().or_else(|why| bad(&why))
     }

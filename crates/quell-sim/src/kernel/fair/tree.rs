@@ -164,6 +164,7 @@ impl Kernel {
     }
 
     pub(crate) fn change_load(&mut self, queue: usize, by: i64) {
+        self.follow_load(queue);
         let group = self.queues[queue].group;
         let queue = &mut self.queues[queue];
         queue.load = queue.load.wrapping_add_signed(by);
@@ -185,18 +186,18 @@ impl Kernel {
     }
 
     /// A group's weight on one CPU: the part of its shares that this queue's load is of the group's (the kernel's
-    /// `calc_group_shares`, with present loads in place of decaying averages).
+    /// `calc_group_shares`).
     pub(crate) fn update_weight(&mut self, queue: usize) {
         let Some(entity) = self.queues[queue].entity else { return };
-        let load = self.queues[queue].load;
-        let group = &self.groups[self.queues[queue].group.0 as usize];
-        if load == 0 {
+        if self.queues[queue].load == 0 {
             return;
         }
+        let (load, sum) = self.loads(queue);
+        let group = &self.groups[self.queues[queue].group.0 as usize];
         let weight = if group.idle {
             weight::IDLE
         } else {
-            let part = u128::from(group.shares) * u128::from(load) / u128::from(group.load.max(1));
+            let part = u128::from(group.shares) * u128::from(load) / u128::from(sum.max(1));
             (part as u64).clamp(weight::LEAST, group.shares.max(weight::LEAST))
         };
         self.reweigh(entity, weight);

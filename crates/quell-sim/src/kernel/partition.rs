@@ -1,0 +1,61 @@
+//! cpuset partitions: CPUs that leave the others' sets and are balanced by themselves, or not at all.
+
+use quell_model::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use super::Kernel;
+use super::balance::Domains;
+use super::state::{GroupId, TaskId};
+
+/// `cpuset.cpus.partition`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Partition {
+    /// Its CPUs are others' too.
+    #[default]
+    Member,
+    /// Its CPUs are its own, and threads are balanced among them.
+    Root,
+    /// Its CPUs are its own, and nobody balances there: a thread stays where it is put.
+    Isolated,
+}
+
+impl Kernel {
+    /// Makes a group's CPUs a partition, or gives them back. A group without CPUs of its own is none.
+    pub fn set_partition(&mut self, group: GroupId, partition: Partition) {
+        if std::mem::replace(&mut self.groups[group.0 as usize].partition, partition) != partition {
+            self.rebuild_partitions();
+        }
+    }
+
+    /// CPUs or partitions of groups changed.
+    pub(crate) fn rebuild_partitions(&mut self) {
+        let is_one = |group: &GroupId| {
+            let seen = &self.groups[group.0 as usize];
+            seen.partition != Partition::Member && seen.cpus.is_some()
+        };
+        self.partitions = (0..self.groups.len() as u32).map(GroupId).filter(is_one).collect();
+        let mut rest = self.topology.all();
+        let mut balanced = Vec::new();
+        for group in &self.partitions {
+            let seen = &self.groups[group.0 as usize];
+            let own = seen.cpus.unwrap_or_default().intersection(&rest);
+            rest = rest.difference(&own);
+            if seen.partition == Partition::Root {
+                balanced.push(own);
+            }
+        }
+        balanced.push(rest);
+        self.domains = Domains::of(&self.topology, &balanced);
+        for cpu in 0..self.cpus.len() {
+            self.cpus[cpu].balance = vec![(0, 0); self.domains.of_cpu(cpu).len()];
+        }
+        (0..self.tasks.len() as u32).for_each(|task| self.refresh_allowed(TaskId(task)));
+    }
+
+    /// CPUs of partitions that are none of these groups.
+    pub(crate) fn taken_from(&self, path: &[GroupId]) -> CpuSet {
+        let others = self.partitions.iter().filter(|group| !path.contains(group));
+        others.fold(CpuSet::EMPTY, |taken, group| taken.union(&self.groups[group.0 as usize].cpus.unwrap_or_default()))
+    }
+}

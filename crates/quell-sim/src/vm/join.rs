@@ -1,0 +1,193 @@
+//! Host and guests are brought in line after everything that happened: who runs where, who halts, who is called.
+
+use quell_model::Nanos;
+
+use super::{State, Vm};
+use crate::kernel::{ENDLESS, Kernel, Timer};
+use crate::sim::{Owner, Sim, handle};
+
+/// Which vCPU runs on a CPU of the host: VM and number.
+pub(crate) type Guest = (usize, usize);
+
+impl Sim {
+    /// The next thing that is due on any level. At the same time guests come first: work that ends when its vCPU is
+    /// taken away has ended.
+    pub(crate) fn step_levels(&mut self, until: Nanos) -> bool {
+        let due = |kernel: &Kernel| kernel.timers.next().unwrap_or(u64::MAX);
+        let guest = (0..self.vms.len()).min_by_key(|&vm| due(&self.vms[vm].guest));
+        let guest = guest.filter(|&vm| due(&self.vms[vm].guest) <= due(&self.kernel));
+        let level = match guest {
+            None => &mut self.kernel,
+            Some(vm) => &mut self.vms[vm].guest,
+        };
+        let Some((at, timer)) = level.timers.pop(until.0) else { return false };
+        self.kernel.now = at;
+        match guest {
+            Some(vm) => {
+                let vm = &mut self.vms[vm];
+                (vm.guest.now, vm.guest.levels.waker) = (at, None);
+                handle(&mut vm.guest, &mut self.loads, &vm.owners, timer);
+            }
+            None => {
+                if let Some((vm, vcpu)) = handle(&mut self.kernel, &mut self.loads, &self.owners, timer) {
+                    let vm = &mut self.vms[vm];
+                    match timer {
+                        Timer::Stop(_) => vm.halt(vcpu, &mut self.kernel),
+                        _ => vm.arrive(vcpu, &mut self.kernel),
+                    }
+                }
+            }
+        }
+        self.settle();
+        true
+    }
+
+    /// Lets every CPU of the host and of all guests pick that has to.
+    pub(crate) fn settle(&mut self) {
+        self.kernel.settle();
+        if self.vms.is_empty() {
+            return;
+        }
+        loop {
+            self.follow_host();
+            let mut acted = false;
+            for vm in &mut self.vms {
+                vm.guest.now = self.kernel.now;
+                vm.guest.settle();
+                acted |= vm.follow_guest(&mut self.kernel);
+            }
+            self.kernel.settle();
+            if !acted && self.kernel.levels.changed.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// vCPUs whose threads the host stopped leave their guests; those that it began to run enter.
+    fn follow_host(&mut self) {
+        let mut changed = std::mem::take(&mut self.kernel.levels.changed);
+        for &cpu in &changed {
+            let now_on = self.vcpu_on(cpu);
+            if let Some((vm, vcpu)) = self.guests[cpu].filter(|_| self.guests[cpu] != now_on) {
+                self.guests[cpu] = None;
+                self.vms[vm].leave(vcpu, self.kernel.now);
+            }
+        }
+        for cpu in changed.drain(..) {
+            let Some((vm, vcpu)) = self.vcpu_on(cpu) else { continue };
+            if self.guests[cpu].is_none() {
+                self.guests[cpu] = Some((vm, vcpu));
+                self.vms[vm].enter(vcpu, cpu, &self.kernel);
+            } else {
+                self.vms[vm].stay(vcpu, cpu, &self.kernel);
+            }
+        }
+        self.kernel.levels.changed = changed;
+    }
+
+    fn vcpu_on(&self, cpu: usize) -> Option<Guest> {
+        match self.owners[self.kernel.cpus[cpu].current?.0 as usize] {
+            Owner::Vcpu { vm, cpu } => Some((vm as usize, cpu as usize)),
+            Owner::Thread { .. } => None,
+        }
+    }
+}
+
+impl Vm {
+    fn leave(&mut self, vcpu: usize, now: u64) {
+        self.guest.now = now;
+        self.cpus[vcpu].on = None;
+        self.guest.take_away(vcpu);
+    }
+
+    fn enter(&mut self, vcpu: usize, cpu: usize, host: &Kernel) {
+        self.guest.now = host.now;
+        let seen = &host.cpus[cpu];
+        let in_host_until = seen.work_from.max(host.now);
+        (self.cpus[vcpu].on, self.cpus[vcpu].in_host_until) = (Some(cpu), in_host_until);
+        self.guest.bring_back(vcpu, seen.speed, in_host_until + host.config.costs.vm_entry.0);
+        self.guest.note(vcpu);
+    }
+
+    /// It runs on where it ran: at another speed, or after a tick of the host.
+    fn stay(&mut self, vcpu: usize, cpu: usize, host: &Kernel) {
+        self.guest.now = host.now;
+        let seen = &host.cpus[cpu];
+        let before = self.cpus[vcpu].in_host_until.max(host.now);
+        if seen.work_from > before {
+            self.cpus[vcpu].in_host_until = seen.work_from;
+            self.guest.hold(vcpu, seen.work_from - before);
+        }
+        if self.guest.cpus[vcpu].speed != seen.speed {
+            self.guest.account(vcpu);
+            self.guest.cpus[vcpu].speed = seen.speed;
+            self.guest.set_stop(vcpu);
+        }
+    }
+
+    /// vCPUs that have nothing to do halt; those that are wanted are called. Says whether the host was told something.
+    fn follow_guest(&mut self, host: &mut Kernel) -> bool {
+        let mut acted = false;
+        let mut changed = std::mem::take(&mut self.guest.levels.changed);
+        for vcpu in changed.drain(..) {
+            let is_wanted = self.guest.is_wanted(vcpu);
+            let seen = &mut self.cpus[vcpu];
+            match seen.state {
+                State::Guest if !is_wanted && seen.on.is_some() => {
+                    let cost = host.config.costs.halt.0;
+                    seen.state = State::Halting(host.now + cost);
+                    self.exits.halts += 1;
+                    host.change_work(seen.task, cost);
+                }
+                State::Halting(until) if is_wanted => {
+                    seen.state = State::Guest;
+                    let task = seen.task;
+                    host.change_work(task, ENDLESS);
+                    if self.cpus[vcpu].on.is_some() {
+                        let delay = until.saturating_sub(host.now) + host.config.costs.vm_entry.0;
+                        self.guest.hold(vcpu, delay);
+                    }
+                }
+                State::Halted if is_wanted && seen.called.is_none() => self.call(vcpu, host),
+                _ => continue,
+            }
+            acted = true;
+        }
+        self.guest.levels.changed = changed;
+        acted
+    }
+
+    /// An interrupt is sent to a halted vCPU. A vCPU that sends one is in the host meanwhile.
+    fn call(&mut self, vcpu: usize, host: &mut Kernel) {
+        let (task, cost) = (self.cpus[vcpu].task, host.config.costs.ipi.0);
+        let from = match self.guest.levels.waker {
+            None => None,
+            Some(waker) => match self.cpus[waker].on {
+                Some(cpu) => {
+                    self.guest.hold(waker, cost);
+                    Some(cpu)
+                }
+                None => host.interrupted(task, &mut self.interrupts),
+            },
+        };
+        self.cpus[vcpu].called = Some(from);
+        self.exits.interrupts += 1;
+        host.timers.set(host.task(task).timer, host.now + cost);
+    }
+
+    /// The interrupt arrives: the vCPU's thread wakes up.
+    pub fn arrive(&mut self, vcpu: usize, host: &mut Kernel) {
+        let seen = &mut self.cpus[vcpu];
+        let from = seen.called.take().flatten();
+        if seen.state == State::Halted {
+            seen.state = State::Guest;
+            host.wake(seen.task, ENDLESS, from);
+        }
+    }
+
+    /// The vCPU's thread has left the guest and goes to sleep.
+    pub fn halt(&mut self, vcpu: usize, host: &mut Kernel) {
+        self.cpus[vcpu].state = State::Halted;
+        host.block(self.cpus[vcpu].task);
+    }
+}
