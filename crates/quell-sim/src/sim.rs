@@ -3,6 +3,7 @@
 use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Timer};
+use crate::workload::graph::{GraphSpec, Graphs, Plans};
 use crate::workload::{Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
@@ -15,6 +16,7 @@ pub struct Sim {
     pub(crate) machine: Machine,
     pub(crate) kernel: Kernel,
     pub(crate) loads: Vec<Load>,
+    graphs: Graphs,
     pub(crate) groups: Vec<GroupId>,
     /// By thread: its workload, and its place there.
     owners: Vec<(u32, u32)>,
@@ -34,6 +36,20 @@ impl Sim {
         workloads: &[WorkloadSpec],
         seed: u64,
     ) -> Result<Sim, SimError> {
+        Sim::with_requests(machine, config, workloads, &GraphSpec::default(), seed)
+    }
+
+    /// The same, with requests that pass through the workloads' pools.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload or a request makes no sense on this machine.
+    pub fn with_requests(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        requests: &GraphSpec,
+        seed: u64,
+    ) -> Result<Sim, SimError> {
         let machine = machine.into();
         for (at, spec) in workloads.iter().enumerate() {
             spec.check(&machine.topology.all()).map_err(SimError::Scenario)?;
@@ -41,10 +57,12 @@ impl Sim {
                 return Err(SimError::Scenario(format!("two workloads are named '{}': rename one", spec.name)));
             }
         }
+        let plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
             machine,
             loads: Vec::new(),
+            graphs: Graphs::default(),
             groups: Vec::new(),
             owners: Vec::new(),
             measured_from: 0,
@@ -54,6 +72,7 @@ impl Sim {
         for (number, spec) in workloads.iter().enumerate() {
             sim.add(number, spec, seed);
         }
+        sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         Ok(sim)
     }
 
@@ -81,7 +100,8 @@ impl Sim {
         for load in &mut self.loads {
             load.start(&mut self.kernel);
         }
-        self.kernel.settle();
+        self.graphs.start(&mut self.kernel);
+        self.settle();
     }
 
     /// The time.
@@ -128,7 +148,12 @@ impl Sim {
             Timer::Stop(cpu) => {
                 if let Some(task) = kernel.stop(cpu as usize) {
                     let (workload, thread) = self.owners[task.0 as usize];
-                    self.loads[workload as usize].finished(kernel, thread as usize, cpu as usize);
+                    let load = &mut self.loads[workload as usize];
+                    if load.serves_stages() {
+                        self.graphs.finished(kernel, &mut self.loads, workload as usize, thread as usize);
+                    } else {
+                        load.finished(kernel, thread as usize);
+                    }
                 }
             }
             Timer::Tick(cpu) => kernel.tick(cpu as usize),
@@ -137,13 +162,36 @@ impl Sim {
             Timer::Replenish(task) => kernel.replenish(crate::TaskId(task)),
             Timer::FairServer(cpu) => kernel.serve_fair(cpu as usize),
             Timer::Workload(number) => self.loads[number as usize].due(kernel),
+            Timer::Request(kind) => self.graphs.due(kernel, &mut self.loads, kind as usize),
             Timer::Task(task) => {
                 let (workload, thread) = self.owners[task as usize];
                 self.loads[workload as usize].release(kernel, thread as usize);
             }
         }
-        kernel.settle();
+        self.settle();
         true
+    }
+
+    /// Lets every CPU pick that has to; workloads hear from whom a granted CPU was taken.
+    pub(crate) fn settle(&mut self) {
+        self.kernel.settle();
+        while let Some(task) = self.kernel.preempted.pop() {
+            let (workload, thread) = self.owners[task.0 as usize];
+            self.loads[workload as usize].preempted(&mut self.kernel, thread as usize);
+            self.kernel.settle();
+        }
+    }
+
+    /// A workload was granted a CPU. To be called before the CPU picks.
+    pub(crate) fn granted(&mut self, workload: usize, cpu: CpuId) {
+        self.loads[workload].granted(&mut self.kernel, cpu.index());
+    }
+
+    /// How long a workload's oldest request has waited for a thread, or its oldest runnable thread for a CPU.
+    pub(crate) fn queueing_delay(&self, workload: usize) -> Nanos {
+        let waits = self.loads[workload].queueing_delay(&self.kernel, workload);
+        let stages = self.graphs.oldest_waiting(workload).map_or(0, |since| self.kernel.now - since);
+        Nanos(waits.max(stages))
     }
 
     /// What is counted is counted from now on.

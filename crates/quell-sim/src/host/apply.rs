@@ -37,7 +37,7 @@ impl SimHost {
         for (at, lease) in plan.leases.iter().enumerate() {
             report(Part::Lease(at as u32), self.lease(*lease));
         }
-        self.sim.kernel.settle();
+        self.sim.settle();
         let is_refused = |event: &&Event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Refused(_), .. }));
         self.costs.refused += events[before..].iter().filter(is_refused).count() as u64;
     }
@@ -156,7 +156,7 @@ impl SimHost {
     fn turn_workload_knob(&mut self, id: WorkloadId, knob: Knob) {
         let Some(settings) = self.settings.get_mut(id.index()) else { return };
         let (kernel, group) = (&mut self.sim.kernel, self.sim.groups[id.index()]);
-        let tasks = &self.sim.loads[id.index()].tasks;
+        let tasks = self.sim.loads[id.index()].tasks();
         match knob {
             Knob::Cpus(cpus) => {
                 settings.cpus = Some(cpus);
@@ -205,7 +205,7 @@ impl SimHost {
             let id = WorkloadId(number as u32);
             let by_lease = self.leases.running().is_some_and(|(lease, _)| lease.pauses(id, &self.specs[number]));
             let stopped = self.settings[number].paused || by_lease;
-            for &task in &self.sim.loads[number].tasks {
+            for &task in self.sim.loads[number].tasks() {
                 self.sim.kernel.set_stopped(task, stopped);
             }
         }
@@ -243,6 +243,9 @@ impl SimHost {
             _ => {}
         }
         kernel.hand(cpu, to);
+        if let Some(id) = to {
+            self.sim.granted(id.index(), cpu);
+        }
         Verdict::Applied(self.sim.now())
     }
 
@@ -271,7 +274,7 @@ impl SimHost {
         if let Some(lease) = self.leases.end(self.sim.now()) {
             self.place_workloads();
             self.stop_workloads();
-            self.sim.kernel.settle();
+            self.sim.settle();
             self.happened.push(Event::SoloEnded(lease.solo, why));
         }
     }

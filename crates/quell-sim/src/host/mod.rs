@@ -15,6 +15,7 @@ use quell_model::{
 };
 
 use crate::kernel::{KernelConfig, TaskId};
+use crate::workload::graph::GraphSpec;
 use crate::{Machine, Sim, SimError, WorkloadSpec};
 
 /// How long the loop waits at most when a policy waits for events only.
@@ -66,7 +67,22 @@ impl SimHost {
         seed: u64,
         grants: bool,
     ) -> Result<SimHost, SimError> {
-        let mut sim = Sim::new(machine, config, workloads, seed)?;
+        SimHost::with_requests(machine, config, workloads, &GraphSpec::default(), seed, grants)
+    }
+
+    /// The same, with requests that pass through the workloads' pools.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if a workload or a request makes no sense on this machine.
+    pub fn with_requests(
+        machine: impl Into<Machine>,
+        config: KernelConfig,
+        workloads: &[WorkloadSpec],
+        requests: &GraphSpec,
+        seed: u64,
+        grants: bool,
+    ) -> Result<SimHost, SimError> {
+        let mut sim = Sim::with_requests(machine, config, workloads, requests, seed)?;
         let specs: Vec<Arc<Workload>> = workloads.iter().map(|spec| Arc::new(spec.description())).collect();
         if grants {
             let latency_critical: Vec<bool> = specs.iter().map(|spec| spec.is_lc()).collect();
@@ -75,7 +91,7 @@ impl SimHost {
         sim.begin();
         let mut happened: Vec<Event> = (0..specs.len() as u32).map(|id| Event::Attached(WorkloadId(id))).collect();
         for (number, load) in sim.loads.iter().enumerate() {
-            let born = load.tasks.iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
+            let born = load.tasks().iter().map(|&task| Event::ThreadBorn(WorkloadId(number as u32), thread_id(task)));
             happened.extend(born);
         }
         let untouched =

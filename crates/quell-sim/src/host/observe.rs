@@ -44,8 +44,8 @@ impl SimHost {
     fn fill_workloads(&self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
         let (now, loads, columns) = (view.now, &self.sim.loads, &mut view.workloads);
-        fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, loads, now, |number, load| {
-            load.queueing_delay(kernel, number)
+        fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, loads, now, |number, _| {
+            self.sim.queueing_delay(number)
         });
         fill(wanted, Signal::RunTime, &mut columns.run_time, loads, now, |_, load| {
             sum(load, |task| kernel.run_time(task))
@@ -53,7 +53,7 @@ impl SimHost {
         fill(wanted, Signal::RunDelay, &mut columns.run_delay, loads, now, |_, load| {
             sum(load, |task| kernel.run_delay(task))
         });
-        fill(wanted, Signal::ThreadCount, &mut columns.thread_count, loads, now, |_, load| load.tasks.len() as u32);
+        fill(wanted, Signal::ThreadCount, &mut columns.thread_count, loads, now, |_, load| load.tasks().len() as u32);
     }
 
     fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
@@ -65,7 +65,7 @@ impl SimHost {
             if !wanted.contains_threads_of(self.specs[number].class) {
                 continue;
             }
-            for &task in &load.tasks {
+            for &task in load.tasks() {
                 let seen = kernel.task(task);
                 columns.id.push(thread_id(task));
                 columns.workload.push(WorkloadId(number as u32));
@@ -88,7 +88,7 @@ fn state(kernel: &Kernel, task: crate::TaskId) -> ThreadState {
 }
 
 fn sum(load: &Load, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
-    Nanos(load.tasks.iter().map(|&task| of(task)).sum())
+    Nanos(load.tasks().iter().map(|&task| of(task)).sum())
 }
 
 /// Fills one column, or empties it if nobody asked for it.

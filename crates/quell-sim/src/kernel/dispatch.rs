@@ -256,11 +256,14 @@ impl Kernel {
         None
     }
 
-    /// A running thread got more work.
+    /// A runnable thread has other work from now on.
     pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
+        let (cpu, is_running) = (self.task(task).cpu, self.is_running(task));
+        if is_running {
+            self.account(cpu);
+        }
         self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
-        let cpu = self.task(task).cpu;
-        if self.is_running(task) {
+        if is_running {
             self.set_stop(cpu);
         }
     }

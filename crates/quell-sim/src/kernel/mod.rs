@@ -1,8 +1,9 @@
 //! The simulated kernel: threads on CPUs, by the rules of Linux.
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
-//! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads.
+//! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
+//! `deadline` are the classes above, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to
+//! workloads.
 
 mod balance;
 mod bandwidth;
@@ -16,6 +17,7 @@ mod place;
 mod realtime;
 mod state;
 mod wake;
+mod wakers;
 mod weight;
 
 use std::sync::Arc;
@@ -80,6 +82,9 @@ pub struct Kernel {
     pub(crate) counters: Counters,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
+    wakers: wakers::Wakers,
+    /// Threads from under which a granted CPU was taken, for the workloads to hear of.
+    pub(crate) preempted: Vec<TaskId>,
 }
 
 impl Kernel {
@@ -126,6 +131,8 @@ impl Kernel {
             wakeup_granularity: config.wakeup_granularity_of(count),
             counters: Counters::default(),
             happened: Vec::new(),
+            wakers: wakers::Wakers::default(),
+            preempted: Vec::new(),
             timers,
             topology,
             config,

@@ -37,7 +37,8 @@ pub fn run<P: Policy + ?Sized>(
     let seed = scenario.seed.wrapping_add(u64::from(repetition));
     let grants = policy.describe().grants;
     let machine = scenario.machine.machine()?;
-    let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, seed, grants)?;
+    let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
+    let mut host = SimHost::with_requests(machine, kernel, workloads, &scenario.graphs(), seed, grants)?;
     let mut cycle = Cycle::new(host.view());
     let mut watch = |host: &SimHost| seen(host.sim().now());
     drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));
