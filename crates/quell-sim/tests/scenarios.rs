@@ -9,9 +9,12 @@ use quell_sim::scenario::{SHIPPED, Scenario, run};
 /// new ones here.
 const HASHES: &[(&str, u64)] = &[
     ("colocation", 5_089_373_891_401_835_484),
+    ("critical-path", 8_348_584_132_001_557_811),
+    ("hundred", 6_023_576_622_741_076_137),
     ("memcached-2cpus", 10_602_362_235_301_269_729),
     ("periodic", 12_882_724_094_053_195_852),
     ("rkube-figure3", 8_776_148_729_036_571_300),
+    ("work-stealing", 9_222_438_235_149_133_439),
 ];
 
 fn hash(text: &str) -> u64 {

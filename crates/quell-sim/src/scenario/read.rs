@@ -73,13 +73,14 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
 }
 
 /// Where the file speaks of what a message is about: the line that gives what it names in quotes its name, or else
-/// the first that has it in quotes. The copies of something have its name with a number.
+/// the first that has it in quotes. What the file does not have is a role in a pool, or a copy, which has a number.
 fn line(text: &str, why: &str) -> String {
     let name = why.split('\'').nth(1).unwrap_or_default();
-    let original = name.trim_end_matches(|digit: char| digit.is_ascii_digit()).strip_suffix('-');
+    let workload = name.split_once('.').map_or(name, |(workload, _)| workload);
+    let original = workload.trim_end_matches(|digit: char| digit.is_ascii_digit()).trim_end_matches('-');
     let find = |wanted: String| text.lines().position(|line| line.contains(&wanted));
     let of = |name: &str| find(format!("name = \"{name}\"")).or_else(|| find(format!("\"{name}\"")));
-    let found = Some(name).filter(|name| !name.is_empty()).and_then(of).or_else(|| original.and_then(of));
+    let found = [name, workload, original].into_iter().filter(|name| !name.is_empty()).find_map(of);
     found.map_or(String::new(), |line| format!(":{}", line + 1))
 }
 

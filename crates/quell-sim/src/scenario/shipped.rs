@@ -19,7 +19,10 @@ macro_rules! shipped {
 
 shipped! {
     "colocation",
+    "critical-path",
+    "hundred",
     "memcached-2cpus",
     "periodic",
     "rkube-figure3",
+    "work-stealing",
 }

@@ -169,7 +169,10 @@ impl WorkloadSpec {
         let in_roles = self.pool.iter().flat_map(BTreeMap::values).fold(0u64, |sum, &threads| sum + u64::from(threads));
         let has_roles = self.pool.as_ref().is_some_and(|roles| !roles.is_empty());
         if has_roles && in_roles != u64::from(self.threads) {
-            return bad(&format!("its roles have {in_roles} threads together and it has {}", self.threads));
+            return bad(&format!(
+                "its roles have {in_roles} threads together and it has {}: make them equal",
+                self.threads
+            ));
         }
         if self.pool.iter().flat_map(BTreeMap::values).any(|&threads| threads == 0) {
             return bad("a role without threads: give it at least one");
