@@ -173,6 +173,7 @@ impl Sim {
     }
 
     /// Lets every CPU pick that has to; workloads hear from whom a granted CPU was taken.
+    #[inline]
     pub(crate) fn settle(&mut self) {
         self.kernel.settle();
         while let Some(task) = self.kernel.preempted.pop() {
@@ -190,7 +191,7 @@ impl Sim {
     /// How long a workload's oldest request has waited for a thread, or its oldest runnable thread for a CPU.
     pub(crate) fn queueing_delay(&self, workload: usize) -> Nanos {
         let waits = self.loads[workload].queueing_delay(&self.kernel, workload);
-        let stages = self.graphs.oldest_waiting(workload).map_or(0, |since| self.kernel.now - since);
+        let stages = self.graphs.oldest_waiting(workload, &self.kernel).map_or(0, |since| self.kernel.now - since);
         Nanos(waits.max(stages))
     }
 

@@ -218,7 +218,7 @@ fn wake_ups_know_who_woke_whom() {
         ),
         stage("helper", "helpers", &["asked"], vec![work(100)]),
     ];
-    let times = (1..=50).map(|number| Nanos::from_millis(number)).chain([Nanos::from_secs(1_000)]).collect();
+    let times = (1..=50).map(Nanos::from_millis).chain([Nanos::from_secs(1_000)]).collect();
     let pools = [pool("app", 1), pool("helpers", 1), pool("others", 1)];
     let mut sim = sim(4, KernelConfig::default(), &pools, vec![request("r", Arrivals::Recorded(times), stages)]);
     sim.run_until(Nanos::from_secs(1));

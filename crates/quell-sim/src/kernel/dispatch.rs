@@ -257,9 +257,10 @@ impl Kernel {
     }
 
     /// A runnable thread has other work from now on.
+    #[inline]
     pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
         let (cpu, is_running) = (self.task(task).cpu, self.is_running(task));
-        if is_running {
+        if is_running && self.cpus[cpu].accounted < self.now {
             self.account(cpu);
         }
         self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);

@@ -45,6 +45,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// Something took so long, ns.
+    #[inline]
     pub fn record(&mut self, latency: u64) {
         self.stats.latencies.record(latency);
         self.stats.violations += u64::from(self.bound.is_some_and(|bound| latency > bound.0));
@@ -92,6 +93,7 @@ impl Load {
     }
 
     /// The workload's timer: a request arrives, a client has thought enough, a phase ends.
+    #[inline]
     pub fn due(&mut self, kernel: &mut Kernel) {
         let own = &mut self.common;
         match &mut self.body {
@@ -110,6 +112,7 @@ impl Load {
     }
 
     /// A thread has done its work: what it did is recorded, and it goes on or blocks.
+    #[inline]
     pub fn finished(&mut self, kernel: &mut Kernel, thread: usize) {
         let own = &mut self.common;
         match &mut self.body {

@@ -160,6 +160,9 @@ impl WorkloadSpec {
         if bodies.iter().filter(|&&is| is).count() != 1 {
             return bad("give it exactly one of server, closed, batch, parallel, periodic and pool");
         }
+        if self.copies != 1 {
+            return bad("its copies are not written out: read the scenario as a text");
+        }
         if !(1..=100_000).contains(&self.threads) {
             return bad("give it 1 to 100000 threads");
         }

@@ -90,6 +90,7 @@ impl Server {
         }
     }
 
+    #[inline]
     pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
         let client = self.source.take(own.timer, kernel);
         own.stats.arrived += 1;
@@ -110,6 +111,7 @@ impl Server {
         kernel.set_request(own.tasks[thread], Some(kernel.now()));
     }
 
+    #[inline]
     pub fn finished(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
         let task = own.tasks[thread];
         if let Some(request) = self.current[thread].take() {

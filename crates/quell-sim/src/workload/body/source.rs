@@ -13,17 +13,15 @@ use crate::workload::service::Service;
 /// Where requests come from.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// Whether or not earlier ones are done. With the time of the next one.
-    Open(Box<ArrivalProcess>, Option<u64>),
+    /// Whether or not earlier ones are done.
+    Open(Box<ArrivalProcess>),
     /// Every client thinks, asks, and waits. With the times at which they ask.
     Closed { clients: BinaryHeap<Reverse<(u64, u32)>>, think: Service },
 }
 
 impl Source {
     pub fn open(arrivals: &Arrivals, streams: &Streams) -> Source {
-        let mut process = ArrivalProcess::new(arrivals.clone(), streams.times.clone());
-        let first = process.next();
-        Source::Open(Box::new(process), first)
+        Source::Open(Box::new(ArrivalProcess::new(arrivals.clone(), streams.times.clone())))
     }
 
     pub fn closed(clients: u32, think: &Service, streams: &mut Streams) -> Source {
@@ -32,23 +30,22 @@ impl Source {
     }
 
     /// Sets the timer to the next request, if one is known.
-    pub fn set_timer(&self, timer: TimerId, kernel: &mut Kernel) {
+    #[inline]
+    pub fn set_timer(&mut self, timer: TimerId, kernel: &mut Kernel) {
         let next = match self {
-            Source::Open(_, next) => *next,
+            Source::Open(process) => process.next(),
             Source::Closed { clients, .. } => clients.peek().map(|Reverse((at, _))| *at),
         };
         if let Some(at) = next {
-            kernel.timers.set(timer, at.max(kernel.now()));
+            kernel.timers.set(timer, at.max(kernel.now));
         }
     }
 
     /// A request is due: whose it is. The timer is set to the next one.
+    #[inline]
     pub fn take(&mut self, timer: TimerId, kernel: &mut Kernel) -> u32 {
         let client = match self {
-            Source::Open(process, next) => {
-                *next = process.next();
-                0
-            }
+            Source::Open(_) => 0,
             Source::Closed { clients, .. } => clients.pop().map_or(0, |Reverse((_, client))| client),
         };
         self.set_timer(timer, kernel);
@@ -56,9 +53,10 @@ impl Source {
     }
 
     /// A client has its answer and begins to think.
+    #[inline]
     pub fn answer(&mut self, client: u32, thinks: &mut Stream, timer: TimerId, kernel: &mut Kernel) {
         if let Source::Closed { clients, think } = self {
-            clients.push(Reverse((kernel.now() + think.draw(thinks), client)));
+            clients.push(Reverse((kernel.now + think.draw(thinks), client)));
             self.set_timer(timer, kernel);
         }
     }

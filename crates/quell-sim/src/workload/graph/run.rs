@@ -125,8 +125,8 @@ impl Graphs {
     }
 
     /// The start of time: the first arrivals are set.
-    pub fn start(&self, kernel: &mut Kernel) {
-        self.flows.iter().for_each(|flow| flow.source.set_timer(flow.timer, kernel));
+    pub fn start(&mut self, kernel: &mut Kernel) {
+        self.flows.iter_mut().for_each(|flow| flow.source.set_timer(flow.timer, kernel));
     }
 
     /// A request of this kind arrives.
@@ -328,12 +328,13 @@ impl Graphs {
         }
     }
 
-    /// Since when the oldest stage that nobody works on has waited in a workload, or a request outside of it.
-    pub fn oldest_waiting(&self, workload: usize) -> Option<u64> {
-        let pools = self.pools.iter().filter(|pool| pool.workload == workload);
-        let stages = pools.filter_map(|pool| pool.queue.front()).map(|&(.., since)| since);
-        let received = self.flows.iter().zip(&self.plans).filter(|(_, plan)| plan.receiver == workload);
-        let outside = received.filter_map(|(flow, _)| flow.outside.front()).map(|&job| self.jobs[job].arrived);
-        stages.chain(outside).min()
+    /// Since when the oldest stage that nobody works on has waited in a workload. Where all threads of a pool sleep, for
+    /// locks or for others, no CPU would help, and what waits for them does not count.
+    pub fn oldest_waiting(&self, workload: usize, kernel: &Kernel) -> Option<u64> {
+        let moves =
+            |pool: usize| self.workers.iter().any(|worker| worker.pool == pool && kernel.is_runnable(worker.task));
+        let pools = self.pools.iter().enumerate().filter(|(_, pool)| pool.workload == workload);
+        let queues = pools.filter_map(|(number, pool)| Some((number, pool.queue.front()?.2)));
+        queues.filter(|&(number, _)| moves(number)).map(|(_, since)| since).min()
     }
 }
