@@ -248,7 +248,7 @@ fn parallel_jobs_have_a_completion_time() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     /// Whatever locks, waits and limits there are, and however few threads: every request comes to its end.
     #[test]
@@ -304,5 +304,48 @@ proptest! {
         let stats = &sim.stats()[0];
         prop_assert!(stats.arrived > 50);
         prop_assert_eq!(stats.latencies.count(), stats.arrived);
+    }
+
+    /// Any graph that is accepted comes to its end, whoever waits for whom; only others are refused.
+    #[test]
+    fn what_is_accepted_ends(
+        threads in (1u32..4, 1u32..4, 1u32..4),
+        at_most in proptest::option::of(1u32..3),
+        shapes in proptest::collection::vec((0usize..3, 0u32..16, proptest::collection::vec((0usize..5, 0usize..6), 1..4)), 1..6),
+    ) {
+        let count = shapes.len();
+        let name = |stage: usize| format!("stage{stage}");
+        let stages = shapes.iter().enumerate().map(|(number, (pool, after, steps))| {
+            // Some of those before it; none only for the first.
+            let mut after: Vec<String> = (0..number).filter(|stage| after >> stage & 1 == 1).map(name).collect();
+            if after.is_empty() && number > 0 {
+                after.push(name(0));
+            }
+            let exponential = || Service::Exponential(micros(20));
+            let steps = steps.iter().map(|&(kind, other)| match kind {
+                0 => Step::Locked(exponential(), "one".into()),
+                1 => Step::Wait(vec![name(other % count)]),
+                2 => Step::Barrier("half".into()),
+                _ => Step::Work(exponential()),
+            });
+            StageSpec { name: name(number), on: ["x", "y", "z"][*pool].into(), after, steps: steps.collect() }
+        });
+        let stops = Arrivals::Steps(vec![
+            quell_sim::workload::Step { at: Nanos(0), rate: 2_000.0 },
+            quell_sim::workload::Step { at: Nanos::from_millis(20), rate: 0.0 },
+        ]);
+        let spec = RequestSpec { at_most, ..request("r", stops, stages.collect()) };
+        let graphs = GraphSpec { requests: vec![spec], locks: vec![lock("one", LockOrder::Barging)] };
+        let pools = [pool("x", threads.0), pool("y", threads.1), pool("z", threads.2)];
+        let topology = Topology::synthetic(1, 1, 2, 1);
+        let made = Sim::with_requests(topology, KernelConfig::default(), &pools, &graphs, 11);
+        prop_assume!(made.is_ok());
+        let mut sim = made.unwrap();
+        sim.begin();
+        sim.run_until(Nanos::from_secs(5));
+        let stats = sim.stats();
+        let (arrived, ended) = stats.iter().fold((0, 0), |sum, one| (sum.0 + one.arrived, sum.1 + one.latencies.count()));
+        prop_assert!(arrived > 10);
+        prop_assert_eq!(arrived, ended, "{:?}", graphs);
     }
 }
