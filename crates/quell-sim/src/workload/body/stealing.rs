@@ -1,10 +1,12 @@
 //! A work-stealing runtime, as Caladan's and Shenango's: requests are green threads, kernel threads run them.
 //!
 //! Every kernel thread has its own queue. A request is steered to the queue of an active thread, that is one which has
-//! a CPU (caladan-osdi20 §4: a runtime "balances load across the cores that are allocated" to it). A thread that has
-//! nothing takes half of another's queue, its sibling's first, looks about for a while, and parks, which yields its CPU.
+//! a CPU. A thread that has nothing takes half of another's queue, its sibling's first, looks about for a while, and
+//! parks, which yields its CPU (caladan-osdi20 §5.1: "Runtimes use work stealing to balance load across the cores that are
+//! allocated to them … and yield cores when they run out of work to steal"; half, the sibling and the looking about are
+//! from the published source, `runtime/sched.c`).
 //! Where CPUs are granted, the policy says how many threads are active: a grant unparks one, and a thread whose CPU is
-//! taken puts its green thread back into its queue, for the others to steal, and parks (§6). Under the kernel's own
+//! taken puts its green thread back into its queue, for the others to steal, and parks (§5.3). Under the kernel's own
 //! scheduler nobody grants CPUs; there a request that finds no thread free unparks one.
 
 use std::collections::VecDeque;
@@ -17,8 +19,7 @@ use crate::kernel::{FULL_SPEED, Kernel, TaskId};
 use crate::workload::load::Common;
 use crate::workload::service::Service;
 
-/// What the runtime does for how long, as CPU time. All but `spin` are assumptions of the order that such runtimes are
-/// known for: neither paper has them.
+/// What the runtime does for how long, as CPU time. All but `spin` are assumptions: caladan-osdi20 does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
