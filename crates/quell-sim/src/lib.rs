@@ -28,6 +28,6 @@ pub use kernel::{
 };
 pub use machine::Machine;
 pub use random::Stream;
-pub use sim::Sim;
+pub use sim::{Population, Sim};
 pub use vm::VmSpec;
 pub use workload::WorkloadSpec;

@@ -4,11 +4,43 @@ use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
+use crate::workload::graph::{GraphSpec, Graphs, Plans};
 use crate::workload::{Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
 pub(crate) const QUOTA_PERIOD: u64 = 100_000_000;
+
+/// What is on a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Population<'a> {
+    /// What runs, on the host or in one of the VMs.
+    pub workloads: &'a [WorkloadSpec],
+    /// VMs. Policies know them as workloads, whose threads are vCPUs, and not what runs in them.
+    pub vms: &'a [VmSpec],
+    /// Requests that pass through the workloads' pools.
+    pub requests: &'a GraphSpec,
+}
+
+static NO_REQUESTS: GraphSpec = GraphSpec::NONE;
+
+impl<'a> From<&'a [WorkloadSpec]> for Population<'a> {
+    fn from(workloads: &'a [WorkloadSpec]) -> Population<'a> {
+        Population { workloads, vms: &[], requests: &NO_REQUESTS }
+    }
+}
+
+impl<'a> From<&'a Vec<WorkloadSpec>> for Population<'a> {
+    fn from(workloads: &'a Vec<WorkloadSpec>) -> Population<'a> {
+        Population::from(&workloads[..])
+    }
+}
+
+impl<'a, const N: usize> From<&'a [WorkloadSpec; N]> for Population<'a> {
+    fn from(workloads: &'a [WorkloadSpec; N]) -> Population<'a> {
+        Population::from(&workloads[..])
+    }
+}
 
 /// A machine with workloads, in virtual time.
 #[derive(Clone, Debug)]
@@ -25,6 +57,7 @@ pub struct Sim {
     pub(crate) guests: Vec<Option<Guest>>,
     /// By thread of the host.
     pub(crate) owners: Vec<Owner>,
+    pub(crate) graphs: Graphs,
     measured_from: u64,
     busy_before: u64,
     counted_before: Counters,
@@ -52,33 +85,22 @@ impl Sim {
     /// A machine on which these workloads begin at time 0.
     ///
     /// # Errors
-    /// [`SimError::Scenario`] if a workload makes no sense on this machine.
-    pub fn new(
+    /// [`SimError::Scenario`] if a workload, VM or request makes no sense on this machine.
+    pub fn new<'a>(
         machine: impl Into<Machine>,
         config: KernelConfig,
-        workloads: &[WorkloadSpec],
-        seed: u64,
-    ) -> Result<Sim, SimError> {
-        Sim::with_vms(machine, config, workloads, &[], seed)
-    }
-
-    /// The same with VMs, in which some of the workloads run.
-    ///
-    /// # Errors
-    /// [`SimError::Scenario`] if a workload makes no sense where it runs, or there is no such VM.
-    pub fn with_vms(
-        machine: impl Into<Machine>,
-        config: KernelConfig,
-        workloads: &[WorkloadSpec],
-        vms: &[VmSpec],
+        population: impl Into<Population<'a>>,
         seed: u64,
     ) -> Result<Sim, SimError> {
         let machine = machine.into();
+        let Population { workloads, vms, requests } = population.into();
         let homes = crate::vm::homes(&machine.topology.all(), workloads, vms).map_err(SimError::Scenario)?;
+        let plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
             loads: Vec::new(),
             vms: Vec::new(),
+            graphs: Graphs::default(),
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
@@ -94,6 +116,7 @@ impl Sim {
         for (number, spec) in workloads.iter().enumerate() {
             sim.add(number, spec, seed);
         }
+        sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         Ok(sim)
     }
 
@@ -131,6 +154,7 @@ impl Sim {
                 Some(vm) => &mut self.vms[*vm].guest,
             });
         }
+        self.graphs.start(&mut self.kernel);
         self.settle();
     }
 
@@ -189,9 +213,36 @@ impl Sim {
         }
         let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
         self.kernel.now = at;
-        handle(&mut self.kernel, &mut self.loads, &self.owners, timer);
-        self.kernel.settle();
+        handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        self.settle();
         true
+    }
+
+    /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
+    #[inline]
+    pub(crate) fn settle_host(&mut self) {
+        self.kernel.settle();
+        while let Some(task) = self.kernel.preempted.pop() {
+            if let Owner::Thread { load, thread } = self.owners[task.0 as usize] {
+                self.loads[load as usize].preempted(&mut self.kernel, thread as usize);
+                self.kernel.settle();
+            }
+        }
+    }
+
+    /// Whoever the host knows by this number was granted a CPU. To be called before the CPU picks.
+    pub(crate) fn granted(&mut self, tenant: usize, cpu: CpuId) {
+        if let Some(load) = self.tenants[tenant].load {
+            self.loads[load].granted(&mut self.kernel, cpu.index());
+        }
+    }
+
+    /// How long a workload's oldest request has waited for a thread, or its oldest runnable thread for a CPU. The host
+    /// knows the workload as this tenant.
+    pub(crate) fn queueing_delay(&self, load: usize, tenant: usize) -> Nanos {
+        let waits = self.loads[load].queueing_delay(&self.kernel, tenant);
+        let stages = self.graphs.oldest_waiting(load, &self.kernel).map_or(0, |since| self.kernel.now - since);
+        Nanos(waits.max(stages))
     }
 
     /// What is counted is counted from now on.
@@ -243,13 +294,23 @@ impl Sim {
 
 /// Lets one kernel handle a timer. If that is about a vCPU, says so: its piece of work is done, or its timer rang.
 #[inline(always)]
-pub(crate) fn handle(kernel: &mut Kernel, loads: &mut [Load], owners: &[Owner], timer: Timer) -> Option<Guest> {
+pub(crate) fn handle(
+    kernel: &mut Kernel,
+    loads: &mut [Load],
+    graphs: &mut Graphs,
+    owners: &[Owner],
+    timer: Timer,
+) -> Option<Guest> {
     let guest = |vm: u32, cpu: u32| Some((vm as usize, cpu as usize));
     match timer {
         Timer::Stop(cpu) => match owners[kernel.stop(cpu as usize)?.0 as usize] {
-            Owner::Thread { load, thread } => loads[load as usize].finished(kernel, thread as usize, cpu as usize),
+            Owner::Thread { load, thread } if loads[load as usize].serves_stages() => {
+                graphs.finished(kernel, loads, load as usize, thread as usize);
+            }
+            Owner::Thread { load, thread } => loads[load as usize].finished(kernel, thread as usize),
             Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
         },
+        Timer::Request(kind) => graphs.due(kernel, loads, kind as usize),
         Timer::Workload(number) => loads[number as usize].due(kernel),
         Timer::Task(task) => match owners[task as usize] {
             Owner::Thread { load, thread } => loads[load as usize].release(kernel, thread as usize),

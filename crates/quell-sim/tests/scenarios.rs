@@ -9,10 +9,13 @@ use quell_sim::scenario::{SHIPPED, Scenario, run};
 /// new ones here.
 const HASHES: &[(&str, u64)] = &[
     ("colocation", 5_089_373_891_401_835_484),
+    ("consolidated-vms", 3_591_719_510_309_916_771),
+    ("critical-path", 728_684_853_370_614_820),
+    ("hundred", 6_023_576_622_741_076_137),
     ("memcached-2cpus", 10_602_362_235_301_269_729),
     ("periodic", 12_882_724_094_053_195_852),
     ("rkube-figure3", 8_776_148_729_036_571_300),
-    ("consolidated-vms", 3_591_719_510_309_916_771),
+    ("work-stealing", 9_222_438_235_149_133_439),
 ];
 
 fn hash(text: &str) -> u64 {
@@ -52,4 +55,22 @@ fn every_scenario_makes_sense_as_it_is() {
             AnyPolicy::build(&policy.name, policy.deserializer()).unwrap();
         }
     }
+}
+
+/// The command lines in the scenarios' comments.
+#[test]
+fn what_the_comments_suggest_can_be_done() {
+    let mut seen = 0;
+    for shipped in SHIPPED {
+        let suggested = shipped.text.lines().filter(|line| line.starts_with("#   quell sim "));
+        for line in suggested {
+            let words = line.split_whitespace().map(|word| word.trim_matches('\'').to_owned());
+            let set = |(before, word): (String, String)| (before == "--set").then_some(word);
+            let changes: Vec<String> = words.clone().zip(words.skip(1)).filter_map(set).collect();
+            let scenario = Scenario::parse(Path::new(shipped.name), shipped.text, &changes);
+            assert!(scenario.is_ok(), "{line}: {}", scenario.unwrap_err());
+            seen += changes.len();
+        }
+    }
+    assert!(seen > 5, "{seen}");
 }

@@ -6,8 +6,9 @@ use quell_model::{
     Verdict, WorkloadId,
 };
 use quell_sim::vm::Deferrable;
+use quell_sim::workload::graph::GraphSpec;
 use quell_sim::workload::{BatchSpec, CpuList, PeriodicSpec, Service, WorkloadStats};
-use quell_sim::{Costs, KernelConfig, RealTimeLimit, Sim, SimHost, VmSpec, WorkloadSpec};
+use quell_sim::{Costs, KernelConfig, Population, RealTimeLimit, Sim, SimHost, VmSpec, WorkloadSpec};
 
 /// Times of random servers are multiples of this.
 const UNIT: u64 = 100_000;
@@ -41,7 +42,7 @@ fn inside(vm: &str, workload: WorkloadSpec) -> WorkloadSpec {
 }
 
 fn run(vms: &[VmSpec], workloads: &[WorkloadSpec], span: Nanos) -> (Sim, Vec<WorkloadStats>) {
-    let mut sim = Sim::with_vms(one_cpu(), config(), workloads, vms, 1).unwrap();
+    let mut sim = Sim::new(one_cpu(), config(), Population { workloads, vms, requests: &GraphSpec::NONE }, 1).unwrap();
     sim.begin();
     sim.run_until(span);
     let stats = sim.stats();
@@ -212,7 +213,7 @@ proptest! {
             let task = periodic(&format!("task{number}"), at(case.offset), at(case.work), at(case.every));
             workloads.push(inside(&name, task));
         }
-        let mut sim = Sim::with_vms(one_cpu(), config(), &workloads, &vms, 1).unwrap();
+        let mut sim = Sim::new(one_cpu(), config(), Population { workloads: &workloads, vms: &vms, requests: &GraphSpec::NONE }, 1).unwrap();
         sim.begin();
         let mut checks = checks;
         checks.sort_unstable();

@@ -5,10 +5,11 @@ use quell_model::{Class, CpuCount, CpuSet, Cycle, Nanos, Policy, PreemptionMode,
 use quell_policy::AnyPolicy;
 use quell_sim::host::drive;
 use quell_sim::vm::VmStats;
+use quell_sim::workload::graph::GraphSpec;
 use quell_sim::workload::{
     Arrivals, BatchSpec, CpuList, Dispatch, ParallelSpec, PeriodicSpec, ServerSpec, Service, WorkloadStats,
 };
-use quell_sim::{Costs, Interrupts, KernelConfig, Sim, SimHost, VmSpec, WorkloadSpec};
+use quell_sim::{Costs, Interrupts, KernelConfig, Population, Sim, SimHost, VmSpec, WorkloadSpec};
 
 const SECONDS: u64 = 10;
 
@@ -41,7 +42,13 @@ fn server(name: &str, threads: u32, rate: f64, service: Service) -> WorkloadSpec
 }
 
 fn run(cpus: u32, config: &KernelConfig, vms: &[VmSpec], workloads: &[WorkloadSpec]) -> (Sim, Vec<WorkloadStats>) {
-    let mut sim = Sim::with_vms(Topology::synthetic(1, 1, cpus, 1), config.clone(), workloads, vms, 1).unwrap();
+    let mut sim = Sim::new(
+        Topology::synthetic(1, 1, cpus, 1),
+        config.clone(),
+        Population { workloads, vms, requests: &GraphSpec::NONE },
+        1,
+    )
+    .unwrap();
     sim.begin();
     sim.run_until(Nanos::from_secs(1));
     sim.end_warm_up();
@@ -191,7 +198,13 @@ fn a_vms_quota_holds_for_all_that_runs_in_it() {
 #[test]
 fn a_slower_cpu_slows_the_guest() {
     let task = inside("vm", server("server", 1, 100.0, Service::Constant(Nanos::from_millis(1))));
-    let mut sim = Sim::with_vms(Topology::synthetic(1, 1, 1, 1), free(), &[task], &[vm("vm", 1, &free())], 1).unwrap();
+    let mut sim = Sim::new(
+        Topology::synthetic(1, 1, 1, 1),
+        free(),
+        Population { workloads: &[task], vms: &[vm("vm", 1, &free())], requests: &GraphSpec::NONE },
+        1,
+    )
+    .unwrap();
     sim.begin();
     sim.set_frequency(quell_model::CpuId(0), 1_050_000);
     sim.run_until(Nanos::from_secs(1));
@@ -215,7 +228,14 @@ fn policies_run_unchanged_on_a_host_with_vms() {
             let mut policy = AnyPolicy::named(policy.name).unwrap();
             let grants = policy.describe().grants;
             let topology = Topology::synthetic(1, 1, 8, 1);
-            let mut host = SimHost::with_vms(topology, config.clone(), &workloads, &vms, 3, grants).unwrap();
+            let mut host = SimHost::new(
+                topology,
+                config.clone(),
+                Population { workloads: &workloads, vms: &vms, requests: &GraphSpec::NONE },
+                3,
+                grants,
+            )
+            .unwrap();
             let mut cycle = Cycle::new(host.view());
             drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(4_000), |_, _| {});
             let stats = host.sim().stats();
@@ -231,7 +251,9 @@ fn policies_run_unchanged_on_a_host_with_vms() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let refused = |vms: &[VmSpec], workloads: &[WorkloadSpec]| {
-        Sim::with_vms(Topology::synthetic(1, 1, 2, 1), free(), workloads, vms, 1).unwrap_err().to_string()
+        Sim::new(Topology::synthetic(1, 1, 2, 1), free(), Population { workloads, vms, requests: &GraphSpec::NONE }, 1)
+            .unwrap_err()
+            .to_string()
     };
     let one = || vm("one", 2, &free());
     assert!(refused(&[one()], &[inside("two", hog("a", 100, 1))]).contains("no VM 'two'"));
@@ -289,7 +311,7 @@ proptest! {
         let vms = [vm("a", vcpus, &config), VmSpec { weight: 300, ..vm("b", 2, &config) }];
         let (one, two, three, four) = workloads;
         let workloads = [inside("a", one), inside("a", two), inside("b", three), four];
-        let mut sim = Sim::with_vms(Topology::synthetic(1, 1, host, 1), config, &workloads, &vms, 1).unwrap();
+        let mut sim = Sim::new(Topology::synthetic(1, 1, host, 1), config, Population { workloads: &workloads, vms: &vms, requests: &GraphSpec::NONE }, 1).unwrap();
         sim.begin();
         sim.run_until(Nanos::from_millis(1_500));
         let (stats, vms) = (sim.stats(), sim.vm_stats());

@@ -240,7 +240,8 @@ mod tests {
 
     fn scenario(changes: &[&str]) -> Scenario {
         let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
-        Scenario::parse(Path::new("s"), SHIPPED[1].text, &changes).unwrap()
+        let memcached = SHIPPED.iter().find(|shipped| shipped.name == "memcached-2cpus").unwrap();
+        Scenario::parse(Path::new("s"), memcached.text, &changes).unwrap()
     }
 
     #[test]

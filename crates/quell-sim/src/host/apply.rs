@@ -253,6 +253,9 @@ impl SimHost {
             _ => {}
         }
         kernel.hand(cpu, to);
+        if let Some(id) = to {
+            self.sim.granted(id.index(), cpu);
+        }
         Verdict::Applied(self.sim.now())
     }
 

@@ -16,7 +16,7 @@ use quell_model::{
 
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::workload::CpuList;
-use crate::{Machine, Sim, SimError, VmSpec, WorkloadSpec};
+use crate::{Machine, Population, Sim, SimError, VmSpec, WorkloadSpec};
 
 /// How long the loop waits at most when a policy waits for events only.
 const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -59,31 +59,17 @@ impl SimHost {
     /// own class, where CPUs belong to workloads; else by the kernel's.
     ///
     /// # Errors
-    /// [`SimError::Scenario`] if a workload makes no sense on this machine.
-    pub fn new(
+    /// [`SimError::Scenario`] if a workload, VM or request makes no sense on this machine.
+    pub fn new<'a>(
         machine: impl Into<Machine>,
         config: KernelConfig,
-        workloads: &[WorkloadSpec],
+        population: impl Into<Population<'a>>,
         seed: u64,
         grants: bool,
     ) -> Result<SimHost, SimError> {
-        SimHost::with_vms(machine, config, workloads, &[], seed, grants)
-    }
-
-    /// The same with VMs, in which some of the workloads run. Policies know the VMs as workloads, whose threads are
-    /// vCPUs, and not what runs in them.
-    ///
-    /// # Errors
-    /// [`SimError::Scenario`] if a workload makes no sense where it runs.
-    pub fn with_vms(
-        machine: impl Into<Machine>,
-        config: KernelConfig,
-        workloads: &[WorkloadSpec],
-        vms: &[VmSpec],
-        seed: u64,
-        grants: bool,
-    ) -> Result<SimHost, SimError> {
-        let mut sim = Sim::with_vms(machine, config, workloads, vms, seed)?;
+        let population = population.into();
+        let mut sim = Sim::new(machine, config, population, seed)?;
+        let Population { workloads, vms, .. } = population;
         let on_host = || workloads.iter().filter(|spec| spec.vm.is_none());
         let described = vms.iter().map(VmSpec::description).chain(on_host().map(WorkloadSpec::description));
         let specs: Vec<Arc<Workload>> = described.map(Arc::new).collect();

@@ -46,7 +46,7 @@ impl SimHost {
         let (now, tenants, columns) = (view.now, &self.sim.tenants[..], &mut view.workloads);
         fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, tenants, now, |number, tenant| {
             match tenant.load {
-                Some(load) => self.sim.loads[load].queueing_delay(kernel, number),
+                Some(load) => self.sim.queueing_delay(load, number),
                 None => longest_wait(kernel, number, tenant),
             }
         });

@@ -277,19 +277,15 @@ impl Kernel {
         None
     }
 
-    /// A thread that runs, or not, has other work from now on.
-    pub(crate) fn change_work(&mut self, task: TaskId, work_ns: u64) {
-        if self.is_running(task) {
-            self.account(self.task(task).cpu);
-        }
-        self.continue_with(task, work_ns);
-    }
-
-    /// A thread that has just done its work got more.
+    /// A runnable thread has other work from now on.
+    #[inline]
     pub(crate) fn continue_with(&mut self, task: TaskId, work_ns: u64) {
+        let (cpu, is_running) = (self.task(task).cpu, self.is_running(task));
+        if is_running && self.cpus[cpu].accounted < self.now {
+            self.account(cpu);
+        }
         self.tasks[task.0 as usize].left = work_ns.saturating_mul(FULL_SPEED);
-        let cpu = self.task(task).cpu;
-        if self.is_running(task) {
+        if is_running {
             self.set_stop(cpu);
         }
     }

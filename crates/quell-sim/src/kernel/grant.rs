@@ -89,9 +89,25 @@ impl Kernel {
             return;
         }
         let (workload, ran) = (seen.workload as usize, self.now - seen.turn_began);
+        if !self.is_held_by(cpu, workload) {
+            self.preempted.push(task);
+        }
         let is_over = ran >= TURN && self.grants.holder[cpu].is_some();
         let queue = &mut self.grants.waiting[workload];
         if is_over { queue.push_back(task) } else { queue.push_front(task) }
+    }
+
+    /// May the workload's threads run on this CPU?
+    fn is_held_by(&self, cpu: usize, workload: usize) -> bool {
+        let id = CpuId(cpu as u32);
+        self.grants.holder[cpu] == Some(WorkloadId(workload as u32)) && !self.grants.banned.contains(id)
+    }
+
+    /// CPUs that the workload holds and does not use yet, less its threads that are on their way there.
+    pub(crate) fn unused_grants(&self, workload: usize) -> usize {
+        let uses = |cpu: usize| self.cpus[cpu].current.is_some_and(|task| self.task(task).workload == workload as u32);
+        let unused = (0..self.cpus.len()).filter(|&cpu| self.is_held_by(cpu, workload) && !uses(cpu)).count();
+        unused.saturating_sub(self.grants.waiting[workload].len())
     }
 
     /// Hands a CPU to a workload, or to nobody.

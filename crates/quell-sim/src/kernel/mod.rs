@@ -1,10 +1,10 @@
 //! The simulated kernel: threads on CPUs, by the rules of Linux.
 //!
 //! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
-//! them away, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and `deadline` are the classes
-//! above, `throttle` limits the real-time class, `server` is the
-//! deferrable servers between, `balance` moves waiting threads, `grant` is Quell's own class where CPUs belong to workloads. `guest` is what
-//! differs where the CPUs are threads of a host.
+//! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
+//! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
+//! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
+//! workloads. `guest` is what differs where the CPUs are threads of a host.
 
 mod balance;
 mod bandwidth;
@@ -22,6 +22,7 @@ mod server;
 mod state;
 mod throttle;
 mod wake;
+mod wakers;
 mod weight;
 
 use std::sync::Arc;
@@ -94,6 +95,9 @@ pub struct Kernel {
     pub(crate) levels: Levels,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
+    wakers: wakers::Wakers,
+    /// Threads from under which a granted CPU was taken, for the workloads to hear of.
+    pub(crate) preempted: Vec<TaskId>,
 }
 
 impl Kernel {
@@ -146,6 +150,8 @@ impl Kernel {
             counters: Counters::default(),
             levels: Levels::default(),
             happened: Vec::new(),
+            wakers: wakers::Wakers::default(),
+            preempted: Vec::new(),
             timers,
             topology,
             config,
@@ -272,7 +278,7 @@ impl Kernel {
             Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
             Timer::RealTimePeriod => self.end_real_time_period(),
             Timer::Server(cpu) => self.reschedule(cpu as usize),
-            Timer::Stop(_) | Timer::Workload(_) | Timer::Task(_) => {}
+            Timer::Stop(_) | Timer::Workload(_) | Timer::Request(_) | Timer::Task(_) => {}
         }
     }
 

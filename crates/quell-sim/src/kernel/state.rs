@@ -49,6 +49,8 @@ pub(crate) enum Timer {
     Server(u32),
     /// A workload's timer: the next arrival, or its phase ends.
     Workload(u32),
+    /// The next request of a kind arrives.
+    Request(u32),
     /// A thread's timer: its think time or its period is over.
     Task(u32),
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{PRESETS, Preset};
 use crate::vm::homes;
+use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
 use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
 pub use report::{Report, WorkloadReport};
@@ -48,6 +49,12 @@ pub struct Scenario {
     /// The workloads.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadSpec>,
+    /// Requests that pass through the workloads' pools.
+    #[serde(default, rename = "request")]
+    pub requests: Vec<RequestSpec>,
+    /// Locks of requests.
+    #[serde(default, rename = "lock")]
+    pub locks: Vec<LockSpec>,
 }
 
 fn first_seed() -> u64 {
@@ -127,7 +134,33 @@ impl MachineSpec {
     }
 }
 
+/// At most so many copies of one thing.
+const COPIES: u32 = 10_000;
+
 impl Scenario {
+    /// Requests and their locks.
+    #[must_use]
+    pub fn graphs(&self) -> GraphSpec {
+        GraphSpec { requests: self.requests.clone(), locks: self.locks.clone() }
+    }
+
+    /// Writes out what has copies.
+    pub(super) fn expand(mut self) -> Result<Scenario, SimError> {
+        let workloads = self.workloads.iter().map(|spec| ("workload", &spec.name, spec.copies));
+        let requests = self.requests.iter().map(|spec| ("request", &spec.name, spec.copies));
+        let locks = self.locks.iter().map(|spec| ("lock", &spec.name, spec.copies));
+        let all = workloads.chain(requests).chain(locks);
+        if let Some((what, name, copies)) = all.into_iter().find(|(.., copies)| !(1..=COPIES).contains(copies)) {
+            return Err(SimError::Scenario(format!("{what} '{name}': {copies} copies: give 1 to {COPIES}")));
+        }
+        self.workloads = self.workloads.into_iter().flat_map(WorkloadSpec::expand).collect();
+        self.locks = self.locks.iter().flat_map(LockSpec::expand).collect();
+        let workloads = self.workloads.iter().map(|spec| spec.name.as_str());
+        let names: Vec<&str> = workloads.chain(self.locks.iter().map(|lock| lock.name.as_str())).collect();
+        self.requests = self.requests.iter().flat_map(|request| request.expand(&names)).collect();
+        Ok(self)
+    }
+
     /// What cannot be simulated, and the mend.
     ///
     /// # Errors
@@ -150,9 +183,10 @@ impl Scenario {
             return bad("nothing runs: give at least one [[workload]]".into());
         }
         let homes = homes(&online, &self.workloads, &self.vms).map_err(SimError::Scenario)?;
+        let plans = Plans::new(&self.graphs(), &self.workloads).map_err(SimError::Scenario)?;
         let (mut demand, mut in_vms) = (0.0, vec![0.0; self.vms.len()]);
-        for (spec, home) in self.workloads.iter().zip(homes) {
-            let Some(own) = spec.demand() else { continue };
+        for (number, (spec, home)) in self.workloads.iter().zip(homes).enumerate() {
+            let Some(own) = spec.demand().or_else(|| plans.demand(number)) else { continue };
             demand += own;
             let there = home.map_or(online.len() as f64, |vm| self.vms[vm].most(&online));
             let cpuset = spec.cpuset.map_or(f64::INFINITY, |list| list.0.len() as f64);

@@ -38,10 +38,12 @@ impl Scenario {
                 SimError::Scenario(format!("{} with what was set: {}", path.display(), problem.message()))
             })?;
         }
-        scenario.check().map_err(|error| match error {
+        let placed = |error| match error {
             SimError::Scenario(why) => SimError::Scenario(format!("{}{}: {why}", path.display(), line(text, &why))),
             other => other,
-        })?;
+        };
+        let scenario = scenario.expand().map_err(placed)?;
+        scenario.check().map_err(placed)?;
         Ok(scenario)
     }
 }
@@ -70,11 +72,15 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the file speaks of what a message is about: the line that names the workload in quotes.
+/// Where the file speaks of what a message is about: the line that gives what it names in quotes its name, or else
+/// the first that has it in quotes. What the file does not have is a role in a pool, or a copy, which has a number.
 fn line(text: &str, why: &str) -> String {
     let name = why.split('\'').nth(1).unwrap_or_default();
-    let quoted = format!("\"{name}\"");
-    let found = text.lines().position(|line| !name.is_empty() && line.contains(&quoted));
+    let workload = name.split_once('.').map_or(name, |(workload, _)| workload);
+    let original = workload.trim_end_matches(|digit: char| digit.is_ascii_digit()).trim_end_matches('-');
+    let find = |wanted: String| text.lines().position(|line| line.contains(&wanted));
+    let of = |name: &str| find(format!("name = \"{name}\"")).or_else(|| find(format!("\"{name}\"")));
+    let found = [name, workload, original].into_iter().filter(|name| !name.is_empty()).find_map(of);
     found.map_or(String::new(), |line| format!(":{}", line + 1))
 }
 

@@ -7,7 +7,7 @@ use crate::host::{PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::vm::VmStats;
 use crate::workload::WorkloadStats;
-use crate::{SimError, SimHost};
+use crate::{Population, SimError, SimHost};
 
 /// What one run showed.
 #[derive(Clone, Debug)]
@@ -41,7 +41,9 @@ pub fn run<P: Policy + ?Sized>(
     let grants = policy.describe().grants;
     let machine = scenario.machine.machine()?;
     let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
-    let mut host = SimHost::with_vms(machine, kernel, workloads, &scenario.vms, seed, grants)?;
+    let requests = scenario.graphs();
+    let population = Population { workloads, vms: &scenario.vms, requests: &requests };
+    let mut host = SimHost::new(machine, kernel, population, seed, grants)?;
     let mut cycle = Cycle::new(host.view());
     let mut watch = |host: &SimHost| seen(host.sim().now());
     drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));

@@ -19,8 +19,11 @@ macro_rules! shipped {
 
 shipped! {
     "colocation",
+    "consolidated-vms",
+    "critical-path",
+    "hundred",
     "memcached-2cpus",
     "periodic",
     "rkube-figure3",
-    "consolidated-vms",
+    "work-stealing",
 }

@@ -26,10 +26,12 @@ impl Sim {
             Some(vm) => {
                 let vm = &mut self.vms[vm];
                 (vm.guest.now, vm.guest.levels.waker) = (at, None);
-                handle(&mut vm.guest, &mut self.loads, &vm.owners, timer);
+                handle(&mut vm.guest, &mut self.loads, &mut self.graphs, &vm.owners, timer);
             }
             None => {
-                if let Some((vm, vcpu)) = handle(&mut self.kernel, &mut self.loads, &self.owners, timer) {
+                if let Some((vm, vcpu)) =
+                    handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer)
+                {
                     let vm = &mut self.vms[vm];
                     match timer {
                         Timer::Stop(_) => vm.halt(vcpu, &mut self.kernel),
@@ -43,8 +45,9 @@ impl Sim {
     }
 
     /// Lets every CPU of the host and of all guests pick that has to.
+    #[inline]
     pub(crate) fn settle(&mut self) {
-        self.kernel.settle();
+        self.settle_host();
         if self.vms.is_empty() {
             return;
         }
@@ -56,7 +59,7 @@ impl Sim {
                 vm.guest.settle();
                 acted |= vm.follow_guest(&mut self.kernel);
             }
-            self.kernel.settle();
+            self.settle_host();
             if !acted && self.kernel.levels.changed.is_empty() {
                 return;
             }
@@ -137,12 +140,12 @@ impl Vm {
                     let cost = host.config.costs.halt.0;
                     seen.state = State::Halting(host.now + cost);
                     self.exits.halts += 1;
-                    host.change_work(seen.task, cost);
+                    host.continue_with(seen.task, cost);
                 }
                 State::Halting(until) if is_wanted => {
                     seen.state = State::Guest;
                     let task = seen.task;
-                    host.change_work(task, ENDLESS);
+                    host.continue_with(task, ENDLESS);
                     if self.cpus[vcpu].on.is_some() {
                         let delay = until.saturating_sub(host.now) + host.config.costs.vm_entry.0;
                         self.guest.hold(vcpu, delay);

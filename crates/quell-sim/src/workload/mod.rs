@@ -1,15 +1,25 @@
-//! What runs on the simulated machine: servers, clients, batch work, periodic tasks.
+//! What runs on the simulated machine: servers, clients, batch work, periodic tasks, and requests that pass through
+//! several of them.
 
 mod arrivals;
+mod body;
+pub mod graph;
 mod load;
 mod service;
 mod spec;
 mod stats;
 
 pub use arrivals::{Arrivals, Step};
+pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec};
 pub(crate) use load::Load;
 pub use service::Service;
-pub use spec::{
-    BatchSpec, ClosedSpec, CpuList, Dispatch, ParallelSpec, PeriodicSpec, Phases, ServerSpec, WorkloadSpec,
-};
+pub use spec::{CpuList, WorkloadSpec};
 pub use stats::{Latencies, WorkloadStats};
+
+/// Something of which there are so many: name-1, name-2 and so on; a single one keeps its name.
+fn copies<T>(count: u32, name: &str, copy: impl Fn(String) -> T) -> Vec<T> {
+    match count {
+        1 => vec![copy(name.to_owned())],
+        count => (1..=count).map(|number| copy(format!("{name}-{number}"))).collect(),
+    }
+}

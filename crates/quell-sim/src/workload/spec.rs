@@ -1,18 +1,22 @@
 //! A workload as a scenario describes it: what its owner asks for, how it is set up, what its threads do.
 
-use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, SchedClass, Slo, Workload};
+use std::collections::BTreeMap;
+
+use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::arrivals::Arrivals;
-use super::service::Service;
+use super::body::{BatchSpec, ClosedSpec, ParallelSpec, PeriodicSpec, ServerSpec};
 use crate::kernel::Partition;
 
-/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel` and `periodic` says what its threads do.
+/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic` and `pool` says what its threads do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
     /// Unique name.
     pub name: String,
+    /// So many of them, named name-1, name-2 and so on.
+    #[serde(default = "one")]
+    pub copies: u32,
     /// Latency-critical or best-effort.
     pub class: Class,
     /// The VM that it runs in; None: on the host. Its CPUs, weight, quota and class are then the guest's.
@@ -75,6 +79,10 @@ pub struct WorkloadSpec {
     /// Periodic tasks, one a thread.
     #[serde(default)]
     pub periodic: Option<PeriodicSpec>,
+    /// Threads for the stages of requests: how many for each role, in the order of the roles' names. Without roles
+    /// any thread does any stage.
+    #[serde(default)]
+    pub pool: Option<BTreeMap<String, u32>>,
 }
 
 fn one() -> u32 {
@@ -103,99 +111,13 @@ impl From<CpuList> for String {
     }
 }
 
-/// How requests find a thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dispatch {
-    /// One queue for all threads: the last one that became idle takes the next request.
-    #[default]
-    Pool,
-    /// Each thread has its own connections, and so its own queue; requests are spread at random.
-    PerThread,
-}
-
-/// An open loop: requests arrive whether or not earlier ones are done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSpec {
-    /// When requests arrive.
-    pub arrivals: Arrivals,
-    /// CPU time of a request.
-    pub service: Service,
-    /// How requests find a thread.
-    #[serde(default)]
-    pub dispatch: Dispatch,
-}
-
-/// A closed loop: every client waits for its answer, thinks, and asks again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClosedSpec {
-    /// Number of clients.
-    pub clients: u32,
-    /// Time between an answer and the next request.
-    pub think: Service,
-    /// CPU time of a request.
-    pub service: Service,
-    /// How requests find a thread.
-    #[serde(default)]
-    pub dispatch: Dispatch,
-}
-
-/// Every thread has work without end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BatchSpec {
-    /// Busy and quiet in turn, all threads together, as a collector is.
-    pub phases: Option<Phases>,
-}
-
-/// Busy for a while, then quiet for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Phases {
-    /// Length of the busy part.
-    pub busy: Nanos,
-    /// Length of the quiet part; it comes first.
-    pub quiet: Nanos,
-}
-
-/// A job of several rounds: in each, every thread does a piece of work and waits for the others. Job follows job; a
-/// job's time is its latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ParallelSpec {
-    /// Rounds of a job.
-    pub rounds: u32,
-    /// CPU time of one thread's piece.
-    pub work: Service,
-}
-
-/// A periodic task in every thread. Its latency is its response time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PeriodicSpec {
-    /// Distance of the releases.
-    pub period: Nanos,
-    /// CPU time of a job.
-    pub work: Service,
-    /// First release; that of thread n is n times `stagger` later.
-    #[serde(default)]
-    pub offset: Nanos,
-    /// See `offset`.
-    #[serde(default)]
-    pub stagger: Nanos,
-    /// Relative deadline; the period if it is left out.
-    #[serde(default)]
-    pub deadline: Option<Nanos>,
-}
-
 impl WorkloadSpec {
     /// A workload of one thread that does nothing yet.
     #[must_use]
     pub fn new(name: impl Into<String>, class: Class) -> WorkloadSpec {
         WorkloadSpec {
             name: name.into(),
+            copies: 1,
             class,
             vm: None,
             slo: None,
@@ -217,6 +139,7 @@ impl WorkloadSpec {
             batch: None,
             parallel: None,
             periodic: None,
+            pool: None,
         }
     }
 
@@ -256,15 +179,30 @@ impl WorkloadSpec {
             self.batch.is_some(),
             self.parallel.is_some(),
             self.periodic.is_some(),
+            self.pool.is_some(),
         ];
         if bodies.iter().filter(|&&is| is).count() != 1 {
-            return bad("give it exactly one of server, closed, batch, parallel and periodic");
+            return bad("give it exactly one of server, closed, batch, parallel, periodic and pool");
+        }
+        if self.copies != 1 {
+            return bad("its copies are not written out: read the scenario as a text");
         }
         if !(1..=100_000).contains(&self.threads) {
             return bad("give it 1 to 100000 threads");
         }
         if !(1..=10_000).contains(&self.weight) {
             return bad("a weight is from 1 to 10000");
+        }
+        let in_roles = self.pool.iter().flat_map(BTreeMap::values).fold(0u64, |sum, &threads| sum + u64::from(threads));
+        let has_roles = self.pool.as_ref().is_some_and(|roles| !roles.is_empty());
+        if has_roles && in_roles != u64::from(self.threads) {
+            return bad(&format!(
+                "its roles have {in_roles} threads together and it has {}: make them equal",
+                self.threads
+            ));
+        }
+        if self.pool.iter().flat_map(BTreeMap::values).any(|&threads| threads == 0) {
+            return bad("a role without threads: give it at least one");
         }
         if self.quota == Some(CpuCount::ZERO) {
             return bad("a quota of nothing would stop it for ever; leave the quota out or raise it");
@@ -287,10 +225,12 @@ impl WorkloadSpec {
         if let Some(server) = &self.server {
             server.arrivals.check()?;
             server.service.check()?;
+            server.dispatch.check()?;
         }
         if let Some(closed) = &self.closed {
             closed.think.check()?;
             closed.service.check()?;
+            closed.dispatch.check()?;
             if !(1..=1_000_000).contains(&closed.clients) {
                 return Err("give it 1 to 1000000 clients".into());
             }
@@ -313,6 +253,12 @@ impl WorkloadSpec {
             }
         }
         Ok(())
+    }
+
+    /// Every copy as a workload of its own.
+    #[must_use]
+    pub fn expand(self) -> Vec<WorkloadSpec> {
+        super::copies(self.copies, &self.name.clone(), |name| WorkloadSpec { name, copies: 1, ..self.clone() })
     }
 
     /// CPUs' worth of time that it asks for, as far as that does not depend on what it gets.

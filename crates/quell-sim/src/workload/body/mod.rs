@@ -1,0 +1,81 @@
+//! What a workload's threads do, one file a kind.
+
+mod batch;
+mod parallel;
+mod periodic;
+mod server;
+mod source;
+mod stealing;
+
+use batch::Batch;
+use parallel::Parallel;
+use periodic::Periodic;
+use server::Server;
+use stealing::Stealing;
+
+pub use batch::{BatchSpec, Phases};
+pub use parallel::ParallelSpec;
+pub use periodic::PeriodicSpec;
+pub use server::{ClosedSpec, Dispatch, ServerSpec};
+pub(crate) use source::Source;
+pub use stealing::Runtime;
+
+use super::load::Streams;
+use super::spec::WorkloadSpec;
+
+/// Something to do, and for whom.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    arrived: u64,
+    work: u64,
+    client: u32,
+}
+
+/// What the threads do.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Server(Box<Server>),
+    Stealing(Box<Stealing>),
+    Batch(Batch),
+    Parallel(Parallel),
+    Periodic(Box<Periodic>),
+    /// What the request graphs say.
+    Stages,
+}
+
+impl Body {
+    pub fn new(spec: &WorkloadSpec, threads: usize, streams: &mut Streams) -> Body {
+        if let Some(parallel) = &spec.parallel {
+            return Body::Parallel(Parallel::new(parallel));
+        }
+        if let Some(periodic) = &spec.periodic {
+            return Body::Periodic(Box::new(Periodic::new(periodic, threads)));
+        }
+        if spec.pool.is_some() {
+            return Body::Stages;
+        }
+        let (source, service, dispatch) = if let Some(server) = &spec.server {
+            (Source::open(&server.arrivals, streams), &server.service, server.dispatch)
+        } else if let Some(closed) = &spec.closed {
+            (Source::closed(closed.clients, &closed.think, streams), &closed.service, closed.dispatch)
+        } else {
+            return Body::Batch(Batch::new(spec.batch.unwrap_or_default()));
+        };
+        match dispatch {
+            Dispatch::WorkStealing(runtime) => {
+                Body::Stealing(Box::new(Stealing::new(source, service.clone(), runtime, threads)))
+            }
+            _ => Body::Server(Box::new(Server::new(source, service.clone(), dispatch, threads))),
+        }
+    }
+
+    /// Since when the oldest of its requests that nobody works on has waited.
+    pub fn oldest_waiting(&self) -> Option<u64> {
+        match self {
+            Body::Server(server) => server.oldest_waiting(),
+            Body::Stealing(server) => server.oldest_waiting(),
+            Body::Periodic(periodic) => periodic.oldest_waiting(),
+            Body::Batch(_) | Body::Parallel(_) | Body::Stages => None,
+        }
+    }
+}

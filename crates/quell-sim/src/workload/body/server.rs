@@ -1,0 +1,141 @@
+//! Servers whose threads are the kernel's: a pool with one queue, or a queue for each thread.
+
+use std::collections::VecDeque;
+
+use quell_model::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Request, Runtime, Source};
+use crate::kernel::Kernel;
+use crate::workload::arrivals::Arrivals;
+use crate::workload::load::Common;
+use crate::workload::service::Service;
+
+/// How requests find a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dispatch {
+    /// One queue for all threads: the last one that became idle takes the next request.
+    #[default]
+    Pool,
+    /// Each thread has its own connections, and so its own queue; requests are spread at random.
+    PerThread,
+    /// Requests are green threads of a work-stealing runtime.
+    WorkStealing(Runtime),
+}
+
+impl Dispatch {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Dispatch::WorkStealing(runtime) if runtime.spin > Nanos::from_secs(1) => {
+                Err(format!("its threads spin for {} before they park: make it a second at most", runtime.spin))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An open loop: requests arrive whether or not earlier ones are done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// When requests arrive.
+    pub arrivals: Arrivals,
+    /// CPU time of a request.
+    pub service: Service,
+    /// How requests find a thread.
+    #[serde(default)]
+    pub dispatch: Dispatch,
+}
+
+/// A closed loop: every client waits for its answer, thinks, and asks again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClosedSpec {
+    /// Number of clients.
+    pub clients: u32,
+    /// Time between an answer and the next request.
+    pub think: Service,
+    /// CPU time of a request.
+    pub service: Service,
+    /// How requests find a thread.
+    #[serde(default)]
+    pub dispatch: Dispatch,
+}
+
+/// A server under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub source: Source,
+    service: Service,
+    is_pool: bool,
+    /// One queue for a pool, else one a thread.
+    queues: Vec<VecDeque<Request>>,
+    /// Idle threads of a pool.
+    idle: Vec<usize>,
+    /// What each thread works on.
+    current: Vec<Option<Request>>,
+}
+
+impl Server {
+    pub fn new(source: Source, service: Service, dispatch: Dispatch, threads: usize) -> Server {
+        let is_pool = dispatch == Dispatch::Pool;
+        Server {
+            source,
+            service,
+            is_pool,
+            queues: vec![VecDeque::new(); if is_pool { 1 } else { threads }],
+            idle: (0..threads).rev().collect(),
+            current: vec![None; threads],
+        }
+    }
+
+    #[inline]
+    pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
+        let client = self.source.take(own.timer, kernel);
+        own.stats.arrived += 1;
+        let work = self.service.draw(&mut own.streams.services);
+        let request = Request { arrived: kernel.now(), work, client };
+        let free = if self.is_pool {
+            self.idle.pop()
+        } else {
+            Some(own.streams.choices.below(own.tasks.len() as u32) as usize)
+        };
+        let Some(thread) = free else { return self.queues[0].push_back(request) };
+        let waker = kernel.interrupted(own.tasks[thread], &mut own.streams.interrupts);
+        if self.current[thread].is_some() {
+            return self.queues[thread].push_back(request);
+        }
+        self.current[thread] = Some(request);
+        kernel.wake(own.tasks[thread], request.work, waker);
+        kernel.set_request(own.tasks[thread], Some(kernel.now()));
+    }
+
+    #[inline]
+    pub fn finished(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
+        let task = own.tasks[thread];
+        if let Some(request) = self.current[thread].take() {
+            own.record(kernel.now() - request.arrived);
+            kernel.set_request(task, None);
+            self.source.answer(request.client, &mut own.streams.choices, own.timer, kernel);
+        }
+        let queue = if self.is_pool { 0 } else { thread };
+        match self.queues[queue].pop_front() {
+            Some(request) => {
+                self.current[thread] = Some(request);
+                kernel.continue_with(task, request.work);
+                kernel.set_request(task, Some(kernel.now()));
+            }
+            None => {
+                if self.is_pool {
+                    self.idle.push(thread);
+                }
+                kernel.block(task);
+            }
+        }
+    }
+
+    pub fn oldest_waiting(&self) -> Option<u64> {
+        self.queues.iter().filter_map(|queue| queue.front()).map(|request| request.arrived).min()
+    }
+}

@@ -1,0 +1,305 @@
+//! A work-stealing runtime, as Caladan's and Shenango's: requests are green threads, kernel threads run them.
+//!
+//! Every kernel thread has its own queue. A request is steered to the queue of an active thread, that is one which has
+//! a CPU. A thread that has nothing takes half of another's queue, its sibling's first, looks about for a while, and
+//! parks, which yields its CPU (caladan-osdi20 §5.1: "Runtimes use work stealing to balance load across the cores that are
+//! allocated to them … and yield cores when they run out of work to steal"; half, the sibling and the looking about are
+//! from the published source, `runtime/sched.c`).
+//! Where CPUs are granted, the policy says how many threads are active: a grant unparks one, and a thread whose CPU is
+//! taken puts its green thread back into its queue, for the others to steal, and parks (§5.3). Under the kernel's own
+//! scheduler nobody grants CPUs; there a request that finds no thread free unparks one.
+
+use std::collections::VecDeque;
+
+use quell_model::{CpuId, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::{Request, Source};
+use crate::kernel::{FULL_SPEED, Kernel, TaskId};
+use crate::workload::load::Common;
+use crate::workload::service::Service;
+
+/// What the runtime does for how long, as CPU time. All but `spin` are assumptions: caladan-osdi20 does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// A thread that finds nothing looks about for so long before it parks (2 µs: `RUNTIME_SCHED_MIN_POLL_US` in the
+    /// published sources of Shenango and Caladan).
+    pub spin: Nanos,
+    /// One green thread gives way to the next (assumed: 50 ns, a function call and a few registers).
+    pub switch: Nanos,
+    /// Taking work from another thread's queue (assumed: 100 ns, a few cache misses).
+    pub steal: Nanos,
+    /// Parking: a system call (assumed: 500 ns). What the kernel's switch costs comes on top.
+    pub park: Nanos,
+}
+
+impl Default for Runtime {
+    fn default() -> Runtime {
+        Runtime { spin: Nanos(2_000), switch: Nanos(50), steal: Nanos(100), park: Nanos(500) }
+    }
+}
+
+impl Runtime {
+    /// Nothing costs anything, and nobody spins: for comparisons with theory.
+    pub const FREE: Runtime = Runtime { spin: Nanos(0), switch: Nanos(0), steal: Nanos(0), park: Nanos(0) };
+}
+
+/// The time of a look that costs nothing: a running thread has work.
+const LOOK: u64 = 1;
+
+/// What a kernel thread does.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// Asleep in the kernel.
+    Parked,
+    /// Unparked; when it runs it looks for work.
+    Waking,
+    /// Runs a green thread.
+    Green(Request),
+    /// Found nothing and looks about.
+    Spinning,
+    /// Has given up, and is about to sleep.
+    Parking,
+}
+
+/// A green thread that nobody runs.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    request: Request,
+    since: u64,
+}
+
+/// A runtime under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Stealing {
+    pub source: Source,
+    service: Service,
+    costs: Runtime,
+    doing: Vec<Doing>,
+    queues: Vec<VecDeque<Queued>>,
+    /// Parked threads, the one that parked last at the end.
+    parked: Vec<usize>,
+    spinning: usize,
+    queued: usize,
+    /// For steering; reused.
+    active: Vec<usize>,
+}
+
+impl Stealing {
+    pub fn new(source: Source, service: Service, costs: Runtime, threads: usize) -> Stealing {
+        Stealing {
+            source,
+            service,
+            costs,
+            doing: vec![Doing::Parked; threads],
+            queues: vec![VecDeque::new(); threads],
+            parked: (0..threads).rev().collect(),
+            spinning: 0,
+            queued: 0,
+            active: Vec::with_capacity(threads),
+        }
+    }
+
+    /// A request arrives.
+    pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
+        let client = self.source.take(own.timer, kernel);
+        own.stats.arrived += 1;
+        let work = self.service.draw(&mut own.streams.services);
+        let request = Request { arrived: kernel.now(), work, client };
+        if let Some(thread) = self.steer(own, kernel) {
+            self.push(thread, request, kernel.now());
+            if !self.rouse(own, kernel, thread) && !kernel.grants.is_on {
+                self.unpark(own, kernel, None);
+            }
+            return;
+        }
+        // Nobody has a CPU. Whoever is on the way to one, or about to leave it, looks here; if nobody is, one comes.
+        let on_the_way = self.doing.iter().position(|doing| !matches!(doing, Doing::Parked));
+        let thread = on_the_way.or_else(|| self.unpark(own, kernel, None)).unwrap_or(0);
+        self.push(thread, request, kernel.now());
+    }
+
+    /// The active thread to whose queue the next request goes: any, all equally likely.
+    fn steer(&mut self, own: &mut Common, kernel: &Kernel) -> Option<usize> {
+        self.active.clear();
+        for (thread, doing) in self.doing.iter().enumerate() {
+            let is_active = match doing {
+                Doing::Parked | Doing::Parking => false,
+                _ => !kernel.grants.is_on || kernel.is_running(own.tasks[thread]),
+            };
+            if is_active {
+                self.active.push(thread);
+            }
+        }
+        let choice = own.streams.choices.below(self.active.len() as u32) as usize;
+        self.active.get(choice).copied()
+    }
+
+    fn push(&mut self, thread: usize, request: Request, since: u64) {
+        self.queues[thread].push_back(Queued { request, since });
+        self.queued += 1;
+    }
+
+    /// A thread that looks about sees that there is work; the one that it was steered to, if that looks about. False:
+    /// nobody does. Those who looked about when they lost their CPU will look as soon as they have one again.
+    fn rouse(&mut self, own: &mut Common, kernel: &mut Kernel, steered: usize) -> bool {
+        if self.spinning == 0 {
+            return false;
+        }
+        let mut found = None;
+        for thread in 0..self.doing.len() {
+            if !matches!(self.doing[thread], Doing::Spinning) {
+                continue;
+            }
+            if !kernel.is_running(own.tasks[thread]) {
+                self.set(thread, Doing::Waking);
+                kernel.continue_with(own.tasks[thread], LOOK);
+            } else if found.is_none() || thread == steered {
+                found = Some(thread);
+            }
+        }
+        if let Some(thread) = found {
+            self.look(own, kernel, thread);
+        }
+        found.is_some()
+    }
+
+    /// Unparks the thread that ran last on this CPU, or else the one that parked last.
+    fn unpark(&mut self, own: &mut Common, kernel: &mut Kernel, cpu: Option<usize>) -> Option<usize> {
+        let was_here = |&thread: &usize| cpu.is_some() && kernel.last_cpu(own.tasks[thread]) == cpu;
+        let place = self.parked.iter().rposition(was_here).or(self.parked.len().checked_sub(1))?;
+        let thread = self.parked.remove(place);
+        self.doing[thread] = Doing::Waking;
+        let task = own.tasks[thread];
+        let waker = if cpu.is_some() { None } else { kernel.interrupted(task, &mut own.streams.interrupts) };
+        kernel.wake(task, LOOK, waker);
+        Some(thread)
+    }
+
+    /// A thread has done what it did.
+    pub fn finished(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
+        match self.doing[thread] {
+            Doing::Green(request) => {
+                own.record(kernel.now() - request.arrived);
+                kernel.set_request(own.tasks[thread], None);
+                self.source.answer(request.client, &mut own.streams.choices, own.timer, kernel);
+                self.look(own, kernel, thread);
+            }
+            Doing::Waking => self.look(own, kernel, thread),
+            Doing::Spinning if self.queued == 0 => self.park(own, kernel, thread),
+            Doing::Spinning => self.look(own, kernel, thread),
+            // What came since then found it gone already.
+            Doing::Parking if self.queued == 0 => self.sleep(own, kernel, thread),
+            Doing::Parking => self.look(own, kernel, thread),
+            Doing::Parked => kernel.block(own.tasks[thread]),
+        }
+    }
+
+    /// A thread on a CPU takes the next green thread: its own, or another's; if there is none it looks about.
+    fn look(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
+        let mut cost = self.costs.switch.0;
+        if self.queues[thread].is_empty() && self.steal(own, kernel, thread) {
+            cost += self.costs.steal.0;
+        }
+        let Some(Queued { request, .. }) = self.queues[thread].pop_front() else {
+            if self.costs.spin.0 == 0 {
+                return self.park(own, kernel, thread);
+            }
+            self.set(thread, Doing::Spinning);
+            return kernel.continue_with(own.tasks[thread], self.costs.spin.0);
+        };
+        self.queued -= 1;
+        self.set(thread, Doing::Green(request));
+        kernel.continue_with(own.tasks[thread], cost + request.work);
+        kernel.set_request(own.tasks[thread], Some(kernel.now()));
+    }
+
+    fn set(&mut self, thread: usize, doing: Doing) {
+        self.spinning -= usize::from(matches!(self.doing[thread], Doing::Spinning));
+        self.spinning += usize::from(matches!(doing, Doing::Spinning));
+        self.doing[thread] = doing;
+    }
+
+    /// Takes half of another's queue, rounded up: of the thread on the sibling first, then of any, from a random one on.
+    fn steal(&mut self, own: &mut Common, kernel: &Kernel, thief: usize) -> bool {
+        if self.queued == 0 {
+            return false;
+        }
+        let threads = self.queues.len();
+        let first = own.streams.choices.below(threads as u32) as usize;
+        let sibling = sibling_of(own.tasks[thief], kernel, &own.tasks);
+        let all = (0..threads).map(|turn| (first + turn) % threads);
+        let mut victims = sibling.into_iter().chain(all);
+        let Some(victim) = victims.find(|&victim| victim != thief && !self.queues[victim].is_empty()) else {
+            return false;
+        };
+        let half = self.queues[victim].len().div_ceil(2);
+        let (from, to) = pair(&mut self.queues, victim, thief);
+        to.extend(from.drain(..half));
+        true
+    }
+
+    fn park(&mut self, own: &Common, kernel: &mut Kernel, thread: usize) {
+        if self.costs.park.0 == 0 {
+            return self.sleep(own, kernel, thread);
+        }
+        self.set(thread, Doing::Parking);
+        kernel.continue_with(own.tasks[thread], self.costs.park.0);
+    }
+
+    fn sleep(&mut self, own: &Common, kernel: &mut Kernel, thread: usize) {
+        self.set(thread, Doing::Parked);
+        self.parked.push(thread);
+        kernel.block(own.tasks[thread]);
+    }
+
+    /// A thread's CPU went to somebody else: its green thread goes back into its queue, for others to steal. If no other
+    /// can run it waits for the next CPU, so that the kernel knows that there is work; else it parks.
+    pub fn preempted(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
+        let task = own.tasks[thread];
+        if !kernel.is_runnable(task) || kernel.is_running(task) {
+            return;
+        }
+        if let Doing::Green(request) = self.doing[thread] {
+            let work = kernel.task(task).left.div_ceil(FULL_SPEED);
+            kernel.set_request(task, None);
+            self.push(thread, Request { work, ..request }, kernel.now());
+        }
+        let others = own.tasks.iter().any(|&other| other != task && kernel.is_runnable(other));
+        if others || self.queued == 0 {
+            self.sleep(own, kernel, thread);
+            self.rouse(own, kernel, thread);
+        } else {
+            self.set(thread, Doing::Waking);
+            kernel.continue_with(task, LOOK);
+        }
+    }
+
+    /// A CPU was granted: a parked thread comes to it, unless one that can run is already waiting for it.
+    pub fn granted(&mut self, own: &mut Common, kernel: &mut Kernel, cpu: usize) {
+        let workload = kernel.task(own.tasks[0]).workload as usize;
+        if kernel.unused_grants(workload) > 0 {
+            self.unpark(own, kernel, Some(cpu));
+        }
+    }
+
+    /// Since when the oldest green thread that nobody runs has waited.
+    pub fn oldest_waiting(&self) -> Option<u64> {
+        self.queues.iter().filter_map(|queue| queue.front()).map(|queued| queued.since).min()
+    }
+}
+
+/// The thread of these that runs on the sibling of a thread's CPU.
+fn sibling_of(task: TaskId, kernel: &Kernel, tasks: &[TaskId]) -> Option<usize> {
+    let here = CpuId(kernel.last_cpu(task)? as u32);
+    let siblings = kernel.topology.siblings_of(here);
+    let running = siblings.iter().filter_map(|cpu| kernel.running_on(cpu));
+    // A workload's threads are numbered in a row.
+    running.filter_map(|task| task.0.checked_sub(tasks[0].0)).map(|at| at as usize).find(|&at| at < tasks.len())
+}
+
+fn pair(queues: &mut [VecDeque<Queued>], one: usize, other: usize) -> (&mut VecDeque<Queued>, &mut VecDeque<Queued>) {
+    let (low, high) = queues.split_at_mut(one.max(other));
+    if one < other { (&mut low[one], &mut high[0]) } else { (&mut high[0], &mut low[other]) }
+}

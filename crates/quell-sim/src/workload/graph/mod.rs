@@ -1,0 +1,21 @@
+//! Requests that pass through several threads and workloads: graphs of stages, with locks, waits and barriers.
+//!
+//! A stage is done by one thread of a pool, step by step: it works, holds a lock while it works, signals, waits. A
+//! stage begins `after` others, or after signals: that is how requests fan out and join without holding a thread. A
+//! `wait` is the same within a stage: its thread sleeps until it is woken. So a chain of wake-ups runs over threads and
+//! workloads, each from the waker's CPU and counted ([`crate::Kernel::wakers_of`]).
+//!
+//! `spec` is what scenarios say, `plan` the same with numbers for names, `check` finds what cannot end, `lock` has the
+//! locks, `run` the requests under way.
+
+mod check;
+mod lock;
+mod plan;
+mod run;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use plan::Plans;
+pub(crate) use run::Graphs;
+pub use spec::{Clients, GraphSpec, LockOrder, LockSpec, RequestSpec, StageSpec, Step};
