@@ -2,7 +2,7 @@
 
 use quell_model::{CpuCount, CpuId, Nanos};
 
-use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Timer};
+use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, Timer};
 use crate::workload::{Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
@@ -94,6 +94,16 @@ impl Sim {
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// From now on it is written down who runs where and when.
+    pub fn begin_trace(&mut self) {
+        self.kernel.begin_trace();
+    }
+
+    /// Who ran where and when since [`Sim::begin_trace`] or the last call, by the stretches' ends.
+    pub fn take_trace(&mut self) -> Vec<Stretch> {
+        self.kernel.take_trace()
     }
 
     /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.

@@ -15,6 +15,7 @@ mod groups;
 mod place;
 mod realtime;
 mod state;
+mod trace;
 mod wake;
 mod weight;
 
@@ -26,6 +27,7 @@ pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, RealTimeLimit};
 pub(crate) use grant::Grants;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
+pub use trace::Stretch;
 
 use crate::timers::Timers;
 use balance::Domains;
@@ -80,6 +82,8 @@ pub struct Kernel {
     pub(crate) counters: Counters,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
+    /// Who ran where and when, if anybody asked.
+    trace: Option<Box<trace::Trace>>,
 }
 
 impl Kernel {
@@ -126,6 +130,7 @@ impl Kernel {
             wakeup_granularity: config.wakeup_granularity_of(count),
             counters: Counters::default(),
             happened: Vec::new(),
+            trace: None,
             timers,
             topology,
             config,
