@@ -23,7 +23,9 @@ mod timers;
 
 pub use error::SimError;
 pub use host::SimHost;
-pub use kernel::{Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, RealTimeLimit, Stretch, TaskId};
+pub use kernel::{
+    Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, RealTimeLimit, Stretch, TaskId,
+};
 pub use machine::Machine;
 pub use random::Stream;
 pub use sim::Sim;

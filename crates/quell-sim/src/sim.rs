@@ -3,7 +3,7 @@
 use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, Timer};
-use crate::workload::{Load, WorkloadSpec, WorkloadStats};
+use crate::workload::{GroupSpec, Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
@@ -51,15 +51,17 @@ impl Sim {
             busy_before: 0,
             counted_before: Counters::default(),
         };
+        let mut around = Vec::new();
         for (number, spec) in workloads.iter().enumerate() {
-            sim.add(number, spec, seed);
+            let parent = group_around(spec, &mut sim.kernel, &mut around)?;
+            sim.add(number, spec, parent, seed);
         }
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, seed: u64) {
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, seed: u64) {
         let kernel = &mut self.kernel;
-        let group = kernel.add_group(GroupId::ROOT, spec.weight);
+        let group = kernel.add_group(parent, spec.weight);
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_idle(group, spec.idle);
         kernel.set_quota(group, spec.quota.map(quota));
@@ -197,6 +199,33 @@ impl Sim {
             balanced: now.balanced - before.balanced,
         }
     }
+}
+
+/// The group around a workload's own. `known` has those that exist, by parent.
+fn group_around<'a>(
+    spec: &'a WorkloadSpec,
+    kernel: &mut Kernel,
+    known: &mut Vec<(GroupId, &'a GroupSpec, GroupId)>,
+) -> Result<GroupId, SimError> {
+    let mut parent = GroupId::ROOT;
+    for wanted in &spec.within {
+        let found = known.iter().find(|(above, group, _)| *above == parent && group.name == wanted.name);
+        parent = match found {
+            Some((_, group, id)) if group.weight == wanted.weight => *id,
+            Some((_, group, _)) => {
+                return Err(SimError::Scenario(format!(
+                    "workload '{}': its group '{}' has weight {} here and {} elsewhere: give it one",
+                    spec.name, wanted.name, wanted.weight, group.weight
+                )));
+            }
+            None => {
+                let id = kernel.add_group(parent, wanted.weight);
+                known.push((parent, wanted, id));
+                id
+            }
+        };
+    }
+    Ok(parent)
 }
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.

@@ -10,6 +10,6 @@ pub use arrivals::{Arrivals, Step};
 pub(crate) use load::Load;
 pub use service::Service;
 pub use spec::{
-    BatchSpec, ClosedSpec, CpuList, Dispatch, ParallelSpec, PeriodicSpec, Phases, ServerSpec, WorkloadSpec,
+    BatchSpec, ClosedSpec, CpuList, Dispatch, GroupSpec, ParallelSpec, PeriodicSpec, Phases, ServerSpec, WorkloadSpec,
 };
 pub use stats::{Latencies, WorkloadStats};

@@ -1,5 +1,7 @@
 //! The fair class: EEVDF and CFS over a tree of groups.
 
+#[cfg(test)]
+mod lag_tests;
 mod run;
 mod tree;
 mod virtual_time;
