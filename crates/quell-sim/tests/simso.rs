@@ -58,3 +58,19 @@ fn a_trace_has_what_the_threads_ran_and_goes_on_after_a_look() {
     }
     assert!(all.iter().all(|stretch| stretch.cpu == CpuId(0)) && all.is_sorted_by(|a, b| a.to <= b.from));
 }
+
+/// The one difference from SimSo: task 3 is late, and its next job was released while it ran. SimSo queues that job
+/// behind those of tasks 0 and 1, which have the same period; Linux does not take the CPU from a thread that goes on.
+#[test]
+fn a_late_thread_goes_on_before_others_of_its_priority() {
+    let set = TaskSet::late();
+    let (ours, missed) = set.simulate(Scheduling::RateMonotonic).unwrap();
+    let simso = set.simso(Scheduling::RateMonotonic);
+    assert!(missed > 0);
+    let place = ours.iter().zip(simso).position(|(ours, simso)| ours != simso).unwrap();
+    let (late, rest) = simso[place];
+    assert_eq!((late, &simso[place + 1..place + 3]), (Some(3), &[(Some(0), 390), (Some(1), 2_767)][..]));
+    assert!(ours[place].0 == late && ours[place].1 > rest, "{:?}", ours[place]);
+    let (ours, _) = set.simulate(Scheduling::EarliestDeadline).unwrap();
+    assert_eq!(ours, set.simso(Scheduling::EarliestDeadline));
+}

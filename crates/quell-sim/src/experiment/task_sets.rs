@@ -45,12 +45,24 @@ pub struct TaskSet {
 }
 
 impl TaskSet {
-    /// All sets of the file.
-    ///
-    /// # Panics
-    /// If the file is not as the script writes it.
+    /// The random sets.
     #[must_use]
     pub fn all() -> Vec<TaskSet> {
+        let mut sets = TaskSet::read();
+        sets.pop();
+        sets
+    }
+
+    /// The file's last set, where a job is late and SimSo goes on with another task of the same period than Linux.
+    ///
+    /// # Panics
+    /// If the file is empty.
+    #[must_use]
+    pub fn late() -> TaskSet {
+        TaskSet::read().pop().expect("the file has sets")
+    }
+
+    fn read() -> Vec<TaskSet> {
         let mut sets: Vec<TaskSet> = Vec::new();
         for line in SIMSO.lines() {
             let (kind, rest) = line.split_once(' ').expect("a line has a kind");
