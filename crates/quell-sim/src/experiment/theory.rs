@@ -23,7 +23,7 @@ pub fn mmk_mean(servers: u32, load: f64) -> f64 {
 }
 
 /// The sojourn time that a share (0–1) of all requests in M/M/k does not exceed: a service time, and for those that
-/// wait an exponential time with the rate of [`drain`] before it.
+/// wait an exponential time with the rate `servers` × (1 − `load`) before it.
 #[must_use]
 pub fn mmk_quantile(servers: u32, load: f64, share: f64) -> f64 {
     let (waits, rate) = (erlang_c(servers, load), drain(servers, load));
