@@ -1,6 +1,8 @@
 //! What `quell reproduce` knows. One module a topic, one line here.
 
+pub mod fairness;
 pub mod gap;
+pub mod queueing;
 
 use crate::Claim;
 
@@ -16,7 +18,7 @@ pub struct Topic {
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC];
+pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC];
 
 /// The topic of this id.
 #[must_use]

@@ -5,11 +5,14 @@ use crate::claim::{Claim, Expected};
 /// Same order of magnitude: within half a decade.
 const HALF_A_DECADE: f64 = 3.162_277_66;
 
+/// An interval with more than this share of the claimed value on each side would bear out too much to prove anything.
+const WIDEST: f64 = 0.05;
+
 /// How a run's value stands to the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the stated tolerance, or within Quell's own bound.
+    /// Within the stated tolerance, or within Quell's own bound; of an estimate also: its interval has the claim in it.
     Reproduced,
     /// Same direction and order of magnitude; all that a sentence without a number can be.
     Shape,
@@ -48,8 +51,20 @@ impl Row {
     /// Judges a measured value.
     #[must_use]
     pub fn measured(claim: &'static Claim, ours: f64, note: impl Into<String>) -> Row {
-        let verdict = judge(claim, ours);
-        let mut note = note.into();
+        Row::judged(claim, ours, judge(claim, ours), note.into())
+    }
+
+    /// Judges an estimate with a confidence interval, `half_width` on each side. It is also reproduced if the claimed
+    /// value is in the interval, and the interval is no wider than 5 % of that value on each side.
+    #[must_use]
+    pub fn estimated(claim: &'static Claim, ours: f64, half_width: f64, note: impl Into<String>) -> Row {
+        let claimed = claim.expected.value();
+        let is_inside = (ours - claimed).abs() <= half_width && half_width <= WIDEST * claimed.abs();
+        let verdict = if is_inside { Verdict::Reproduced } else { judge(claim, ours) };
+        Row::judged(claim, ours, verdict, note.into())
+    }
+
+    fn judged(claim: &'static Claim, ours: f64, verdict: Verdict, mut note: String) -> Row {
         if verdict == Verdict::Differs {
             let reason = claim.known_difference.unwrap_or("unexplained");
             note = if note.is_empty() { reason.to_owned() } else { format!("{reason}; {note}") };
@@ -142,6 +157,21 @@ mod tests {
         static BOUND: Claim = claim(Expected::AtMost(1.0), None);
         assert_eq!(Row::measured(&BOUND, 1.0, "").verdict, Verdict::Reproduced);
         assert_eq!(Row::measured(&BOUND, 1.1, "").verdict, Verdict::Differs);
+    }
+
+    #[test]
+    fn an_estimate_may_also_have_the_claim_within_its_interval() {
+        static LATENCY: Claim = claim(Expected::Computed(10.0), None);
+        let cases = [
+            (10.2, 0.01, Verdict::Reproduced),
+            (10.4, 0.45, Verdict::Reproduced),
+            (10.4, 0.35, Verdict::Shape),
+            (10.4, 0.55, Verdict::Shape),
+            (f64::NAN, 0.1, Verdict::Differs),
+        ];
+        for (ours, half_width, verdict) in cases {
+            assert_eq!(Row::estimated(&LATENCY, ours, half_width, "").verdict, verdict, "{ours} ± {half_width}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Kernel events a second: wake-ups, switches, completions, and ticks on busy CPUs.
+//! Kernel events a second: wake-ups, switches, completions, and ticks on busy CPUs. And simulated microseconds a second
+//! of the task sets whose schedules SimSo works out too; `scripts/simso-schedules --time` says how long that takes.
 
 #![allow(missing_docs, reason = "criterion's macros write functions without")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quell_model::{Class, CpuCount, Nanos, Topology};
+use quell_sim::experiment::task_sets::{Scheduling, TaskSet};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
 use quell_sim::{KernelConfig, Sim, WorkloadSpec};
 
@@ -51,5 +53,23 @@ fn events(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, events);
+/// As the script does: every set is built and simulated for its window.
+fn task_sets(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("task-sets");
+    let sets = TaskSet::all();
+    group.throughput(Throughput::Elements(sets.iter().map(|set| set.window).sum()));
+    for (name, scheduling) in [("rm", Scheduling::RateMonotonic), ("edf", Scheduling::EarliestDeadline)] {
+        group.bench_function(format!("{name}, 100 sets, elements are simulated us"), |bencher| {
+            bencher.iter(|| {
+                for set in &sets {
+                    let mut sim = set.sim(scheduling).expect("the sets make sense");
+                    sim.run_until(Nanos::from_micros(set.window));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, events, task_sets);
 criterion_main!(benches);

@@ -8,6 +8,7 @@
 //! The same input gives the same output, byte for byte, on every machine: random numbers come from a published
 //! generator with a stream for each purpose, and float functions from a portable library.
 
+pub mod experiment;
 pub mod host;
 pub mod kernel;
 pub mod machine;
@@ -24,7 +25,8 @@ mod timers;
 pub use error::SimError;
 pub use host::SimHost;
 pub use kernel::{
-    Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, Loads, Partition, RealTimeLimit, TaskId,
+    Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, Loads, Partition, RealTimeLimit,
+    Stretch, TaskId,
 };
 pub use machine::Machine;
 pub use random::Stream;

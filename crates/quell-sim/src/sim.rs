@@ -2,10 +2,10 @@
 
 use quell_model::{CpuCount, CpuId, Nanos};
 
-use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, TaskId, Timer};
+use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
-use crate::workload::{Load, WorkloadSpec, WorkloadStats};
+use crate::workload::{GroupSpec, Load, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
@@ -113,20 +113,24 @@ impl Sim {
         for (number, spec) in vms.iter().enumerate() {
             sim.add_vm(number, spec, seed);
         }
+        let mut around = vec![Vec::new(); 1 + vms.len()];
         for (number, spec) in workloads.iter().enumerate() {
-            sim.add(number, spec, seed);
+            let home = sim.homes[number];
+            let kernel = home.map_or(&mut sim.kernel, |vm| &mut sim.vms[vm].guest);
+            let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
+            sim.add(number, spec, parent, seed);
         }
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, seed: u64) {
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, seed: u64) {
         let home = self.homes[number];
         let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
             None => (&mut self.kernel, &mut self.owners),
             Some(vm) => (&mut vm.guest, &mut vm.owners),
         };
-        let group = kernel.add_group(GroupId::ROOT, spec.weight);
+        let group = kernel.add_group(parent, spec.weight);
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
@@ -174,6 +178,16 @@ impl Sim {
     #[must_use]
     pub fn guest(&self, vm: usize) -> Option<&Kernel> {
         self.vms.get(vm).map(|vm| &vm.guest)
+    }
+
+    /// From now on it is written down who runs where and when.
+    pub fn begin_trace(&mut self) {
+        self.kernel.begin_trace();
+    }
+
+    /// Who ran where and when since [`Sim::begin_trace`] or the last call, by the stretches' ends.
+    pub fn take_trace(&mut self) -> Vec<Stretch> {
+        self.kernel.take_trace()
     }
 
     /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.
@@ -319,6 +333,33 @@ pub(crate) fn handle(
         other => kernel.expire(other),
     }
     None
+}
+
+/// The group around a workload's own. `known` has those that exist, by parent.
+fn group_around<'a>(
+    spec: &'a WorkloadSpec,
+    kernel: &mut Kernel,
+    known: &mut Vec<(GroupId, &'a GroupSpec, GroupId)>,
+) -> Result<GroupId, SimError> {
+    let mut parent = GroupId::ROOT;
+    for wanted in &spec.within {
+        let found = known.iter().find(|(above, group, _)| *above == parent && group.name == wanted.name);
+        parent = match found {
+            Some((_, group, id)) if group.weight == wanted.weight => *id,
+            Some((_, group, _)) => {
+                return Err(SimError::Scenario(format!(
+                    "workload '{}': its group '{}' has weight {} here and {} elsewhere: give it one",
+                    spec.name, wanted.name, wanted.weight, group.weight
+                )));
+            }
+            None => {
+                let id = kernel.add_group(parent, wanted.weight);
+                known.push((parent, wanted, id));
+                id
+            }
+        };
+    }
+    Ok(parent)
 }
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.

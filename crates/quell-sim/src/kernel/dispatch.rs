@@ -161,8 +161,10 @@ impl Kernel {
     fn switch(&mut self, cpu: usize, previous: Option<TaskId>, next: Option<TaskId>) {
         let now = self.now;
         if let Some(task) = previous {
+            self.trace_end(cpu, task);
             self.rest(task, cpu);
         }
+        self.trace_begin(cpu);
         let costs = self.config.costs;
         self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
@@ -216,6 +218,7 @@ impl Kernel {
             return;
         }
         self.fair_end(self.task(task).group, cpu);
+        self.trace_end(cpu, task);
         self.cpus[cpu].current = None;
         self.cpus[cpu].idle_since = self.now;
         let seen = &mut self.tasks[task.0 as usize];

@@ -21,6 +21,7 @@ mod realtime;
 mod server;
 mod state;
 mod throttle;
+mod trace;
 mod wake;
 mod wakers;
 mod weight;
@@ -35,6 +36,7 @@ use guest::Levels;
 pub use partition::Partition;
 pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
 pub use state::{GroupId, TaskId};
+pub use trace::Stretch;
 
 use crate::timers::Timers;
 use balance::Domains;
@@ -98,6 +100,8 @@ pub struct Kernel {
     wakers: wakers::Wakers,
     /// Threads from under which a granted CPU was taken, for the workloads to hear of.
     pub(crate) preempted: Vec<TaskId>,
+    /// Who ran where and when, if anybody asked.
+    trace: Option<Box<trace::Trace>>,
 }
 
 impl Kernel {
@@ -152,6 +156,7 @@ impl Kernel {
             happened: Vec::new(),
             wakers: wakers::Wakers::default(),
             preempted: Vec::new(),
+            trace: None,
             timers,
             topology,
             config,

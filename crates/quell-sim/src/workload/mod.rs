@@ -13,7 +13,7 @@ pub use arrivals::{Arrivals, Step};
 pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec};
 pub(crate) use load::Load;
 pub use service::Service;
-pub use spec::{CpuList, WorkloadSpec};
+pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::{Latencies, WorkloadStats};
 
 /// Something of which there are so many: name-1, name-2 and so on; a single one keeps its name.

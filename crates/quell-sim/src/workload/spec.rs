@@ -43,6 +43,9 @@ pub struct WorkloadSpec {
     /// `cpu.weight` of its group.
     #[serde(default = "hundred")]
     pub weight: u32,
+    /// The groups around its own, the outermost first; workloads that name the same ones share them.
+    #[serde(default)]
+    pub within: Vec<GroupSpec>,
     /// `cpu.max` of its group, in CPUs, with a period of 100 ms.
     #[serde(default)]
     pub quota: Option<CpuCount>,
@@ -83,6 +86,17 @@ pub struct WorkloadSpec {
     /// any thread does any stage.
     #[serde(default)]
     pub pool: Option<BTreeMap<String, u32>>,
+}
+
+/// A group around groups of workloads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSpec {
+    /// Its name, unique where it is.
+    pub name: String,
+    /// Its `cpu.weight`.
+    #[serde(default = "hundred")]
+    pub weight: u32,
 }
 
 fn one() -> u32 {
@@ -127,6 +141,7 @@ impl WorkloadSpec {
             pausable: false,
             threads: 1,
             weight: 100,
+            within: Vec::new(),
             quota: None,
             idle: false,
             cpuset: None,
@@ -190,7 +205,8 @@ impl WorkloadSpec {
         if !(1..=100_000).contains(&self.threads) {
             return bad("give it 1 to 100000 threads");
         }
-        if !(1..=10_000).contains(&self.weight) {
+        let mut weights = self.within.iter().map(|group| group.weight).chain([self.weight]);
+        if !weights.all(|weight| (1..=10_000).contains(&weight)) {
             return bad("a weight is from 1 to 10000");
         }
         let in_roles = self.pool.iter().flat_map(BTreeMap::values).fold(0u64, |sum, &threads| sum + u64::from(threads));

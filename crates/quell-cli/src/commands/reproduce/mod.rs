@@ -1,7 +1,9 @@
 //! `quell reproduce`: runs what Quell claims about itself or repeats from a paper, and says what came out.
 
+mod fairness;
 mod gap;
 mod page;
+mod queueing;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -48,6 +50,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for topic in chosen {
         rows.extend(match topic.id {
             "gap" => gap::run(arguments.quick)?,
+            "queueing" => queueing::run(arguments.quick)?,
+            "fairness" => fairness::run(arguments.quick)?,
             id => bail!("nobody knows how to run '{id}'"),
         });
     }
@@ -62,6 +66,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let differs = rows.iter().any(|row| row.verdict == Verdict::Differs);
     Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Progress of simulations, for people.
+fn progress_bar(length: u64) -> indicatif::ProgressBar {
+    let style = indicatif::ProgressStyle::with_template("{wide_bar} {percent} % simulated, {eta} to go");
+    indicatif::ProgressBar::new(length).with_style(style.expect("constant template"))
 }
 
 fn chosen(ids: &[String]) -> Result<Vec<&'static Topic>> {

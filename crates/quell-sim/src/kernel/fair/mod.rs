@@ -1,6 +1,8 @@
 //! The fair class: EEVDF and CFS over a tree of groups.
 
 mod average;
+#[cfg(test)]
+mod lag_tests;
 mod run;
 mod tree;
 mod virtual_time;

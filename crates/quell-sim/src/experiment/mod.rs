@@ -1,0 +1,7 @@
+//! Experiments with a known outcome, for tests and for `quell reproduce`: simulated queues and what theory says about
+//! them, shares of CPUs that weights and quotas promise, and task sets whose schedules SimSo has worked out.
+
+pub mod queueing;
+pub mod shares;
+pub mod task_sets;
+pub mod theory;
