@@ -161,3 +161,26 @@ fn runs_repeat_exactly_and_seeds_differ() {
         assert_ne!((first.1, first.2), (trace(2).1, trace(2).2), "{}", policy.name);
     }
 }
+
+/// What a policy can know of threads: who was preempted, who woke whom.
+#[test]
+fn preemptions_and_wake_ups_are_signals() {
+    use quell_model::{Host, Signal, SignalSet};
+    let rounds = quell_sim::workload::ParallelSpec { rounds: 2, work: Service::Exponential(Nanos::from_millis(1)) };
+    let parallel = WorkloadSpec { threads: 3, parallel: Some(rounds), ..WorkloadSpec::new("p", Class::BestEffort) };
+    let workloads = [hogs("be", 2), parallel];
+    let mut host =
+        SimHost::new(Topology::synthetic(1, 1, 1, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
+    let mut policy = AnyPolicy::named("none").unwrap();
+    let mut cycle = Cycle::new(host.view());
+    drive(&mut host, &mut policy, &mut cycle, Nanos::from_secs(1), |_, _| {});
+    let mut view = host.view();
+    let wanted = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::WakeUps]);
+    let Ok(()) = host.observe(wanted, &mut view, &mut Vec::new());
+    let (threads, edges) = (&view.threads, &view.threads.wake_ups);
+    assert!(threads.preemptions[..2].iter().all(|count| count.is_some_and(|count| count > 50)), "{threads:?}");
+    assert!(!edges.woken.is_empty() && edges.woken.iter().all(|woken| threads.id[2..].contains(woken)), "{edges:?}");
+    assert!(edges.waker.iter().all(|waker| waker.is_some_and(|waker| threads.id[2..].contains(&waker))));
+    let Ok(()) = host.observe(SignalSet::of(&[Signal::Threads]), &mut view, &mut Vec::new());
+    assert!(view.threads.preemptions.is_empty() && view.threads.wake_ups.woken.is_empty());
+}

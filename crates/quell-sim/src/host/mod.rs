@@ -177,9 +177,6 @@ pub fn capabilities(grants: bool) -> Capabilities {
                 why: "the simulator does not model caches and memory yet".into(),
                 mend: "use the toy host or a real machine".into(),
             },
-            Signal::Preemptions | Signal::WakeUps => {
-                Support::No { why: "the simulator does not count them yet".into(), mend: "use a real machine".into() }
-            }
             Signal::Latency => Support::No {
                 why: "the simulator's clients do not report while they run yet".into(),
                 mend: "use a real machine".into(),

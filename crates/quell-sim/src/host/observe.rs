@@ -79,6 +79,14 @@ impl SimHost {
                 columns.run_time.push(Nanos(kernel.run_time(task)));
                 columns.run_delay.push(Nanos(kernel.run_delay(task)));
                 columns.class.push(seen.class);
+                if wanted.contains(Signal::Preemptions) {
+                    columns.preemptions.push(Some(seen.preemptions));
+                }
+                if wanted.contains(Signal::WakeUps) {
+                    let woken = thread_id(task);
+                    let edges = kernel.wakers_of(task);
+                    edges.iter().for_each(|&(by, count)| columns.wake_ups.push(Some(thread_id(by)), woken, count));
+                }
             }
         }
     }

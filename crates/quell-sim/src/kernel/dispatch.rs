@@ -206,6 +206,7 @@ impl Kernel {
         seen.runnable_since = self.now;
         seen.ran_at = self.now;
         seen.ran_on = cpu;
+        seen.preemptions += u64::from(seen.state == State::Runnable && !seen.stopped);
         if self.is_granted(task) && self.task(task).state == State::Runnable {
             self.requeue_granted(task, cpu);
         }

@@ -186,6 +186,7 @@ impl Kernel {
             left: 0,
             run_time: 0,
             run_delay: 0,
+            preemptions: 0,
             runnable_since: 0,
             ran_at: 0,
             ran_on: usize::MAX,

@@ -133,6 +133,8 @@ pub(crate) struct Task {
     pub left: u64,
     pub run_time: u64,
     pub run_delay: u64,
+    /// Times it lost a CPU although it could have gone on.
+    pub preemptions: u64,
     pub runnable_since: u64,
     /// When it ran last, and where; for caches.
     pub ran_at: u64,
