@@ -227,7 +227,7 @@ fn policies_run_unchanged_on_a_host_with_vms() {
         let trace = || {
             let mut policy = AnyPolicy::named(policy.name).unwrap();
             let grants = policy.describe().grants;
-            let topology = Topology::synthetic(1, 1, 8, 1);
+            let topology = Topology::synthetic(1, 1, 4, 2);
             let mut host = SimHost::new(
                 topology,
                 config.clone(),
@@ -260,6 +260,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&[one(), one()], &[]).contains("'one'"));
     assert!(refused(&[one()], &[hog("one", 100, 1)]).contains("'one'"));
     assert!(refused(&[VmSpec { vcpus: 0, ..one() }], &[]).contains("vCPUs"));
+    let pool = WorkloadSpec { batch: None, pool: Some(Default::default()), ..inside("one", hog("a", 100, 1)) };
+    assert!(refused(&[one()], &[pool]).contains("stay on the host"));
     let third = vec![CpuList("2".parse().unwrap())];
     assert!(refused(&[VmSpec { affinity: third.clone(), ..one() }], &[]).contains("0-1"));
     let beyond = WorkloadSpec { affinity: third, ..inside("one", hog("a", 100, 1)) };
