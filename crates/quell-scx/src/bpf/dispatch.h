@@ -19,11 +19,8 @@ static __noinline bool run_starving(__u32 cpu, __u64 now)
 	if (cpu >= MAX_CPUS || now < cpu_at(&shared, cpu)->look_at)
 		return false;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
-	bpf_for(i, 0, MAX_SLOTS) {
-		__u32 at = i;
-
-		if (at > SYSTEM || (at < SYSTEM && at >= shared.nr_slots))
-			continue;
+	FOR(i, 0, shared.nr_slots + 1) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 		__u64 since = waiting_since(workload_at(&shared, at), now);
 
 		if (since < oldest) {
@@ -54,12 +51,17 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot)
 #define LOOKS 64
 
 /*
- * None of the `seen` threads that were in the workload's queue may run here. Do more of them wait, which are on their way
- * into it? Then the CPU looks again at once.
+ * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
+ * it? Then the CPU looks again at once.
  */
-static __always_inline bool await(__u32 cpu, __u32 slot, __s32 seen)
+static __noinline bool await(__u32 cpu, __u32 slot)
 {
 	struct workload *w = workload_of(slot);
+	__s32 seen = scx_bpf_dsq_nr_queued(slot);
+
+	/* Somebody may have come since it was looked last. */
+	if (seen > 0 && scx_bpf_dsq_move_to_local(slot))
+		return true;
 
 	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= seen)
 		return false;
@@ -69,6 +71,38 @@ static __always_inline bool await(__u32 cpu, __u32 slot, __s32 seen)
 	}
 	scx_bpf_kick_cpu(cpu, 0);
 	return true;
+}
+
+/* So many of a queue's first threads are looked at for one that ran here last. */
+#define NEAR 4
+
+/*
+ * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
+ * moving a thread between CPUs costs more than all the rest.
+ */
+static __noinline bool run_next(__u32 cpu, __u32 slot)
+{
+	struct task_struct *p;
+	__u64 latest = 0;
+	__u32 looked = 0;
+	bool moved = false;
+
+	if (slot >= SYSTEM || workload_at(&shared, slot)->lc)
+		return scx_bpf_dsq_move_to_local(slot);
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, slot, 0) {
+		if (!looked)
+			latest = p->scx.dsq_vtime + shared.be_slice_ns;
+		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
+			break;
+		if (scx_bpf_task_cpu(p) == cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			/* `___it` is the iterator that the macro declares. */
+			moved = scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL, 0);
+			break;
+		}
+	}
+	bpf_rcu_read_unlock();
+	return moved || scx_bpf_dsq_move_to_local(slot);
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
@@ -81,9 +115,7 @@ static __noinline bool inherit(__u32 cpu)
 
 		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
 			return false;
-		__s32 seen = scx_bpf_dsq_nr_queued(heir);
-
-		if (scx_bpf_dsq_move_to_local(heir) || await(cpu, heir, seen))
+		if (run_next(cpu, heir) || await(cpu, heir))
 			return true;
 		hand(cpu, heir, NOBODY);
 		passed.slot[i] = heir;
@@ -131,9 +163,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	__s32 seen = scx_bpf_dsq_nr_queued(holder);
-
-	if (scx_bpf_dsq_move_to_local(holder) || go_on(prev, holder) || await(cpu, holder, seen))
+	if (run_next(cpu, holder) || go_on(prev, holder) || await(cpu, holder))
 		return true;
 	if (yield_cpu(cpu, holder))
 		wake_loader();

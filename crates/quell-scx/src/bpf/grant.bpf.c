@@ -273,11 +273,9 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	bool starving = false;
 	int i;
 
-	bpf_for(i, 0, MAX_SLOTS) {
-		__u32 at = i;
+	FOR(i, 0, shared.nr_slots + 1) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
-		if (at > SYSTEM || (at < SYSTEM && at >= shared.nr_slots))
-			continue;
 		if (now - waiting_since(workload_at(&shared, at), now) > shared.starving_ns)
 			starving = true;
 	}

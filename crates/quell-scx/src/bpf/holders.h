@@ -37,7 +37,7 @@ static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	bpf_for(i, 0, TRIES) {
+	FOR(i, 0, TRIES) {
 		__u32 cpu = rule_on_wake_up(&shared, slot, p->cpus_ptr);
 
 		if (cpu >= MAX_CPUS)

@@ -6,7 +6,10 @@
 #include "kernel.h"
 #include "grant.h"
 
-#define FOR(i, from, to) bpf_for(i, from, to)
+/* A zero of which the verifier does not know that it is one: it would follow a loop that begins at a known number turn by turn. */
+int zero;
+
+#define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
 #define TASK_CPUS const struct cpumask
 #define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
 #define OPAQUE(i) barrier_var(i)
