@@ -1,11 +1,16 @@
-//! Kernel events a second: wake-ups, switches, completions, and ticks on busy CPUs. And simulated microseconds a second
-//! of the task sets whose schedules SimSo works out too; `scripts/simso-schedules --time` says how long that takes.
+//! Kernel events a second: wake-ups, switches, completions, and ticks on busy CPUs. A shipped scenario's wall time. And
+//! simulated microseconds a second of the task sets whose schedules SimSo works out too; `scripts/simso-schedules --time`
+//! says how long that takes.
 
 #![allow(missing_docs, reason = "criterion's macros write functions without")]
 
+use std::path::Path;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quell_model::{Class, CpuCount, Nanos, Topology};
+use quell_policy::AnyPolicy;
 use quell_sim::experiment::task_sets::{Scheduling, TaskSet};
+use quell_sim::scenario::{SHIPPED, Scenario, run};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
 use quell_sim::{KernelConfig, Sim, WorkloadSpec};
 
@@ -53,6 +58,23 @@ fn events(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A shipped scenario as `quell sim` runs it.
+fn scenario(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("scenario");
+    group.sample_size(10);
+    let shipped = SHIPPED.iter().find(|shipped| shipped.name == "colocation").expect("it is shipped");
+    let scenario = Scenario::parse(Path::new("colocation"), shipped.text, &[]).expect("a scenario");
+    for name in ["none", "guard", "caladan"] {
+        group.bench_function(format!("colocation, {name}"), |bencher| {
+            bencher.iter(|| {
+                let mut policy = AnyPolicy::named(name).expect("a policy");
+                run(&scenario, &mut policy, 0, |_| {}).expect("it runs")
+            });
+        });
+    }
+    group.finish();
+}
+
 /// As the script does: every set is built and simulated for its window.
 fn task_sets(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("task-sets");
@@ -71,5 +93,5 @@ fn task_sets(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, events, task_sets);
+criterion_group!(benches, events, scenario, task_sets);
 criterion_main!(benches);
