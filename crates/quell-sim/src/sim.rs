@@ -211,6 +211,11 @@ impl Sim {
         self.loads.iter().map(|load| load.stats(&self.kernel)).collect()
     }
 
+    /// CPU time that each workload has used since time 0, ns.
+    pub(crate) fn run_times(&self) -> Vec<u64> {
+        self.loads.iter().map(|load| load.run_time(&self.kernel)).collect()
+    }
+
     /// The time since the warm-up.
     #[must_use]
     pub fn measured(&self) -> Nanos {

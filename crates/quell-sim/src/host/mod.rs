@@ -137,6 +137,39 @@ impl SimHost {
         self.sim.kernel.online.iter().filter(holds).collect()
     }
 
+    /// The simulation, to ask for more of it.
+    pub(crate) fn sim_mut(&mut self) -> &mut Sim {
+        &mut self.sim
+    }
+
+    /// The workload of this name.
+    pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
+        self.specs.iter().position(|spec| spec.name == name)
+    }
+
+    /// CPUs that each workload holds, where CPUs are granted.
+    pub(crate) fn counts_held(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.specs.len()];
+        for id in self.sim.kernel.grants.holder.iter().flatten() {
+            counts[id.0 as usize] += 1;
+        }
+        counts
+    }
+
+    /// Has something happened that a policy may want to hear of?
+    pub(crate) fn has_news(&self) -> bool {
+        !self.happened.is_empty() || !self.sim.kernel.happened.is_empty()
+    }
+
+    /// When a wait ends at the latest.
+    pub(crate) fn latest(&self, wake: Wake) -> Nanos {
+        let now = self.sim.now();
+        match wake {
+            Wake::At(at) => at.max(now + Nanos(1)),
+            Wake::OnEvent => now + PATIENCE,
+        }
+    }
+
     fn pass(&mut self, until: Nanos) {
         while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
@@ -231,11 +264,7 @@ impl Host for SimHost {
     }
 
     fn wait(&mut self, until: Wake) -> Result<(), Infallible> {
-        let now = self.sim.now();
-        self.pass(match until {
-            Wake::At(at) => at.max(now + Nanos(1)),
-            Wake::OnEvent => now + PATIENCE,
-        });
+        self.pass(self.latest(until));
         Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{Cycle, Nanos, Policy};
+use quell_model::{Cycle, Host, Nanos, Policy, Wake};
 
-use super::{Report, Scenario};
+use super::interval::Block;
+use super::watch::Watch;
+use super::{Course, Detail, Report, Scenario};
 use crate::host::{PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::workload::WorkloadStats;
@@ -21,6 +23,10 @@ pub struct Observed {
     pub counters: Counters,
     /// What the policy cost.
     pub policy_costs: PolicyCosts,
+    /// By workload: latencies in blocks of time; empty if they were not kept.
+    pub blocks: Vec<Vec<Block>>,
+    /// The course of time, if it was kept.
+    pub course: Option<Course>,
 }
 
 /// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
@@ -31,6 +37,20 @@ pub fn run<P: Policy + ?Sized>(
     scenario: &Scenario,
     policy: &mut P,
     repetition: u32,
+    seen: impl FnMut(Nanos),
+) -> Result<Observed, SimError> {
+    run_in_detail(scenario, policy, repetition, Detail::Totals, seen)
+}
+
+/// The same, and keeps more of it. What happens is the same.
+///
+/// # Errors
+/// [`SimError::Scenario`] if the scenario makes no sense.
+pub fn run_in_detail<P: Policy + ?Sized>(
+    scenario: &Scenario,
+    policy: &mut P,
+    repetition: u32,
+    detail: Detail,
     mut seen: impl FnMut(Nanos),
 ) -> Result<Observed, SimError> {
     scenario.check()?;
@@ -40,10 +60,23 @@ pub fn run<P: Policy + ?Sized>(
     let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
     let mut host = SimHost::with_requests(machine, kernel, workloads, &scenario.graphs(), seed, grants)?;
     let mut cycle = Cycle::new(host.view());
-    let mut watch = |host: &SimHost| seen(host.sim().now());
-    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));
+    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| seen(host.sim().now()));
     host.end_warm_up();
-    drive(&mut host, policy, &mut cycle, scenario.warm_up + scenario.duration, |host, _| watch(host));
+    let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let mut watch = Watch::new(&mut host, &names, scenario.duration, grants, detail);
+    let end = scenario.warm_up + scenario.duration;
+    while host.sim().now() < end {
+        let Ok(wake) = cycle.turn(policy, &mut host);
+        watch.turned(&host);
+        let latest = host.latest(wake.sooner(Wake::At(end)));
+        while !host.has_news() && host.sim().now() < latest {
+            watch.look(&mut host);
+            let Ok(()) = host.wait(Wake::At(latest.min(watch.next())));
+            seen(host.sim().now());
+        }
+    }
+    watch.look(&mut host);
+    let (course, blocks) = watch.end();
     let sim = host.sim();
     Ok(Observed {
         workloads: sim.stats(),
@@ -51,6 +84,8 @@ pub fn run<P: Policy + ?Sized>(
         utilisation: sim.utilisation(),
         counters: sim.counters(),
         policy_costs: host.policy_costs(),
+        blocks,
+        course,
     })
 }
 
