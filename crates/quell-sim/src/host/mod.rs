@@ -15,6 +15,7 @@ use quell_model::{
 };
 
 use crate::kernel::{KernelConfig, TaskId};
+use crate::scenario::Watch;
 use crate::workload::graph::GraphSpec;
 use crate::{Machine, Sim, SimError, WorkloadSpec};
 
@@ -52,6 +53,8 @@ pub struct SimHost {
     leases: LeaseBook,
     happened: Vec<Event>,
     costs: PolicyCosts,
+    /// Who looks on, if anybody does.
+    watch: Option<Watch>,
 }
 
 impl SimHost {
@@ -103,6 +106,7 @@ impl SimHost {
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
+            watch: None,
         })
     }
 
@@ -156,27 +160,47 @@ impl SimHost {
         counts
     }
 
-    /// Has something happened that a policy may want to hear of?
-    pub(crate) fn has_news(&self) -> bool {
-        !self.happened.is_empty() || !self.sim.kernel.happened.is_empty()
+    /// Somebody looks on from now on.
+    pub(crate) fn begin_watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
     }
 
-    /// When a wait ends at the latest.
-    pub(crate) fn latest(&self, wake: Wake) -> Nanos {
-        let now = self.sim.now();
-        match wake {
-            Wake::At(at) => at.max(now + Nanos(1)),
-            Wake::OnEvent => now + PATIENCE,
+    /// Nobody looks on any more; what was seen.
+    pub(crate) fn end_watch(&mut self) -> Option<Watch> {
+        self.look();
+        let mut watch = self.watch.take()?;
+        watch.close_last(self);
+        Some(watch)
+    }
+
+    /// Whoever looks on closes the parts of the time that are over.
+    fn look(&mut self) {
+        if let Some(mut watch) = self.watch.take_if(|watch| watch.next() <= self.sim.now()) {
+            watch.look(self);
+            self.watch = Some(watch);
+        }
+    }
+
+    fn next_look(&self) -> Nanos {
+        self.watch.as_ref().map_or(Nanos::MAX, Watch::next)
+    }
+
+    /// Time passes until then, whatever happens.
+    fn let_pass(&mut self, until: Nanos) {
+        while self.sim.now() < until {
+            self.sim.run_until(until.min(self.next_look()));
+            self.look();
         }
     }
 
     fn pass(&mut self, until: Nanos) {
         while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
-            self.sim.run_until_event(until.min(ends));
+            self.sim.run_until_event(until.min(ends).min(self.next_look()));
             if self.sim.now() >= ends {
                 self.end_lease(SoloEnd::Elapsed);
             }
+            self.look();
         }
         self.happened.append(&mut self.sim.kernel.happened);
     }
@@ -264,7 +288,11 @@ impl Host for SimHost {
     }
 
     fn wait(&mut self, until: Wake) -> Result<(), Infallible> {
-        self.pass(self.latest(until));
+        let now = self.sim.now();
+        self.pass(match until {
+            Wake::At(at) => at.max(now + Nanos(1)),
+            Wake::OnEvent => now + PATIENCE,
+        });
         Ok(())
     }
 }

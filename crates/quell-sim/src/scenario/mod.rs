@@ -20,6 +20,7 @@ pub use report::{Report, WorkloadReport};
 pub use run::{Observed, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
 pub use sweep::{Axis, Point, Sweep, label};
+pub(crate) use watch::Watch;
 pub use watch::{Course, Detail, PARTS, WorkloadCourse};
 
 /// An experiment.

@@ -1,6 +1,6 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{Cycle, Host, Nanos, Policy, Wake};
+use quell_model::{Cycle, Nanos, Policy};
 
 use super::interval::Block;
 use super::watch::Watch;
@@ -63,20 +63,11 @@ pub fn run_in_detail<P: Policy + ?Sized>(
     drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| seen(host.sim().now()));
     host.end_warm_up();
     let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let mut watch = Watch::new(&mut host, &names, scenario.duration, grants, detail);
     let end = scenario.warm_up + scenario.duration;
-    while host.sim().now() < end {
-        let Ok(wake) = cycle.turn(policy, &mut host);
-        watch.turned(&host);
-        let latest = host.latest(wake.sooner(Wake::At(end)));
-        while !host.has_news() && host.sim().now() < latest {
-            watch.look(&mut host);
-            let Ok(()) = host.wait(Wake::At(latest.min(watch.next())));
-            seen(host.sim().now());
-        }
-    }
-    watch.look(&mut host);
-    let (course, blocks) = watch.end();
+    let watch = Watch::new(&mut host, &names, end, grants, detail);
+    host.begin_watch(watch);
+    drive(&mut host, policy, &mut cycle, end, |host, _| seen(host.sim().now()));
+    let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
     let sim = host.sim();
     Ok(Observed {
         workloads: sim.stats(),

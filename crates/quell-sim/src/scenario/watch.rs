@@ -52,8 +52,9 @@ pub struct WorkloadCourse {
     pub cpus_granted: Option<Vec<f64>>,
 }
 
-/// Somebody who looks at a run at the end of each part of its time. It does not change what happens.
-pub(super) struct Watch {
+/// Somebody who looks at a host at the end of each part of its time. It does not change what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
     from: Nanos,
     duration: Nanos,
     parts: u64,
@@ -68,6 +69,7 @@ pub(super) struct Watch {
 }
 
 /// CPUs held, over time.
+#[derive(Clone, Debug)]
 struct Grants {
     /// By workload: its number on the host.
     ids: Vec<Option<usize>>,
@@ -79,8 +81,8 @@ struct Grants {
 }
 
 impl Watch {
-    /// Begins to look; the warm-up is over.
-    pub fn new(host: &mut SimHost, names: &[&str], duration: Nanos, grants: bool, detail: Detail) -> Watch {
+    /// Begins to look, until about `end`; the warm-up is over.
+    pub fn new(host: &mut SimHost, names: &[&str], end: Nanos, grants: bool, detail: Detail) -> Watch {
         let from = host.sim().now();
         let parts = match detail {
             Detail::Totals => 0,
@@ -105,7 +107,7 @@ impl Watch {
         }
         Watch {
             from,
-            duration,
+            duration: Nanos(end.0.saturating_sub(from.0)),
             parts,
             part: 0,
             began: from,
@@ -117,17 +119,17 @@ impl Watch {
         }
     }
 
-    /// When it looks next.
+    /// When it looks next. The last part ends when the run does.
     pub fn next(&self) -> Nanos {
-        if self.part >= self.parts {
+        if self.part + 1 >= self.parts {
             return Nanos::MAX;
         }
         let done = u128::from(self.duration.0) * u128::from(self.part + 1) / u128::from(self.parts);
         self.from + Nanos(done as u64)
     }
 
-    /// The policy had its turn: who holds which CPUs may have changed.
-    pub fn turned(&mut self, host: &SimHost) {
+    /// Who holds which CPUs may have changed.
+    pub fn grants_changed(&mut self, host: &SimHost) {
         let Some(grants) = &mut self.grants else { return };
         let now = host.sim().now();
         for (time, &held) in grants.time.iter_mut().zip(&grants.held) {
@@ -140,7 +142,16 @@ impl Watch {
     /// Closes the parts that are over.
     pub fn look(&mut self, host: &mut SimHost) {
         while self.next() <= host.sim().now() {
-            self.turned(host);
+            self.grants_changed(host);
+            self.close(host);
+            self.part += 1;
+        }
+    }
+
+    /// Closes the last part; the run is over.
+    pub fn close_last(&mut self, host: &mut SimHost) {
+        if self.part < self.parts {
+            self.grants_changed(host);
             self.close(host);
             self.part += 1;
         }
