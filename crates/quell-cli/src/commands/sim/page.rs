@@ -20,21 +20,31 @@ pub const MOST: usize = 8;
 /// The page.
 pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
     let scenario = plan.scenario();
-    let mut blocks = vec![block(workloads(outcomes)), block(machines(outcomes)), Block::Notes(notes(plan, outcomes))];
+    let colours =
+        if outcomes.len() <= MOST { (0..outcomes.len()).collect() } else { sweep_charts::colours(plan, outcomes) };
+    let latencies = workloads(outcomes).without(&["class", "mean", "CPUs got", "asked", "waiting"]);
+    let cpus =
+        workloads(outcomes).without(&["done/s", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "over SLO"]);
+    let shown = with_requests(outcomes);
+    let mut blocks = Vec::new();
+    if !shown.is_empty() {
+        blocks.push(block(latencies.with_something_in("done/s"), &colours));
+    }
+    blocks.push(Block::Notes(notes(plan, outcomes)));
     let sweeps = sweep_charts::all(plan, outcomes);
     if !sweeps.is_empty() {
         blocks.push(Block::Heading("Against what is swept".into()));
         blocks.extend(sweeps.into_iter().map(Block::Chart));
     }
-    if outcomes.len() <= MOST {
-        let shown = with_requests(outcomes);
-        if !shown.is_empty() {
-            blocks.push(Block::Heading("Latency".into()));
-            blocks.extend(shown.iter().map(|&at| Block::Chart(distribution(outcomes, at))));
-            blocks.push(Block::Heading("Latency over time".into()));
-            blocks.extend(shown.iter().map(|&at| Block::Chart(latency_over_time(outcomes, at))));
-        }
-        blocks.push(Block::Heading("CPUs over time".into()));
+    let has_curves = outcomes.len() <= MOST;
+    if has_curves && !shown.is_empty() {
+        blocks.push(Block::Heading("Latency".into()));
+        blocks.extend(shown.iter().map(|&at| Block::Chart(distribution(outcomes, at))));
+        blocks.extend(shown.iter().map(|&at| Block::Chart(latency_over_time(outcomes, at))));
+    }
+    blocks.push(Block::Heading("CPUs".into()));
+    blocks.extend([cpus, machines(outcomes)].map(|sheet| block(sheet, &colours)));
+    if has_curves {
         blocks.extend(outcomes.iter().flat_map(cpus_over_time).map(Block::Chart));
     }
     blocks.push(Block::Heading("The scenario".into()));
@@ -47,8 +57,8 @@ pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
     Page { title, subtitle, blocks }
 }
 
-fn block(sheet: Sheet) -> Block {
-    let row = |(number, cells)| Row { colour: Some(number), cells };
+fn block(sheet: Sheet, colours: &[usize]) -> Block {
+    let row = |(number, cells): (usize, _)| Row { colour: colours.get(number).copied(), cells };
     Block::Table { head: sheet.head, rows: sheet.rows.into_iter().map(row).collect() }
 }
 

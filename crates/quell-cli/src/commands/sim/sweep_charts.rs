@@ -11,22 +11,11 @@ use super::plan::Plan;
 
 /// The charts; none if no number is swept, or if there are more curves than can be told apart.
 pub fn all(plan: &Plan, outcomes: &[Outcome]) -> Vec<Chart> {
-    let is_number = |values: &[Value]| values.len() > 1 && values.iter().all(|value| number(value).is_some());
-    let Some(axis) = plan.sweep.axes().iter().position(|axis| is_number(&axis.values)) else { return Vec::new() };
+    let Some(axis) = axis(plan) else { return Vec::new() };
     let key = &plan.sweep.axes()[axis].key;
     let unit = if plan.sweep.axes()[axis].values.iter().all(Value::is_str) { Unit::Nanoseconds } else { Unit::Plain };
-    // One curve for each policy and each combination of the other keys.
-    let curve = |outcome: &Outcome| {
-        let others = outcome.point.iter().enumerate().filter(|&(at, _)| at != axis);
-        let others = others.map(|(_, (key, value))| format!(", {key}={}", label(value)));
-        format!("{}{}", outcome.report.policy, others.collect::<String>())
-    };
-    let mut curves: Vec<String> = Vec::new();
-    for name in outcomes.iter().map(curve) {
-        if !curves.contains(&name) {
-            curves.push(name);
-        }
-    }
+    let curve = |outcome: &Outcome| curve(outcome, axis);
+    let curves = curves(outcomes, axis);
     if curves.len() > MOST {
         return Vec::new();
     }
@@ -64,6 +53,37 @@ pub fn all(plan: &Plan, outcomes: &[Outcome]) -> Vec<Chart> {
         charts.push(chart(at, "CPUs got", cpus, &|workload| Some(workload.cpus_got)));
     }
     charts
+}
+
+/// By outcome: the colour of its curve.
+pub fn colours(plan: &Plan, outcomes: &[Outcome]) -> Vec<usize> {
+    let axis = axis(plan).unwrap_or(usize::MAX);
+    let curves = curves(outcomes, axis);
+    let colour = |outcome: &Outcome| curves.iter().position(|name| *name == curve(outcome, axis)).unwrap_or(0);
+    outcomes.iter().map(colour).collect()
+}
+
+/// The first swept key whose values are numbers.
+fn axis(plan: &Plan) -> Option<usize> {
+    let is_number = |values: &[Value]| values.len() > 1 && values.iter().all(|value| number(value).is_some());
+    plan.sweep.axes().iter().position(|axis| is_number(&axis.values))
+}
+
+/// One curve for each policy and each combination of the other keys.
+fn curves(outcomes: &[Outcome], axis: usize) -> Vec<String> {
+    let mut curves: Vec<String> = Vec::new();
+    for name in outcomes.iter().map(|outcome| curve(outcome, axis)) {
+        if !curves.contains(&name) {
+            curves.push(name);
+        }
+    }
+    curves
+}
+
+fn curve(outcome: &Outcome, axis: usize) -> String {
+    let others = outcome.point.iter().enumerate().filter(|&(at, _)| at != axis);
+    let others = others.map(|(_, (key, value))| format!(", {key}={}", label(value)));
+    format!("{}{}", outcome.report.policy, others.collect::<String>())
 }
 
 /// A number, or a time in ns.

@@ -52,9 +52,13 @@ pub fn machines(outcomes: &[Outcome]) -> Sheet {
     Sheet { head: head(&MACHINES, outcomes), rows: rows.collect() }
 }
 
-/// The policy's column first, then those of the swept keys.
+/// The policy's column first, then those of the swept keys: their last words, if that is enough to tell them apart.
 fn head(columns: &[&str], outcomes: &[Outcome]) -> Vec<String> {
-    let swept = outcomes.iter().take(1).flat_map(|outcome| outcome.point.iter().map(|(key, _)| key.clone()));
+    let keys: Vec<&str> = outcomes.iter().take(1).flat_map(|o| o.point.iter().map(|(key, _)| key.as_str())).collect();
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let is_alone = |word: &str| keys.iter().filter(|key| last(key) == word).count() == 1 && !columns.contains(&word);
+    let short = |key: &str| if is_alone(&last(key)) { last(key) } else { key.to_owned() };
+    let swept = keys.iter().map(|key| short(key)).collect::<Vec<_>>();
     let (policy, others) = columns.split_at(1);
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     owned(policy).into_iter().chain(swept).chain(owned(others)).collect()
@@ -92,15 +96,29 @@ fn row(workload: &WorkloadReport) -> Vec<Cell> {
 }
 
 impl Sheet {
-    /// Leaves out columns in which nothing stands, such as a p99.99 of which no workload has done enough.
-    fn without_empty_columns(mut self) -> Sheet {
-        for column in (0..self.head.len()).rev() {
-            if self.rows.iter().all(|(_, cells)| cells[column].text == NOTHING) {
-                self.head.remove(column);
-                self.rows.iter_mut().for_each(|(_, cells)| drop(cells.remove(column)));
-            }
+    /// Without some of its columns.
+    pub fn without(mut self, names: &[&str]) -> Sheet {
+        while let Some(column) = self.head.iter().position(|head| names.contains(&head.as_str())) {
+            self.head.remove(column);
+            self.rows.iter_mut().for_each(|(_, cells)| drop(cells.remove(column)));
         }
         self
+    }
+
+    /// The rows in which something stands in this column; all if there is no such column.
+    pub fn with_something_in(mut self, name: &str) -> Sheet {
+        if let Some(column) = self.head.iter().position(|head| head == name) {
+            self.rows.retain(|(_, cells)| cells[column].text != NOTHING);
+        }
+        self
+    }
+
+    /// Leaves out columns in which nothing stands, such as a p99.99 of which no workload has done enough.
+    fn without_empty_columns(self) -> Sheet {
+        let is_empty = |column: usize| self.rows.iter().all(|(_, cells)| cells[column].text == NOTHING);
+        let empty: Vec<String> =
+            (0..self.head.len()).filter(|&at| is_empty(at)).map(|at| self.head[at].clone()).collect();
+        self.without(&empty.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn text(&self) -> String {
@@ -138,8 +156,12 @@ pub fn what(plan: &Plan) -> String {
     let runs = scenario.repetitions;
     let (s, of) = if runs == 1 { ("", "its blocks of time") } else { ("s", "the repetitions") };
     let title = if scenario.title.is_empty() { String::new() } else { format!("{}: ", scenario.title) };
+    let swept = plan.sweep.axes().iter().map(|axis| format!("; {} values of {}", axis.values.len(), axis.key));
     format!(
-        "{title}{} simulated after {}, {runs} run{s} a policy, seed {}; in brackets: 95 % intervals from {of}",
-        scenario.duration, scenario.warm_up, scenario.seed
+        "{title}{} simulated after {}, {runs} run{s} a policy, seed {}{}; in brackets: 95 % intervals from {of}",
+        scenario.duration,
+        scenario.warm_up,
+        scenario.seed,
+        swept.collect::<String>()
     )
 }
