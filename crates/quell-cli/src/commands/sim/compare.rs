@@ -57,7 +57,8 @@ fn one(entry: &Entry, (name, policy): &(String, AnyPolicy), detail: Detail, prog
                 }
             };
             let observed = run_in_detail(scenario, &mut policy.clone(), repetition, detail, seen);
-            progress.run_ended();
+            // A policy that seldom looks is seldom seen.
+            progress.run_ended((scenario.warm_up + scenario.duration) - shown);
             observed
         })
         .collect();

@@ -52,9 +52,10 @@ impl Progress {
         }
     }
 
-    /// Another run has ended.
-    pub fn run_ended(&self) {
+    /// Another run has ended; so much of its time was not counted yet.
+    pub fn run_ended(&self, rest: Nanos) {
         self.ended.fetch_add(1, Ordering::Relaxed);
+        self.passed(rest);
     }
 
     /// All of it is over.
