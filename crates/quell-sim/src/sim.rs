@@ -272,11 +272,21 @@ impl Sim {
         self.counted_before = self.kernel.counters;
     }
 
+    /// Each workload, with the kernel that it runs on.
+    fn each_load(&self) -> impl Iterator<Item = (&Load, &Kernel)> {
+        let kernel = |home: &Option<usize>| home.map_or(&self.kernel, |vm| &self.vms[vm].guest);
+        self.loads.iter().zip(self.homes.iter().map(kernel))
+    }
+
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        let kernel = |home: &Option<usize>| home.map_or(&self.kernel, |vm| &self.vms[vm].guest);
-        self.loads.iter().zip(&self.homes).map(|(load, home)| load.stats(kernel(home))).collect()
+        self.each_load().map(|(load, kernel)| load.stats(kernel)).collect()
+    }
+
+    /// CPU time that each workload has used since time 0, ns.
+    pub(crate) fn run_times(&self) -> Vec<u64> {
+        self.each_load().map(|(load, kernel)| load.run_time(kernel)).collect()
     }
 
     /// The time since the warm-up.

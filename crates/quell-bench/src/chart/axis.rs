@@ -166,7 +166,10 @@ impl Span {
 
     fn label(&self, value: f64) -> String {
         let text = match self.unit {
-            Unit::Plain if value.abs() >= 1e5 => return short(value, &human::rate(value).replace("/s", "")),
+            // All of an axis or none of it.
+            Unit::Plain if self.high.abs().max(self.low.abs()) >= 1e5 => {
+                return short(value, &human::rate(value).replace("/s", ""));
+            }
             Unit::Plain => return format!("{}", (value * 1e6).round() / 1e6),
             Unit::Share => return format!("{} %", (value * 1e8).round() / 1e6),
             Unit::Nanoseconds => human::nanoseconds(value.round() as u64),
@@ -224,6 +227,8 @@ mod tests {
         assert_eq!(labels(&tail, &[0.1, 0.9991]), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
         let count = Axis::new("n", Scale::Linear, Unit::Plain).between(0.0, 1.0);
         assert_eq!(labels(&count, &[]), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        let many = Axis::new("n", Scale::Linear, Unit::Plain);
+        assert_eq!(labels(&many, &[0.0, 200_000.0]), ["0", "50 k", "100 k", "150 k", "200 k"]);
     }
 
     #[test]

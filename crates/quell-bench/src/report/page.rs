@@ -35,6 +35,8 @@ pub enum Block {
     },
     /// Short remarks, one a line.
     Notes(Vec<String>),
+    /// Text as it stands in a file.
+    Listing(String),
 }
 
 /// A row of a table.
@@ -105,6 +107,7 @@ impl Block {
             Self::Text(text) => html! { p { (text) } },
             Self::Chart(chart) => html! { figure { (PreEscaped(chart.to_svg())) } },
             Self::Table { head, rows } => table(head, rows),
+            Self::Listing(text) => html! { pre { (text) } },
             Self::Notes(notes) => html! { ul.notes { @for note in notes { li { (note) } } } },
         }
     }
@@ -158,11 +161,13 @@ mod tests {
                     }],
                 },
                 Block::Notes(vec!["note".into()]),
+                Block::Listing("a = 1\nb < 2".into()),
             ],
         };
         let html = page.to_html();
         assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>"));
         assert!(html.contains("<title>a &lt; b</title>") && !html.contains("<script"));
+        assert!(html.contains("<pre>a = 1\nb &lt; 2</pre>"));
         assert!(html.contains("0.9–1.1 ms") && html.contains("var(--c1)") && html.contains("<path"));
         for outside in ["src=", "href=", "url(", "@import"] {
             assert!(!html.contains(outside), "{outside}");

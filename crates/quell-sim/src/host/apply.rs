@@ -38,6 +38,10 @@ impl SimHost {
             report(Part::Lease(at as u32), self.lease(*lease));
         }
         self.sim.settle();
+        if let Some(mut watch) = self.watch.take() {
+            watch.grants_changed(self);
+            self.watch = Some(watch);
+        }
         let is_refused = |event: &&Event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Refused(_), .. }));
         self.costs.refused += events[before..].iter().filter(is_refused).count() as u64;
     }
@@ -57,7 +61,7 @@ impl SimHost {
             self.costs.commands += lists as u64;
         }
         let until = self.sim.now() + Nanos(time);
-        self.sim.run_until(until);
+        self.let_pass(until);
     }
 
     fn turn_knobs(&mut self, settings: &[KnobSetting]) -> Verdict {

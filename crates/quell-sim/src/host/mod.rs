@@ -15,6 +15,7 @@ use quell_model::{
 };
 
 use crate::kernel::{KernelConfig, Partition, TaskId};
+use crate::scenario::Watch;
 use crate::workload::CpuList;
 use crate::{Machine, Population, Sim, SimError, VmSpec, WorkloadSpec};
 
@@ -52,6 +53,8 @@ pub struct SimHost {
     leases: LeaseBook,
     happened: Vec<Event>,
     costs: PolicyCosts,
+    /// Who looks on, if anybody does.
+    watch: Option<Watch>,
 }
 
 impl SimHost {
@@ -97,6 +100,7 @@ impl SimHost {
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
+            watch: None,
         })
     }
 
@@ -131,13 +135,66 @@ impl SimHost {
         self.sim.kernel.online.iter().filter(holds).collect()
     }
 
+    /// The simulation, to ask for more of it.
+    pub(crate) fn sim_mut(&mut self) -> &mut Sim {
+        &mut self.sim
+    }
+
+    /// The workload of this name.
+    pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
+        self.specs.iter().position(|spec| spec.name == name)
+    }
+
+    /// CPUs that each workload holds, where CPUs are granted.
+    pub(crate) fn counts_held(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.specs.len()];
+        for id in self.sim.kernel.grants.holder.iter().flatten() {
+            counts[id.0 as usize] += 1;
+        }
+        counts
+    }
+
+    /// Somebody looks on from now on.
+    pub(crate) fn begin_watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
+    /// Nobody looks on any more; what was seen.
+    pub(crate) fn end_watch(&mut self) -> Option<Watch> {
+        self.look();
+        let mut watch = self.watch.take()?;
+        watch.close_last(self);
+        Some(watch)
+    }
+
+    /// Whoever looks on closes the parts of the time that are over.
+    fn look(&mut self) {
+        if let Some(mut watch) = self.watch.take_if(|watch| watch.next() <= self.sim.now()) {
+            watch.look(self);
+            self.watch = Some(watch);
+        }
+    }
+
+    fn next_look(&self) -> Nanos {
+        self.watch.as_ref().map_or(Nanos::MAX, Watch::next)
+    }
+
+    /// Time passes until then, whatever happens.
+    fn let_pass(&mut self, until: Nanos) {
+        while self.sim.now() < until {
+            self.sim.run_until(until.min(self.next_look()));
+            self.look();
+        }
+    }
+
     fn pass(&mut self, until: Nanos) {
         while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
-            self.sim.run_until_event(until.min(ends));
+            self.sim.run_until_event(until.min(ends).min(self.next_look()));
             if self.sim.now() >= ends {
                 self.end_lease(SoloEnd::Elapsed);
             }
+            self.look();
         }
         self.happened.append(&mut self.sim.kernel.happened);
     }

@@ -1,9 +1,12 @@
 //! Experiments as files: machine, kernel, workloads, policies, and for how long.
 
+mod interval;
 mod read;
 mod report;
 mod run;
 mod shipped;
+mod sweep;
+mod watch;
 
 use quell_model::{Nanos, Topology};
 use serde::{Deserialize, Serialize};
@@ -13,9 +16,13 @@ use crate::vm::homes;
 use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
 use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
+pub use interval::{BLOCKS, Block, Intervals, QUANTILES, Quantile};
 pub use report::{Report, WorkloadReport};
-pub use run::{Observed, run};
+pub use run::{Observed, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
+pub use sweep::{Axis, Point, Sweep, label};
+pub(crate) use watch::Watch;
+pub use watch::{Course, Detail, PARTS, WorkloadCourse};
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +42,9 @@ pub struct Scenario {
     /// Runs of each policy.
     #[serde(default = "once")]
     pub repetitions: u32,
+    /// Keys, each with the values to run the whole with: all combinations of them. [`Sweep`] makes scenarios of them.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub sweep: toml::Table,
     /// The machine.
     pub machine: MachineSpec,
     /// The kernel's settings.

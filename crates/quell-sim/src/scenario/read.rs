@@ -23,20 +23,16 @@ impl Scenario {
     /// # Errors
     /// [`SimError`] with file and line.
     pub fn parse(path: &Path, text: &str, changes: &[String]) -> Result<Scenario, SimError> {
+        let changes = changes.iter().map(|change| Change::set(change)).collect::<Result<Vec<_>, _>>()?;
+        Scenario::parse_changed(path, text, &changes)
+    }
+
+    pub(super) fn parse_changed(path: &Path, text: &str, changes: &[Change]) -> Result<Scenario, SimError> {
         let parsed = |problem| SimError::Parse { path: path.into(), problem: Box::new(problem) };
         // Read as it is first: places in the file are known only then.
         let mut scenario: Scenario = toml::from_str(text).map_err(parsed)?;
         if !changes.is_empty() {
-            let mut table: Table = toml::from_str(text).map_err(parsed)?;
-            for change in changes {
-                let broken = |why: String| SimError::Scenario(format!("--set {change}: {why}"));
-                let (key, value) = change.split_once('=').ok_or_else(|| broken("write KEY=VALUE".into()))?;
-                set(&mut table, key, value).map_err(broken)?;
-            }
-            let changed = Value::Table(table).try_into();
-            scenario = changed.map_err(|problem: toml::de::Error| {
-                SimError::Scenario(format!("{} with what was set: {}", path.display(), problem.message()))
-            })?;
+            scenario = changed(&toml::from_str(text).map_err(parsed)?, changes)?;
         }
         let placed = |error| match error {
             SimError::Scenario(why) => SimError::Scenario(format!("{}{}: {why}", path.display(), line(text, &why))),
@@ -48,9 +44,50 @@ impl Scenario {
     }
 }
 
-fn set(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
-    let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
-    let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+/// A key that is set.
+pub(super) struct Change {
+    /// Where somebody wrote this, for messages.
+    pub said: String,
+    /// Dotted.
+    pub key: String,
+    /// What it becomes.
+    pub value: Value,
+}
+
+impl Change {
+    /// `key=value`, as `--set` takes it.
+    pub fn set(change: &str) -> Result<Change, SimError> {
+        let said = format!("--set {change}");
+        match change.split_once('=') {
+            Some((key, text)) => Ok(Change { said, key: key.into(), value: value(text) }),
+            None => Err(SimError::Scenario(format!("{said}: write KEY=VALUE"))),
+        }
+    }
+}
+
+/// What is no TOML is a text.
+pub(super) fn value(text: &str) -> Value {
+    let parsed = format!("v = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
+    parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn changed(original: &Table, changes: &[Change]) -> Result<Scenario, SimError> {
+    let after = |changes: &[Change]| {
+        let mut table = original.clone();
+        for change in changes {
+            let broken = |why: String| SimError::Scenario(format!("{}: {why}", change.said));
+            set(&mut table, &change.key, change.value.clone()).map_err(broken)?;
+        }
+        let last = changes.last().map_or("", |change| change.said.as_str());
+        let broken = |problem: toml::de::Error| SimError::Scenario(format!("{last}: {}", problem.message()));
+        Value::Table(table).try_into::<Scenario>().map_err(broken)
+    };
+    // Of several changes the first is to blame after which it is no scenario any more.
+    after(changes)
+        .or_else(|error| (1..changes.len()).find_map(|count| after(&changes[..count]).err()).map_or(Err(error), Err))
+}
+
+fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     let (path, last) = key.rsplit_once('.').map_or((None, key), |(path, last)| (Some(path), last));
     let mut at = table;
     let mut parts = path.into_iter().flat_map(|path| path.split('.'));
@@ -82,6 +119,14 @@ fn line(text: &str, why: &str) -> String {
     let of = |name: &str| find(format!("name = \"{name}\"")).or_else(|| find(format!("\"{name}\"")));
     let found = [name, workload, original].into_iter().filter(|name| !name.is_empty()).find_map(of);
     found.map_or(String::new(), |line| format!(":{}", line + 1))
+}
+
+/// Where a word first stands after the line that begins with `heading`; else that line.
+pub(super) fn line_within(text: &str, heading: &str, word: &str) -> String {
+    let begins = text.lines().position(|line| line.trim_start().starts_with(heading));
+    let found =
+        begins.and_then(|from| text.lines().skip(from).position(|line| line.contains(word)).map(|at| from + at));
+    found.or(begins).map_or(String::new(), |line| format!(":{}", line + 1))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use quell_model::{Class, Nanos};
 use serde::Serialize;
 
-use super::{Observed, Scenario};
+use super::{Intervals, Observed, QUANTILES, Scenario, interval};
 use crate::vm::VmStats;
 use crate::workload::Latencies;
 
@@ -62,6 +62,9 @@ pub struct WorkloadReport {
     pub max: Option<Nanos>,
     /// The lowest and the highest p99 of the repetitions, if there are several.
     pub p99_range: Option<(Nanos, Nanos)>,
+    /// 95 % intervals of the quantiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// The part of latencies above the SLO's bound, 0–1; none without an SLO.
     pub slo_violations: Option<f64>,
     /// Periodic jobs that ended after their deadline.
@@ -96,6 +99,18 @@ impl Report {
     }
 }
 
+impl WorkloadReport {
+    /// The quantiles in the order of [`QUANTILES`], as far as enough latencies lie beyond them.
+    #[must_use]
+    pub fn quantiles(&self) -> [Option<Nanos>; 5] {
+        let mut all = [self.p50, self.p90, self.p99, self.p999, self.p9999];
+        for (value, quantile) in all.iter_mut().zip(&QUANTILES) {
+            *value = value.filter(|_| self.completed >= quantile.least);
+        }
+        all
+    }
+}
+
 fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) -> WorkloadReport {
     let spec = &scenario.workloads[at];
     let stats = || runs.iter().map(|run| &run.workloads[at]);
@@ -120,6 +135,7 @@ fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) 
         p9999: some(all.quantile(0.9999)),
         max: some(all.max()),
         p99_range: range,
+        intervals: interval::of(runs, at),
         slo_violations: spec
             .slo
             .map(|_| stats().map(|stats| stats.violations).sum::<u64>() as f64 / completed.max(1) as f64),
@@ -150,6 +166,7 @@ fn vm(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) -> Wor
         p9999: None,
         max: None,
         p99_range: None,
+        intervals: None,
         slo_violations: None,
         missed_deadlines: 0,
         cpus_got: sum(|stats| stats.run_time) / span,

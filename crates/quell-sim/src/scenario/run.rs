@@ -2,7 +2,9 @@
 
 use quell_model::{Cycle, Nanos, Policy};
 
-use super::{Report, Scenario};
+use super::interval::Block;
+use super::watch::Watch;
+use super::{Course, Detail, Report, Scenario};
 use crate::host::{PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::vm::VmStats;
@@ -24,6 +26,10 @@ pub struct Observed {
     pub counters: Counters,
     /// What the policy cost.
     pub policy_costs: PolicyCosts,
+    /// By workload: latencies in blocks of time; empty if they were not kept.
+    pub blocks: Vec<Vec<Block>>,
+    /// The course of time, if it was kept.
+    pub course: Option<Course>,
 }
 
 /// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
@@ -34,6 +40,20 @@ pub fn run<P: Policy + ?Sized>(
     scenario: &Scenario,
     policy: &mut P,
     repetition: u32,
+    seen: impl FnMut(Nanos),
+) -> Result<Observed, SimError> {
+    run_in_detail(scenario, policy, repetition, Detail::Totals, seen)
+}
+
+/// The same, and keeps more of it. What happens is the same.
+///
+/// # Errors
+/// [`SimError::Scenario`] if the scenario makes no sense.
+pub fn run_in_detail<P: Policy + ?Sized>(
+    scenario: &Scenario,
+    policy: &mut P,
+    repetition: u32,
+    detail: Detail,
     mut seen: impl FnMut(Nanos),
 ) -> Result<Observed, SimError> {
     scenario.check()?;
@@ -45,10 +65,14 @@ pub fn run<P: Policy + ?Sized>(
     let population = Population { workloads, vms: &scenario.vms, requests: &requests };
     let mut host = SimHost::new(machine, kernel, population, seed, grants)?;
     let mut cycle = Cycle::new(host.view());
-    let mut watch = |host: &SimHost| seen(host.sim().now());
-    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| watch(host));
+    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| seen(host.sim().now()));
     host.end_warm_up();
-    drive(&mut host, policy, &mut cycle, scenario.warm_up + scenario.duration, |host, _| watch(host));
+    let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let end = scenario.warm_up + scenario.duration;
+    let watch = Watch::new(&mut host, &names, end, grants, detail);
+    host.begin_watch(watch);
+    drive(&mut host, policy, &mut cycle, end, |host, _| seen(host.sim().now()));
+    let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
     let sim = host.sim();
     Ok(Observed {
         workloads: sim.stats(),
@@ -57,6 +81,8 @@ pub fn run<P: Policy + ?Sized>(
         utilisation: sim.utilisation(),
         counters: sim.counters(),
         policy_costs: host.policy_costs(),
+        blocks,
+        course,
     })
 }
 

@@ -2,9 +2,9 @@
 
 use quell_model::Nanos;
 
-use super::WorkloadStats;
 use super::body::Body;
 use super::spec::WorkloadSpec;
+use super::{Latencies, WorkloadStats};
 use crate::kernel::{Kernel, TaskId, Timer};
 use crate::random::Stream;
 use crate::timers::TimerId;
@@ -40,6 +40,8 @@ pub(crate) struct Common {
     pub stats: WorkloadStats,
     pub timer: TimerId,
     pub streams: Streams,
+    /// Latencies since somebody looked last, if anybody does.
+    pub recent: Option<Latencies>,
     bound: Option<Nanos>,
 }
 
@@ -48,6 +50,9 @@ impl Common {
     #[inline]
     pub fn record(&mut self, latency: u64) {
         self.stats.latencies.record(latency);
+        if let Some(recent) = &mut self.recent {
+            recent.record(latency);
+        }
         self.stats.violations += u64::from(self.bound.is_some_and(|bound| latency > bound.0));
     }
 
@@ -71,12 +76,17 @@ impl Load {
         let body = Body::new(spec, tasks.len(), &mut streams);
         let timer = kernel.timers.add(Timer::Workload(number as u32));
         let bound = spec.slo.map(|slo| slo.bound);
-        Load { common: Common { tasks, stats: WorkloadStats::default(), timer, streams, bound }, body }
+        Load { common: Common { tasks, stats: WorkloadStats::default(), timer, streams, recent: None, bound }, body }
     }
 
     /// Its threads.
     pub fn tasks(&self) -> &[TaskId] {
         &self.common.tasks
+    }
+
+    /// CPU time that its threads have used since time 0, ns.
+    pub fn run_time(&self, kernel: &Kernel) -> u64 {
+        self.common.used(kernel).0
     }
 
     /// The start of time: the first arrivals are set, batch work begins.

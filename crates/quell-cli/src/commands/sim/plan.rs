@@ -1,0 +1,99 @@
+//! What is to be run: every combination of swept values under every policy.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use quell_model::{Nanos, Policy};
+use quell_policy::AnyPolicy;
+use quell_sim::host::capabilities;
+use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep};
+
+/// Everything that is to be run.
+pub struct Plan {
+    pub sweep: Sweep,
+    pub entries: Vec<Entry>,
+    /// What policies cannot do as well on the simulated machine as elsewhere.
+    pub limits: BTreeSet<String>,
+    /// What was changed on the command line.
+    pub changes: Vec<String>,
+}
+
+/// One combination of swept values.
+pub struct Entry {
+    pub point: Point,
+    pub scenario: Scenario,
+    pub policies: Vec<(String, AnyPolicy)>,
+}
+
+impl Plan {
+    /// Reads a scenario, its sweeps and policies, and refuses what cannot be run.
+    pub fn read(path: &Path, set: &[String], sweeps: &[String], only: &[String]) -> Result<Plan> {
+        let sweep = Sweep::parse(path, &text(path)?, set, sweeps)?;
+        let mut plan = Plan { sweep, entries: Vec::new(), limits: BTreeSet::new(), changes: Vec::new() };
+        for (point, scenario) in plan.sweep.scenarios()? {
+            let policies = policies(&scenario, only, &mut plan.limits)?;
+            plan.entries.push(Entry { point, scenario, policies });
+        }
+        plan.sweep.check_runs(plan.runs())?;
+        plan.changes.extend(set.iter().map(|change| format!("--set {change}")));
+        plan.changes.extend(sweeps.iter().map(|sweep| format!("--sweep {sweep}")));
+        Ok(plan)
+    }
+
+    /// The first combination's scenario; what is not swept is the same in all of them.
+    pub fn scenario(&self) -> &Scenario {
+        &self.entries[0].scenario
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> usize {
+        self.entries.iter().map(|entry| entry.policies.len() * entry.scenario.repetitions as usize).sum()
+    }
+
+    /// Simulated time of all runs.
+    pub fn simulated(&self) -> Nanos {
+        let of = |entry: &Entry| {
+            let runs = entry.policies.len() as u64 * u64::from(entry.scenario.repetitions);
+            (entry.scenario.warm_up + entry.scenario.duration).0.saturating_mul(runs)
+        };
+        Nanos(self.entries.iter().map(of).fold(0, u64::saturating_add))
+    }
+}
+
+fn text(path: &Path) -> Result<String> {
+    let shipped = SHIPPED.iter().find(|shipped| Path::new(shipped.name) == path);
+    match shipped {
+        Some(shipped) if !path.exists() => Ok(shipped.text.to_owned()),
+        _ => std::fs::read_to_string(path).with_context(|| {
+            let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
+            format!("read scenario {} (give a file, or one of: {})", path.display(), names.join(", "))
+        }),
+    }
+}
+
+/// The policies by name, each refused if it cannot work on the simulated machine.
+pub fn policies(
+    scenario: &Scenario,
+    only: &[String],
+    limits: &mut BTreeSet<String>,
+) -> Result<Vec<(String, AnyPolicy)>> {
+    let plain = |name: &str| PolicySpec { name: name.to_owned(), parameters: Default::default() };
+    let named = |name: &String| scenario.policies.iter().find(|spec| spec.name == *name).cloned();
+    let wanted: Vec<PolicySpec> = match (only, &scenario.policies[..]) {
+        ([], []) => vec![plain("none")],
+        ([], all) => all.to_vec(),
+        (only, _) => only.iter().map(|name| named(name).unwrap_or_else(|| plain(name))).collect(),
+    };
+    let mut built = Vec::new();
+    for spec in wanted {
+        let policy = AnyPolicy::build(&spec.name, spec.deserializer())?;
+        let fidelity = capabilities(policy.describe().grants).fidelity(policy.describe());
+        if !fidelity.missing.is_empty() {
+            bail!("'{}' cannot work on the simulated machine: {}", spec.name, fidelity.missing.join("; "));
+        }
+        limits.extend(fidelity.limits.iter().map(|limit| format!("{}: {limit}", spec.name)));
+        built.push((spec.name, policy));
+    }
+    Ok(built)
+}
