@@ -172,6 +172,15 @@ fn intervals_are_wide_where_repetitions_differ_and_nothing_where_they_do_not() {
     assert_eq!(low, high);
 }
 
+#[test]
+fn of_many_workloads_the_smaller_ones_are_drawn_together() {
+    let many = SMALL.replace("class = \"be\"", "class = \"be\"\ncopies = 11");
+    let plan = plan_of(&many, &["duration=20ms"], &[], &["none", "caladan"]).unwrap();
+    let html = page::of(&plan, &run_all(&plan, Detail::Course)).to_html();
+    check_elements(&html);
+    assert!(html.contains("the other 5") && html.contains("Charts show 8 of the 12 workloads"));
+}
+
 /// Every element that is opened is closed, in order.
 fn check_elements(html: &str) {
     let mut open: Vec<&str> = Vec::new();
