@@ -98,6 +98,10 @@ fn what_is_asked_for_is_refused_with_the_mend() {
     assert!(refused(&[], &["workload.server.threads="]).contains("a value is missing"));
     let many = refused(&["repetitions=2000"], &["seed=1,2,3"]);
     assert!(many.contains("6000 runs") && many.contains("5000 are possible"), "{many}");
+    let parameter = "policy.guard.parameters.budgets=1ms";
+    let guard = format!("{SMALL}\n[[policy]]\nname = \"guard\"\n");
+    let error = format!("{:#}", plan_of(&guard, &[], &[parameter], &[]).err().unwrap());
+    assert!(error.contains(parameter) && error.contains("unknown field `budgets`"), "{error}");
     let unknown = Plan::read(Path::new("nothing"), &[], &[], &[]).err().unwrap();
     assert!(format!("{unknown:#}").contains("nothing") && format!("{unknown:#}").contains("colocation"));
     let both = Arguments {
