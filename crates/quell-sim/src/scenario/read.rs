@@ -111,6 +111,7 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
 
 /// Where the file speaks of what a message is about: the line that gives what it names in quotes its name, or else
 /// the first that has it in quotes. What the file does not have is a role in a pool, or a copy, which has a number.
+/// Without a name it is the line that sets what the message speaks of.
 fn line(text: &str, why: &str) -> String {
     let name = why.split('\'').nth(1).unwrap_or_default();
     let workload = name.split_once('.').map_or(name, |(workload, _)| workload);
@@ -118,6 +119,12 @@ fn line(text: &str, why: &str) -> String {
     let find = |wanted: String| text.lines().position(|line| line.contains(&wanted));
     let of = |name: &str| find(format!("name = \"{name}\"")).or_else(|| find(format!("\"{name}\"")));
     let found = [name, workload, original].into_iter().filter(|name| !name.is_empty()).find_map(of);
+    let sets = |word: &str| {
+        let is_set =
+            |line: &str| line.trim_start().strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with('='));
+        text.lines().position(is_set).filter(|_| !word.is_empty())
+    };
+    let found = found.or_else(|| why.split(|letter: char| !letter.is_alphabetic()).find_map(sets));
     found.map_or(String::new(), |line| format!(":{}", line + 1))
 }
 
@@ -176,7 +183,9 @@ batch = {}
         refused(TEXT.replace("1000.0", "1e6"), &["s.toml:6", "'db'", "without end"]);
         refused(TEXT.replace("1000.0", "-1.0"), &["s.toml:6", "-1 requests/s"]);
         refused(TEXT.replace("batch = {}", ""), &["s.toml:12", "exactly one of"]);
-        refused(TEXT.replace("{ cores = 4 }", "\"pdp11\""), &["'pdp11'", "caladan"]);
+        refused(TEXT.replace("{ cores = 4 }", "\"pdp11\""), &["s.toml:3", "'pdp11'", "caladan"]);
+        refused(TEXT.replace("{ cores = 4 }", "{ cores = 0 }"), &["s.toml:3", "1 to 1024 CPUs"]);
+        refused(TEXT.replace("\"1s\"", "\"1s\"\nrepetitions = 0"), &["s.toml:3", "0 repetitions", "give 1 to 10000"]);
         refused(TEXT.replace("threads = 2", "cpuset = \"9\""), &["'db'", "0-3"]);
         assert!(parse(&["workload.nobody.weight=1"]).unwrap_err().contains("nobody"));
         assert!(parse(&["duration"]).unwrap_err().contains("KEY=VALUE"));

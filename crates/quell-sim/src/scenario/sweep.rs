@@ -97,7 +97,7 @@ impl Sweep {
             value: value.clone(),
         }));
         Scenario::parse_changed(&self.path, &self.text, &changes).map_err(|error| match error {
-            SimError::Scenario(why) if !point.is_empty() && !why.contains(" sweep ") && !why.contains("--sweep ") => {
+            SimError::Scenario(why) if !point.is_empty() && !self.axes.iter().any(|axis| why.contains(&axis.said)) => {
                 let at: Vec<String> = point.iter().map(|(key, value)| format!("{key}={}", label(value))).collect();
                 SimError::Scenario(format!("{why} (at {})", at.join(", ")))
             }

@@ -20,8 +20,14 @@ pub const MOST: usize = 8;
 /// The page.
 pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
     let scenario = plan.scenario();
-    let colours =
-        if outcomes.len() <= MOST { (0..outcomes.len()).collect() } else { sweep_charts::colours(plan, outcomes) };
+    let sweeps = sweep_charts::all(plan, outcomes);
+    let has_curves = outcomes.len() <= MOST;
+    // Dots in the tables have the colours of the charts, where all charts agree on them.
+    let colours: Vec<usize> = match (has_curves, sweeps.is_empty()) {
+        (true, true) => (0..outcomes.len()).collect(),
+        (false, false) => sweep_charts::colours(plan, outcomes),
+        _ => Vec::new(),
+    };
     let latencies = workloads(outcomes).without(&["class", "mean", "CPUs got", "asked", "waiting"]);
     let cpus =
         workloads(outcomes).without(&["done/s", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "over SLO"]);
@@ -31,12 +37,10 @@ pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
         blocks.push(block(latencies.with_something_in("done/s"), &colours));
     }
     blocks.push(Block::Notes(notes(plan, outcomes)));
-    let sweeps = sweep_charts::all(plan, outcomes);
     if !sweeps.is_empty() {
         blocks.push(Block::Heading("Against what is swept".into()));
         blocks.extend(sweeps.into_iter().map(Block::Chart));
     }
-    let has_curves = outcomes.len() <= MOST;
     if has_curves && !shown.is_empty() {
         blocks.push(Block::Heading("Latency".into()));
         blocks.extend(shown.iter().map(|&at| Block::Chart(distribution(outcomes, at))));
@@ -117,14 +121,16 @@ fn distribution(outcomes: &[Outcome], at: usize) -> Chart {
     chart
 }
 
-fn time_axis() -> Axis {
-    Axis::new("simulated time since the warm-up", Scale::Linear, Unit::Nanoseconds)
+fn time_axis(outcomes: &[Outcome]) -> Axis {
+    let ends = outcomes.iter().filter_map(|outcome| outcome.course.as_ref()?.ends.last());
+    let end = ends.max().copied().unwrap_or(Nanos(1)).0 as f64;
+    Axis::new("simulated time since the warm-up", Scale::Linear, Unit::Nanoseconds).between(0.0, end)
 }
 
 fn latency_over_time(outcomes: &[Outcome], at: usize) -> Chart {
     let part = outcomes.iter().find_map(|outcome| outcome.course.as_ref()?.ends.first().copied()).unwrap_or_default();
     let title = format!("p99 of {} in each {}", workload_name(outcomes, at), quell_bench::human::nanoseconds(part.0));
-    let mut chart = Chart::new(title, time_axis(), Axis::new("p99 latency", Scale::Log, Unit::Nanoseconds));
+    let mut chart = Chart::new(title, time_axis(outcomes), Axis::new("p99 latency", Scale::Log, Unit::Nanoseconds));
     for (colour, outcome) in outcomes.iter().enumerate() {
         let Some(course) = &outcome.course else { continue };
         let latency = |time: &Option<Nanos>| time.map_or(f64::NAN, |time| time.0 as f64);
@@ -134,19 +140,32 @@ fn latency_over_time(outcomes: &[Outcome], at: usize) -> Chart {
     chart
 }
 
-/// What each workload got, and held where CPUs are granted.
+/// What each workload got, and held where CPUs are granted; of many workloads the smaller ones together.
 fn cpus_over_time(outcome: &Outcome) -> Vec<Chart> {
     let Some(course) = &outcome.course else { return Vec::new() };
     let one = std::slice::from_ref(outcome);
-    let shown = most(one, |outcome, at| outcome.report.workloads[at].cpus_got.max(1e-6));
+    let mut shown = most(one, |outcome, at| outcome.report.workloads[at].cpus_got.max(1e-6));
+    shown.retain(|&at| at < course.workloads.len());
+    if shown.len() < course.workloads.len() {
+        let least = |&at: &usize| (outcome.report.workloads[at].cpus_got * 1e9) as u64;
+        let least = shown.iter().copied().min_by_key(least);
+        shown.retain(|&at| Some(at) != least);
+    }
+    let rest: Vec<usize> = (0..course.workloads.len()).filter(|at| !shown.contains(at)).collect();
+    let mut curves: Vec<(String, Vec<usize>)> =
+        shown.iter().map(|&at| (course.workloads[at].name.clone(), vec![at])).collect();
+    if !rest.is_empty() {
+        curves.push((format!("the other {}", rest.len()), rest));
+    }
     let chart = |title: &str, of: &dyn Fn(&WorkloadCourse) -> Option<&Vec<f64>>| {
         let axis = Axis::new("CPUs", Scale::Linear, Unit::Plain);
-        let mut chart = Chart::new(format!("{title}: {}", outcome.name()), time_axis(), axis);
-        let curves = shown.iter().filter_map(|&at| Some((at, of(course.workloads.get(at)?)?)));
-        for (colour, (at, values)) in curves.enumerate() {
-            let points = steps(course, values.iter().copied());
-            let name = outcome.report.workloads[at].name.clone();
-            chart.series.push(Series { name, form: Form::Steps, colour, points });
+        let mut chart = Chart::new(format!("{title}: {}", outcome.name()), time_axis(one), axis);
+        for (colour, (name, workloads)) in curves.iter().enumerate() {
+            let columns: Option<Vec<&Vec<f64>>> = workloads.iter().map(|&at| of(&course.workloads[at])).collect();
+            let Some(columns) = columns else { continue };
+            let sums = (0..course.ends.len()).map(|part| columns.iter().map(|column| column[part]).sum());
+            let points = steps(course, sums);
+            chart.series.push(Series { name: name.clone(), form: Form::Steps, colour, points });
         }
         chart
     };

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use quell_model::{Nanos, Policy};
 use quell_policy::AnyPolicy;
 use quell_sim::host::capabilities;
-use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep};
+use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep, label};
 
 /// Everything that is to be run.
 pub struct Plan {
@@ -32,7 +32,13 @@ impl Plan {
         let sweep = Sweep::parse(path, &text(path)?, set, sweeps)?;
         let mut plan = Plan { sweep, entries: Vec::new(), limits: BTreeSet::new(), changes: Vec::new() };
         for (point, scenario) in plan.sweep.scenarios()? {
-            let policies = policies(&scenario, only, &mut plan.limits)?;
+            let at = || match &point[..] {
+                [] => "policies".to_owned(),
+                swept => {
+                    swept.iter().map(|(key, value)| format!("{key}={}", label(value))).collect::<Vec<_>>().join(", ")
+                }
+            };
+            let policies = policies(&scenario, only, &mut plan.limits).with_context(at)?;
             plan.entries.push(Entry { point, scenario, policies });
         }
         plan.sweep.check_runs(plan.runs())?;

@@ -98,6 +98,10 @@ fn what_is_asked_for_is_refused_with_the_mend() {
     assert!(refused(&[], &["workload.server.threads="]).contains("a value is missing"));
     let many = refused(&["repetitions=2000"], &["seed=1,2,3"]);
     assert!(many.contains("6000 runs") && many.contains("5000 are possible"), "{many}");
+    let parameter = "policy.guard.parameters.budgets=1ms";
+    let guard = format!("{SMALL}\n[[policy]]\nname = \"guard\"\n");
+    let error = format!("{:#}", plan_of(&guard, &[], &[parameter], &[]).err().unwrap());
+    assert!(error.contains(parameter) && error.contains("unknown field `budgets`"), "{error}");
     let unknown = Plan::read(Path::new("nothing"), &[], &[], &[]).err().unwrap();
     assert!(format!("{unknown:#}").contains("nothing") && format!("{unknown:#}").contains("colocation"));
     let both = Arguments {
@@ -170,6 +174,15 @@ fn intervals_are_wide_where_repetitions_differ_and_nothing_where_they_do_not() {
     let constant = alone.replace("poisson", "uniform").replace("exponential", "constant");
     let (low, high) = interval(&constant).p99.unwrap();
     assert_eq!(low, high);
+}
+
+#[test]
+fn of_many_workloads_the_smaller_ones_are_drawn_together() {
+    let many = SMALL.replace("class = \"be\"", "class = \"be\"\ncopies = 11");
+    let plan = plan_of(&many, &["duration=20ms"], &[], &["none", "caladan"]).unwrap();
+    let html = page::of(&plan, &run_all(&plan, Detail::Course)).to_html();
+    check_elements(&html);
+    assert!(html.contains("the other 5") && html.contains("Charts show 8 of the 12 workloads"));
 }
 
 /// Every element that is opened is closed, in order.
