@@ -110,7 +110,9 @@ lab_tests! {
                 let (before, start) = ((server.ran(), hog.ran()), Instant::now());
                 while start.elapsed().as_millis() < 100 {}
                 let (served, hogged) = ((server.ran() - before.0).as_millis(), (hog.ran() - before.1).as_millis());
-                assert!(served > 70, "{served} ms, and the other's hog {hogged} ms");
+                // Of the one CPU that is left: the emulated ones themselves may have to wait for the host's.
+                let both = served + hogged;
+                assert!(both > 20 && served * 10 > both * 7, "{served} ms, and the other's hog {hogged} ms");
             }
         }
 

@@ -65,7 +65,7 @@ fn all_policies_run_on_8_48_and_80_cpus() {
         let cpus = topology.all().len() as u32;
         let rate = f64::from(cpus) * 0.2 / 50e-6;
         let workloads = [server("lc", cpus / 2, cpus / 2, rate), hogs("be", cpus)];
-        let pairs = topology.siblings_of(quell_model::CpuId(0)).len() > 0;
+        let pairs = !topology.siblings_of(quell_model::CpuId(0)).is_empty();
         // Elfen's best-effort work runs on second hyperthreads alone.
         for policy in AnyPolicy::ALL.iter().filter(|policy| policy.name != "elfen" || pairs) {
             // HIS begins with a solo run of up to two seconds.

@@ -34,10 +34,10 @@ pub const TOPIC: Topic = Topic {
             ["0.9" mean 10.0 p99 46.051702 no_effect 4.605170]
             ["0.95" mean 20.0 p99 92.103404 no_effect 4.605170]
         "m-m-4" "M/M/4" "Erlang's C formula; who waits, waits exponentially with rate 4 (1 - load)"
-            ["0.3" mean 1.013229 p99 4.625540 no_effect 4.605170]
-            ["0.7" mean 1.357211 p99 5.492557 no_effect 4.605170]
-            ["0.9" mean 2.969377 p99 12.193167 no_effect 4.605170]
-            ["0.95" mean 5.457090 p99 23.566865 no_effect 4.605170]
+            ["0.3" mean 1.013232 p99 4.625540 no_effect 4.605170]
+            ["0.7" mean 1.357212 p99 5.492557 no_effect 4.605170]
+            ["0.9" mean 2.969383 p99 12.193167 no_effect 4.605170]
+            ["0.95" mean 5.457095 p99 23.566865 no_effect 4.605170]
         "m-d-1" "M/D/1" "Pollaczek and Khinchine; Franx 2001 for the distribution"
             ["0.3" mean 1.214286 p99 2.890873 no_effect 1.0]
             ["0.7" mean 2.166667 p99 7.485499 no_effect 1.0]
