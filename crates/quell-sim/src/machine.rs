@@ -11,12 +11,21 @@ pub struct Machine {
     pub topology: Arc<Topology>,
     /// Each last-level cache.
     pub llc: Cache,
-    /// What the memory of one socket carries at most.
-    pub memory_bandwidth: BytesPerSecond,
+    /// The memory of each socket, which is a NUMA node.
+    pub memory: Memory,
     /// The CPUs' frequencies.
     pub frequencies: Frequencies,
     /// The GPU, if there is one.
     pub gpu: Option<Gpu>,
+}
+
+/// One socket's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// Its controllers.
+    pub controllers: u32,
+    /// What they carry together at most.
+    pub bandwidth: BytesPerSecond,
 }
 
 /// A last-level cache.
@@ -51,12 +60,14 @@ pub struct Gpu {
 pub struct Preset {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// What it is, and where that stands. What the text does not say is the processor maker's, or assumed.
+    /// What it is, and where that stands. What the text does not say is the processor maker's, or assumed (as the
+    /// numbers of memory controllers are).
     pub source: &'static str,
     /// Sockets, last-level caches a socket, cores a cache, threads a core.
     pub shape: (u32, u32, u32, u32),
     llc: Cache,
     memory_bytes_per_second: f64,
+    memory_controllers: u32,
     frequencies: Frequencies,
     gpu: Option<Gpu>,
 }
@@ -74,6 +85,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (2, 1, 12, 2),
         llc: Cache { bytes: 30 << 20, ways: 20 },
         memory_bytes_per_second: 33e9,
+        memory_controllers: 1,
         frequencies: khz(1_200_000, 2_200_000),
         gpu: None,
     },
@@ -83,6 +95,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (1, 1, 12, 2),
         llc: Cache { bytes: 30 << 20, ways: 20 },
         memory_bytes_per_second: 33e9,
+        memory_controllers: 1,
         frequencies: khz(1_200_000, 2_200_000),
         gpu: None,
     },
@@ -93,6 +106,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (4, 1, 20, 1),
         llc: Cache { bytes: 27_500 << 10, ways: 11 },
         memory_bytes_per_second: 100e9,
+        memory_controllers: 2,
         frequencies: khz(1_000_000, 2_000_000),
         gpu: None,
     },
@@ -102,6 +116,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (2, 1, 6, 2),
         llc: Cache { bytes: 15 << 20, ways: 20 },
         memory_bytes_per_second: 32e9,
+        memory_controllers: 1,
         frequencies: khz(1_200_000, 1_900_000),
         gpu: None,
     },
@@ -112,6 +127,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (2, 1, 16, 1),
         llc: Cache { bytes: 40 << 20, ways: 20 },
         memory_bytes_per_second: 68e9,
+        memory_controllers: 2,
         frequencies: khz(1_200_000, 2_100_000),
         gpu: None,
     },
@@ -122,6 +138,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (1, 1, 4, 1),
         llc: Cache { bytes: 2 << 20, ways: 16 },
         memory_bytes_per_second: 50e9,
+        memory_controllers: 1,
         frequencies: khz(300_000, 2_000_000),
         gpu: Some(Gpu { cores: 256 }),
     },
@@ -132,6 +149,7 @@ pub const PRESETS: &[Preset] = &[
         shape: (1, 1, 16, 1),
         llc: Cache { bytes: 40 << 20, ways: 20 },
         memory_bytes_per_second: 68e9,
+        memory_controllers: 2,
         frequencies: khz(1_200_000, 2_100_000),
         gpu: None,
     },
@@ -151,7 +169,10 @@ impl Preset {
         Machine {
             topology: Topology::synthetic(sockets, llcs, cores, threads).into(),
             llc: self.llc,
-            memory_bandwidth: BytesPerSecond(self.memory_bytes_per_second),
+            memory: Memory {
+                controllers: self.memory_controllers,
+                bandwidth: BytesPerSecond(self.memory_bytes_per_second),
+            },
             frequencies: self.frequencies,
             gpu: self.gpu,
         }

@@ -64,6 +64,7 @@ proptest! {
                 work: Service::Constant(Nanos(work)),
                 offset: Nanos(1_234_567),
                 stagger: Nanos::ZERO,
+                later: None,
                 deadline: None,
             }),
             ..WorkloadSpec::new("sleeper", Class::LatencyCritical)

@@ -187,8 +187,14 @@ fn a_preempted_lock_holder_delays_who_waits_for_the_lock() {
         let background =
             WorkloadSpec { cpuset: on("1"), class: Class::BestEffort, idle: true, ..pool("background", 4) };
         let work = Service::Constant(micros(2_000));
-        let periodic =
-            PeriodicSpec { period: micros(4_000), work, offset: Nanos(0), stagger: Nanos(0), deadline: None };
+        let periodic = PeriodicSpec {
+            period: micros(4_000),
+            work,
+            offset: Nanos(0),
+            stagger: Nanos(0),
+            later: None,
+            deadline: None,
+        };
         let third =
             WorkloadSpec { cpuset: on("1"), periodic: Some(periodic), ..WorkloadSpec::new("third", Class::BestEffort) };
         let hold = |time: u64| Step::Locked(Service::Constant(micros(time)), "table".into());

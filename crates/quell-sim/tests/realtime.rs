@@ -24,6 +24,7 @@ fn periodic(number: usize, work: u64, period: u64, scheduling: SchedClass) -> Wo
             work: Service::Constant(Nanos(work * UNIT)),
             offset: Nanos::ZERO,
             stagger: Nanos::ZERO,
+            later: None,
             deadline: None,
         }),
         ..WorkloadSpec::new(format!("task{number}"), Class::LatencyCritical)
@@ -75,6 +76,32 @@ proptest! {
             let worst = stats[at].latencies.max().0 as f64 / (response * UNIT) as f64;
             prop_assert!((worst - 1.0).abs() < 0.001, "task {at} of {tasks:?}: {worst} of {response}");
             prop_assert_eq!(stats[at].missed, 0);
+        }
+    }
+
+    /// Sporadic tasks ask for no more than periodic ones: their responses stay within the analysis's.
+    #[test]
+    fn sporadic_tasks_stay_within_the_analysis(tasks in task_sets(), mean in 1u64..30) {
+        let fifo = |place: usize| SchedClass::Fifo { priority: 90 - place as u8 };
+        let sporadic = |at: usize, &(work, period): &(u64, u64)| {
+            let mut spec = periodic(at, work, period, fifo(at));
+            if let Some(tasks) = &mut spec.periodic {
+                tasks.later = Some(Service::Exponential(Nanos(mean * UNIT)));
+            }
+            spec
+        };
+        let specs: Vec<WorkloadSpec> = tasks.iter().enumerate().map(|(at, task)| sporadic(at, task)).collect();
+        let stats = run(&specs, Nanos(20_000 * UNIT), RealTimeLimit::None);
+        for (at, &(_, period)) in tasks.iter().enumerate() {
+            let response = response_time(&tasks, at);
+            if response > period {
+                break;
+            }
+            prop_assert!(stats[at].latencies.max().0 as f64 <= (response * UNIT) as f64 * 1.001, "task {at} of {tasks:?}");
+            // On average a release each period and mean later.
+            let expected = 20_000.0 / (period + mean) as f64;
+            let count = stats[at].latencies.count() as f64;
+            prop_assert!((count - expected).abs() < 6.0 * expected.sqrt() + 2.0, "{count} of {expected}");
         }
     }
 

@@ -23,7 +23,7 @@ fn one_cpu() -> Topology {
 
 fn periodic(name: &str, offset: Nanos, work: Nanos, period: Nanos) -> WorkloadSpec {
     let work = Service::Constant(work);
-    let periodic = PeriodicSpec { period, work, offset, stagger: Nanos::ZERO, deadline: None };
+    let periodic = PeriodicSpec { period, work, offset, stagger: Nanos::ZERO, later: None, deadline: None };
     WorkloadSpec { periodic: Some(periodic), ..WorkloadSpec::new(name, Class::LatencyCritical) }
 }
 

@@ -136,6 +136,7 @@ fn what_a_halted_vcpu_costs_is_in_the_latency() {
                 work: Service::Constant(work),
                 offset: Nanos::from_millis(1),
                 stagger: Nanos::ZERO,
+                later: None,
                 deadline: None,
             }),
             ..WorkloadSpec::new("task", Class::LatencyCritical)
@@ -286,6 +287,7 @@ fn any_workload(number: usize) -> impl Strategy<Value = WorkloadSpec> {
                     work: Service::Exponential(work),
                     offset: Nanos::ZERO,
                     stagger: Nanos::from_micros(700),
+                    later: None,
                     deadline: None,
                 }),
                 ..WorkloadSpec::new(name, Class::LatencyCritical)

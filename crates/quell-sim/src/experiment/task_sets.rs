@@ -131,6 +131,7 @@ impl TaskSet {
                 work: Service::Constant(micros(task.work)),
                 offset: micros(task.offset),
                 stagger: Nanos::ZERO,
+                later: None,
                 deadline: None,
             }),
             ..WorkloadSpec::new(format!("task{at}"), Class::LatencyCritical)

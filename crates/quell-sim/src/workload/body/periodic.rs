@@ -1,4 +1,4 @@
-//! Periodic tasks.
+//! Periodic and sporadic tasks.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::workload::load::Common;
 use crate::workload::service::Service;
 
-/// A periodic task in every thread. Its latency is its response time.
+/// A periodic or sporadic task in every thread. Its latency is its response time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeriodicSpec {
@@ -24,6 +24,9 @@ pub struct PeriodicSpec {
     /// See `offset`.
     #[serde(default)]
     pub stagger: Nanos,
+    /// A sporadic task: each release comes so much later than a period after the one before.
+    #[serde(default)]
+    pub later: Option<Service>,
     /// Relative deadline; the period if it is left out.
     #[serde(default)]
     pub deadline: Option<Nanos>,
@@ -54,7 +57,8 @@ impl Periodic {
     pub fn release(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
         let (now, task) = (kernel.now(), own.tasks[thread]);
         let timer = kernel.task(task).timer;
-        kernel.timers.set(timer, now + self.spec.period.0);
+        let later = self.spec.later.as_ref().map_or(0, |later| later.draw(&mut own.streams.times));
+        kernel.timers.set(timer, now + self.spec.period.0 + later);
         own.stats.arrived += 1;
         let work = self.spec.work.draw(&mut own.streams.services);
         let job = Request { arrived: now, work, client: 0 };
