@@ -1,4 +1,4 @@
-//! Random task sets, and the schedules that SimSo (<https://pypi.org/project/simso>) works out for them.
+//! Random task sets, and the schedules that SimSo (the Python package `simso`) works out for them.
 //!
 //! `scripts/simso-schedules` wrote the file. Equal periods, and equal deadlines, go by activation on both sides: SimSo
 //! takes the first of its list of ready jobs, the kernel queues a thread behind those of its priority or deadline.
