@@ -1,5 +1,7 @@
 //! Threads of a fake machine: what a system call would change stands in their files.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -16,11 +18,13 @@ use crate::sched::{ThreadCalls, ThreadClass};
 pub struct FakeThreads {
     proc: PathBuf,
     online: CpuSet,
+    /// Where threads were found: the kernel finds them at once, whoever looks through all processes does not.
+    known: RefCell<HashMap<i32, PathBuf>>,
 }
 
 impl FakeThreads {
     pub(super) fn new(proc: PathBuf, online: CpuSet) -> FakeThreads {
-        FakeThreads { proc, online }
+        FakeThreads { proc, online, known: RefCell::default() }
     }
 
     /// A thread's directory; threads other than the first stand below their process.
@@ -29,9 +33,14 @@ impl FakeThreads {
         if own.is_dir() {
             return Ok(own);
         }
+        if let Some(known) = self.known.borrow().get(&tid).filter(|known| known.is_dir()) {
+            return Ok(known.clone());
+        }
         let processes = fs::read_dir(&self.proc)?.filter_map(Result::ok);
         let mut threads = processes.map(|process| process.path().join(format!("task/{tid}")));
-        threads.find(|path| path.is_dir()).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+        let found = threads.find(|path| path.is_dir()).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        self.known.borrow_mut().insert(tid, found.clone());
+        Ok(found)
     }
 
     /// The fields of `stat` from the state on: field 3 of the manual is index 0.
