@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quell_model::{Capabilities, KnobKind, Signal, Support};
 
-use crate::host::{HostOptions, Level};
+use crate::host::{HostOptions, Level, TRACED};
 use crate::{Roots, cgroup, file, preempt};
 
 const CGROUP_MEND: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
@@ -83,7 +83,7 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
         if counted { Support::Yes } else { Support::Partly("in whole ticks of 10 ms".into()) },
     );
     signals.insert(Signal::RunDelay, if counted { Support::Yes } else { uncounted("the kernel does not count it") });
-    for signal in [Signal::Preemptions, Signal::WakeUps] {
+    for signal in TRACED {
         let support = match (roots.is_this_machine(), quell_trace::obstacle()) {
             (true, None) => Support::Yes,
             (true, Some((why, mend))) => Support::No { why, mend },

@@ -6,6 +6,7 @@ use quell_model::{
     View, Wake, WorkloadId,
 };
 use quell_policy::AnyPolicy;
+use quell_sim::experiment::theory::mmk_mean;
 use quell_sim::host::drive;
 use quell_sim::workload::{Arrivals, BatchSpec, ClosedSpec, Dispatch, Runtime, ServerSpec, Service, Step};
 use quell_sim::{Costs, KernelConfig, Sim, SimHost, WorkloadSpec};
@@ -42,14 +43,7 @@ fn free_stealing_is_m_m_k() {
         sim.run_until(Nanos::from_secs(10));
         sim.end_warm_up();
         sim.run_until(Nanos::from_secs(210));
-        let offered = load * f64::from(servers);
-        let (mut term, mut sum) = (1.0, 1.0);
-        for k in 1..servers {
-            term *= offered / f64::from(k);
-            sum += term;
-        }
-        let waits = term * offered / f64::from(servers) / (1.0 - load);
-        let theory = 1.0 + waits / (sum + waits) / (f64::from(servers) * (1.0 - load));
+        let theory = mmk_mean(servers, load);
         let mean = sim.stats()[0].latencies.mean().as_secs_f64() / service.as_secs_f64();
         assert!((mean / theory - 1.0).abs() < 0.03, "{servers} at {load}: {mean:.4}, theory says {theory:.4}");
     }

@@ -1,8 +1,9 @@
 //! `quell run`: the agent's work, from its configuration to the last value that is put back.
 //!
 //! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches what the configuration names
-//! as it comes and goes; [`vigil`] sees who else sets the same values, and [`rivals`] decides when Quell gives way to somebody else (pure);
-//! [`shadow`] and [`dry`] are the two ways of running that change nothing. [`privileges`] gives up what is not needed.
+//! as it comes and goes; [`vigil`] sees who else sets the same values, and [`rivals`] decides when Quell gives way
+//! (pure); [`shadow`] and [`dry`] are the two ways of running that change nothing. [`privileges`] gives up what is not
+//! needed.
 
 pub mod agent;
 pub mod dry;

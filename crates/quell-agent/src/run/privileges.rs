@@ -2,7 +2,8 @@
 //! `docs/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
-use quell_model::{Policy, Signal};
+use quell_linux::TRACED;
+use quell_model::Policy;
 
 use crate::config::Config;
 
@@ -24,11 +25,8 @@ const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
 /// What an agent with this configuration needs.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
-    let traced = [Signal::Preemptions, Signal::WakeUps];
-    let traces = config
-        .policies
-        .iter()
-        .any(|layer| layer.policy.describe().signals.iter().any(|need| traced.contains(&need.what)));
+    let mut signals = config.policies.iter().flat_map(|layer| layer.policy.describe().signals);
+    let traces = signals.any(|need| TRACED.contains(&need.what));
     NEEDED.into_iter().chain(TRACING.into_iter().filter(|_| traces)).collect()
 }
 

@@ -16,6 +16,7 @@ mod wait;
 pub use options::HostOptions;
 pub use record::Level;
 pub(crate) use record::{History, Ledger, Overrides, Thread};
+pub use trace::TRACED;
 pub use wait::Waker;
 
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use quell_trace::{Collector, Member, Options, TraceError};
 use super::Thread;
 use crate::LinuxError;
 
-/// The signals that need tracing.
-pub(super) const TRACED: [Signal; 2] = [Signal::Preemptions, Signal::WakeUps];
+/// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
+pub const TRACED: [Signal; 2] = [Signal::Preemptions, Signal::WakeUps];
 
 /// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
 pub(super) struct Trace {
@@ -69,10 +69,12 @@ impl Trace {
                 let at = threads.binary_search_by_key(&tid, |thread| thread.id.tid).ok()?;
                 Some(threads[at].id)
             };
+            // The columns are in the order of the threads.
+            let is_wanted = |tid: i32| id.binary_search_by_key(&tid, |thread| thread.tid).is_ok();
             let mut edges = self.collector.edges();
             edges.sort_unstable_by_key(|edge| (edge.wakee, edge.waker));
             for edge in edges {
-                if let Some(woken) = known(edge.wakee).filter(|woken| id.contains(woken)) {
+                if let Some(woken) = known(edge.wakee).filter(|woken| is_wanted(woken.tid)) {
                     wake_ups.push(edge.waker.and_then(known), woken, edge.count);
                 }
             }

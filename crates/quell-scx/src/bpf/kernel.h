@@ -136,24 +136,26 @@ void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
 
 /*
  * True until a loop has turned millions of times: with it in a loop's condition the verifier takes the loop for bounded,
- * at a tenth of an iterator's cost. The instruction is `may_goto` (Linux 6.9); the compiler need not know it.
+ * at a tenth of an iterator's cost. The instruction is `may_goto` (Linux 6.9), written in numbers since not every compiler
+ * knows it: its code, no registers, and the distance in instructions to where it may go.
  */
-#define can_loop                                                                   \
-	({                                                                         \
-		__label__ end_, next_;                                             \
-		bool may_ = true;                                                  \
-		asm volatile goto("1:.byte 0xe5;.byte 0;"                          \
-				  ".long ((%l[end_] - 1b - 8) / 8) & 0xffff;"      \
-				  ".short 0"                                       \
-				  :                                                \
-				  :                                                \
-				  :                                                \
-				  : end_);                                         \
-		goto next_;                                                        \
-end_:                                                                              \
-		may_ = false;                                                      \
-next_:                                                                             \
-		may_;                                                              \
+#define MAY_GOTO "0xe5"
+#define can_loop                                                                          \
+	({                                                                                \
+		__label__ enough, settled;                                                \
+		bool more = false;                                                        \
+		asm volatile goto("0: .byte " MAY_GOTO ", 0\n"                            \
+				  ".4byte ((%l0 - 0b) / 8 - 1) & 0xffff\n"              \
+				  ".2byte 0"                                              \
+				  : /* no outputs */                                      \
+				  : /* no inputs */                                       \
+				  : /* nothing clobbered */                               \
+				  : enough);                                              \
+		more = true;                                                              \
+		goto settled;                                                             \
+enough:                                                                                   \
+settled:                                                                                  \
+		more;                                                                     \
 	})
 
 #define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
