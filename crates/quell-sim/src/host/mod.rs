@@ -223,7 +223,7 @@ pub fn drive<P: Policy + ?Sized>(
 /// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
 #[must_use]
 pub fn capabilities(grants: bool) -> Capabilities {
-    let mut has = Capabilities { host: "sim".into(), grants, ..Capabilities::default() };
+    let mut has = Capabilities { host: "sim".into(), ..Capabilities::default() };
     for &signal in Signal::ALL {
         let support = match signal {
             Signal::LlcHitRatio
@@ -257,6 +257,7 @@ pub fn capabilities(grants: bool) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
+    has.grants = if grants { Support::Yes } else { no_grants() };
     let why = "CPUs belong to workloads".into();
     let server =
         if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
