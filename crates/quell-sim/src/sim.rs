@@ -2,6 +2,7 @@
 
 use quell_model::{CpuCount, CpuId, Nanos};
 
+use crate::contention::{Contention, Field, Phases, Profile, ProfileName, Settings};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
@@ -58,6 +59,8 @@ pub struct Sim {
     /// By thread of the host.
     pub(crate) owners: Vec<Owner>,
     pub(crate) graphs: Graphs,
+    /// What threads do to each other's speed, if they do.
+    pub(crate) field: Option<Box<Field>>,
     measured_from: u64,
     busy_before: u64,
     counted_before: Counters,
@@ -95,12 +98,14 @@ impl Sim {
         let machine = machine.into();
         let Population { workloads, vms, requests } = population.into();
         let homes = crate::vm::homes(&machine.topology.all(), workloads, vms).map_err(SimError::Scenario)?;
-        let plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut phases = Phases::new(machine.socket(), machine.contention.on);
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
             loads: Vec::new(),
             vms: Vec::new(),
             graphs: Graphs::default(),
+            field: None,
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
@@ -118,13 +123,30 @@ impl Sim {
             let home = sim.homes[number];
             let kernel = home.map_or(&mut sim.kernel, |vm| &mut sim.vms[vm].guest);
             let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
-            sim.add(number, spec, parent, seed);
+            let own =
+                phases_of(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases).map_err(SimError::Scenario)?;
+            sim.add(number, spec, parent, own, seed);
         }
+        plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
+        if !phases.is_empty() {
+            sim.contend(phases);
+        }
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, seed: u64) {
+    /// From now on threads slow each other down.
+    fn contend(&mut self, phases: Phases) {
+        let (timers, tenants) = (&mut self.kernel.timers, self.tenants.len());
+        let highest = self.machine.frequencies.max_khz;
+        let settings = Settings::new(timers.add(Timer::Settings), self.guests.len(), highest, tenants);
+        let contention = Contention::new(&self.machine, phases, tenants, timers);
+        self.field = Some(Box::new(Field { contention, settings }));
+        self.kernel.phases.is_on = true;
+        self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
+    }
+
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, seed: u64) {
         let home = self.homes[number];
         let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
             None => (&mut self.kernel, &mut self.owners),
@@ -147,7 +169,7 @@ impl Sim {
         if home.is_none() {
             self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
         }
-        self.loads.push(Load::new(spec, number as u64, seed, tasks, PhaseSet::default(), kernel));
+        self.loads.push(Load::new(spec, number as u64, seed, tasks, phases, kernel));
     }
 
     /// The workloads begin. Called once, before time passes.
@@ -190,14 +212,6 @@ impl Sim {
         self.kernel.take_trace()
     }
 
-    /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.
-    pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
-        let highest = self.machine.frequencies.max_khz;
-        let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
-        self.kernel.set_speed(cpu, per_mille as u32);
-        self.settle();
-    }
-
     /// Lets time pass until then.
     pub fn run_until(&mut self, until: Nanos) {
         while self.step(until) {}
@@ -227,9 +241,23 @@ impl Sim {
         }
         let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
         self.kernel.now = at;
-        handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        if !self.expire_contention(timer) {
+            handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        }
         self.settle();
         true
+    }
+
+    /// Lets every CPU of the host and of all guests pick that has to; speeds follow.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.settle_host();
+        if !self.vms.is_empty() {
+            self.settle_levels();
+        }
+        if self.field.is_some() {
+            self.follow_contention();
+        }
     }
 
     /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
@@ -343,6 +371,18 @@ pub(crate) fn handle(
         other => kernel.expire(other),
     }
     None
+}
+
+/// The kinds of work of a workload.
+fn phases_of(spec: &WorkloadSpec, number: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
+    let mut add = |name: Option<&ProfileName>| phases.add(name, number, tenant);
+    let spinning = spec.spins().then(|| ProfileName::Own(Profile::SPINNING));
+    let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
+    Ok(PhaseSet {
+        own: add(spec.profile.as_ref())?,
+        spinning: add(spinning.as_ref().filter(|_| spec.profile.is_some()))?,
+        cycle: turns.map(|turn| add(Some(&turn.profile))).collect::<Result<_, _>>()?,
+    })
 }
 
 /// The group around a workload's own. `known` has those that exist, by parent.

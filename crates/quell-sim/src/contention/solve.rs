@@ -48,7 +48,7 @@ pub struct Running<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// How many.
-    pub threads: f64,
+    threads: f64,
     /// Time of an instruction within its core, …
     core_ns: f64,
     /// … for the last-level cache, …
@@ -98,6 +98,12 @@ impl Load {
     pub fn alone(socket: &Socket, profile: &Profile) -> Load {
         let llc_bytes = socket.llc_bytes;
         Load::new(socket, &Running { profile, siblings: &[], frequency: 1.0, llc_bytes, throttle: 1.0 })
+    }
+
+    /// So many of them.
+    #[must_use]
+    pub fn times(self, threads: u32) -> Load {
+        Load { threads: self.threads * f64::from(threads), ..self }
     }
 
     /// Time of an instruction where memory is so many times slower than idle.

@@ -164,6 +164,14 @@ impl Scenario {
         Ok(Machine { contention: self.contention, ..self.machine.machine()? })
     }
 
+    /// Do threads slow each other down in it?
+    #[must_use]
+    pub fn has_contention(&self) -> bool {
+        let mut stages = self.requests.iter().flat_map(|request| &request.stages);
+        let has_profile = self.workloads.iter().any(WorkloadSpec::has_profile);
+        self.contention.on && (has_profile || stages.any(|stage| stage.profile.is_some()))
+    }
+
     /// Requests and their locks.
     #[must_use]
     pub fn graphs(&self) -> GraphSpec {
