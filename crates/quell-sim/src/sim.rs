@@ -1,7 +1,8 @@
 //! The simulation: one machine, its kernel and those of its VMs, the workloads on them, and virtual time.
 
-use quell_model::{CpuCount, CpuId, Nanos};
+use quell_model::{BytesPerSecond, CpuCount, CpuId, Nanos};
 
+use crate::contention::solve::Rates;
 use crate::contention::{Contention, Field, Phases, Profile, ProfileName, Settings};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
@@ -63,7 +64,9 @@ pub struct Sim {
     pub(crate) field: Option<Box<Field>>,
     measured_from: u64,
     busy_before: u64,
-    counted_before: Counters,
+    done_before: Counters,
+    counted_before: Vec<Rates>,
+    bytes_before: f64,
 }
 
 /// Whom a thread works for.
@@ -111,7 +114,9 @@ impl Sim {
             owners: Vec::new(),
             measured_from: 0,
             busy_before: 0,
-            counted_before: Counters::default(),
+            done_before: Counters::default(),
+            counted_before: vec![Rates::default(); workloads.len()],
+            bytes_before: 0.0,
             homes,
             machine,
         };
@@ -297,7 +302,8 @@ impl Sim {
         }
         self.measured_from = self.kernel.now;
         self.busy_before = self.kernel.busy_time();
-        self.counted_before = self.kernel.counters;
+        self.done_before = self.kernel.counters;
+        (self.counted_before, self.bytes_before) = (self.counted(), self.memory_bytes());
     }
 
     /// Each workload, with the kernel that it runs on.
@@ -309,7 +315,9 @@ impl Sim {
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        self.each_load().map(|(load, kernel)| load.stats(kernel)).collect()
+        let counted = self.counted().into_iter().zip(&self.counted_before).map(|(now, before)| now.since(before));
+        let each = self.each_load().zip(counted);
+        each.map(|((load, kernel), counted)| WorkloadStats { counted, ..load.stats(kernel) }).collect()
     }
 
     /// CPU time that each workload has used since time 0, ns.
@@ -323,6 +331,14 @@ impl Sim {
         Nanos(self.kernel.now - self.measured_from)
     }
 
+    /// Memory bandwidth in use since the warm-up; none where contention is not modelled.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
+        let seconds = self.measured().as_secs_f64();
+        let used = (self.memory_bytes() - self.bytes_before) / seconds;
+        (self.has_contention() && seconds > 0.0).then_some(BytesPerSecond(used))
+    }
+
     /// The part of all CPUs' time since the warm-up in which they were busy, 0–1.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
@@ -333,7 +349,7 @@ impl Sim {
     /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (now, before) = (self.kernel.counters, self.counted_before);
+        let (now, before) = (self.kernel.counters, self.done_before);
         Counters {
             events: now.events - before.events,
             wake_ups: now.wake_ups - before.wake_ups,

@@ -148,6 +148,14 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// What happened since it was so much.
+    #[must_use]
+    pub fn since(&self, before: &Rates) -> Rates {
+        let mut rest = *self;
+        rest.add(before, -1.0);
+        rest
+    }
+
     /// Adds what happened at these rates in so many nanoseconds.
     pub fn add(&mut self, rates: &Rates, ns: f64) {
         self.instructions += rates.instructions * ns;

@@ -18,7 +18,7 @@ use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
 use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
 pub use interval::{BLOCKS, Block, Intervals, QUANTILES, Quantile};
-pub use report::{Report, WorkloadReport};
+pub use report::{CounterReport, Report, WorkloadReport};
 pub use run::{Observed, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
 pub use sweep::{Axis, Point, Sweep, label};
