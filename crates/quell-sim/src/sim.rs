@@ -2,10 +2,12 @@
 
 use quell_model::{CpuCount, CpuId, Nanos};
 
+use crate::contention::solve::Rates;
+use crate::contention::{Contention, Phases};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
-use crate::workload::{GroupSpec, Load, WorkloadSpec, WorkloadStats};
+use crate::workload::{GroupSpec, Load, PhaseSet, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
@@ -58,9 +60,13 @@ pub struct Sim {
     /// By thread of the host.
     pub(crate) owners: Vec<Owner>,
     pub(crate) graphs: Graphs,
+    /// What threads do to each other's speed, if they do.
+    pub(crate) contention: Option<Box<Contention>>,
     measured_from: u64,
     busy_before: u64,
-    counted_before: Counters,
+    done_before: Counters,
+    counted_before: Vec<Rates>,
+    pub(crate) bytes_before: f64,
 }
 
 /// Whom a thread works for.
@@ -95,18 +101,22 @@ impl Sim {
         let machine = machine.into();
         let Population { workloads, vms, requests } = population.into();
         let homes = crate::vm::homes(&machine.topology.all(), workloads, vms).map_err(SimError::Scenario)?;
-        let plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut phases = Phases::new(machine.socket(), machine.contention.on);
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
             loads: Vec::new(),
             vms: Vec::new(),
             graphs: Graphs::default(),
+            contention: None,
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
             measured_from: 0,
             busy_before: 0,
-            counted_before: Counters::default(),
+            done_before: Counters::default(),
+            counted_before: vec![Rates::default(); workloads.len()],
+            bytes_before: 0.0,
             homes,
             machine,
         };
@@ -118,13 +128,19 @@ impl Sim {
             let home = sim.homes[number];
             let kernel = home.map_or(&mut sim.kernel, |vm| &mut sim.vms[vm].guest);
             let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
-            sim.add(number, spec, parent, seed);
+            let own = PhaseSet::new(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases)
+                .map_err(SimError::Scenario)?;
+            sim.add(number, spec, parent, own, seed);
         }
+        plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
+        if !phases.is_empty() {
+            sim.contend(phases, workloads);
+        }
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, seed: u64) {
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, seed: u64) {
         let home = self.homes[number];
         let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
             None => (&mut self.kernel, &mut self.owners),
@@ -147,7 +163,7 @@ impl Sim {
         if home.is_none() {
             self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
         }
-        self.loads.push(Load::new(spec, number as u64, seed, tasks, kernel));
+        self.loads.push(Load::new(spec, number as u64, seed, tasks, phases, kernel));
     }
 
     /// The workloads begin. Called once, before time passes.
@@ -190,14 +206,6 @@ impl Sim {
         self.kernel.take_trace()
     }
 
-    /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.
-    pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
-        let highest = self.machine.frequencies.max_khz;
-        let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
-        self.kernel.set_speed(cpu, per_mille as u32);
-        self.settle();
-    }
-
     /// Lets time pass until then.
     pub fn run_until(&mut self, until: Nanos) {
         while self.step(until) {}
@@ -227,9 +235,23 @@ impl Sim {
         }
         let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
         self.kernel.now = at;
-        handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        if !self.expire_contention(timer) {
+            handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        }
         self.settle();
         true
+    }
+
+    /// Lets every CPU of the host and of all guests pick that has to; speeds follow.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.settle_host();
+        if !self.vms.is_empty() {
+            self.settle_levels();
+        }
+        if self.contention.is_some() {
+            self.follow_contention();
+        }
     }
 
     /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
@@ -269,7 +291,8 @@ impl Sim {
         }
         self.measured_from = self.kernel.now;
         self.busy_before = self.kernel.busy_time();
-        self.counted_before = self.kernel.counters;
+        self.done_before = self.kernel.counters;
+        (self.counted_before, self.bytes_before) = (self.counted(), self.memory_bytes());
     }
 
     /// Each workload, with the kernel that it runs on.
@@ -281,7 +304,9 @@ impl Sim {
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        self.each_load().map(|(load, kernel)| load.stats(kernel)).collect()
+        let counted = self.counted().into_iter().zip(&self.counted_before).map(|(now, before)| now.since(before));
+        let each = self.each_load().zip(counted);
+        each.map(|((load, kernel), counted)| WorkloadStats { counted, ..load.stats(kernel) }).collect()
     }
 
     /// CPU time that each workload has used since time 0, ns.
@@ -305,7 +330,7 @@ impl Sim {
     /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (now, before) = (self.kernel.counters, self.counted_before);
+        let (now, before) = (self.kernel.counters, self.done_before);
         Counters {
             events: now.events - before.events,
             wake_ups: now.wake_ups - before.wake_ups,

@@ -5,7 +5,8 @@ use quell_model::Nanos;
 use super::body::Body;
 use super::spec::WorkloadSpec;
 use super::{Latencies, WorkloadStats};
-use crate::kernel::{Kernel, TaskId, Timer};
+use crate::contention::{Phases, Profile, ProfileName, Whose};
+use crate::kernel::{Kernel, PhaseId, TaskId, Timer};
 use crate::random::Stream;
 use crate::timers::TimerId;
 
@@ -33,10 +34,43 @@ impl Streams {
     }
 }
 
+/// What a workload's threads do at different times, as far as caches and memory are concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct PhaseSet {
+    /// Their work.
+    pub own: PhaseId,
+    /// A runtime's threads look for work.
+    pub spinning: PhaseId,
+    /// By turn of a cycle.
+    pub cycle: Vec<PhaseId>,
+    /// What memory bandwidth allocation leaves them, 0–1.
+    pub throttle: f64,
+}
+
+impl PhaseSet {
+    /// Those of a workload, that the host knows as this tenant.
+    ///
+    /// # Errors
+    /// A sentence, if there are too many.
+    pub fn new(spec: &WorkloadSpec, workload: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
+        let throttle = spec.memory_throttle.unwrap_or(1.0);
+        let mut add = |name: Option<&ProfileName>| phases.add(name, Whose { workload, tenant, throttle });
+        let spinning = (spec.spins() && spec.profile.is_some()).then_some(ProfileName::Own(Profile::SPINNING));
+        let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
+        Ok(PhaseSet {
+            own: add(spec.profile.as_ref())?,
+            spinning: add(spinning.as_ref())?,
+            cycle: turns.map(|turn| add(Some(&turn.profile))).collect::<Result<_, _>>()?,
+            throttle,
+        })
+    }
+}
+
 /// What every kind of workload has.
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub tasks: Vec<TaskId>,
+    pub phases: PhaseSet,
     pub stats: WorkloadStats,
     pub timer: TimerId,
     pub streams: Streams,
@@ -71,12 +105,21 @@ pub(crate) struct Load {
 
 impl Load {
     /// A workload whose threads exist and sleep.
-    pub fn new(spec: &WorkloadSpec, number: u64, seed: u64, tasks: Vec<TaskId>, kernel: &mut Kernel) -> Load {
+    pub fn new(
+        spec: &WorkloadSpec,
+        number: u64,
+        seed: u64,
+        tasks: Vec<TaskId>,
+        phases: PhaseSet,
+        kernel: &mut Kernel,
+    ) -> Load {
         let mut streams = Streams::new(seed, number);
         let body = Body::new(spec, tasks.len(), &mut streams);
         let timer = kernel.timers.add(Timer::Workload(number as u32));
         let bound = spec.slo.map(|slo| slo.bound);
-        Load { common: Common { tasks, stats: WorkloadStats::default(), timer, streams, recent: None, bound }, body }
+        tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
+        let stats = WorkloadStats::default();
+        Load { common: Common { tasks, phases, stats, timer, streams, recent: None, bound }, body }
     }
 
     /// Its threads.

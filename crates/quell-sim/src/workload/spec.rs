@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::body::{BatchSpec, ClosedSpec, ParallelSpec, PeriodicSpec, ServerSpec};
+use super::body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, ServerSpec};
+use crate::contention::ProfileName;
 use crate::kernel::Partition;
 
 /// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic` and `pool` says what its threads do.
@@ -67,6 +68,15 @@ pub struct WorkloadSpec {
     /// The threads' scheduling class.
     #[serde(default)]
     pub scheduling: SchedClass,
+    /// What its work asks of caches and memory; None: nothing, and nothing slows it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
+    /// The ways of the last-level caches that its data may fill, one bit each (resctrl's L3 mask); None: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_ways: Option<u32>,
+    /// The part of what a core can draw from memory that each of its CPUs may, 0.1–1 (resctrl's MB); None: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_throttle: Option<f64>,
     /// An open loop.
     #[serde(default)]
     pub server: Option<ServerSpec>,
@@ -97,6 +107,12 @@ pub struct GroupSpec {
     /// Its `cpu.weight`.
     #[serde(default = "hundred")]
     pub weight: u32,
+}
+
+/// As CAT takes it: a row of the `all` ways, at least one.
+pub(crate) fn is_way_mask(ways: u32, all: u32) -> bool {
+    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
+    ways != 0 && u64::from(ways) < 1 << all && shifted & (shifted + 1) == 0
 }
 
 fn one() -> u32 {
@@ -149,6 +165,9 @@ impl WorkloadSpec {
             affinity: Vec::new(),
             nice: Vec::new(),
             scheduling: SchedClass::NORMAL,
+            profile: None,
+            cache_ways: None,
+            memory_throttle: None,
             server: None,
             closed: None,
             batch: None,
@@ -234,7 +253,25 @@ impl WorkloadSpec {
         if self.partition != Partition::Member && self.cpuset.is_none() {
             return bad("a partition is made of CPUs: give it a cpuset");
         }
-        self.check_times().or_else(|why| bad(&why))
+        self.check_times().and_then(|()| self.check_profiles()).or_else(|why| bad(&why))
+    }
+
+    fn check_profiles(&self) -> Result<(), String> {
+        if let Some(batch) = &self.batch {
+            batch.check()?;
+        }
+        if self.vm.is_some() && (self.cache_ways.is_some() || self.memory_throttle.is_some()) {
+            return Err(
+                "cache ways or a memory throttle in a VM: the host's controls do not know what runs in it".into()
+            );
+        }
+        if self.cache_ways.is_some_and(|ways| !is_way_mask(ways, 32)) {
+            return Err("cache_ways are a row of bits, such as 0b1100: set at least one".into());
+        }
+        if self.memory_throttle.is_some_and(|part| !(0.1..=1.0).contains(&part)) {
+            return Err("a memory_throttle is from 0.1 to 1".into());
+        }
+        self.profile.iter().try_for_each(|name| name.profile().map(|_| ()))
     }
 
     fn check_times(&self) -> Result<(), String> {
@@ -251,11 +288,6 @@ impl WorkloadSpec {
                 return Err("give it 1 to 1000000 clients".into());
             }
         }
-        if let Some(phases) = self.batch.and_then(|batch| batch.phases)
-            && (phases.busy.0 < 1_000 || phases.quiet.0 < 1_000)
-        {
-            return Err("phases shorter than a microsecond: make them longer".into());
-        }
         if let Some(parallel) = &self.parallel {
             parallel.work.check()?;
             if parallel.rounds == 0 {
@@ -269,6 +301,18 @@ impl WorkloadSpec {
             }
         }
         Ok(())
+    }
+
+    /// Does it say what some of its work asks of caches and memory?
+    pub(crate) fn has_profile(&self) -> bool {
+        self.profile.is_some() || self.batch.as_ref().is_some_and(|batch| !batch.cycle.is_empty())
+    }
+
+    /// Do its threads spin when they have nothing to do?
+    pub(crate) fn spins(&self) -> bool {
+        let server = self.server.as_ref().map(|server| server.dispatch);
+        let dispatch = server.or(self.closed.as_ref().map(|closed| closed.dispatch));
+        matches!(dispatch, Some(Dispatch::WorkStealing(_)))
     }
 
     /// Every copy as a workload of its own.
