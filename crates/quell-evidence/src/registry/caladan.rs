@@ -27,12 +27,12 @@ macro_rules! real {
             ),
             claim(
                 concat!("caladan.real.", $cpus, ".p999"),
-                concat!("the same: p99.9, as a multiple of the p99.9 of a SCHED_FIFO server"),
+                "the same: p99.9, as a multiple of the p99.9 of a SCHED_FIFO server",
                 1.25,
             ),
             claim(
                 concat!("caladan.real.", $cpus, ".work"),
-                concat!("the same: the part that the spinning threads lose of their work beside a SCHED_FIFO server"),
+                "the same: the part that the spinning threads lose of their work beside a SCHED_FIFO server",
                 0.03,
             ),
         ];)+
