@@ -50,6 +50,10 @@ struct cpu {
 	__u64 look_at;       /* when this CPU looks for starving threads next */
 	__u32 yielder;       /* who yielded it last */
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
+	__u32 runs_idle;     /* does what runs here have cpu.idle? */
+	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
+	char hog_name[16];
+	__u64 away_since;    /* when a higher class took it last */
 };
 
 struct shared {
