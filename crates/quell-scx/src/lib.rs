@@ -14,6 +14,7 @@
 
 mod error;
 mod host;
+mod inspect;
 mod layout;
 mod messages;
 mod program;
@@ -22,4 +23,5 @@ mod rules_tests;
 
 pub use error::ScxError;
 pub use host::{Poll, ScxHost, ScxOptions};
+pub use inspect::Program;
 pub use program::{Grant, Slices};

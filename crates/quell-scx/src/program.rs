@@ -59,7 +59,7 @@ pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: Link,
     wakeups: RingBuffer<'static>,
-    skeleton: GrantSkel<'static>,
+    pub(crate) skeleton: GrantSkel<'static>,
     shared: NonNull<Shared>,
 }
 

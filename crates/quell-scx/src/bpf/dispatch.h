@@ -7,7 +7,7 @@
 #include "quota.h"
 
 /* The queue's first thread that may run comes here. */
-static __noinline bool run_first(__u32 slot, __u64 now)
+APART bool run_first(__u32 slot, __u64 now)
 {
 	if (throttled_groups)
 		park_head(slot, now);
@@ -18,7 +18,7 @@ static __noinline bool run_first(__u32 slot, __u64 now)
 #define STARVING_SHARE 16
 
 /* Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. */
-static __noinline bool run_starving(__u32 cpu, __u64 now)
+APART bool run_starving(__u32 cpu, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot = NOBODY;
@@ -68,7 +68,7 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
  * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
  * it? Then the CPU looks again at once.
  */
-static __noinline bool await(__u32 cpu, __u32 slot, __u64 now)
+APART bool await(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 	__s32 seen = scx_bpf_dsq_nr_queued(slot);
@@ -94,7 +94,7 @@ static __noinline bool await(__u32 cpu, __u32 slot, __u64 now)
  * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
  * moving a thread between CPUs costs more than all the rest.
  */
-static __noinline bool run_next(__u32 cpu, __u32 slot, __u64 now)
+APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct task_struct *p;
 	__u64 latest = 0;
@@ -122,19 +122,19 @@ static __noinline bool run_next(__u32 cpu, __u32 slot, __u64 now)
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
-static __noinline bool inherit(__u32 cpu, __u64 now)
+APART bool inherit(__u32 cpu, __u64 now)
 {
-	struct passed_over passed = { { NOBODY, NOBODY, NOBODY } };
+	__u32 passed[TRIES] = { NOBODY, NOBODY, NOBODY };
 
 	for (int i = 0; i < TRIES; i++) {
-		__u32 heir = rule_heir(&shared, cpu, &passed);
+		__u32 heir = heir_of(cpu, passed[0], passed[1], passed[2]);
 
 		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
 			return false;
 		if (run_next(cpu, heir, now) || await(cpu, heir, now))
 			return true;
 		hand(cpu, heir, NOBODY);
-		passed.slot[i] = heir;
+		passed[i] = heir;
 	}
 	return false;
 }
@@ -144,17 +144,15 @@ static __noinline bool inherit(__u32 cpu, __u64 now)
  * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
  * hypervisor took it). It is made good where a best-effort workload's slice ends.
  */
-static __noinline bool make_good(__u32 cpu, __u64 now)
+APART bool make_good(__u32 cpu, __u64 now)
 {
-	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
-
 	if (cpu >= MAX_CPUS)
 		return false;
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	if (holder >= SYSTEM || workload_at(&shared, holder)->lc)
 		return false;
-	__u32 heir = rule_heir(&shared, cpu, &none);
+	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;

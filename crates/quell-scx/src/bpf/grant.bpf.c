@@ -190,10 +190,9 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	cpu_at(&shared, cpu)->runs = NOBODY;
-	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
 
 	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
-	    (holder == NOBODY && rule_heir(&shared, cpu, &none) < SYSTEM))
+	    (holder == NOBODY && heir_of(cpu, NOBODY, NOBODY, NOBODY) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 

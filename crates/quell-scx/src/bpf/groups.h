@@ -34,7 +34,7 @@ struct group {
 	__u64 began;  /* this period */
 	__s64 budget; /* what is left in it; below zero: a debt */
 	__u32 throttled;
-	__u32 padding;
+	__u32 gone;   /* the cgroup was removed: the place becomes free */
 };
 
 struct group groups[MAX_GROUPS];

@@ -53,6 +53,14 @@ static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 	return NO_CPU;
 }
 
+/* Who inherits the CPU, these excepted. */
+APART __u32 heir_of(__u32 cpu, __u32 first, __u32 second, __u32 third)
+{
+	struct passed_over except = { { first, second, third } };
+
+	return rule_heir(&shared, cpu, &except);
+}
+
 /* The holder has nothing to run here. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {

@@ -4,7 +4,6 @@
 #define QUELL_PATROL_H
 
 #include "quota.h"
-#include "seek.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
 #define PATROL_NS 50000000ULL
@@ -12,24 +11,23 @@
 #define OVERDUE_NS 15000000000ULL
 #define LOOK_FOR_OVERDUE_NS 1000000000ULL
 
-struct patrol {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct patrol);
-} patrols SEC(".maps");
-
+__u64 visited;            /* all groups, last */
 __u64 looked_for_overdue;
+
+static __always_inline void wake_idle_cpus(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus)
+		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
+}
 
 /* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
 APART int unpark(__u32 at, bool only_overdue, __u64 now)
 {
 	struct task_struct *p;
 	__u64 queue = PARKING + at;
+	bool moved = false;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return 0;
@@ -53,10 +51,16 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
 			continue;
 		}
-		if (move_into(&___it, p, t, slot))
-			seek_cpu(p, t, slot, begins_to_wait(t, slot, now), now);
+		if (move_into(&___it, p, t, slot)) {
+			begins_to_wait(t, slot, now);
+			moved = true;
+		}
 	}
 	bpf_rcu_read_unlock();
+	if (moved) {
+		wake_idle_cpus();
+		wake_loader();
+	}
 	return 0;
 }
 
@@ -66,23 +70,6 @@ static __always_inline void release(__u32 at, __u64 now)
 	if (__sync_lock_test_and_set(&group_at(at)->throttled, 0))
 		__sync_fetch_and_sub(&throttled_groups, 1);
 	unpark(at, false, now);
-}
-
-/* A period of a throttled group has ended. */
-static int period_ends(void *map, __u32 *key, struct period *period)
-{
-	__u64 now = bpf_ktime_get_ns();
-	__u32 at = *key;
-	struct group *g = group_at(at);
-
-	if (!g->throttled)
-		return 0;
-	refill(g, now);
-	if (g->budget > 0 || !g->quota)
-		release(at, now);
-	else
-		await_period(at, now);
-	return 0;
 }
 
 /* Those in this queue that waited for too long come first. */
@@ -105,26 +92,60 @@ APART int hurry_overdue(__u32 slot, __u64 now)
 	return 0;
 }
 
-APART int visit_groups(bool look_for_overdue, __u64 now)
+/* The group's settings are read again; a cgroup that went leaves its place. */
+static __always_inline void visit(__u32 at, bool look_for_overdue, __u64 now)
 {
+	struct group *g = group_at(at);
+
+	if (g->gone) {
+		release(at, now);
+		g->load = 0;
+		settle(at);
+		g->id = 0;
+		return;
+	}
+	refresh(at, now);
+	if (g->throttled && !g->quota)
+		release(at, now);
+	else if (g->limited && (!g->throttled || look_for_overdue))
+		/* Also who was on its way into the group's queue when that was emptied. */
+		unpark(at, g->throttled, now);
+}
+
+/* Throttled groups go on when their next period begins. Returns when the next one does, or ~0. */
+APART __u64 end_periods(__u64 now)
+{
+	__u64 next = ~0ULL;
 	int i;
 
+	if (!throttled_groups)
+		return next;
 	FOR(i, 0, nr_groups) {
 		__u32 at = i;
 		struct group *g = group_at(at);
 
 		if (at >= MAX_GROUPS)
 			break;
-		if (!g->id)
+		if (!g->throttled)
 			continue;
-		refresh(at, now);
-		if (!g->limited && !g->throttled && !g->quota)
-			continue;
-		if (g->throttled && !g->quota)
+		refill(g, now);
+		if (g->budget > 0)
 			release(at, now);
-		/* Who was on its way into the group's queue when that was emptied. */
-		if (!g->throttled || look_for_overdue)
-			unpark(at, g->throttled, now);
+		else if (g->began + g->period < next)
+			next = g->began + g->period;
+	}
+	return next;
+}
+
+APART int visit_groups(bool look_for_overdue, __u64 now)
+{
+	int i;
+
+	FOR(i, 0, nr_groups) {
+		if (i >= MAX_GROUPS)
+			break;
+		if (group_at(i)->id)
+			visit(i, look_for_overdue, now);
 	}
 	return 0;
 }
@@ -143,10 +164,8 @@ APART int wake_for_starving(bool look_for_overdue, __u64 now)
 		if (look_for_overdue)
 			hurry_overdue(at, now);
 	}
-	if (!starving)
-		return 0;
-	FOR(i, 0, shared.nr_cpus)
-		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
+	if (starving)
+		wake_idle_cpus();
 	return 0;
 }
 
@@ -154,12 +173,21 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 {
 	__u64 now = bpf_ktime_get_ns();
 	bool look_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
+	bool visits = now - visited >= PATROL_NS || look_for_overdue;
 
+	next_patrol = now + PATROL_NS;
+	if (visits) {
+		visited = now;
+		visit_groups(look_for_overdue, now);
+		wake_for_starving(look_for_overdue, now);
+	}
 	if (look_for_overdue)
 		looked_for_overdue = now;
-	visit_groups(look_for_overdue, now);
-	wake_for_starving(look_for_overdue, now);
-	bpf_timer_start(&timer->timer, PATROL_NS, 0);
+	__u64 next = end_periods(now);
+
+	if (next < next_patrol)
+		next_patrol = next;
+	bpf_timer_start(&timer->timer, next_patrol > now + SHORTEST_NS ? next_patrol - now : SHORTEST_NS, 0);
 	return 0;
 }
 
@@ -194,15 +222,10 @@ static __always_inline __s32 begin_group(__u64 id, __u64 parent_id)
 	if (at >= MAX_GROUPS || (!parent && at))
 		return 0;
 	__s32 error = scx_bpf_create_dsq(PARKING + at, -1);
-	struct period *period = bpf_map_lookup_elem(&periods, &at);
 	struct group *g = group_at(at);
 
 	if (error && error != -EEXIST)
 		return error;
-	if (period) {
-		bpf_timer_init(&period->timer, &periods, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&period->timer, period_ends);
-	}
 	__builtin_memset(g, 0, sizeof(*g));
 	g->parent = parent ? *parent : NO_GROUP;
 	g->weight = WEIGHT_ONE;
@@ -214,26 +237,18 @@ static __always_inline __s32 begin_group(__u64 id, __u64 parent_id)
 	return 0;
 }
 
-/* A cgroup goes; all that may still be in it are threads that end. */
+/* A cgroup goes; all that may still be in it are threads that end. The next patrol clears its place. */
 static __always_inline void end_group(__u64 id)
 {
 	__u32 *place = bpf_map_lookup_elem(&places, &id);
-	__u64 now = bpf_ktime_get_ns();
 
 	if (!place)
 		return;
-	__u32 at = *place;
-	struct group *g = group_at(at);
-
+	group_at(*place)->tg = 0;
+	group_at(*place)->limited = 0;
+	group_at(*place)->gone = 1;
 	bpf_map_delete_elem(&places, &id);
 	groups_generation++;
-	g->quota = 0;
-	g->limited = 0;
-	g->tg = 0;
-	release(at, now);
-	g->load = 0;
-	settle(at);
-	g->id = 0;
 }
 
 #endif

@@ -14,16 +14,18 @@
 #define PARKING MAX_SLOTS /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
 
-struct period {
+struct patrol {
 	struct bpf_timer timer;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_GROUPS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct period);
-} periods SEC(".maps");
+	__type(value, struct patrol);
+} patrols SEC(".maps");
+
+__u64 next_patrol; /* when the timer fires */
 
 /* The throttled group whose end the thread's group waits for: the highest one. */
 APART __u32 throttled_above(__u32 at)
@@ -47,6 +49,7 @@ APART __u32 throttled_above(__u32 at)
 	return found;
 }
 
+/* The throttled group that holds the thread back. */
 static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *t, __u64 now)
 {
 	if (!throttled_groups || t->overdue)
@@ -75,13 +78,16 @@ static __always_inline void refill(struct group *g, __u64 now)
 	__sync_fetch_and_add(&g->budget, more < room ? more : room);
 }
 
-static __always_inline void await_period(__u32 at, __u64 now)
+/* The patrol comes at the latest at this time. */
+static __always_inline void patrol_by(__u64 at, __u64 now)
 {
-	struct period *period = bpf_map_lookup_elem(&periods, &at);
-	__u64 end = group_at(at)->began + group_at(at)->period;
+	__u32 first = 0;
+	struct patrol *patrol = bpf_map_lookup_elem(&patrols, &first);
 
-	if (period)
-		bpf_timer_start(&period->timer, end > now + SHORTEST_NS ? end - now : SHORTEST_NS, 0);
+	if (!patrol || at >= next_patrol)
+		return;
+	next_patrol = at;
+	bpf_timer_start(&patrol->timer, at > now + SHORTEST_NS ? at - now : SHORTEST_NS, 0);
 }
 
 /* The group and those above it have used so much. */
@@ -100,7 +106,7 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 
 			if (left <= 0 && !__sync_lock_test_and_set(&g->throttled, 1)) {
 				__sync_fetch_and_add(&throttled_groups, 1);
-				await_period(at, now);
+				patrol_by(g->began + g->period, now);
 			}
 		}
 		at = g->parent;

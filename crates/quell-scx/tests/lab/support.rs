@@ -11,6 +11,12 @@ use quell_model::{
 };
 use quell_scx::{ScxHost, ScxOptions};
 
+/// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
+pub fn guest(cpus: u32) -> quell_lab::Machine {
+    let kernel = std::env::var("QUELL_TEST_KERNEL").ok();
+    quell_lab::Machine { cpus, kernel, ..quell_lab::Machine::packed(Vec::new()) }
+}
+
 /// A loaded scheduler with its host and view.
 pub struct Machine {
     pub host: ScxHost,
@@ -95,13 +101,37 @@ pub struct Group(PathBuf);
 
 impl Group {
     pub fn new(name: &str) -> Group {
-        let path = PathBuf::from("/sys/fs/cgroup").join(name);
+        Group::at(PathBuf::from("/sys/fs/cgroup").join(name))
+    }
+
+    fn at(path: PathBuf) -> Group {
         fs::create_dir(&path).unwrap();
         Group(path)
     }
 
+    /// Its children have cpu.weight, cpu.idle and cpu.max.
+    pub fn with_controller(name: &str) -> Group {
+        let group = Group::new(name);
+        group.set("cgroup.subtree_control", "+cpu");
+        group
+    }
+
+    pub fn child(&self, name: &str) -> Group {
+        Group::at(self.0.join(name))
+    }
+
+    pub fn child_with_controller(&self, name: &str) -> Group {
+        let group = self.child(name);
+        group.set("cgroup.subtree_control", "+cpu");
+        group
+    }
+
+    pub fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).unwrap_or_else(|error| panic!("{file} of {}: {error}", self.0.display()));
+    }
+
     pub fn add(&self, pid: i32) {
-        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+        self.set("cgroup.procs", &pid.to_string());
     }
 }
 
