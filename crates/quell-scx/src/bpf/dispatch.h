@@ -57,8 +57,36 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 
 	if (!t || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
+	advance(t);
 	prev->scx.slice = slice_of(t, slot);
 	return true;
+}
+
+/* Would a thread with this place in the order be the queue's first? */
+APART bool comes_first(__u32 slot, __u64 place)
+{
+	struct task_struct *p;
+	bool first = true;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, slot, 0) {
+		first = (__s64)(p->scx.dsq_vtime - place) > 0;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return first;
+}
+
+/* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
+static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, __u64 now)
+{
+	if (!wants_on(prev) || is_first_come_first_served(slot))
+		return false;
+	struct thread *t = thread_of(prev);
+
+	if (!t || slot_of(prev, t) != slot || !comes_first(slot, place_in_order(t, slot)))
+		return false;
+	return go_on(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -177,7 +205,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	if (run_next(cpu, holder, now) || go_on(prev, holder, now) || await(cpu, holder, now))
+	if (goes_on_first(prev, holder, now) || run_next(cpu, holder, now) || go_on(prev, holder, now) || await(cpu, holder, now))
 		return true;
 	if (yield_cpu(cpu, holder))
 		wake_loader();
@@ -197,13 +225,14 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		if (t)
 			account(prev, t, now);
 	}
-	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) && run_first(SYSTEM, now))
+	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
+	    (goes_on_first(prev, SYSTEM, now) || run_first(SYSTEM, now)))
 		return;
 	if (run_starving(cpu, now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;
-	if (!run_first(SYSTEM, now))
+	if (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now))
 		go_on(prev, SYSTEM, now);
 }
 

@@ -35,17 +35,17 @@ lab_tests! {
             heavy.set("cpu.weight", "300");
             let (a, b) = (Child::spin(Some(&heavy), None), Child::spin(Some(&light), None));
             pass(200);
-            let light_part = ratio(&[&a, &b], 2000)[1];
+            let light_part = ratio(&[&a, &b], 4000)[1];
             assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
             // Another thread in the light group takes from its sibling, not from the heavy one.
             let c = Child::spin(Some(&light), None);
             pass(200);
-            let parts = ratio(&[&a, &b, &c], 2000);
+            let parts = ratio(&[&a, &b, &c], 3000);
             assert!((30..=37).contains(&(parts[1] + parts[2])), "{parts:?}");
             // A change of the weight holds at once.
             heavy.set("cpu.weight", "100");
             pass(200);
-            let parts = ratio(&[&a, &b, &c], 2000);
+            let parts = ratio(&[&a, &b, &c], 3000);
             assert!((90..=110).contains(&(parts[1] + parts[2])), "{parts:?}");
             machine.host.grant().check().unwrap();
         }
@@ -133,7 +133,7 @@ lab_tests! {
             let upper = be.child_with_controller("upper");
             let (left, right) = (upper.child("left"), upper.child("right"));
             upper.set("cpu.max", "30000 100000");
-            left.set("cpu.max", "5000 50000");
+            left.set("cpu.max", "10000 100000");
             let threads = [&left, &right].map(|group| Child::spin(Some(group), None));
             pass(300);
             let shares = shares(&[&threads[0], &threads[1]], 3000);
@@ -150,7 +150,7 @@ lab_tests! {
             heavy.set("cpu.weight", "300");
             let (a, b) = (Child::spin(Some(&heavy), Some(1)), Child::spin(Some(&light), Some(1)));
             pass(200);
-            let light_part = ratio(&[&a, &b], 2000)[1];
+            let light_part = ratio(&[&a, &b], 4000)[1];
             assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
             machine.host.grant().check().unwrap();
         }
