@@ -80,6 +80,7 @@ pub(crate) struct Shared {
     pub starved: AtomicU64,
     pub kick: [AtomicU64; MAX_CPUS / 64],
     pub drain: AtomicU64,
+    pub stuck_before: AtomicU64,
     pub exit_kind: AtomicU64,
     pub cpu: [CpuState; MAX_CPUS],
     pub workload: [WorkloadState; MAX_SLOTS + 1],

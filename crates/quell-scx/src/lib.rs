@@ -18,10 +18,11 @@ mod inspect;
 mod layout;
 mod messages;
 mod program;
+mod requests;
 #[cfg(test)]
 mod rules_tests;
 
 pub use error::ScxError;
 pub use host::{Poll, ScxHost, ScxOptions};
-pub use inspect::Program;
+pub use inspect::{Hog, Program, Stuck};
 pub use program::{Grant, Slices};

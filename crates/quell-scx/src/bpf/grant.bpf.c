@@ -15,6 +15,8 @@
 #include "seek.h"
 #include "dispatch.h"
 #include "patrol.h"
+#include "requests.h"
+#include "stuck.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -203,6 +205,9 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 		__u32 holder = cpu_at(&shared, cpu)->holder;
 
 		cpu_at(&shared, cpu)->away = 1;
+		cpu_at(&shared, cpu)->away_since = bpf_ktime_get_ns();
+		cpu_at(&shared, cpu)->hog = BPF_CORE_READ(args, task, pid);
+		bpf_probe_read_kernel_str(cpu_at(&shared, cpu)->hog_name, 16, args->task->comm);
 		if (holder < SYSTEM)
 			yield_cpu(cpu, holder);
 	}

@@ -69,6 +69,7 @@ struct shared {
 	__u64 starved;       /* turns that were given because somebody starved */
 	__u64 kick[MAX_CPUS / 64]; /* the CPUs that the loader wants to decide again, as bits */
 	__u64 drain;         /* the slot whose queue the loader wants emptied into the system's */
+	__u64 stuck_before;  /* threads that wait since then, behind a higher class, are what the loader asks for */
 	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];

@@ -67,6 +67,7 @@ struct sched_ext_entity {
 
 struct task_struct {
 	int pid;
+	char comm[16];
 	unsigned int flags;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
@@ -80,7 +81,10 @@ struct task_struct {
 struct scx_init_task_args;
 struct scx_cgroup_init_args;
 struct scx_cpu_acquire_args;
-struct scx_cpu_release_args;
+
+struct scx_cpu_release_args {
+	struct task_struct *task;
+} KEEP_NAMES;
 
 enum scx_exit_kind {
 	EXIT_NONE,
@@ -94,6 +98,10 @@ struct scx_exit_info {
 
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];
+} __attribute__((aligned(8)));
+
+struct bpf_iter_task {
+	__u64 opaque[3];
 } __attribute__((aligned(8)));
 
 /* The operations that are used, by the kernel's names. */
@@ -131,6 +139,7 @@ struct sched_ext_ops {
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
 #define PF_KTHREAD 0x00200000U
+#define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
 #define ENOMEM 12
 #define EEXIST 17
@@ -157,6 +166,9 @@ bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *cpus) __ksym;
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq_id, __u64 flags) __ksym __weak;
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags) __ksym __weak;
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
+void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
 
 /*
  * True until a loop has turned millions of times: with it in a loop's condition the verifier takes the loop for bounded,

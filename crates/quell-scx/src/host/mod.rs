@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quell_linux::{LinuxHost, Roots, cgroup};
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Selector, Signal, SignalSet, Support, Topology,
+    Capabilities, CpuSet, Event, Host, Nanos, Plan, RuleKind, Selector, Signal, SignalSet, Support, Topology,
     View, Wake, Workload, WorkloadId,
 };
 
@@ -170,14 +170,13 @@ impl Host for ScxHost {
         for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
             can.signals.insert(signal, Support::Yes);
         }
-        let limit = "a request begins when its thread wakes up; what a busy thread reads without sleeping is not seen";
-        can.signals.insert(Signal::RequestStart, Support::Partly(limit.to_owned()));
+        let limit = "this kernel does not trace system calls: a request begins when its thread wakes up; what a busy \
+                     thread reads without sleeping is not seen";
+        let clock =
+            if self.grant.can_watch_requests() { Support::Yes } else { Support::Partly(limit.to_owned()) };
+        can.signals.insert(Signal::RequestStart, clock);
         for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             can.rules.insert(rule, Support::Yes);
-        }
-        for knob in [KnobKind::Weight, KnobKind::Quota, KnobKind::IdleOnly] {
-            let why = "Quell's scheduler does not honour it yet".to_owned();
-            can.knobs.insert(knob, Support::No { why, mend: "use the stock Linux host for this policy".to_owned() });
         }
         can.grants = true;
         can
@@ -185,6 +184,9 @@ impl Host for ScxHost {
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
+        if wanted.contains(Signal::RequestStart) {
+            self.grant.watch_requests()?;
+        }
         self.linux.observe(observe::left_to_linux(wanted), view, events)?;
         self.fill(wanted, view);
         self.hear(events);
