@@ -62,7 +62,7 @@ static __always_inline bool is_bound(struct task_struct *p)
 	unsigned int ours = 0;
 
 	if (p == bpf_get_current_task_btf())
-		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away ? 2 : 1;
+		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away == TOOK ? 2 : 1;
 	return p->migration_disabled > ours;
 }
 
@@ -90,7 +90,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u32 cpu = scx_bpf_task_cpu(p);
 
 	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu)) {
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu) &&
+	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
@@ -147,6 +148,7 @@ void OP(grant_running, struct task_struct *p)
 	t->overdue = 0;
 	t->wants_since = 0;
 	t->ran_at = now;
+	is_back(cpu);
 	cpu_at(&shared, cpu)->runs = t->slot;
 	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
 	cpu_at(&shared, cpu)->awaits = 0;
@@ -189,6 +191,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 {
 	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
 		return;
+	is_back(cpu);
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	cpu_at(&shared, cpu)->runs = NOBODY;
@@ -201,16 +204,8 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 /* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS) {
-		__u32 holder = cpu_at(&shared, cpu)->holder;
-
-		cpu_at(&shared, cpu)->away = 1;
-		cpu_at(&shared, cpu)->away_since = bpf_ktime_get_ns();
-		cpu_at(&shared, cpu)->hog = BPF_CORE_READ(args, task, pid);
-		bpf_probe_read_kernel_str(cpu_at(&shared, cpu)->hog_name, 16, args->task->comm);
-		if (holder < SYSTEM)
-			yield_cpu(cpu, holder);
-	}
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		lose_cpu(cpu, args->task, TOOK);
 	scx_bpf_reenqueue_local();
 	wake_loader();
 }

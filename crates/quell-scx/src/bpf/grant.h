@@ -13,6 +13,8 @@
 #define SYSTEM (MAX_SLOTS - 1) /* the slot of everything that no workload has */
 #define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
 #define PARKED 0xfffffffeU     /* a CPU that was revoked: nobody inherits it */
+#define TOOK 1                 /* the kernel told so */
+#define FOUND 2                /* seen: of a thread that becomes real-time while it runs the kernel tells nothing */
 #define NO_CPU 0xffffffffU
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
 
@@ -40,7 +42,7 @@ struct cpu {
 	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
 	__u32 in_pool;       /* the loader's: may it be handed out? */
 	__u32 online;
-	__u32 away;          /* a higher scheduling class has it */
+	__u32 away;          /* a higher scheduling class has it: TOOK or FOUND */
 	__u32 sibling[SIBLINGS]; /* the loader's; NO_CPU where there is none */
 	__u32 runs;          /* the slot that runs here; NOBODY: idle */
 	__u64 request_start; /* of the request that it works on; 0: none */

@@ -69,6 +69,7 @@ struct task_struct {
 	int pid;
 	char comm[16];
 	unsigned int flags;
+	int prio;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
@@ -138,6 +139,7 @@ struct sched_ext_ops {
 #define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
+#define MAX_RT_PRIO 100
 #define PF_KTHREAD 0x00200000U
 #define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
@@ -156,6 +158,7 @@ void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, __u64 vtime) __ksym
 __s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __ksym;
 __s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus, __u64 flags) __ksym;
 bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym;
+struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;

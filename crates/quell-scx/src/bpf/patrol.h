@@ -3,6 +3,7 @@
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
 
+#include "holders.h"
 #include "quota.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
@@ -150,6 +151,26 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 	return 0;
 }
 
+/* CPUs on which a real-time thread runs of which the kernel has not told. */
+APART int look_for_hogs(void)
+{
+	int i;
+
+	bpf_rcu_read_lock();
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
+			continue;
+		if (!is_hogged(cpu))
+			is_back(cpu);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
 /* Wakes the CPUs on which nothing ends, if somebody starves. */
 APART int wake_for_starving(bool look_for_overdue, __u64 now)
 {
@@ -178,6 +199,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	next_patrol = now + PATROL_NS;
 	if (visits) {
 		visited = now;
+		look_for_hogs();
 		visit_groups(look_for_overdue, now);
 		wake_for_starving(look_for_overdue, now);
 	}

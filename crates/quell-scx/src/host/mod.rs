@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quell_linux::{LinuxHost, Roots, cgroup};
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, Nanos, Plan, RuleKind, Selector, Signal, SignalSet, Support, Topology,
+    Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Selector, Signal, SignalSet, Support, Topology,
     View, Wake, Workload, WorkloadId,
 };
 
@@ -177,6 +177,12 @@ impl Host for ScxHost {
         can.signals.insert(Signal::RequestStart, clock);
         for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             can.rules.insert(rule, Support::Yes);
+        }
+        let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
+        for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
+            if can.knobs.get(&knob) == Some(&Support::Yes) {
+                can.knobs.insert(knob, Support::Partly(within.to_owned()));
+            }
         }
         can.grants = true;
         can

@@ -4,5 +4,7 @@
 
 mod fair;
 mod grant;
+mod hogs;
 mod programs;
+mod requests;
 mod support;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
-    Class, CpuCount, CpuId, Event, GrantCommand, Host, Plan, Rule, Selector, SignalSet, Verdict, View, Workload,
+    Class, CpuCount, CpuId, Event, GrantCommand, Host, Nanos, Plan, Rule, Selector, SignalSet, Verdict, View, Workload,
     WorkloadId,
 };
 use quell_scx::{ScxHost, ScxOptions};
@@ -243,6 +243,12 @@ pub fn set_class(class: i32, priority: i32) {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: a structure on the stack; 0 is the calling thread.
     assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const parameters) }, 0);
+}
+
+/// The clock of the scheduler's times.
+pub fn monotonic() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
 pub fn pass(milliseconds: u64) {
