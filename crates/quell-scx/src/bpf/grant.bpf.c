@@ -309,8 +309,10 @@ int drain_queue(void *unused)
 		struct thread *t = thread_of(p);
 
 		/* `___it` is the iterator that the macro declares. */
-		if (t && move_into(&___it, p, t, SYSTEM))
-			begins_to_wait(t, SYSTEM, now);
+		if (!t)
+			continue;
+		begins_to_wait(t, SYSTEM, now);
+		move_into(&___it, p, t, SYSTEM);
 	}
 	bpf_rcu_read_unlock();
 	return 0;

@@ -36,7 +36,8 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 	bpf_for_each(scx_dsq, p, queue, 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t)
+		/* One that still counts for its workload's queue is on its way here. */
+		if (!t || t->waits_in)
 			continue;
 		if (only_overdue) {
 			if (!t->wants_since || now - t->wants_since < OVERDUE_NS)
@@ -52,10 +53,10 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
 			continue;
 		}
-		if (move_into(&___it, p, t, slot)) {
-			begins_to_wait(t, slot, now);
+		/* Before it moves: it may run at once, and ceases to wait then. */
+		begins_to_wait(t, slot, now);
+		if (move_into(&___it, p, t, slot))
 			moved = true;
-		}
 	}
 	bpf_rcu_read_unlock();
 	if (moved) {

@@ -14,25 +14,34 @@
 #define MAX_AHEAD_NS 10000000000ULL
 #define SHORTEST_NS 100000ULL /* of slices and timers */
 
+/*
+ * It waits in this queue from now on, or in none: 0. Several CPUs may say so of a thread at once, one that moves it and one
+ * that takes it; each beginning is counted once, and its end is.
+ */
+static __always_inline void set_waits_in(struct thread *t, __u32 queue)
+{
+	__u32 before = __sync_lock_test_and_set(&t->waits_in, queue);
+
+	if (before)
+		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
+}
+
 /* It runs, or does not want to any more. */
 static __always_inline void ceases_to_wait(struct thread *t)
 {
-	if (!t->waits_in)
-		return;
-	__sync_fetch_and_add(&workload_of(t->waits_in - 1)->taken, 1);
-	t->waits_in = 0;
+	if (t->waits_in)
+		set_waits_in(t, 0);
 }
 
 /* A thread begins to wait. Returns true if a queue formed. */
 static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 now)
 {
-	ceases_to_wait(t);
 	struct workload *w = workload_of(slot);
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = place == w->taken;
 
 	w->since[place & (QUEUE_TIMES - 1)] = now;
-	t->waits_in = slot + 1;
+	set_waits_in(t, slot + 1);
 	if (formed)
 		__sync_fetch_and_add(&w->formed, 1);
 	return formed;

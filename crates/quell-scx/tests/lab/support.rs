@@ -1,7 +1,10 @@
 //! Cgroups, processes that spin or sleep in them, and a loaded scheduler.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use quell_linux::{HostOptions, LinuxHost, Roots};
@@ -211,6 +214,63 @@ impl Drop for Child {
     }
 }
 
+/// The longest time for which each of its children stood still. They wake up every 5 ms.
+pub struct Beats {
+    beats: &'static [Beat; MOST_BEATS],
+    children: Cell<usize>,
+}
+
+/// In nanoseconds.
+struct Beat {
+    last: AtomicU64,
+    longest_gap: AtomicU64,
+}
+
+const MOST_BEATS: usize = 8;
+static BEATS: AtomicPtr<[Beat; MOST_BEATS]> = AtomicPtr::new(std::ptr::null_mut());
+static NEXT_BEAT: AtomicUsize = AtomicUsize::new(0);
+
+impl Beats {
+    pub fn begin() -> Beats {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, for this process and its children, that stays; zeros are values of atomics.
+        let beats = unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            BEATS.store(at.cast(), Relaxed);
+            &*at.cast::<[Beat; MOST_BEATS]>()
+        };
+        Beats { beats, children: Cell::new(0) }
+    }
+
+    /// One that begins to beat.
+    pub fn child(&self, group: Option<&Group>, cpu: Option<u32>) -> Child {
+        NEXT_BEAT.store(self.children.get(), Relaxed);
+        self.children.set(self.children.get() + 1);
+        Child::run(group, cpu, || {
+            // SAFETY: the parent's mapping, which this child has inherited.
+            let beat = unsafe { &(&*BEATS.load(Relaxed))[NEXT_BEAT.load(Relaxed)] };
+            beat.last.store(monotonic().0, Relaxed);
+            loop {
+                pass(5);
+                let now = monotonic().0;
+                beat.longest_gap.fetch_max(now - beat.last.swap(now, Relaxed), Relaxed);
+            }
+        })
+    }
+
+    /// Of each child.
+    pub fn longest(&self) -> Vec<Duration> {
+        let gap = |beat: &Beat| {
+            let since_last = monotonic().0.saturating_sub(beat.last.load(Relaxed));
+            Duration::from_nanos(beat.longest_gap.load(Relaxed).max(since_last))
+        };
+        let gaps: Vec<_> = self.beats.iter().take(self.children.get()).map(gap).collect();
+        println!("longest gaps: {gaps:?}");
+        gaps
+    }
+}
+
 pub fn pin(pid: i32, cpus: std::ops::Range<u32>) {
     // SAFETY: a set of CPUs on the stack, of the size that is told.
     unsafe {
@@ -272,7 +332,7 @@ pub fn state() -> String {
 
 /// Waits until the kernel says so: it loads and ends schedulers in its own time.
 pub fn await_state(wanted: &str) {
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if state() == wanted {
             return;
         }
