@@ -152,8 +152,11 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 	return 0;
 }
 
-/* CPUs on which a real-time thread runs of which the kernel has not told. */
-APART int look_for_hogs(void)
+/*
+ * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
+ * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues.
+ */
+APART int visit_cpus(void)
 {
 	int i;
 
@@ -163,6 +166,8 @@ APART int look_for_hogs(void)
 
 		if (cpu >= MAX_CPUS)
 			break;
+		if (!cpu_at(&shared, cpu)->online)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
@@ -200,7 +205,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	next_patrol = now + PATROL_NS;
 	if (visits) {
 		visited = now;
-		look_for_hogs();
+		visit_cpus();
 		visit_groups(look_for_overdue, now);
 		wake_for_starving(look_for_overdue, now);
 	}
