@@ -45,15 +45,6 @@ pub struct Hog {
 }
 
 impl Grant {
-    /// D
-    pub fn dump(&self) {
-        for c in 0..2 { let cpu = self.cpu(CpuId(c)); eprintln!("cpu {c} away {:?} runs {:?} hog {:?} holder {:?} banned {:?} awaits {:?} in_pool {:?} online {:?}", cpu.away, cpu.runs, cpu.hog, cpu.holder, cpu.banned_for, cpu.awaits, cpu.in_pool, cpu.online); }
-        for w in [0,1,2,3,4,5,1023] { let s = &self.shared().workload[w]; eprintln!("w {w} held {:?} queued {:?} taken {:?} limit {:?} on {:?} inline {:?} vtime {:?}", s.held, s.queued, s.taken, s.limit, s.on_wake_up, s.in_line, s.vtime); }
-        let d = self.skeleton.maps.bss_data.as_deref().unwrap();
-        eprintln!("throttled {} nr_groups {}", d.throttled_groups, d.nr_groups);
-        for g in d.groups.iter().take(d.nr_groups as usize).filter(|g| g.id != 0 && g.load != 0 || g.throttled != 0 ) { eprintln!("group {} par {} w {} idle {} lim {} load {} counts {} quota {} budget {} thr {} gone {}", g.id, g.parent, g.weight, g.idle, g.limited, g.load, g.counts, g.quota, g.budget, g.throttled, g.gone); }
-    }
-
     /// Threads that could run since this time or before, and cannot because real-time threads have every CPU that they may
     /// use: the first 32. Where no fair server helps them, the kernel ends the scheduler after 30 s of that.
     ///

@@ -2,8 +2,8 @@
 
 use libbpf_rs::btf::{self, Btf};
 
-use crate::program::{Grant, refused};
 use crate::ScxError;
+use crate::program::{Grant, refused};
 
 /// Calls that give their thread something to work on if they return more than zero. A futex is not among them: who waits
 /// for one and gets it has slept, which is seen without this.

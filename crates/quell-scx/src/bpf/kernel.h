@@ -140,6 +140,7 @@ struct sched_ext_ops {
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
 #define MAX_RT_PRIO 100
+#define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
 #define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1

@@ -49,10 +49,10 @@ APART __u32 throttled_above(__u32 at)
 	return found;
 }
 
-/* The throttled group that holds the thread back. */
+/* The throttled group that holds the thread back. Who ends is let go: others may wait for that. */
 static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *t, __u64 now)
 {
-	if (!throttled_groups || t->overdue)
+	if (!throttled_groups || t->overdue || (p->flags & PF_EXITING))
 		return NO_GROUP;
 	return throttled_above(group_of(p, t, now));
 }

@@ -172,13 +172,13 @@ impl Host for ScxHost {
         }
         let limit = "this kernel does not trace system calls: a request begins when its thread wakes up; what a busy \
                      thread reads without sleeping is not seen";
-        let clock =
-            if self.grant.can_watch_requests() { Support::Yes } else { Support::Partly(limit.to_owned()) };
+        let clock = if self.grant.can_watch_requests() { Support::Yes } else { Support::Partly(limit.to_owned()) };
         can.signals.insert(Signal::RequestStart, clock);
         for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             can.rules.insert(rule, Support::Yes);
         }
-        let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
+        let within =
+            "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
         for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
             if can.knobs.get(&knob) == Some(&Support::Yes) {
                 can.knobs.insert(knob, Support::Partly(within.to_owned()));

@@ -89,7 +89,7 @@ lab_tests! {
             let beats = Beats::begin();
             let _beating = [beats.child(None, None), beats.child(None, Some(1))];
             let mut living = std::collections::VecDeque::new();
-            for round in 0..rounds(150, 1000) {
+            for round in 0..rounds(100, 1000) {
                 let inner = be_group.child(&format!("inner{round}"));
                 inner.set("cpu.weight", &(round % 200 + 1).to_string());
                 if round % 3 == 0 {
@@ -223,7 +223,7 @@ lab_tests! {
             let threads: Vec<_> = (0..12).map(|_| Child::spin(Some(&tight), None)).collect();
             // The kernel ends a scheduler under which a thread waits for 30 s.
             let span = Instant::now();
-            pass(rounds(40_000, 90_000) as u64);
+            pass(rounds(35_000, 90_000) as u64);
             machine.host.grant().check().unwrap();
             let ran: Vec<Duration> = threads.iter().map(Child::ran).collect();
             let sum: Duration = ran.iter().sum();

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use crate::support::*;
 use quell_lab::lab_tests;
 use quell_model::{Class, CpuId, GrantCommand};
-use crate::support::*;
 
 lab_tests! {
     /// What holds whatever the timing.

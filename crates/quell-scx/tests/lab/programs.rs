@@ -1,7 +1,7 @@
 //! The kernel takes every program, and how hard that is for its verifier.
 
-use quell_lab::lab_tests;
 use crate::support::*;
+use quell_lab::lab_tests;
 
 /// The verifier gives up at a million; beyond this, loading takes seconds.
 const MOST: u64 = 200_000;

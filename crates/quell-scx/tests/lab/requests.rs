@@ -81,7 +81,7 @@ lab_tests! {
             let mut held = 0;
             for _ in 0..50 {
                 let start = machine.observe().cpus.request_start[1];
-                if !start.usable().is_some() {
+                if start.usable().is_none() {
                     pass(5);
                     continue;
                 }
