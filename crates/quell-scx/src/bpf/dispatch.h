@@ -218,6 +218,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 
 	if (cpu >= MAX_CPUS)
 		return;
+	is_back(cpu);
 	/* One that goes on does not stop: it is accounted for here. */
 	if (wants_on(prev)) {
 		struct thread *t = thread_of(prev);

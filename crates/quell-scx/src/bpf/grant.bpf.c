@@ -32,7 +32,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return prev_cpu;
 	__u32 slot = slot_of(p, t);
 
-	if (throttled_by(p, t, bpf_ktime_get_ns()) != NO_GROUP)
+	if (throttled_groups && throttled_by(p, t, bpf_ktime_get_ns()) != NO_GROUP)
 		return prev_cpu;
 	if (slot == SYSTEM) {
 		__s32 cpu = idle_cpu(p, prev_cpu);

@@ -52,7 +52,7 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 		yield_cpu(cpu, holder);
 }
 
-/* One of our threads runs on the CPU, or nobody. */
+/* The CPU asks us for a thread, runs one of ours, or nobody. */
 static __always_inline void is_back(__u32 cpu)
 {
 	if (cpu_at(&shared, cpu)->away == FOUND)
