@@ -6,20 +6,27 @@
 //!
 //! - `bpf/rules.h`: the rules, in C; tested against their reference functions
 //! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to
-//! - `bpf/queues.h`: the workloads' queues; `bpf/holders.h`: who holds which CPU; `bpf/dispatch.h`: what a CPU runs next
+//! - `bpf/queues.h`: the workloads' queues; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
+//! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
+//! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/stuck.h`: who waits behind real-time
+//!   threads
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `layout`: the shared memory; `program`: loading and commanding; `host`: the view and the plan
+//! - `layout`: the shared memory; `program`: loading and commanding; `inspect`: what it says of itself; `host`: the view and
+//!   the plan
 //!
 //! When the loader dies the kernel's own scheduler takes over.
 
 mod error;
 mod host;
+mod inspect;
 mod layout;
 mod messages;
 mod program;
+mod requests;
 #[cfg(test)]
 mod rules_tests;
 
 pub use error::ScxError;
 pub use host::{Poll, ScxHost, ScxOptions, capabilities};
+pub use inspect::{Hog, Program, Stuck};
 pub use program::{Grant, Holder, NAME, Slices, ready};

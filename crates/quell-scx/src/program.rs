@@ -12,16 +12,18 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, Nanos, Topology, Workload, WorkloadId};
 
+use crate::inspect::as_text;
 use crate::layout::{
     CpuState, MAX_CPUS, MAX_SLOTS, NEWS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState, YIELDS,
 };
-use crate::{ScxError, messages};
+use crate::{ScxError, messages, requests};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/grant.skel.rs"));
 }
+pub(crate) use skeleton::types::stuck as FoundStuck;
 use skeleton::{GrantSkel, GrantSkelBuilder};
 
 /// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
@@ -81,8 +83,9 @@ impl Default for Slices {
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: Link,
+    pub(crate) requests: Option<Link>,
     wakeups: RingBuffer<'static>,
-    skeleton: GrantSkel<'static>,
+    pub(crate) skeleton: GrantSkel<'static>,
     shared: NonNull<Shared>,
 }
 
@@ -90,22 +93,21 @@ pub struct Grant {
 // not bound to a thread.
 unsafe impl Send for Grant {}
 
-fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
+pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
     move |source| ScxError::Refused { step, source, messages: messages::last() }
 }
 
 /// Has `enqueue` see threads that a part of the kernel binds to their CPU, where the kernel (from 6.14 on) would leave them
 /// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
 /// them: without this flag it would wait behind the real-time thread that took its CPU.
-fn flag_of_bound_threads() -> Result<u64, ScxError> {
-    let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
+fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
     let name = Some("SCX_OPS_ENQ_MIGRATION_DISABLED".as_ref());
     let wide = types.type_by_name::<btf::types::Enum64<'_>>("scx_ops_flags");
     let narrow = types.type_by_name::<btf::types::Enum<'_>>("scx_ops_flags");
     let wide = wide.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
     let narrow =
         narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
-    Ok(wide.or(narrow).unwrap_or(0))
+    wide.or(narrow).unwrap_or(0)
 }
 
 fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
@@ -124,9 +126,12 @@ impl Grant {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
-        open.struct_ops.grant_ops_mut().flags |= flag_of_bound_threads()?;
+        let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
+        open.struct_ops.grant_ops_mut().flags |= flag_of_bound_threads(&types);
+        open.progs.request_given.set_autoload(requests::is_traceable(&types));
         let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
         let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
+        data.giving_calls = requests::giving_calls();
         let shared = NonNull::from(&mut data.shared).cast::<Shared>();
         // SAFETY: `layout` mirrors the header that both sides were compiled from (a test compares the sizes); the memory
         // is a shared mapping that stays as long as the skeleton.
@@ -135,10 +140,10 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        Ok(Grant { _link: link, wakeups, skeleton, shared })
+        Ok(Grant { _link: link, requests: None, wakeups, skeleton, shared })
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         // SAFETY: as in `load`; `self.skeleton` keeps the mapping.
         unsafe { self.shared.as_ref() }
     }
@@ -263,7 +268,7 @@ impl Grant {
         self.call(&self.skeleton.progs.kick_cpus, "kicking CPUs")
     }
 
-    fn call(&self, program: &libbpf_rs::ProgramMut<'_>, step: &'static str) -> Result<(), ScxError> {
+    pub(crate) fn call(&self, program: &libbpf_rs::ProgramMut<'_>, step: &'static str) -> Result<(), ScxError> {
         program.test_run(ProgramInput::default()).map(drop).map_err(broken(step))
     }
 
@@ -276,10 +281,7 @@ impl Grant {
         if kind == 0 {
             return Ok(());
         }
-        let text = |bytes: &[i8]| {
-            let bytes: Vec<u8> = bytes.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
+        let text = |bytes: &[i8]| as_text(&bytes.iter().map(|&byte| byte as u8).collect::<Vec<_>>());
         let data = self.skeleton.maps.bss_data.as_deref();
         let why = match data {
             _ if kind == UNREGISTERED => "it was told to end".to_owned(),

@@ -4,13 +4,21 @@
 #define QUELL_DISPATCH_H
 
 #include "holders.h"
-#include "queues.h"
+#include "quota.h"
+
+/* The queue's first thread that may run comes here. */
+APART bool run_first(__u32 slot, __u64 now)
+{
+	if (throttled_groups)
+		park_head(slot, now);
+	return scx_bpf_dsq_move_to_local(slot);
+}
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
 #define STARVING_SHARE 16
 
 /* Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. */
-static __noinline bool run_starving(__u32 cpu, __u64 now)
+APART bool run_starving(__u32 cpu, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot = NOBODY;
@@ -28,23 +36,57 @@ static __noinline bool run_starving(__u32 cpu, __u64 now)
 			slot = at;
 		}
 	}
-	if (slot == NOBODY || !scx_bpf_dsq_move_to_local(slot))
+	if (slot == NOBODY || !run_first(slot, now))
 		return false;
 	__sync_fetch_and_add(&shared.starved, 1);
 	return true;
 }
 
-/* May the thread that ran here go on? Then it gets another slice. */
-static __always_inline bool go_on(struct task_struct *prev, __u32 slot)
+/* Does the thread that ran here want to run on? */
+static __always_inline bool wants_on(struct task_struct *prev)
 {
-	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED))
+	return prev && (prev->scx.flags & SCX_TASK_QUEUED);
+}
+
+/* May it go on? Then it gets another slice. */
+static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 now)
+{
+	if (!wants_on(prev))
 		return false;
 	struct thread *t = thread_of(prev);
 
-	if (!t || slot_of(prev, t) != slot)
+	if (!t || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
-	prev->scx.slice = slot < SYSTEM && workload_of(slot)->lc ? shared.lc_slice_ns : shared.be_slice_ns;
+	advance(t);
+	prev->scx.slice = slice_of(t, slot);
 	return true;
+}
+
+/* Would a thread with this place in the order be the queue's first? */
+APART bool comes_first(__u32 slot, __u64 place)
+{
+	struct task_struct *p;
+	bool first = true;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, slot, 0) {
+		first = (__s64)(p->scx.dsq_vtime - place) > 0;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return first;
+}
+
+/* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
+static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, __u64 now)
+{
+	if (!wants_on(prev) || is_first_come_first_served(slot))
+		return false;
+	struct thread *t = thread_of(prev);
+
+	if (!t || slot_of(prev, t) != slot || !comes_first(slot, place_in_order(t, slot)))
+		return false;
+	return go_on(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -54,13 +96,13 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot)
  * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
  * it? Then the CPU looks again at once.
  */
-static __noinline bool await(__u32 cpu, __u32 slot)
+APART bool await(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 	__s32 seen = scx_bpf_dsq_nr_queued(slot);
 
 	/* Somebody may have come since it was looked last. */
-	if (seen > 0 && scx_bpf_dsq_move_to_local(slot))
+	if (seen > 0 && run_first(slot, now))
 		return true;
 
 	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= seen)
@@ -80,7 +122,7 @@ static __noinline bool await(__u32 cpu, __u32 slot)
  * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
  * moving a thread between CPUs costs more than all the rest.
  */
-static __noinline bool run_next(__u32 cpu, __u32 slot)
+APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct task_struct *p;
 	__u64 latest = 0;
@@ -88,7 +130,9 @@ static __noinline bool run_next(__u32 cpu, __u32 slot)
 	bool moved = false;
 
 	if (slot >= SYSTEM || workload_at(&shared, slot)->lc)
-		return scx_bpf_dsq_move_to_local(slot);
+		return run_first(slot, now);
+	if (throttled_groups)
+		park_head(slot, now);
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, slot, 0) {
 		if (!looked)
@@ -106,19 +150,19 @@ static __noinline bool run_next(__u32 cpu, __u32 slot)
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
-static __noinline bool inherit(__u32 cpu)
+APART bool inherit(__u32 cpu, __u64 now)
 {
-	struct passed_over passed = { { NOBODY, NOBODY, NOBODY } };
+	__u32 passed[TRIES] = { NOBODY, NOBODY, NOBODY };
 
 	for (int i = 0; i < TRIES; i++) {
-		__u32 heir = rule_heir(&shared, cpu, &passed);
+		__u32 heir = heir_of(cpu, passed[0], passed[1], passed[2]);
 
 		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
 			return false;
-		if (run_next(cpu, heir) || await(cpu, heir))
+		if (run_next(cpu, heir, now) || await(cpu, heir, now))
 			return true;
 		hand(cpu, heir, NOBODY);
-		passed.slot[i] = heir;
+		passed[i] = heir;
 	}
 	return false;
 }
@@ -128,17 +172,15 @@ static __noinline bool inherit(__u32 cpu)
  * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
  * hypervisor took it). It is made good where a best-effort workload's slice ends.
  */
-static __noinline bool make_good(__u32 cpu)
+APART bool make_good(__u32 cpu, __u64 now)
 {
-	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
-
 	if (cpu >= MAX_CPUS)
 		return false;
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	if (holder >= SYSTEM || workload_at(&shared, holder)->lc)
 		return false;
-	__u32 heir = rule_heir(&shared, cpu, &none);
+	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;
@@ -146,7 +188,7 @@ static __noinline bool make_good(__u32 cpu)
 
 	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
 		return false;
-	if (scx_bpf_dsq_move_to_local(heir)) {
+	if (run_first(heir, now)) {
 		__sync_fetch_and_add(&shared.preemptions, 1);
 		return true;
 	}
@@ -155,7 +197,7 @@ static __noinline bool make_good(__u32 cpu)
 }
 
 /* The holder's next thread. Without one the holder yields the CPU. */
-static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
+static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -163,7 +205,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	if (run_next(cpu, holder) || go_on(prev, holder) || await(cpu, holder))
+	if (goes_on_first(prev, holder, now) || run_next(cpu, holder, now) || go_on(prev, holder, now) || await(cpu, holder, now))
 		return true;
 	if (yield_cpu(cpu, holder) && (shared.listening & YIELDS))
 		wake_loader();
@@ -176,15 +218,23 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 
 	if (cpu >= MAX_CPUS)
 		return;
+	is_back(cpu);
+	/* One that goes on does not stop: it is accounted for here. */
+	if (wants_on(prev)) {
+		struct thread *t = thread_of(prev);
+
+		if (t)
+			account(prev, t, now);
+	}
 	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
-	    scx_bpf_dsq_move_to_local(SYSTEM))
+	    (goes_on_first(prev, SYSTEM, now) || run_first(SYSTEM, now)))
 		return;
-	if (run_starving(cpu, now) || make_good(cpu) || run_holder(cpu, prev))
+	if (run_starving(cpu, now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
-	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu))
+	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;
-	if (!scx_bpf_dsq_move_to_local(SYSTEM))
-		go_on(prev, SYSTEM);
+	if (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now))
+		go_on(prev, SYSTEM, now);
 }
 
 #endif

@@ -8,39 +8,21 @@
  * What belongs to no workload is the system: it has its turns on every CPU.
  */
 #include "state.h"
+#include "groups.h"
 #include "queues.h"
+#include "quota.h"
 #include "holders.h"
+#include "seek.h"
 #include "dispatch.h"
+#include "patrol.h"
+#include "requests.h"
+#include "stuck.h"
 
 char _license[] SEC("license") = "GPL";
-
-/* Starving threads on CPUs where nothing ends are found within this time. */
-#define PATROL_NS 50000000ULL
 
 /* Why the scheduler ended, in the kernel's words. */
 char exit_reason[128];
 char exit_message[512];
-
-struct patrol {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct patrol);
-} patrols SEC(".maps");
-
-/* An idle CPU for one of the system's threads, unless a ban parks it. */
-static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
-{
-	__s32 cpu = first;
-
-	if (first < 0 || !bpf_cpumask_test_cpu(first, p->cpus_ptr) || !scx_bpf_test_and_clear_cpu_idle(first))
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
-}
 
 __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
 {
@@ -50,12 +32,14 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return prev_cpu;
 	__u32 slot = slot_of(p, t);
 
+	if (throttled_groups && throttled_by(p, t, bpf_ktime_get_ns()) != NO_GROUP)
+		return prev_cpu;
 	if (slot == SYSTEM) {
 		__s32 cpu = idle_cpu(p, prev_cpu);
 
 		if (cpu < 0)
 			return prev_cpu;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), 0);
 		return cpu;
 	}
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
@@ -65,27 +49,8 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	__u64 slice = workload_of(slot)->lc ? shared.lc_slice_ns : shared.be_slice_ns;
-
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), SCX_ENQ_PREEMPT);
 	return cpu;
-}
-
-/* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
-static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
-{
-	__s32 home = scx_bpf_task_cpu(p);
-	__s32 cpu = idle_cpu(p, home);
-
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
-	}
-	if (!came || home < 0 || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
-		return;
-	/* One of its own kind is not preempted: each such preemption would cause the next one. */
-	if (cpu_at(&shared, home)->runs < SYSTEM && rule_system_turn(&shared, home, now, now))
-		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 
 /*
@@ -97,7 +62,7 @@ static __always_inline bool is_bound(struct task_struct *p)
 	unsigned int ours = 0;
 
 	if (p == bpf_get_current_task_btf())
-		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away ? 2 : 1;
+		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away == TOOK ? 2 : 1;
 	return p->migration_disabled > ours;
 }
 
@@ -125,24 +90,24 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u32 cpu = scx_bpf_task_cpu(p);
 
 	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu)) {
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu) &&
+	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	__u32 above = throttled_by(p, t, now);
+
+	if (above != NO_GROUP) {
+		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
 	bool formed = begins_to_wait(t, slot, now, came);
 
 	insert(p, t, slot, enq_flags);
-	if (slot == SYSTEM) {
-		find_cpu_for_system(p, came, now);
-		return;
-	}
-	if (!came)
-		return;
-	cpu = take_cpu(p, slot);
-	if (cpu < MAX_CPUS)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (formed)
-		wake_loader();
+	if (came)
+		seek_cpu(p, t, slot, formed, now);
+	else if (slot == SYSTEM)
+		find_cpu_for_system(p, false, now);
 }
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)
@@ -154,8 +119,15 @@ void OP(grant_runnable, struct task_struct *p, __u64 enq_flags)
 {
 	struct thread *t = thread_of(p);
 
-	if (t && (enq_flags & SCX_ENQ_WAKEUP))
+	if (!t)
+		return;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (enq_flags & SCX_ENQ_WAKEUP)
 		t->woke = 1;
+	t->wants_since = now;
+	if (!is_first_come_first_served(slot_of(p, t)))
+		joins(p, t, now);
 }
 
 void OP(grant_running, struct task_struct *p)
@@ -173,8 +145,12 @@ void OP(grant_running, struct task_struct *p)
 		t->request = now;
 	t->woke = 0;
 	t->goes_on = 0;
+	t->overdue = 0;
+	t->wants_since = 0;
 	t->ran_at = now;
+	is_back(cpu);
 	cpu_at(&shared, cpu)->runs = t->slot;
+	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
 	cpu_at(&shared, cpu)->awaits = 0;
 	if (t->slot < SYSTEM)
 		cpu_at(&shared, cpu)->request_start = t->request;
@@ -189,8 +165,9 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 		return;
 	__u64 now = bpf_ktime_get_ns();
 
-	account(p, t, now - t->ran_at);
+	account(p, t, now);
 	t->goes_on = runnable;
+	t->wants_since = runnable ? now : 0;
 	cpu_at(&shared, cpu)->runs = NOBODY;
 	if (t->slot == SYSTEM)
 		cpu_at(&shared, cpu)->system_until = now;
@@ -203,7 +180,9 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 
 	if (t) {
 		ceases_to_wait(t);
+		parts(t);
 		t->goes_on = 0;
+		t->wants_since = 0;
 	}
 }
 
@@ -212,26 +191,21 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 {
 	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
 		return;
+	is_back(cpu);
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	cpu_at(&shared, cpu)->runs = NOBODY;
-	struct passed_over none = { { NOBODY, NOBODY, NOBODY } };
 
 	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
-	    (holder == NOBODY && rule_heir(&shared, cpu, &none) < SYSTEM))
+	    (holder == NOBODY && heir_of(cpu, NOBODY, NOBODY, NOBODY) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS) {
-		__u32 holder = cpu_at(&shared, cpu)->holder;
-
-		cpu_at(&shared, cpu)->away = 1;
-		if (holder < SYSTEM)
-			yield_cpu(cpu, holder);
-	}
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		lose_cpu(cpu, args->task, TOOK);
 	scx_bpf_reenqueue_local();
 }
 
@@ -262,34 +236,28 @@ void OP(grant_cpu_offline, __s32 cpu)
 
 __s32 SLEEPABLE_OP(grant_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	struct thread *t = bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->slot = SYSTEM;
+	return 0;
 }
 
-/* Wakes the CPUs on which nothing ends, if somebody starves. */
-static int patrol(void *map, __u32 *key, struct patrol *timer)
+__s32 SLEEPABLE_OP(grant_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
-	__u64 now = bpf_ktime_get_ns();
-	bool starving = false;
-	int i;
+	struct cgroup *parent = BPF_CORE_READ(cgrp, self.parent, cgroup);
 
-	FOR(i, 0, shared.nr_slots + 1) {
-		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
+	return begin_group(cgrp->kn->id, parent ? BPF_CORE_READ(parent, kn, id) : 0);
+}
 
-		if (now - waiting_since(workload_at(&shared, at), now) > shared.starving_ns)
-			starving = true;
-	}
-	if (starving) {
-		bpf_for(i, 0, shared.nr_cpus)
-			scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
-	}
-	bpf_timer_start(&timer->timer, PATROL_NS, 0);
-	return 0;
+void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)
+{
+	end_group(cgrp->kn->id);
 }
 
 __s32 SLEEPABLE_OP(grant_init)
 {
-	__u32 first = 0;
-	struct patrol *timer = bpf_map_lookup_elem(&patrols, &first);
 	int i;
 
 	bpf_for(i, 0, MAX_SLOTS) {
@@ -298,11 +266,7 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
-	if (timer) {
-		bpf_timer_init(&timer->timer, &patrols, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&timer->timer, patrol);
-		bpf_timer_start(&timer->timer, PATROL_NS, 0);
-	}
+	start_patrol();
 	return 0;
 }
 
@@ -344,8 +308,10 @@ int drain_queue(void *unused)
 		struct thread *t = thread_of(p);
 
 		/* `___it` is the iterator that the macro declares. */
-		if (t && scx_bpf_dsq_move(&___it, p, SYSTEM, 0))
-			begins_to_wait(t, SYSTEM, now, false);
+		if (!t)
+			continue;
+		begins_to_wait(t, SYSTEM, now, false);
+		move_into(&___it, p, t, SYSTEM);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -366,6 +332,8 @@ struct sched_ext_ops grant_ops = {
 	.cpu_online = (void *)grant_cpu_online,
 	.cpu_offline = (void *)grant_cpu_offline,
 	.init_task = (void *)grant_init_task,
+	.cgroup_init = (void *)grant_cgroup_init,
+	.cgroup_exit = (void *)grant_cgroup_exit,
 	.init = (void *)grant_init,
 	.exit = (void *)grant_exit,
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_KEEP_BUILTIN_IDLE,

@@ -13,6 +13,8 @@
 #define SYSTEM (MAX_SLOTS - 1) /* the slot of everything that no workload has */
 #define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
 #define PARKED 0xfffffffeU     /* a CPU that was revoked: nobody inherits it */
+#define TOOK 1                 /* the kernel told so */
+#define FOUND 2                /* seen: of a thread that becomes real-time while it runs the kernel tells nothing */
 #define NO_CPU 0xffffffffU
 #define NEWS 1             /* wakes a loader that listens: queues that formed, CPUs that came or went */
 #define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
@@ -42,7 +44,7 @@ struct cpu {
 	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
 	__u32 in_pool;       /* the loader's: may it be handed out? */
 	__u32 online;
-	__u32 away;          /* a higher scheduling class has it */
+	__u32 away;          /* a higher scheduling class has it: TOOK or FOUND */
 	__u32 sibling[SIBLINGS]; /* the loader's; NO_CPU where there is none */
 	__u32 runs;          /* the slot that runs here; NOBODY: idle */
 	__u64 request_start; /* of the request that it works on; 0: none */
@@ -52,6 +54,10 @@ struct cpu {
 	__u64 look_at;       /* when this CPU looks for starving threads next */
 	__u32 yielder;       /* who yielded it last */
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
+	__u32 runs_idle;     /* does what runs here have cpu.idle? */
+	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
+	char hog_name[16];
+	__u64 away_since;    /* when a higher class took it last */
 };
 
 struct shared {
@@ -67,6 +73,7 @@ struct shared {
 	__u64 starved;       /* turns that were given because somebody starved */
 	__u64 kick[MAX_CPUS / 64]; /* the CPUs that the loader wants to decide again, as bits */
 	__u64 drain;         /* the slot whose queue the loader wants emptied into the system's */
+	__u64 stuck_before;  /* threads that wait since then, behind a higher class, are what the loader asks for */
 	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];

@@ -28,6 +28,51 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	return true;
 }
 
+/* The holder has nothing to run here. */
+static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
+{
+	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
+		return false;
+	cpu_at(&shared, cpu)->yielder = holder;
+	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+	return true;
+}
+
+/* A higher scheduling class has the CPU: it is yielded. */
+static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u32 holder = c->holder;
+
+	c->away = how;
+	c->away_since = bpf_ktime_get_ns();
+	c->hog = to->pid;
+	bpf_probe_read_kernel_str(c->hog_name, sizeof(c->hog_name), to->comm);
+	if (holder < SYSTEM)
+		yield_cpu(cpu, holder);
+}
+
+/* The CPU asks us for a thread, runs one of ours, or nobody. */
+static __always_inline void is_back(__u32 cpu)
+{
+	if (cpu_at(&shared, cpu)->away == FOUND)
+		cpu_at(&shared, cpu)->away = 0;
+}
+
+/* Has a real-time thread the CPU, though the kernel has not told so? Then that is known from now on. */
+static __always_inline bool is_hogged(__u32 cpu)
+{
+	if (!bpf_ksym_exists(scx_bpf_cpu_curr))
+		return false;
+	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+
+	if (!p || p->prio >= MAX_RT_PRIO)
+		return false;
+	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
+		lose_cpu(cpu, p, FOUND);
+	return true;
+}
+
 #define TRIES 3 /* when another CPU is faster */
 
 /* A thread of the workload waits: the CPU that the workload gets at once, if there is one. */
@@ -42,6 +87,8 @@ static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
+		if (is_hogged(cpu))
+			continue;
 		__u32 from = cpu_at(&shared, cpu)->holder;
 
 		if (from == slot || !hand(cpu, from, slot))
@@ -53,14 +100,12 @@ static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 	return NO_CPU;
 }
 
-/* The holder has nothing to run here. */
-static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
+/* Who inherits the CPU, these excepted. */
+APART __u32 heir_of(__u32 cpu, __u32 first, __u32 second, __u32 third)
 {
-	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
-		return false;
-	cpu_at(&shared, cpu)->yielder = holder;
-	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
-	return true;
+	struct passed_over except = { { first, second, third } };
+
+	return rule_heir(&shared, cpu, &except);
 }
 
 /* The CPU's request is over, and with it the ban of its siblings: they look for work again. */

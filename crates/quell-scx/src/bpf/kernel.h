@@ -43,6 +43,21 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 } KEEP_NAMES;
 
+struct cfs_bandwidth {
+	__s64 period;
+	__u64 quota;
+	__u64 burst;
+} KEEP_NAMES;
+
+/* What the kernel keeps of a cgroup's cpu.weight, cpu.idle and cpu.max, whichever scheduler runs. */
+struct task_group {
+	struct cgroup_subsys_state css;
+	int idle;
+	unsigned long shares;
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+} KEEP_NAMES;
+
 struct sched_ext_entity {
 	__u32 flags;
 	__u32 weight;
@@ -52,18 +67,25 @@ struct sched_ext_entity {
 
 struct task_struct {
 	int pid;
+	char comm[16];
 	unsigned int flags;
+	int prio;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
 	struct cpumask cpus_mask; /* makes the type complete: a mere declaration does not match the kernel's functions */
 	struct css_set *cgroups;
+	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
 } KEEP_NAMES;
 
 struct scx_init_task_args;
+struct scx_cgroup_init_args;
 struct scx_cpu_acquire_args;
-struct scx_cpu_release_args;
+
+struct scx_cpu_release_args {
+	struct task_struct *task;
+} KEEP_NAMES;
 
 enum scx_exit_kind {
 	EXIT_NONE,
@@ -77,6 +99,10 @@ struct scx_exit_info {
 
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];
+} __attribute__((aligned(8)));
+
+struct bpf_iter_task {
+	__u64 opaque[3];
 } __attribute__((aligned(8)));
 
 /* The operations that are used, by the kernel's names. */
@@ -94,6 +120,8 @@ struct sched_ext_ops {
 	void (*cpu_online)(__s32 cpu);
 	void (*cpu_offline)(__s32 cpu);
 	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	__s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
 	__s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	__u64 flags;
@@ -111,9 +139,13 @@ struct sched_ext_ops {
 #define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
+#define MAX_RT_PRIO 100
+#define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
+#define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
 #define ENOMEM 12
+#define EEXIST 17
 
 __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
 void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym __weak;
@@ -121,18 +153,26 @@ void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, 
 	__weak;
 bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym __weak;
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq_id, __u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq_id, __u64 enq_flags) __ksym
+	__weak;
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, __u64 vtime) __ksym __weak;
 __s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __ksym;
 __s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus, __u64 flags) __ksym;
 bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym;
+struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *cpus) __ksym;
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq_id, __u64 flags) __ksym __weak;
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags) __ksym __weak;
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
+void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
 
 /*
  * True until a loop has turned millions of times: with it in a loop's condition the verifier takes the loop for bounded,
@@ -157,6 +197,9 @@ enough:                                                                         
 settled:                                                                                  \
 		more;                                                                     \
 	})
+
+/* A function that the kernel's verifier looks at once, whatever it is called with, and not once a call. */
+#define APART __noinline
 
 #define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SLEEPABLE_OP(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)

@@ -4,26 +4,44 @@
 #define QUELL_QUEUES_H
 
 #include "state.h"
+#include "groups.h"
+
+/* cpu.idle's threads come after all others of the queue. */
+#define IDLE_BEHIND (1ULL << 60)
+/* Who was overdue comes before all others. */
+#define OVERDUE_BEFORE (1ULL << 60)
+/* Nobody's virtual time is further ahead of the queue's clock than this. */
+#define MAX_AHEAD_NS 10000000000ULL
+#define SHORTEST_NS 100000ULL /* of slices and timers */
+
+/*
+ * It waits in this queue from now on, or in none: 0. Several CPUs may say so of a thread at once, one that moves it and one
+ * that takes it; each beginning is counted once, and its end is.
+ */
+static __always_inline void set_waits_in(struct thread *t, __u32 queue)
+{
+	__u32 before = __sync_lock_test_and_set(&t->waits_in, queue);
+
+	if (before)
+		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
+}
 
 /* It runs, or does not want to any more. */
 static __always_inline void ceases_to_wait(struct thread *t)
 {
-	if (!t->waits_in)
-		return;
-	__sync_fetch_and_add(&workload_of(t->waits_in - 1)->taken, 1);
-	t->waits_in = 0;
+	if (t->waits_in)
+		set_waits_in(t, 0);
 }
 
 /* A thread begins to wait. Returns true if a queue formed: not by one that only lost its CPU. */
 static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 now, bool came)
 {
-	ceases_to_wait(t);
 	struct workload *w = workload_of(slot);
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
 	w->since[place & (QUEUE_TIMES - 1)] = now;
-	t->waits_in = slot + 1;
+	set_waits_in(t, slot + 1);
 	if (formed)
 		__sync_fetch_and_add(&w->formed, 1);
 	return formed;
@@ -37,40 +55,63 @@ static __always_inline void wake_loader(void)
 		bpf_ringbuf_output(&wakeups, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
+static __always_inline bool is_first_come_first_served(__u32 slot)
+{
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
+/* Its place in a queue that is ordered by virtual time. Who slept long comes back with no more than one slice's credit. */
+static __always_inline __u64 place_in_order(struct thread *t, __u32 slot)
+{
+	__u64 clock = workload_of(slot)->vtime;
+	__u64 earliest = clock - shared.be_slice_ns;
+	__u64 latest = clock + MAX_AHEAD_NS;
+
+	if (t->overdue)
+		return clock - OVERDUE_BEFORE;
+	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != slot + 1)
+		t->vtime = earliest;
+	else if ((__s64)(t->vtime - latest) > 0)
+		t->vtime = latest;
+	t->vtime_of = slot + 1;
+	return t->vtime + (group_at(t->group)->idle ? IDLE_BEHIND : 0);
+}
+
+/* How long the thread runs at most: no longer than its group's quota lasts. */
+static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
+{
+	__u64 slice = is_first_come_first_served(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
+	struct group *g = group_at(t->group);
+
+	if (!g->limited)
+		return slice;
+	if (slice > shared.be_slice_ns)
+		slice = shared.be_slice_ns;
+	if (g->quota && g->budget > 0 && (__u64)g->budget < slice)
+		slice = g->budget;
+	return slice < SHORTEST_NS ? SHORTEST_NS : slice;
+}
+
+/* Into the queue. */
 static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u64 flags)
 {
-	struct workload *w = workload_of(slot);
-
-	if (slot < SYSTEM && w->lc) {
-		scx_bpf_dsq_insert(p, slot, shared.lc_slice_ns, flags);
-		return;
-	}
-	/* Who slept long does not come back with more than one slice's credit. */
-	__u64 vtime = t->vtime;
-	__u64 earliest = w->vtime - shared.be_slice_ns;
-
-	if ((__s64)(vtime - earliest) < 0)
-		vtime = t->vtime = earliest;
-	scx_bpf_dsq_insert_vtime(p, slot, shared.be_slice_ns, vtime, flags);
+	if (is_first_come_first_served(slot))
+		scx_bpf_dsq_insert(p, slot, slice_of(t, slot), flags);
+	else
+		scx_bpf_dsq_insert_vtime(p, slot, slice_of(t, slot), place_in_order(t, slot), flags);
 }
 
-/* It ran for so long. */
-static __always_inline void account(struct task_struct *p, struct thread *t, __u64 ran)
-{
-	struct workload *w = workload_of(t->slot);
-	__u64 weight = p->scx.weight;
-
-	__sync_fetch_and_add(&w->run_time, ran);
-	t->vtime += ran * 100 / (weight ? weight : 100);
-}
-
-/* The queue's clock follows the thread that runs. */
-static __always_inline void advance(struct thread *t)
-{
-	struct workload *w = workload_of(t->slot);
-
-	if ((__s64)(t->vtime - w->vtime) > 0)
-		w->vtime = t->vtime;
-}
+/* From the queue that is iterated over into another one, or to another place in it. */
+#define move_into(it, p, t, slot)                                                                     \
+	({                                                                                            \
+		bool moved_;                                                                          \
+		if (is_first_come_first_served(slot)) {                                               \
+			moved_ = scx_bpf_dsq_move(it, p, slot, 0);                                    \
+		} else {                                                                              \
+			scx_bpf_dsq_move_set_vtime(it, place_in_order(t, slot));                      \
+			moved_ = scx_bpf_dsq_move_vtime(it, p, slot, 0);                              \
+		}                                                                                     \
+		moved_;                                                                               \
+	})
 
 #endif

@@ -40,10 +40,19 @@ struct thread {
 	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
-	__u32 padding;
-	__u64 ran_at;
-	__u64 request;    /* when it began what it works on: when it ran first after it woke up */
+	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
+	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
+	__u64 ran_at;     /* until when its run time is accounted for */
+	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
 	__u64 vtime;
+	__u64 vtime_of;   /* the slot whose clock that is by, plus one */
+
+	__u64 tg;         /* the address of its cgroup's record in the kernel, as of the last look */
+	__u32 groups_generation;
+	__u32 group;      /* its place */
+	__u64 counted_in; /* the cgroup in whose load it is counted */
+	__u32 counted_at; /* the place of that */
+	__s32 counted;    /* with this weight; 0: it is not */
 };
 
 struct {
@@ -66,22 +75,23 @@ static __always_inline struct workload *workload_of(__u32 slot)
 #define MAX_DEPTH 24 /* of cgroups; what is deeper belongs to the workload of what is above */
 
 /* The slot of the nearest cgroup, upwards, that belongs to a workload. */
-static __noinline __u32 look_up(struct cgroup *cgroup)
+APART __u32 look_up(__u64 address)
 {
 	int i;
 
-	bpf_for(i, 0, MAX_DEPTH) {
-		__u64 id = BPF_CORE_READ(cgroup, kn, id);
+	FOR(i, 0, MAX_DEPTH) {
+		struct cgroup *cgroup = bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct cgroup));
+		__u64 id = cgroup->kn->id;
 		__u32 *slot = bpf_map_lookup_elem(&cgroups, &id);
 
 		if (slot)
 			return *slot < SYSTEM ? *slot : SYSTEM;
-		struct cgroup_subsys_state *parent = BPF_CORE_READ(cgroup, self.parent);
+		struct cgroup_subsys_state *parent = cgroup->self.parent;
 
 		if (!parent)
 			break;
-		cgroup = BPF_CORE_READ(parent, cgroup);
-		if (!cgroup)
+		address = (__u64)parent->cgroup;
+		if (!address)
 			break;
 	}
 	return SYSTEM;
@@ -91,12 +101,14 @@ static __noinline __u32 look_up(struct cgroup *cgroup)
 static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
 {
 	struct cgroup *cgroup = p->cgroups->dfl_cgrp;
-	__u64 id = cgroup->kn->id;
+	__u64 id = cgroup->kn->id, address = 0;
 
 	if (t->cgroup != id || t->generation != shared.generation) {
 		t->generation = shared.generation;
 		t->cgroup = id;
-		t->slot = look_up(cgroup);
+		/* Read like this it is a number to the verifier, which takes no pointers across this call. */
+		BPF_CORE_READ_INTO(&address, p, cgroups, dfl_cgrp);
+		t->slot = look_up(address);
 	}
 	return t->slot;
 }

@@ -16,7 +16,7 @@ use quell_model::{
 
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Grant, ScxError, Slices};
+use crate::{Grant, ScxError, Slices, requests};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,9 @@ impl Host for ScxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
         self.follow_cgroups()?;
+        if wanted.contains(Signal::RequestStart) {
+            self.grant.watch_requests()?;
+        }
         self.linux.observe(observe::left_to_linux(wanted), view, events)?;
         self.fill(wanted, view);
         self.hear(events);
@@ -144,14 +147,18 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
         can.signals.insert(signal, Support::Yes);
     }
-    let limit = "a request begins when its thread wakes up; what a busy thread reads without sleeping is not seen";
-    can.signals.insert(Signal::RequestStart, Support::Partly(limit.to_owned()));
+    let limit = "this kernel does not trace system calls: a request begins when its thread wakes up; what a busy \
+                 thread reads without sleeping is not seen";
+    let clock = if requests::can_be_watched() { Support::Yes } else { Support::Partly(limit.to_owned()) };
+    can.signals.insert(Signal::RequestStart, clock);
     for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         can.rules.insert(rule, Support::Yes);
     }
-    for knob in [KnobKind::Weight, KnobKind::Quota, KnobKind::IdleOnly] {
-        let why = "Quell's scheduler does not honour it yet".to_owned();
-        can.knobs.insert(knob, Support::No { why, mend: "use the stock Linux host for this policy".to_owned() });
+    let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
+    for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
+        if can.knobs.get(&knob) == Some(&Support::Yes) {
+            can.knobs.insert(knob, Support::Partly(within.to_owned()));
+        }
     }
     can.grants = Support::Yes;
     can

@@ -1,18 +1,16 @@
-//! The scheduler on a real kernel, in the lab.
-
-mod support;
+//! Who runs where: grants, rules, the system's turns.
 
 use std::time::Instant;
 
-use quell_lab::{Machine as Guest, lab_tests};
+use crate::support::*;
+use quell_lab::lab_tests;
 use quell_linux::Manager;
 use quell_model::{Class, CpuId, GrantCommand};
-use support::*;
 
 lab_tests! {
     /// What holds whatever the timing.
     mod grant {
-        machine: Guest { cpus: 2, ..Guest::packed(Vec::new()) };
+        machine: guest(2);
 
         fn it_loads_runs_everything_and_leaves() {
             assert_eq!(state(), "disabled");
@@ -175,7 +173,7 @@ lab_tests! {
 
     /// What happens when the loader is killed.
     mod killed {
-        machine: Guest { cpus: 2, ..Guest::packed(Vec::new()) };
+        machine: guest(2);
 
         fn the_kernels_scheduler_takes_over() {
             let _first = RealTime::begin();

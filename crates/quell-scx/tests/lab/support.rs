@@ -1,15 +1,24 @@
 //! Cgroups, processes that spin or sleep in them, and a loaded scheduler.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
-    Class, CpuCount, CpuId, Event, GrantCommand, Host, Plan, Rule, Selector, SignalSet, Verdict, View, Workload,
-    WorkloadId,
+    Class, CpuCount, CpuId, Event, GrantCommand, Host, Nanos, Outcome, Part, Plan, Refusal, Rule, Selector, SignalSet,
+    Verdict, View, Workload, WorkloadId,
 };
 use quell_scx::{ScxHost, ScxOptions};
+
+/// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
+pub fn guest(cpus: u32) -> quell_lab::Machine {
+    let kernel = std::env::var("QUELL_TEST_KERNEL").ok();
+    quell_lab::Machine { cpus, kernel, ..quell_lab::Machine::packed(Vec::new()) }
+}
 
 /// A loaded scheduler with its host and view.
 pub struct Machine {
@@ -48,15 +57,29 @@ impl Machine {
         (lc, be)
     }
 
+    /// Has these done, as a policy would: what a rule overtook is asked for again.
     pub fn apply(&mut self, rules: &[Rule], grants: &[GrantCommand]) {
-        let plan = Plan { rules: rules.to_vec(), grants: grants.to_vec(), ..Plan::default() };
-        let mut outcomes = Vec::new();
-        self.host.apply(&plan, &mut outcomes).unwrap();
-        assert_eq!(outcomes.len(), rules.len() + grants.len());
-        for outcome in outcomes {
-            let Event::Outcome(outcome) = outcome else { panic!("{outcome:?}") };
-            assert!(matches!(outcome.verdict, Verdict::Applied(_)), "{outcome:?}");
+        let mut plan = Plan { rules: rules.to_vec(), grants: grants.to_vec(), ..Plan::default() };
+        for _ in 0..100 {
+            self.observe();
+            let mut outcomes = Vec::new();
+            self.host.apply(&plan, &mut outcomes).unwrap();
+            assert_eq!(outcomes.len(), plan.rules.len() + plan.grants.len());
+            let mut again = Vec::new();
+            for outcome in outcomes {
+                let Event::Outcome(Outcome { part, verdict, .. }) = outcome else { panic!("{outcome:?}") };
+                match (part, verdict) {
+                    (_, Verdict::Applied(_)) => {}
+                    (Part::Grant(at), Verdict::Refused(Refusal::Overtaken)) => again.push(plan.grants[at as usize]),
+                    (part, verdict) => panic!("{part:?}: {verdict:?}"),
+                }
+            }
+            if again.is_empty() {
+                return;
+            }
+            plan = Plan { grants: again, ..Plan::default() };
         }
+        panic!("overtaken a hundred times: {:?}", plan.grants);
     }
 
     pub fn grant(&mut self, grants: &[(u32, WorkloadId)]) {
@@ -95,13 +118,37 @@ pub struct Group(PathBuf);
 
 impl Group {
     pub fn new(name: &str) -> Group {
-        let path = PathBuf::from("/sys/fs/cgroup").join(name);
+        Group::at(PathBuf::from("/sys/fs/cgroup").join(name))
+    }
+
+    fn at(path: PathBuf) -> Group {
         fs::create_dir(&path).unwrap();
         Group(path)
     }
 
+    /// Its children have cpu.weight, cpu.idle and cpu.max.
+    pub fn with_controller(name: &str) -> Group {
+        let group = Group::new(name);
+        group.set("cgroup.subtree_control", "+cpu");
+        group
+    }
+
+    pub fn child(&self, name: &str) -> Group {
+        Group::at(self.0.join(name))
+    }
+
+    pub fn child_with_controller(&self, name: &str) -> Group {
+        let group = self.child(name);
+        group.set("cgroup.subtree_control", "+cpu");
+        group
+    }
+
+    pub fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).unwrap_or_else(|error| panic!("{file} of {}: {error}", self.0.display()));
+    }
+
     pub fn add(&self, pid: i32) {
-        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+        self.set("cgroup.procs", &pid.to_string());
     }
 }
 
@@ -181,6 +228,63 @@ impl Drop for Child {
     }
 }
 
+/// The longest time for which each of its children stood still. They wake up every 5 ms.
+pub struct Beats {
+    beats: &'static [Beat; MOST_BEATS],
+    children: Cell<usize>,
+}
+
+/// In nanoseconds.
+struct Beat {
+    last: AtomicU64,
+    longest_gap: AtomicU64,
+}
+
+const MOST_BEATS: usize = 8;
+static BEATS: AtomicPtr<[Beat; MOST_BEATS]> = AtomicPtr::new(std::ptr::null_mut());
+static NEXT_BEAT: AtomicUsize = AtomicUsize::new(0);
+
+impl Beats {
+    pub fn begin() -> Beats {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, for this process and its children, that stays; zeros are values of atomics.
+        let beats = unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            BEATS.store(at.cast(), Relaxed);
+            &*at.cast::<[Beat; MOST_BEATS]>()
+        };
+        Beats { beats, children: Cell::new(0) }
+    }
+
+    /// One that begins to beat.
+    pub fn child(&self, group: Option<&Group>, cpu: Option<u32>) -> Child {
+        NEXT_BEAT.store(self.children.get(), Relaxed);
+        self.children.set(self.children.get() + 1);
+        Child::run(group, cpu, || {
+            // SAFETY: the parent's mapping, which this child has inherited.
+            let beat = unsafe { &(&*BEATS.load(Relaxed))[NEXT_BEAT.load(Relaxed)] };
+            beat.last.store(monotonic().0, Relaxed);
+            loop {
+                pass(5);
+                let now = monotonic().0;
+                beat.longest_gap.fetch_max(now - beat.last.swap(now, Relaxed), Relaxed);
+            }
+        })
+    }
+
+    /// Of each child.
+    pub fn longest(&self) -> Vec<Duration> {
+        let gap = |beat: &Beat| {
+            let since_last = monotonic().0.saturating_sub(beat.last.load(Relaxed));
+            Duration::from_nanos(beat.longest_gap.load(Relaxed).max(since_last))
+        };
+        let gaps: Vec<_> = self.beats.iter().take(self.children.get()).map(gap).collect();
+        println!("longest gaps: {gaps:?}");
+        gaps
+    }
+}
+
 pub fn pin(pid: i32, cpus: std::ops::Range<u32>) {
     // SAFETY: a set of CPUs on the stack, of the size that is told.
     unsafe {
@@ -215,6 +319,12 @@ pub fn set_class(class: i32, priority: i32) {
     assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const parameters) }, 0);
 }
 
+/// The clock of the scheduler's times.
+pub fn monotonic() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
 pub fn pass(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
@@ -236,7 +346,7 @@ pub fn state() -> String {
 
 /// Waits until the kernel says so: it loads and ends schedulers in its own time.
 pub fn await_state(wanted: &str) {
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if state() == wanted {
             return;
         }

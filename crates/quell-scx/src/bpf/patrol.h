@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What happens by the clock: periods of quotas end, settings are read again, those who wait for too long have their turn. */
+#ifndef QUELL_PATROL_H
+#define QUELL_PATROL_H
+
+#include "holders.h"
+#include "quota.h"
+
+/* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
+#define PATROL_NS 50000000ULL
+/* The kernel ends a scheduler under which a thread waits for 30 s: whoever waited for half of that has its turn. */
+#define OVERDUE_NS 15000000000ULL
+#define LOOK_FOR_OVERDUE_NS 1000000000ULL
+
+__u64 visited;            /* all groups, last */
+__u64 looked_for_overdue;
+
+static __always_inline void wake_idle_cpus(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus)
+		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
+}
+
+/* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
+APART int unpark(__u32 at, bool only_overdue, __u64 now)
+{
+	struct task_struct *p;
+	__u64 queue = PARKING + at;
+	bool moved = false;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		struct thread *t = thread_of(p);
+
+		/* One that still counts for its workload's queue is on its way here. */
+		if (!t || t->waits_in)
+			continue;
+		if (only_overdue) {
+			if (!t->wants_since || now - t->wants_since < OVERDUE_NS)
+				continue;
+			t->overdue = 1;
+		}
+		__u32 slot = slot_of(p, t);
+		__u32 above = throttled_by(p, t, now);
+
+		/* `___it` is the iterator that the macro declares. */
+		if (above != NO_GROUP) {
+			if (above != at)
+				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
+			continue;
+		}
+		/* Before it moves: it may run at once, and ceases to wait then. */
+		begins_to_wait(t, slot, now, true);
+		if (move_into(&___it, p, t, slot))
+			moved = true;
+	}
+	bpf_rcu_read_unlock();
+	if (moved) {
+		wake_idle_cpus();
+		wake_loader();
+	}
+	return 0;
+}
+
+/* The group is throttled no more. */
+static __always_inline void release(__u32 at, __u64 now)
+{
+	if (__sync_lock_test_and_set(&group_at(at)->throttled, 0))
+		__sync_fetch_and_sub(&throttled_groups, 1);
+	unpark(at, false, now);
+}
+
+/* Those in this queue that waited for too long come first. */
+APART int hurry_overdue(__u32 slot, __u64 now)
+{
+	struct task_struct *p;
+
+	if (!is_waiting(workload_of(slot)) || is_first_come_first_served(slot))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, slot, 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t || t->overdue || !t->wants_since || now - t->wants_since < OVERDUE_NS)
+			continue;
+		t->overdue = 1;
+		move_into(&___it, p, t, slot);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* The group's settings are read again; a cgroup that went leaves its place. */
+static __always_inline void visit(__u32 at, bool look_for_overdue, __u64 now)
+{
+	struct group *g = group_at(at);
+
+	if (g->gone) {
+		release(at, now);
+		g->load = 0;
+		settle(at);
+		g->id = 0;
+		return;
+	}
+	refresh(at, now);
+	if (g->throttled && !g->quota)
+		release(at, now);
+	else if (g->limited && (!g->throttled || look_for_overdue))
+		/* Also who was on its way into the group's queue when that was emptied. */
+		unpark(at, g->throttled, now);
+}
+
+/* Throttled groups go on when their next period begins. Returns when the next one does, or ~0. */
+APART __u64 end_periods(__u64 now)
+{
+	__u64 next = ~0ULL;
+	int i;
+
+	if (!throttled_groups)
+		return next;
+	FOR(i, 0, nr_groups) {
+		__u32 at = i;
+		struct group *g = group_at(at);
+
+		if (at >= MAX_GROUPS)
+			break;
+		if (!g->throttled)
+			continue;
+		refill(g, now);
+		if (g->budget > 0)
+			release(at, now);
+		else if (g->began + g->period < next)
+			next = g->began + g->period;
+	}
+	return next;
+}
+
+APART int visit_groups(bool look_for_overdue, __u64 now)
+{
+	int i;
+
+	FOR(i, 0, nr_groups) {
+		if (i >= MAX_GROUPS)
+			break;
+		if (group_at(i)->id)
+			visit(i, look_for_overdue, now);
+	}
+	return 0;
+}
+
+/*
+ * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
+ * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues.
+ */
+APART int visit_cpus(void)
+{
+	int i;
+
+	bpf_rcu_read_lock();
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!cpu_at(&shared, cpu)->online)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
+			continue;
+		if (!is_hogged(cpu))
+			is_back(cpu);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* Wakes the CPUs on which nothing ends, if somebody starves. */
+APART int wake_for_starving(bool look_for_overdue, __u64 now)
+{
+	bool starving = false;
+	int i;
+
+	FOR(i, 0, shared.nr_slots + 1) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
+
+		if (now - waiting_since(workload_at(&shared, at), now) > shared.starving_ns)
+			starving = true;
+		if (look_for_overdue)
+			hurry_overdue(at, now);
+	}
+	if (starving)
+		wake_idle_cpus();
+	return 0;
+}
+
+static int patrol(void *map, __u32 *key, struct patrol *timer)
+{
+	__u64 now = bpf_ktime_get_ns();
+	bool look_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
+	bool visits = now - visited >= PATROL_NS || look_for_overdue;
+
+	next_patrol = now + PATROL_NS;
+	if (visits) {
+		visited = now;
+		visit_cpus();
+		visit_groups(look_for_overdue, now);
+		wake_for_starving(look_for_overdue, now);
+	}
+	if (look_for_overdue)
+		looked_for_overdue = now;
+	__u64 next = end_periods(now);
+
+	if (next < next_patrol)
+		next_patrol = next;
+	bpf_timer_start(&timer->timer, next_patrol > now + SHORTEST_NS ? next_patrol - now : SHORTEST_NS, 0);
+	return 0;
+}
+
+static __always_inline void start_patrol(void)
+{
+	__u32 first = 0;
+	struct patrol *timer = bpf_map_lookup_elem(&patrols, &first);
+
+	if (!timer)
+		return;
+	bpf_timer_init(&timer->timer, &patrols, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, patrol);
+	bpf_timer_start(&timer->timer, PATROL_NS, 0);
+}
+
+/* A cgroup comes: it takes a place. Called one at a time, parents first. */
+static __always_inline __s32 begin_group(__u64 id, __u64 parent_id)
+{
+	__u32 *parent = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
+	__u32 at = NO_GROUP;
+	int i;
+
+	FOR(i, 0, MAX_GROUPS) {
+		__u32 place = i;
+
+		if (!group_at(place)->id) {
+			at = place;
+			break;
+		}
+	}
+	/* Full: its threads belong to the group above. */
+	if (at >= MAX_GROUPS || (!parent && at))
+		return 0;
+	__s32 error = scx_bpf_create_dsq(PARKING + at, -1);
+	struct group *g = group_at(at);
+
+	if (error && error != -EEXIST)
+		return error;
+	__builtin_memset(g, 0, sizeof(*g));
+	g->parent = parent ? *parent : NO_GROUP;
+	g->weight = WEIGHT_ONE;
+	g->id = id;
+	bpf_map_update_elem(&places, &id, &at, BPF_ANY);
+	if (at >= nr_groups)
+		nr_groups = at + 1;
+	groups_generation++;
+	return 0;
+}
+
+/* A cgroup goes; all that may still be in it are threads that end. The next patrol clears its place. */
+static __always_inline void end_group(__u64 id)
+{
+	__u32 *place = bpf_map_lookup_elem(&places, &id);
+
+	if (!place)
+		return;
+	group_at(*place)->tg = 0;
+	group_at(*place)->limited = 0;
+	group_at(*place)->gone = 1;
+	bpf_map_delete_elem(&places, &id);
+	groups_generation++;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A thread that waits looks for a CPU. */
+#ifndef QUELL_SEEK_H
+#define QUELL_SEEK_H
+
+#include "holders.h"
+#include "queues.h"
+
+/* An idle CPU for one of the system's threads, unless a ban parks it. */
+static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
+{
+	__s32 cpu = first;
+
+	if (first < 0 || !bpf_cpumask_test_cpu(first, p->cpus_ptr) || !scx_bpf_test_and_clear_cpu_idle(first))
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
+}
+
+/* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
+static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
+{
+	__s32 home = scx_bpf_task_cpu(p);
+	__s32 cpu = idle_cpu(p, home);
+
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	if (!came || home < 0 || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
+		return;
+	/* One of its own kind is not preempted: each such preemption would cause the next one. */
+	if (cpu_at(&shared, home)->runs < SYSTEM && rule_system_turn(&shared, home, now, now))
+		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
+}
+
+/* On the CPU where it was, one of its own workload runs that has cpu.idle: it goes before that. */
+static __always_inline void displace_idle(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	__u32 home = scx_bpf_task_cpu(p);
+
+	if (group_at(t->group)->idle || home >= MAX_CPUS || !cpu_at(&shared, home)->runs_idle)
+		return;
+	if (cpu_at(&shared, home)->runs == slot && bpf_cpumask_test_cpu(home, p->cpus_ptr))
+		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
+}
+
+/* A thread has come to wait: a queue formed, or not. */
+static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
+{
+	displace_idle(p, t, slot);
+	if (slot == SYSTEM) {
+		find_cpu_for_system(p, true, now);
+		return;
+	}
+	__u32 cpu = take_cpu(p, slot);
+
+	if (cpu < MAX_CPUS)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (formed)
+		wake_loader();
+}
+
+#endif

@@ -1,0 +1,106 @@
+//! What the loaded scheduler says of itself.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use libbpf_rs::skel::Skel;
+use quell_model::{CpuId, Nanos};
+
+use crate::{Grant, ScxError};
+
+/// One of the scheduler's programs, as the kernel took it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name in the source.
+    pub name: String,
+    /// How many instructions the kernel's verifier looked at, all paths together. It gives up at a million.
+    pub verified_instructions: u64,
+}
+
+/// A thread that cannot run because real-time threads have every CPU that it may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Since when it could run, by the monotonic clock.
+    pub since: Nanos,
+    /// One of the CPUs that it may use.
+    pub cpu: CpuId,
+    /// Who took that CPU last.
+    pub behind: Hog,
+}
+
+/// A real-time thread that has a CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hog {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Since when it, or one like it, has had the CPU, by the monotonic clock.
+    pub since: Nanos,
+}
+
+impl Grant {
+    /// Threads that could run since this time or before, and cannot because real-time threads have every CPU that they may
+    /// use: the first 32. Where no fair server helps them, the kernel ends the scheduler after 30 s of that.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn stuck(&self, before: Nanos) -> Result<Vec<Stuck>, ScxError> {
+        self.shared().stuck_before.store(before.0, Release);
+        self.call(&self.skeleton.progs.find_stuck, "looking for threads behind real-time ones")?;
+        let Some(data) = self.skeleton.maps.bss_data.as_deref() else { return Ok(Vec::new()) };
+        let found = data.stuck.iter().take(data.nr_stuck as usize);
+        let as_stuck = |found: &crate::program::FoundStuck| {
+            let cpu = self.cpu(CpuId(found.cpu));
+            let name = cpu.hog_name.each_ref().map(|byte| byte.load(Relaxed));
+            let since = Nanos(cpu.away_since.load(Acquire));
+            Stuck {
+                tid: found.pid,
+                name: as_text(&found.name.map(|byte| byte as u8)),
+                since: Nanos(found.since),
+                cpu: CpuId(found.cpu),
+                behind: Hog { tid: cpu.hog.load(Acquire), name: as_text(&name), since },
+            }
+        };
+        Ok(found.map(as_stuck).collect())
+    }
+
+    /// The programs, and what it took the kernel to verify them; empty where there is no /proc.
+    #[must_use]
+    pub fn programs(&self) -> Vec<Program> {
+        let programs = self.skeleton.object().progs();
+        let read = programs.filter_map(|program| {
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
+            let verified_instructions = verified_instructions(&info)?;
+            Some(Program { name: program.name().to_string_lossy().into_owned(), verified_instructions })
+        });
+        read.collect()
+    }
+}
+
+fn verified_instructions(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("verified_insns:")?.trim().parse().ok())
+}
+
+/// Up to the zero byte.
+pub(crate) fn as_text(bytes: &[u8]) -> String {
+    let text: Vec<u8> = bytes.iter().copied().take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_description_of_a_program_is_read() {
+        let info = "pos:\t0\nprog_type:\t27\nrecursion_misses:\t0\nverified_insns:\t4711\n";
+        assert_eq!(verified_instructions(info), Some(4711));
+        assert_eq!(verified_instructions("pos:\t0\n"), None, "an older kernel does not say");
+    }
+}

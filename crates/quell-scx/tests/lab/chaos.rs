@@ -1,0 +1,238 @@
+//! What must not break anything: no thread that has a CPU stands still, the kernel has no cause to end the scheduler.
+//!
+//! The long form (50 killed loaders, 1,000 cgroups): `QUELL_SCX_CHAOS=long cargo test -p quell-scx --test lab chaos`.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use quell_lab::lab_tests;
+use quell_linux::Manager;
+use quell_model::{Class, CpuId};
+
+use crate::support::*;
+
+/// No thread may stand still for longer than this, on an emulated machine that shares its CPUs.
+const STALL: Duration = Duration::from_secs(3);
+
+/// Guests learn by their kernel's command line how long they are to run.
+const LONG: &str = "quell.chaos=long";
+
+fn chaotic() -> quell_lab::Machine {
+    let mut machine = guest(2);
+    if std::env::var("QUELL_SCX_CHAOS").is_ok_and(|form| form == "long") {
+        machine.kernel_arguments.push(LONG.to_owned());
+    }
+    machine
+}
+
+fn rounds(short: usize, long: usize) -> usize {
+    if fs::read_to_string("/proc/cmdline").unwrap().contains(LONG) { long } else { short }
+}
+
+/// Makes 25 processes, again and again, that end at once.
+fn storm() {
+    loop {
+        for _ in 0..25 {
+            // SAFETY: the child does nothing but end; the parent has one thread.
+            if unsafe { libc::fork() } == 0 {
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+        }
+        // SAFETY: children of this process.
+        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+    }
+}
+
+fn set_online(cpu: u32, online: bool) {
+    fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), if online { "1" } else { "0" }).unwrap();
+}
+
+lab_tests! {
+    mod chaos {
+        machine: chaotic();
+
+        fn loaders_are_killed_under_load() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let beats = Beats::begin();
+            let beating = [beats.child(Some(&be_group), None), beats.child(None, None), beats.child(None, Some(1))];
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            let all = [&beating[0], &beating[1], &beating[2], &hogs[0], &hogs[1], &hogs[2]];
+            for round in 0..rounds(3, 50) {
+                let loader = Child::run(None, None, || {
+                    let mut machine = Machine::load();
+                    let be = machine.attach("be", Class::BestEffort);
+                    machine.apply(&rights(be, 0, 2, 0), &[]);
+                    loop {
+                        pass(1000);
+                    }
+                });
+                await_state("enabled");
+                pass(150);
+                drop(loader);
+                await_state("disabled");
+                let before = all.map(Child::ran);
+                pass(300);
+                let stands = all.iter().zip(before).filter(|(child, before)| child.ran() == *before).count();
+                assert_eq!(stands, 0, "of {} threads, after kill {round}", all.len());
+            }
+            let longest = beats.longest();
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+        }
+
+        fn cgroups_and_workloads_come_and_go_with_threads_in_them() {
+            let _first = RealTime::begin();
+            let be_group = Group::with_controller("be");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(be, 0, 2, 0), &[]);
+            let beats = Beats::begin();
+            let _beating = [beats.child(None, None), beats.child(None, Some(1))];
+            let mut living = std::collections::VecDeque::new();
+            for round in 0..rounds(100, 1000) {
+                let inner = be_group.child(&format!("inner{round}"));
+                inner.set("cpu.weight", &(round % 200 + 1).to_string());
+                if round % 3 == 0 {
+                    inner.set("cpu.max", "5000 50000");
+                }
+                if round % 7 == 0 {
+                    inner.set("cpu.idle", "1");
+                }
+                let outer = Group::new(&format!("outer{round}"));
+                let workload = machine.attach(&format!("outer{round}"), Class::BestEffort);
+                machine.apply(&rights(workload, 0, 2, 1), &[]);
+                machine.grant(&[(1, if round % 2 == 0 { workload } else { be })]);
+                let child = Child::spin(Some(if round % 2 == 0 { &inner } else { &outer }), None);
+                living.push_back((child, inner, outer, workload));
+                if living.len() > 4 {
+                    let (child, inner, outer, workload) = living.pop_front().unwrap();
+                    outer.add(child.0);
+                    if round % 5 == 0 {
+                        inner.add(child.0);
+                    }
+                    machine.host.detach(workload).unwrap();
+                    drop((child, inner, outer));
+                }
+                machine.host.grant().check().unwrap();
+            }
+            for (child, inner, outer, workload) in living {
+                machine.host.detach(workload).unwrap();
+                drop((child, inner, outer));
+            }
+            let longest = beats.longest();
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+            // It still grants, and weights still hold.
+            let last = be_group.child("last");
+            let hog = Child::spin(Some(&last), None);
+            machine.grant(&[(1, be)]);
+            pass(100);
+            let share = shares(&[&hog], 500)[0];
+
+            assert!(share > 500, "{share}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn forks_in_storms_beside_a_server() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let (lc, _) = machine.attach_pair(1);
+            let beats = Beats::begin();
+            let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
+            let storms = [Child::run(Some(&be_group), None, storm), Child::run(None, None, storm)];
+            let server = Child::spin(Some(&lc_group), None);
+            pass(rounds(5_000, 60_000) as u64);
+            let served = shares(&[&server], 1000)[0];
+            let longest = beats.longest();
+            drop(storms);
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+            assert!(served > 400, "{served}");
+            machine.host.grant().check().unwrap();
+            assert!([0, 1].into_iter().any(|cpu| machine.holder(cpu) == Some(lc)), "a lost grant");
+        }
+
+        fn cpus_go_offline_and_come_back() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let (_, be) = machine.attach_pair(1);
+            let beats = Beats::begin();
+            let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            for round in 0..rounds(10, 100) {
+                machine.grant(&[(1, be)]);
+                pass(30);
+                set_online(1, false);
+                pass(100);
+                machine.host.grant().check().unwrap_or_else(|error| panic!("offline, round {round}: {error}"));
+                assert_ne!(machine.holder(1), Some(be), "an offline CPU was kept");
+                set_online(1, true);
+                pass(100);
+                machine.host.grant().check().unwrap_or_else(|error| panic!("online, round {round}: {error}"));
+            }
+            machine.grant(&[(1, be)]);
+            pass(100);
+            let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 1000);
+            assert!(shares.iter().sum::<u128>() > 700, "{shares:?}");
+            let longest = beats.longest();
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+            assert_eq!(machine.holder(1).or(machine.holder(0)), Some(be));
+            assert_eq!(state(), "enabled");
+        }
+
+        fn hogs_of_real_time_come_and_go_beside_grants() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let (_, be) = machine.attach_pair(1);
+            let beats = Beats::begin();
+            let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            for _ in 0..rounds(4, 40) {
+                let greedy = Child::run(None, Some(1), || {
+                    set_class(libc::SCHED_FIFO, 10);
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+                machine.grant(&[(1, be)]);
+                pass(1000);
+                drop(greedy);
+                machine.grant(&[(1, be)]);
+                pass(300);
+                machine.host.grant().check().unwrap();
+            }
+            let longest = beats.longest();
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+            let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 1000);
+            assert!(shares.iter().all(|&share| share > 50), "{shares:?}");
+            assert!([0, 1].map(CpuId).into_iter().any(|cpu| machine.host.grant().holder(cpu).workload() == Some(be)));
+        }
+
+        fn quotas_so_tight_that_many_threads_wait_for_one_tick() {
+            let _first = RealTime::begin();
+            let be_group = Group::with_controller("be");
+            be_group.set("cpu.max", "50000 100000");
+            let tight = be_group.child("tight");
+            tight.set("cpu.max", "1000 100000");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(be, 0, 2, 0), &[]);
+            let beats = Beats::begin();
+            let _beating = [beats.child(None, None), beats.child(None, Some(1))];
+            let threads: Vec<_> = (0..12).map(|_| Child::spin(Some(&tight), None)).collect();
+            // The kernel ends a scheduler under which a thread waits for 30 s.
+            let span = Instant::now();
+            pass(rounds(35_000, 90_000) as u64);
+            machine.host.grant().check().unwrap();
+            let ran: Vec<Duration> = threads.iter().map(Child::ran).collect();
+            let sum: Duration = ran.iter().sum();
+            println!("{} of 10 in 1000: {ran:?}", sum.as_millis() * 1000 / span.elapsed().as_millis());
+            assert!(ran.iter().all(|ran| ran.as_micros() > 500), "{ran:?}");
+            assert!(sum < span.elapsed() / 20, "{sum:?}");
+            let longest = beats.longest();
+            assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! cpu.weight, cpu.idle and cpu.max, as the scheduler honours them.
+
+use std::time::{Duration, Instant};
+
+use quell_lab::lab_tests;
+use quell_model::Class;
+
+use crate::support::*;
+
+/// A best-effort workload on CPU 1, in the cgroup "be", whose children have the cpu controller.
+fn on_one_cpu() -> (Group, Machine) {
+    let be = Group::with_controller("be");
+    let mut machine = Machine::load();
+    let id = machine.attach("be", Class::BestEffort);
+    machine.apply(&rights(id, 0, 1, 0), &[]);
+    machine.grant(&[(1, id)]);
+    (be, machine)
+}
+
+/// What part of the first one's time the others had, in hundredths.
+fn ratio(children: &[&Child], milliseconds: u64) -> Vec<u128> {
+    let shares = shares(children, milliseconds);
+    println!("{shares:?}");
+    shares.iter().map(|share| share * 100 / shares[0].max(1)).collect()
+}
+
+lab_tests! {
+    mod fair {
+        machine: guest(2);
+
+        fn weights_divide_a_cpu() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let (heavy, light) = (be.child("heavy"), be.child("light"));
+            heavy.set("cpu.weight", "300");
+            let (a, b) = (Child::spin(Some(&heavy), None), Child::spin(Some(&light), None));
+            pass(200);
+            let light_part = ratio(&[&a, &b], 4000)[1];
+            assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
+            // Another thread in the light group takes from its sibling, not from the heavy one.
+            let c = Child::spin(Some(&light), None);
+            pass(200);
+            let parts = ratio(&[&a, &b, &c], 3000);
+            assert!((30..=37).contains(&(parts[1] + parts[2])), "{parts:?}");
+            // A change of the weight holds at once.
+            heavy.set("cpu.weight", "100");
+            pass(200);
+            let parts = ratio(&[&a, &b, &c], 3000);
+            assert!((90..=110).contains(&(parts[1] + parts[2])), "{parts:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn weights_of_nested_groups_multiply() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let (upper, other) = (be.child_with_controller("upper"), be.child("other"));
+            let (left, right) = (upper.child("left"), upper.child("right"));
+            upper.set("cpu.weight", "300");
+            left.set("cpu.weight", "200");
+            let threads = [&other, &left, &right].map(|group| Child::spin(Some(group), None));
+            pass(200);
+            let parts = ratio(&[&threads[0], &threads[1], &threads[2]], 3000);
+            // 1 : 2 : 1.
+            assert!((180..=220).contains(&parts[1]) && (90..=110).contains(&parts[2]), "{parts:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn who_sleeps_leaves_its_share_to_the_others() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let (a, b) = (be.child("a"), be.child("b"));
+            a.set("cpu.weight", "1000");
+            let spins = Child::spin(Some(&b), None);
+            let sleeps = Child::run(Some(&a), None, || loop {
+                let end = Instant::now() + Duration::from_millis(2);
+                while Instant::now() < end {}
+                pass(8);
+            });
+            pass(200);
+            let shares = shares(&[&spins, &sleeps], 2000);
+            assert!(shares[0] > 600 && shares[1] > 60, "{shares:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn an_idle_group_gets_what_is_left() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let (busy, idle) = (be.child("busy"), be.child("idle"));
+            idle.set("cpu.idle", "1");
+            let low = Child::spin(Some(&idle), None);
+            pass(200);
+            let alone = shares(&[&low], 500)[0];
+            assert!(alone > 800, "{alone}");
+            let high = Child::spin(Some(&busy), None);
+            pass(200);
+            let beside = shares(&[&low, &high], 2000);
+            assert!(beside[0] < 10 && beside[1] > 800, "{beside:?}");
+            high.signal(libc::SIGSTOP);
+            pass(100);
+            let again = shares(&[&low], 500)[0];
+            assert!(again > 800, "{again}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn a_quota_is_kept_and_everything_lives() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let (limited, free) = (be.child("limited"), be.child("free"));
+            limited.set("cpu.max", "20000 100000");
+            let threads = [0, 1].map(|_| Child::spin(Some(&limited), None));
+            let all = [&threads[0], &threads[1]];
+            pass(300);
+            let shares_alone = shares(&all, 3000);
+            let alone: u128 = shares_alone.iter().sum();
+            println!("20 %: {alone} of 1000, {shares_alone:?}");
+            assert!((180..=220).contains(&alone), "{alone}");
+            assert!(shares_alone.iter().all(|&share| share > 50), "{shares_alone:?}");
+            let other = Child::spin(Some(&free), None);
+            pass(300);
+            let beside = shares(&[&threads[0], &threads[1], &other], 3000);
+            println!("beside another: {beside:?}");
+            assert!((180..=220).contains(&(beside[0] + beside[1])) && beside[2] > 700, "{beside:?}");
+            limited.set("cpu.max", "max 100000");
+            pass(300);
+            let unlimited = shares(&all, 1000);
+            assert!(unlimited.iter().sum::<u128>() > 350, "{unlimited:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn the_quota_of_the_group_above_holds_for_all_below() {
+            let _first = RealTime::begin();
+            let (be, machine) = on_one_cpu();
+            let upper = be.child_with_controller("upper");
+            let (left, right) = (upper.child("left"), upper.child("right"));
+            upper.set("cpu.max", "30000 100000");
+            left.set("cpu.max", "10000 100000");
+            let threads = [&left, &right].map(|group| Child::spin(Some(group), None));
+            pass(300);
+            let shares = shares(&[&threads[0], &threads[1]], 3000);
+            println!("10 % of 30 %: {shares:?}");
+            assert!((85..=115).contains(&shares[0]), "{shares:?}");
+            assert!((270..=330).contains(&(shares[0] + shares[1])), "{shares:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn the_system_is_divided_by_weight_too() {
+            let _first = RealTime::begin();
+            let machine = Machine::load();
+            let (heavy, light) = (Group::new("heavy"), Group::new("light"));
+            heavy.set("cpu.weight", "300");
+            let (a, b) = (Child::spin(Some(&heavy), Some(1)), Child::spin(Some(&light), Some(1)));
+            pass(200);
+            let light_part = ratio(&[&a, &b], 4000)[1];
+            assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn the_quota_of_a_latency_critical_workload_holds() {
+            let _first = RealTime::begin();
+            let lc = Group::new("lc");
+            lc.set("cpu.max", "40000 100000");
+            let mut machine = Machine::load();
+            let id = machine.attach("lc", Class::LatencyCritical);
+            machine.apply(&rights(id, 1, 1, 0), &[]);
+            let server = Child::spin(Some(&lc), None);
+            pass(300);
+            let share = shares(&[&server], 3000)[0];
+            println!("40 %: {share} of 1000");
+            assert!((360..=440).contains(&share), "{share}");
+            machine.host.grant().check().unwrap();
+        }
+    }
+}

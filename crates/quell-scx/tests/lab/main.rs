@@ -1,0 +1,11 @@
+//! The scheduler on a real kernel, in the lab. Each module's tests share a boot.
+//!
+//! On another kernel than the lab's first choice: `QUELL_TEST_KERNEL=7.0.13 cargo test -p quell-scx`.
+
+mod chaos;
+mod fair;
+mod grant;
+mod hogs;
+mod programs;
+mod requests;
+mod support;
