@@ -105,7 +105,8 @@ lab_tests! {
             for _ in 0..5 {
                 pass(50);
                 // This test runs before all others.
-                pin(0, server.cpu()..server.cpu() + 1);
+                let cpu = server.cpu();
+                pin(0, cpu..cpu + 1);
                 let (before, start) = ((server.ran(), hog.ran()), Instant::now());
                 while start.elapsed().as_millis() < 100 {}
                 let (served, hogged) = ((server.ran() - before.0).as_millis(), (hog.ran() - before.1).as_millis());
