@@ -1,13 +1,14 @@
 //! A simulated machine and Linux kernel: a host like any other, deterministic and fast.
 //!
 //! [`Sim`] is one machine with workloads in virtual time; [`SimHost`] is the same as a [`quell_model::Host`], on which
-//! policies run unchanged. [`kernel`] schedules threads by Linux's rules, [`workload`] says what they do, [`machine`]
-//! has the machines of the papers, [`scenario`] reads and runs experiments from files.
+//! policies run unchanged. [`kernel`] schedules threads by Linux's rules, [`workload`] says what they do,
+//! [`contention`] how they slow each other down, [`machine`] has the machines of the papers, [`scenario`] reads and runs experiments from files.
 //!
 //! Time is counted in nanoseconds and moves from one happening to the next, in the total order of time and sequence.
 //! The same input gives the same output, byte for byte, on every machine: random numbers come from a published
 //! generator with a stream for each purpose, and float functions from a portable library.
 
+pub mod contention;
 pub mod experiment;
 pub mod host;
 pub mod kernel;

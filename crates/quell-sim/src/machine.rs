@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use quell_model::{BytesPerSecond, Topology};
+use quell_model::{BytesPerSecond, Nanos, Topology};
 
-/// A machine. What it has beside CPUs is data for now: its effects are not simulated yet.
+use crate::contention::ContentionSpec;
+use crate::contention::solve::Socket;
+
+/// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Which CPUs there are and what they share.
@@ -17,6 +20,8 @@ pub struct Machine {
     pub frequencies: Frequencies,
     /// The GPU, if there is one.
     pub gpu: Option<Gpu>,
+    /// What its threads do to each other's speed.
+    pub contention: ContentionSpec,
 }
 
 /// One socket's memory.
@@ -26,6 +31,8 @@ pub struct Memory {
     pub controllers: u32,
     /// What they carry together at most.
     pub bandwidth: BytesPerSecond,
+    /// How much longer than a hit in the last-level cache a reference takes while nobody else uses memory.
+    pub latency: Nanos,
 }
 
 /// A last-level cache.
@@ -35,6 +42,8 @@ pub struct Cache {
     pub bytes: u64,
     /// Its ways.
     pub ways: u32,
+    /// Time of a reference that hits it.
+    pub latency: Nanos,
 }
 
 /// The frequencies that a CPU can be set to: from the lowest to the highest in equal steps.
@@ -61,13 +70,14 @@ pub struct Preset {
     /// Its name in scenarios.
     pub name: &'static str,
     /// What it is, and where that stands. What the text does not say is the processor maker's, or assumed (as the
-    /// numbers of memory controllers are).
+    /// numbers of memory controllers are, and all latencies: of the usual order for the processor's generation).
     pub source: &'static str,
     /// Sockets, last-level caches a socket, cores a cache, threads a core.
     pub shape: (u32, u32, u32, u32),
     llc: Cache,
     memory_bytes_per_second: f64,
     memory_controllers: u32,
+    memory_latency: Nanos,
     frequencies: Frequencies,
     gpu: Option<Gpu>,
 }
@@ -83,9 +93,10 @@ pub const PRESETS: &[Preset] = &[
         source: "two 12-core (24-hyperthread) Xeon Broadwell CPUs (caladan-osdi20 §7, \"Experimental setup\"); cache and \
                  bandwidth assumed",
         shape: (2, 1, 12, 2),
-        llc: Cache { bytes: 30 << 20, ways: 20 },
+        llc: Cache { bytes: 30 << 20, ways: 20, latency: Nanos(18) },
         memory_bytes_per_second: 33e9,
         memory_controllers: 1,
+        memory_latency: Nanos(72),
         frequencies: khz(1_200_000, 2_200_000),
         gpu: None,
     },
@@ -93,9 +104,10 @@ pub const PRESETS: &[Preset] = &[
         name: "caladan-socket",
         source: "the first socket alone, to which caladan-osdi20 §7 directs all threads and memory",
         shape: (1, 1, 12, 2),
-        llc: Cache { bytes: 30 << 20, ways: 20 },
+        llc: Cache { bytes: 30 << 20, ways: 20, latency: Nanos(18) },
         memory_bytes_per_second: 33e9,
         memory_controllers: 1,
+        memory_latency: Nanos(72),
         frequencies: khz(1_200_000, 2_200_000),
         gpu: None,
     },
@@ -104,9 +116,10 @@ pub const PRESETS: &[Preset] = &[
         source: "four Intel Xeon Gold 6138 of 20 cores each (dasec-socc22 §5); hyperthreads off, cache and bandwidth \
                  assumed",
         shape: (4, 1, 20, 1),
-        llc: Cache { bytes: 27_500 << 10, ways: 11 },
+        llc: Cache { bytes: 27_500 << 10, ways: 11, latency: Nanos(20) },
         memory_bytes_per_second: 100e9,
         memory_controllers: 2,
+        memory_latency: Nanos(70),
         frequencies: khz(1_000_000, 2_000_000),
         gpu: None,
     },
@@ -114,9 +127,10 @@ pub const PRESETS: &[Preset] = &[
         name: "rkube",
         source: "two Intel Xeon E5-2420, 6 cores and 12 threads each (rkube-socc21 §3.1.1); cache and bandwidth assumed",
         shape: (2, 1, 6, 2),
-        llc: Cache { bytes: 15 << 20, ways: 20 },
+        llc: Cache { bytes: 15 << 20, ways: 20, latency: Nanos(15) },
         memory_bytes_per_second: 32e9,
         memory_controllers: 1,
+        memory_latency: Nanos(65),
         frequencies: khz(1_200_000, 1_900_000),
         gpu: None,
     },
@@ -125,9 +139,10 @@ pub const PRESETS: &[Preset] = &[
         source: "two 16-core Intel Xeon E5-2683 v4, hyperthreads off, 40 MB of LLC in 2 MB ways, 68 GB/s a socket, 1.2 to \
                  2.1 GHz in 10 steps (snu2020 §3.5)",
         shape: (2, 1, 16, 1),
-        llc: Cache { bytes: 40 << 20, ways: 20 },
+        llc: Cache { bytes: 40 << 20, ways: 20, latency: Nanos(18) },
         memory_bytes_per_second: 68e9,
         memory_controllers: 2,
+        memory_latency: Nanos(72),
         frequencies: khz(1_200_000, 2_100_000),
         gpu: None,
     },
@@ -136,9 +151,10 @@ pub const PRESETS: &[Preset] = &[
         source: "NVIDIA Jetson TX2 with four ARM cores, 256 GPU cores and 50 GB/s (snu2020 §4.5); cache and frequencies \
                  assumed",
         shape: (1, 1, 4, 1),
-        llc: Cache { bytes: 2 << 20, ways: 16 },
+        llc: Cache { bytes: 2 << 20, ways: 16, latency: Nanos(12) },
         memory_bytes_per_second: 50e9,
         memory_controllers: 1,
+        memory_latency: Nanos(118),
         frequencies: khz(300_000, 2_000_000),
         gpu: Some(Gpu { cores: 256 }),
     },
@@ -147,9 +163,10 @@ pub const PRESETS: &[Preset] = &[
         source: "one Intel E5-2683v4 16-core CPU, hyperthreads off, 2.1 GHz (vas-rtns21, the experiments' set-up); \
                  bandwidth as for HIS",
         shape: (1, 1, 16, 1),
-        llc: Cache { bytes: 40 << 20, ways: 20 },
+        llc: Cache { bytes: 40 << 20, ways: 20, latency: Nanos(18) },
         memory_bytes_per_second: 68e9,
         memory_controllers: 2,
+        memory_latency: Nanos(72),
         frequencies: khz(1_200_000, 2_100_000),
         gpu: None,
     },
@@ -172,9 +189,26 @@ impl Preset {
             memory: Memory {
                 controllers: self.memory_controllers,
                 bandwidth: BytesPerSecond(self.memory_bytes_per_second),
+                latency: self.memory_latency,
             },
             frequencies: self.frequencies,
             gpu: self.gpu,
+            contention: ContentionSpec::default(),
+        }
+    }
+}
+
+impl Machine {
+    /// What the threads of one of its sockets share.
+    #[must_use]
+    pub fn socket(&self) -> Socket {
+        Socket {
+            llc_bytes: self.llc.bytes as f64,
+            ways: self.llc.ways,
+            llc_ns: self.llc.latency.0 as f64,
+            memory_ns: self.memory.latency.0 as f64,
+            bytes_per_ns: self.memory.bandwidth.0 / 1e9,
+            ghz: f64::from(self.frequencies.max_khz) / 1e6,
         }
     }
 }

@@ -5,7 +5,7 @@ use quell_model::{CpuCount, CpuId, Nanos};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
-use crate::workload::{GroupSpec, Load, WorkloadSpec, WorkloadStats};
+use crate::workload::{GroupSpec, Load, PhaseSet, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
@@ -147,7 +147,7 @@ impl Sim {
         if home.is_none() {
             self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
         }
-        self.loads.push(Load::new(spec, number as u64, seed, tasks, kernel));
+        self.loads.push(Load::new(spec, number as u64, seed, tasks, PhaseSet::default(), kernel));
     }
 
     /// The workloads begin. Called once, before time passes.

@@ -18,7 +18,7 @@ fn pool(name: &str, threads: u32) -> WorkloadSpec {
 
 fn stage(name: &str, on: &str, after: &[&str], steps: Vec<Step>) -> StageSpec {
     let after = after.iter().map(|&name| name.to_owned()).collect();
-    StageSpec { name: name.into(), on: on.into(), after, steps }
+    StageSpec { name: name.into(), on: on.into(), after, profile: None, steps }
 }
 
 fn request(name: &str, arrivals: Arrivals, stages: Vec<StageSpec>) -> RequestSpec {
@@ -336,7 +336,7 @@ proptest! {
                 2 => Step::Barrier("half".into()),
                 _ => Step::Work(exponential()),
             });
-            StageSpec { name: name(number), on: ["x", "y", "z"][*pool].into(), after, steps: steps.collect() }
+            StageSpec { name: name(number), on: ["x", "y", "z"][*pool].into(), after, profile: None, steps: steps.collect() }
         });
         let stops = Arrivals::Steps(vec![
             quell_sim::workload::Step { at: Nanos(0), rate: 2_000.0 },

@@ -17,7 +17,8 @@ impl Kernel {
     pub(crate) fn account(&mut self, cpu: usize) {
         let now = self.now;
         let seen = &mut self.cpus[cpu];
-        let (from, span) = (seen.accounted.max(seen.work_from), now - seen.accounted);
+        let from = seen.accounted.max(seen.progressed).max(seen.work_from);
+        let span = now - seen.accounted;
         seen.accounted = now;
         let Some(task) = seen.current.filter(|_| span > 0 && !seen.away) else { return };
         seen.busy_time += span;
@@ -197,6 +198,8 @@ impl Kernel {
         let seen = &mut self.cpus[cpu];
         seen.current = next;
         seen.accounted = now;
+        self.phases.note(cpu);
+        let seen = &mut self.cpus[cpu];
         seen.work_from = now.max(seen.enters_at) + cost;
     }
 
@@ -221,6 +224,7 @@ impl Kernel {
         self.fair_end(self.task(task).group, cpu);
         self.trace_end(cpu, task);
         self.cpus[cpu].current = None;
+        self.phases.note(cpu);
         self.cpus[cpu].idle_since = self.now;
         let seen = &mut self.tasks[task.0 as usize];
         (seen.runnable_since, seen.ran_at, seen.ran_on) = (self.now, self.now, cpu);

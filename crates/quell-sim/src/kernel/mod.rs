@@ -4,7 +4,7 @@
 //! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
 //! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
 //! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
-//! workloads. `guest` is what differs where the CPUs are threads of a host.
+//! workloads. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down.
 
 mod balance;
 mod bandwidth;
@@ -16,6 +16,7 @@ mod grant;
 mod groups;
 mod guest;
 mod partition;
+mod phase;
 mod place;
 mod realtime;
 mod server;
@@ -34,7 +35,7 @@ pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTime
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;
-pub(crate) use state::{ENDLESS, FULL_SPEED, Timer};
+pub(crate) use state::{ENDLESS, FULL_SPEED, PhaseId, Timer};
 pub use state::{GroupId, TaskId};
 pub use trace::Stretch;
 
@@ -95,6 +96,7 @@ pub struct Kernel {
     real_time_period: throttle::Period,
     pub(crate) counters: Counters,
     pub(crate) levels: Levels,
+    pub(crate) phases: phase::Changes,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
     wakers: wakers::Wakers,
@@ -153,6 +155,7 @@ impl Kernel {
             real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             counters: Counters::default(),
             levels: Levels::default(),
+            phases: phase::Changes::default(),
             happened: Vec::new(),
             wakers: wakers::Wakers::default(),
             preempted: Vec::new(),
@@ -191,6 +194,7 @@ impl Kernel {
             ran_at: 0,
             ran_on: usize::MAX,
             turn_began: 0,
+            phase: PhaseId::default(),
             request_began: None,
             budget: Budget::default(),
             timer,
@@ -268,10 +272,7 @@ impl Kernel {
 
     /// A CPU runs at this speed from now on, in thousandths of its highest.
     pub fn set_speed(&mut self, cpu: CpuId, per_mille: u32) {
-        self.account(cpu.index());
-        self.cpus[cpu.index()].speed = (u64::from(per_mille) * FULL_SPEED / 1000).max(1);
-        self.set_stop(cpu.index());
-        self.note(cpu.index());
+        self.set_pace(cpu.index(), (u64::from(per_mille) * FULL_SPEED / 1000).max(1));
     }
 
     /// A timer of the kernel's own is due.
@@ -327,6 +328,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
     Cpu {
         current: None,
         accounted: 0,
+        progressed: 0,
         work_from: 0,
         away: false,
         enters_at: 0,

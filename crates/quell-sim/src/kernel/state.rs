@@ -23,8 +23,13 @@ impl GroupId {
     pub const ROOT: GroupId = GroupId(0);
 }
 
-/// What a CPU's speed is at its highest frequency; work is counted in nanoseconds times this.
-pub(crate) const FULL_SPEED: u64 = 1024;
+/// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
+/// The longest piece of work is thirteen days.
+pub(crate) const FULL_SPEED: u64 = 1 << 14;
+
+/// What a thread does at the moment, as far as caches and memory are concerned; 0: nothing that anybody notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PhaseId(pub u16);
 
 /// Work without end.
 pub(crate) const ENDLESS: u64 = u64::MAX;
@@ -61,6 +66,8 @@ pub(crate) struct Cpu {
     pub current: Option<TaskId>,
     /// Up to here its running thread's time is accounted.
     pub accounted: u64,
+    /// Up to here its running thread's progress is, if that is later.
+    pub progressed: u64,
     /// Before this time the running thread makes no progress: a switch's cost.
     pub work_from: u64,
     /// The host has taken it away (in a guest).
@@ -141,6 +148,7 @@ pub(crate) struct Task {
     pub ran_on: usize,
     /// The round-robin quantum's or a granted CPU's start.
     pub turn_began: u64,
+    pub phase: PhaseId,
     /// When the request that it works on began.
     pub request_began: Option<u64>,
     pub budget: Budget,

@@ -11,6 +11,7 @@ mod watch;
 use quell_model::{Nanos, Topology};
 use serde::{Deserialize, Serialize};
 
+use crate::contention::ContentionSpec;
 use crate::machine::{PRESETS, Preset};
 use crate::vm::homes;
 use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
@@ -47,6 +48,9 @@ pub struct Scenario {
     pub sweep: toml::Table,
     /// The machine.
     pub machine: MachineSpec,
+    /// What threads do to each other's speed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub contention: ContentionSpec,
     /// The kernel's settings.
     #[serde(default)]
     pub kernel: KernelConfig,
@@ -73,6 +77,10 @@ fn first_seed() -> u64 {
 
 fn once() -> u32 {
     1
+}
+
+fn is_default(contention: &ContentionSpec) -> bool {
+    *contention == ContentionSpec::default()
 }
 
 /// A policy with its parameters.
@@ -148,6 +156,14 @@ impl MachineSpec {
 const COPIES: u32 = 10_000;
 
 impl Scenario {
+    /// The machine, with what its threads do to each other.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if there is no such machine.
+    pub fn machine(&self) -> Result<Machine, SimError> {
+        Ok(Machine { contention: self.contention, ..self.machine.machine()? })
+    }
+
     /// Requests and their locks.
     #[must_use]
     pub fn graphs(&self) -> GraphSpec {
@@ -177,7 +193,7 @@ impl Scenario {
     /// [`SimError::Scenario`] for the first thing at fault.
     pub fn check(&self) -> Result<(), SimError> {
         let bad = |why: String| Err(SimError::Scenario(why));
-        let machine = self.machine.machine()?;
+        let machine = self.machine()?;
         let online = machine.topology.all();
         if self.duration < Nanos::from_micros(1) {
             return bad(format!("a duration of {} is too short: give at least 1us", self.duration));
@@ -189,6 +205,10 @@ impl Scenario {
             return bad(format!("{} repetitions: give 1 to 10000", self.repetitions));
         }
         self.kernel.check().or_else(bad)?;
+        self.contention.check().or_else(bad)?;
+        if self.contention.gpu.0 > 0.0 && machine.gpu.is_none() {
+            return bad("contention.gpu on a machine without a GPU: take it out, or take a machine that has one".into());
+        }
         if self.workloads.is_empty() {
             return bad("nothing runs: give at least one [[workload]]".into());
         }

@@ -59,7 +59,7 @@ pub fn run_in_detail<P: Policy + ?Sized>(
     scenario.check()?;
     let seed = scenario.seed.wrapping_add(u64::from(repetition));
     let grants = policy.describe().grants;
-    let machine = scenario.machine.machine()?;
+    let machine = scenario.machine()?;
     let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
     let requests = scenario.graphs();
     let population = Population { workloads, vms: &scenario.vms, requests: &requests };

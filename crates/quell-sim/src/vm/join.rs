@@ -121,11 +121,7 @@ impl Vm {
             self.cpus[vcpu].in_host_until = seen.work_from;
             self.guest.hold(vcpu, seen.work_from - before);
         }
-        if self.guest.cpus[vcpu].speed != seen.speed {
-            self.guest.account(vcpu);
-            self.guest.cpus[vcpu].speed = seen.speed;
-            self.guest.set_stop(vcpu);
-        }
+        self.guest.set_pace(vcpu, seen.speed);
     }
 
     /// vCPUs that have nothing to do halt; those that are wanted are called. Says whether the host was told something.

@@ -5,7 +5,7 @@ use quell_model::Nanos;
 use super::body::Body;
 use super::spec::WorkloadSpec;
 use super::{Latencies, WorkloadStats};
-use crate::kernel::{Kernel, TaskId, Timer};
+use crate::kernel::{Kernel, PhaseId, TaskId, Timer};
 use crate::random::Stream;
 use crate::timers::TimerId;
 
@@ -33,10 +33,22 @@ impl Streams {
     }
 }
 
+/// What a workload's threads do at different times, as far as caches and memory are concerned.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PhaseSet {
+    /// Their work.
+    pub own: PhaseId,
+    /// A runtime's threads look for work.
+    pub spinning: PhaseId,
+    /// By turn of a cycle.
+    pub cycle: Vec<PhaseId>,
+}
+
 /// What every kind of workload has.
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub tasks: Vec<TaskId>,
+    pub phases: PhaseSet,
     pub stats: WorkloadStats,
     pub timer: TimerId,
     pub streams: Streams,
@@ -71,12 +83,21 @@ pub(crate) struct Load {
 
 impl Load {
     /// A workload whose threads exist and sleep.
-    pub fn new(spec: &WorkloadSpec, number: u64, seed: u64, tasks: Vec<TaskId>, kernel: &mut Kernel) -> Load {
+    pub fn new(
+        spec: &WorkloadSpec,
+        number: u64,
+        seed: u64,
+        tasks: Vec<TaskId>,
+        phases: PhaseSet,
+        kernel: &mut Kernel,
+    ) -> Load {
         let mut streams = Streams::new(seed, number);
         let body = Body::new(spec, tasks.len(), &mut streams);
         let timer = kernel.timers.add(Timer::Workload(number as u32));
         let bound = spec.slo.map(|slo| slo.bound);
-        Load { common: Common { tasks, stats: WorkloadStats::default(), timer, streams, recent: None, bound }, body }
+        tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
+        let stats = WorkloadStats::default();
+        Load { common: Common { tasks, phases, stats, timer, streams, recent: None, bound }, body }
     }
 
     /// Its threads.

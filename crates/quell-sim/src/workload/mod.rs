@@ -10,8 +10,8 @@ mod spec;
 mod stats;
 
 pub use arrivals::{Arrivals, Step};
-pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec};
-pub(crate) use load::Load;
+pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec, Turn};
+pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::{Latencies, WorkloadStats};

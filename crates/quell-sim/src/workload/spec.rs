@@ -6,6 +6,7 @@ use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workloa
 use serde::{Deserialize, Serialize};
 
 use super::body::{BatchSpec, ClosedSpec, ParallelSpec, PeriodicSpec, ServerSpec};
+use crate::contention::ProfileName;
 use crate::kernel::Partition;
 
 /// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic` and `pool` says what its threads do.
@@ -67,6 +68,9 @@ pub struct WorkloadSpec {
     /// The threads' scheduling class.
     #[serde(default)]
     pub scheduling: SchedClass,
+    /// What its work asks of caches and memory; None: nothing, and nothing slows it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
     /// An open loop.
     #[serde(default)]
     pub server: Option<ServerSpec>,
@@ -149,6 +153,7 @@ impl WorkloadSpec {
             affinity: Vec::new(),
             nice: Vec::new(),
             scheduling: SchedClass::NORMAL,
+            profile: None,
             server: None,
             closed: None,
             batch: None,
@@ -234,7 +239,14 @@ impl WorkloadSpec {
         if self.partition != Partition::Member && self.cpuset.is_none() {
             return bad("a partition is made of CPUs: give it a cpuset");
         }
-        self.check_times().or_else(|why| bad(&why))
+        self.check_times().and_then(|()| self.check_profiles()).or_else(|why| bad(&why))
+    }
+
+    fn check_profiles(&self) -> Result<(), String> {
+        if let Some(batch) = &self.batch {
+            batch.check()?;
+        }
+        self.profile.iter().try_for_each(|name| name.profile().map(|_| ()))
     }
 
     fn check_times(&self) -> Result<(), String> {
@@ -253,11 +265,6 @@ impl WorkloadSpec {
             if closed.pace.is_some_and(|pace| !(pace > 0.0 && pace < 1e12)) {
                 return Err("a pace is more than nothing: leave it out for as fast as they can".into());
             }
-        }
-        if let Some(phases) = self.batch.and_then(|batch| batch.phases)
-            && (phases.busy.0 < 1_000 || phases.quiet.0 < 1_000)
-        {
-            return Err("phases shorter than a microsecond: make them longer".into());
         }
         if let Some(parallel) = &self.parallel {
             parallel.work.check()?;

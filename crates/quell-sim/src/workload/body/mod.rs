@@ -13,7 +13,7 @@ use periodic::Periodic;
 use server::Server;
 use stealing::Stealing;
 
-pub use batch::{BatchSpec, Phases};
+pub use batch::{BatchSpec, Phases, Turn};
 pub use parallel::ParallelSpec;
 pub use periodic::PeriodicSpec;
 pub use server::{ClosedSpec, Dispatch, ServerSpec};
@@ -59,7 +59,7 @@ impl Body {
         } else if let Some(closed) = &spec.closed {
             (Source::closed(closed.clients, &closed.think, closed.pace, streams), &closed.service, closed.dispatch)
         } else {
-            return Body::Batch(Batch::new(spec.batch.unwrap_or_default()));
+            return Body::Batch(Batch::new(spec.batch.as_ref()));
         };
         match dispatch {
             Dispatch::WorkStealing(runtime) => {

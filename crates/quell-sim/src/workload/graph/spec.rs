@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::{Arrivals, Service, copies};
+use crate::contention::ProfileName;
 
 /// Requests and the locks that they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,6 +65,9 @@ pub struct StageSpec {
     /// It begins when all of these stages have ended and signals were given. The stage without any is the first.
     #[serde(default)]
     pub after: Vec<String>,
+    /// What its work asks of caches and memory; None: what the workload's does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
     /// What the thread does, in this order.
     pub steps: Vec<Step>,
 }

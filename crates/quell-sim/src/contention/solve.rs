@@ -1,0 +1,187 @@
+//! One socket in balance: how fast its threads are while they all wait for the same memory.
+//!
+//! An instruction takes
+//!
+//! ```text
+//! cpi · sibling slowdown / frequency + references · (LLC latency + miss ratio · memory latency(load)) / parallelism
+//! ```
+//!
+//! and the load is what all of them move in that time. The more memory is loaded the slower they are and the less they
+//! move, so that there is exactly one load at which both agree.
+
+use super::profile::Profile;
+use super::{memory, sibling};
+
+/// What a socket has. Bandwidth is bytes a nanosecond, which are GB/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Socket {
+    /// Bytes of each last-level cache.
+    pub llc_bytes: f64,
+    /// Its ways.
+    pub ways: u32,
+    /// Time of a reference that hits it.
+    pub llc_ns: f64,
+    /// Time that a miss takes longer, while nobody else uses memory.
+    pub memory_ns: f64,
+    /// What memory moves at most.
+    pub bytes_per_ns: f64,
+    /// Highest frequency.
+    pub ghz: f64,
+}
+
+/// A thread where it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// What it does.
+    pub profile: &'a Profile,
+    /// What runs on its core's other CPUs.
+    pub siblings: &'a [&'a Profile],
+    /// Its CPU's frequency as part of the highest, 0–1.
+    pub frequency: f64,
+    /// Bytes of the cache that its data has.
+    pub llc_bytes: f64,
+    /// What memory bandwidth allocation leaves it of what a core can draw, 0–1; 1 is no throttling.
+    pub throttle: f64,
+}
+
+/// Threads that are alike, in the terms of the balance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// How many.
+    pub threads: f64,
+    /// Time of an instruction within its core, …
+    core_ns: f64,
+    /// … for the last-level cache, …
+    llc_ns: f64,
+    /// … and for memory while that is idle.
+    memory_ns: f64,
+    /// It is throttled to this time at least.
+    least_ns: f64,
+    /// Bytes that it moves.
+    bytes: f64,
+    references: f64,
+    misses: f64,
+    ghz: f64,
+    /// Part of its core's super queue that it has while it waits.
+    queue: f64,
+}
+
+impl Load {
+    /// One thread.
+    #[must_use]
+    pub fn new(socket: &Socket, thread: &Running<'_>) -> Load {
+        let profile = thread.profile;
+        let siblings = || thread.siblings.iter().copied();
+        let parallelism = sibling::parallelism(profile, siblings());
+        let references = profile.llc_references / 1_000.0;
+        let misses = references * profile.misses.ratio(thread.llc_bytes);
+        let bytes = misses * profile.bytes_per_miss;
+        let ghz = socket.ghz * thread.frequency;
+        let cycles = profile.cpi * sibling::slowdown(profile, siblings());
+        let core = sibling::OUTSTANDING * profile.bytes_per_miss / socket.memory_ns;
+        Load {
+            threads: 1.0,
+            core_ns: cycles / ghz,
+            llc_ns: references * socket.llc_ns / parallelism,
+            memory_ns: misses * socket.memory_ns / parallelism,
+            least_ns: if thread.throttle < 1.0 { bytes / (core * thread.throttle) } else { 0.0 },
+            bytes,
+            references,
+            misses,
+            ghz,
+            queue: sibling::part_of_queue(profile, siblings()),
+        }
+    }
+
+    /// The thread alone on the idle machine at its highest frequency: this is speed 1.
+    #[must_use]
+    pub fn alone(socket: &Socket, profile: &Profile) -> Load {
+        let llc_bytes = socket.llc_bytes;
+        Load::new(socket, &Running { profile, siblings: &[], frequency: 1.0, llc_bytes, throttle: 1.0 })
+    }
+
+    /// Time of an instruction where memory is so many times slower than idle.
+    #[must_use]
+    pub fn ns(&self, slowdown: f64) -> f64 {
+        (self.core_ns + self.llc_ns + self.memory_ns * slowdown).max(self.least_ns)
+    }
+
+    /// What each of these threads does in a nanosecond.
+    #[must_use]
+    pub fn rates(&self, slowdown: f64) -> Rates {
+        let instructions = 1.0 / self.ns(slowdown);
+        let full = self.queue * (self.llc_ns + self.memory_ns * slowdown) * instructions;
+        let references = self.references * instructions;
+        Rates {
+            instructions,
+            cycles: self.ghz,
+            references,
+            misses: self.misses * instructions,
+            bytes: self.bytes * instructions,
+            buffer_full: references * full * full * full * full,
+        }
+    }
+}
+
+/// What happens in a nanosecond, or in any other time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Instructions retired.
+    pub instructions: f64,
+    /// Cycles.
+    pub cycles: f64,
+    /// References to the last-level cache.
+    pub references: f64,
+    /// Those that missed.
+    pub misses: f64,
+    /// Bytes between cache and memory.
+    pub bytes: f64,
+    /// References that found the core's super queue full: the memory buffer full events of his-edgeiso-sdc-snu2020 §5.3.
+    /// Which part of them do is assumed: the fourth power of the queue's mean filling.
+    pub buffer_full: f64,
+}
+
+impl Rates {
+    /// Adds what happened at these rates in so many nanoseconds.
+    pub fn add(&mut self, rates: &Rates, ns: f64) {
+        self.instructions += rates.instructions * ns;
+        self.cycles += rates.cycles * ns;
+        self.references += rates.references * ns;
+        self.misses += rates.misses * ns;
+        self.bytes += rates.bytes * ns;
+        self.buffer_full += rates.buffer_full * ns;
+    }
+}
+
+/// Halvings of the interval in which the load lies: to within 10⁻⁸ of the bandwidth.
+const HALVINGS: u32 = 27;
+/// Others than the threads, such as a GPU, never get more of the bandwidth than this part (assumed).
+const MOST_OF_OTHERS: f64 = 0.9;
+
+/// The load of memory, 0–1, at which all threads and others, who move `others` bytes a nanosecond whatever happens, are
+/// in balance.
+#[must_use]
+pub fn load(socket: &Socket, threads: &[Load], others: f64) -> f64 {
+    let most = socket.bytes_per_ns;
+    let others = others.min(MOST_OF_OTHERS * most);
+    let moved = |load: f64| {
+        let slowdown = memory::slowdown(load);
+        others + threads.iter().map(|load| load.threads * load.bytes / load.ns(slowdown)).sum::<f64>()
+    };
+    if threads.iter().all(|load| load.bytes == 0.0) {
+        return others / most;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if moved(middle) > middle * most { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The time of an instruction of this profile alone on the idle machine.
+#[must_use]
+pub fn ns_alone(socket: &Socket, profile: &Profile) -> f64 {
+    let alone = Load::alone(socket, profile);
+    alone.ns(memory::slowdown(load(socket, &[alone], 0.0)))
+}

@@ -1,0 +1,39 @@
+//! Contention as a scenario describes it.
+
+use quell_model::{BytesPerSecond, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// `[contention]`: what is modelled of it. Without a workload that has a profile there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContentionSpec {
+    /// Off: profiles have no effect, and the result is that without them, to the byte.
+    pub on: bool,
+    /// What a GPU moves on the first socket's memory, bytes a second, whatever the CPUs do.
+    pub gpu: BytesPerSecond,
+    /// How often the parts of the last-level cache move while anything runs (our choice: a cache of 30 MB fills in 1 ms at
+    /// 30 GB/s).
+    pub llc_step: Nanos,
+}
+
+impl Default for ContentionSpec {
+    fn default() -> ContentionSpec {
+        ContentionSpec { on: true, gpu: BytesPerSecond(0.0), llc_step: Nanos::from_millis(1) }
+    }
+}
+
+impl ContentionSpec {
+    /// What makes no sense, and the mend.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if !(0.0..1e15).contains(&self.gpu.0) {
+            return Err(format!("contention.gpu of {}: give bytes per second", self.gpu.0));
+        }
+        if self.llc_step < Nanos::from_micros(10) {
+            return Err(format!("contention.llc_step of {}: give at least 10us", self.llc_step));
+        }
+        Ok(())
+    }
+}
