@@ -3,6 +3,7 @@
 pub mod fairness;
 pub mod gap;
 pub mod queueing;
+pub mod rkube;
 
 use crate::Claim;
 
@@ -18,7 +19,7 @@ pub struct Topic {
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC];
+pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC];
 
 /// The topic of this id.
 #[must_use]
