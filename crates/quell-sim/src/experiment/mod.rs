@@ -2,6 +2,7 @@
 //! them, shares of CPUs that weights and quotas promise, and task sets whose schedules SimSo has worked out.
 
 pub mod queueing;
+pub mod rkube;
 pub mod shares;
 pub mod task_sets;
 pub mod theory;

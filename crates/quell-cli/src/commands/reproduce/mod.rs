@@ -4,6 +4,7 @@ mod fairness;
 mod gap;
 mod page;
 mod queueing;
+mod rkube;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -52,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "gap" => gap::run(arguments.quick)?,
             "queueing" => queueing::run(arguments.quick)?,
             "fairness" => fairness::run(arguments.quick)?,
+            "rkube" => rkube::run(arguments.quick)?,
             id => bail!("nobody knows how to run '{id}'"),
         });
     }

@@ -22,7 +22,7 @@ pub(super) static BATCH: &[Known] = &[
     Known::new(
         "streamcluster",
         "PARSEC: streams through a block of points that no cache holds (200,000 of 128 dimensions, 100 MB, native input), \
-         read only, prefetched; \"uses a larger amount of memory bandwidth\" (caladan-osdi20 §7.1); else assumed",
+         read only, prefetched; \"uses a larger amount of memory bandwidth\" (caladan-osdi20 §7.2); else assumed",
         Core(0.6, 18.0, 6.0),
         &[(0.0, 1.0), (2.0, 0.95), (16.0, 0.85), (128.0, 0.05)],
     ),
@@ -85,7 +85,7 @@ pub(super) static BATCH: &[Known] = &[
     Known::new(
         "lbm",
         "SPEC 2006: streams through two lattices of 200 MB and writes one, prefetched, so that half of its references hit \
-         (snu2020 §5.2: memory-intensive, with a lower miss rate than sjeng); else assumed",
+         (snu2020 §5.3.1: memory-intensive, with a lower miss rate than sjeng); else assumed",
         Core(0.5, 50.0, 8.0),
         &[(0.0, 1.0), (1.0, 0.5), (512.0, 0.05)],
     )
@@ -93,7 +93,7 @@ pub(super) static BATCH: &[Known] = &[
     .lines(2.0),
     Known::new(
         "sjeng",
-        "SPEC 2006: chess; few references, most of them into a hash table of 170 MB (snu2020 §5.2: CPU-intensive); else \
+        "SPEC 2006: chess; few references, most of them into a hash table of 170 MB (snu2020 §5.3.1: CPU-intensive); else \
          assumed",
         Core(0.75, 0.8, 1.5),
         &[(0.0, 0.9), (4.0, 0.6), (256.0, 0.1)],

@@ -19,7 +19,7 @@ pub(super) static SERVERS: &[Known] = &[
     Known::new(
         "silo",
         "service time: caladan-osdi20 §7, TPC-C (median 20 μs, 99.9 % 280 μs: lognormal, mean 29 μs); \"sensitive to LLC \
-         interference\" (§7.1); the rest assumed, as an in-memory database",
+         interference\" (§7.2); the rest assumed, as an in-memory database",
         Core(0.9, 18.0, 2.0),
         &[(0.0, 0.9), (2.0, 0.6), (8.0, 0.35), (30.0, 0.15)],
     )

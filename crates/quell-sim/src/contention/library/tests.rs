@@ -37,7 +37,7 @@ fn tailbench_uses_memory_as_measured() {
     assert!(instructions_a_cycle(&xapian) > instructions_a_cycle(&moses));
 }
 
-/// caladan-osdi20 §2, §7 and §7.1, with 11 cores for the best-effort work.
+/// caladan-osdi20 §2, §7 and §7.2, with 11 cores for the best-effort work.
 #[test]
 fn caladans_antagonists_use_memory_as_said() {
     let load = |name| alone("caladan-socket", name, 11).load;
@@ -49,7 +49,7 @@ fn caladans_antagonists_use_memory_as_said() {
     }
 }
 
-/// snu2020 §3.5: SP and UA for bandwidth, canneal for the cache, swaptions for the CPU; §5.2: lbm is memory-intensive and
+/// snu2020 §3.5: SP and UA for bandwidth, canneal for the cache, swaptions for the CPU; §5.3.1: lbm is memory-intensive and
 /// sjeng is not, though its miss rate is the higher one.
 #[test]
 fn batch_programs_are_as_intensive_as_the_dissertation_says() {

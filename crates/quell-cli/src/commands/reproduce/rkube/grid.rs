@@ -1,0 +1,75 @@
+//! Which tenants are run with and without rKube, and how they fared.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use quell_model::Nanos;
+use quell_policy::AnyPolicy;
+use quell_sim::experiment::rkube::{Neighbour, SYSTEM_CPUS, Seen, Span, Target, Tenants};
+use rayon::prelude::*;
+
+use crate::commands::reproduce::progress_bar;
+
+/// Kubernetes' own means, or rKube.
+pub const BOTH: [bool; 2] = [false, true];
+
+/// The policy that decides.
+pub fn policy(rkube: bool) -> Result<AnyPolicy> {
+    if !rkube {
+        return AnyPolicy::named("none").context("there is always a policy none");
+    }
+    let parameters = toml::Table::from_iter([("system_reserve".to_owned(), i64::from(SYSTEM_CPUS).into())]);
+    Ok(AnyPolicy::build("rkube", toml::Value::Table(parameters))?)
+}
+
+/// Tenants, and whether rKube decides.
+type Cell = (Tenants, bool);
+
+/// What was run.
+pub struct Grid {
+    quick: bool,
+    seen: BTreeMap<Cell, Seen>,
+}
+
+impl Grid {
+    pub fn new(quick: bool) -> Grid {
+        Grid { quick, seen: BTreeMap::new() }
+    }
+
+    /// How long to look. A saturated server does in a second what a batch job does in ten.
+    fn span(&self, target: Target) -> Span {
+        let measured = match (target, self.quick) {
+            (Target::Batch(_), false) => Nanos::from_secs(20),
+            (Target::Batch(_), true) => Nanos::from_secs(2),
+            (Target::Memcached(_), false) => Nanos::from_secs(10),
+            (Target::Memcached(_), true) => Nanos::from_secs(1),
+        };
+        Span { warm_up: Nanos::from_millis(500), measured }
+    }
+
+    /// Runs those that were not run yet.
+    pub fn run(&mut self, mut cells: Vec<Cell>) -> Result<()> {
+        cells.sort_unstable();
+        cells.dedup();
+        cells.retain(|cell| !self.seen.contains_key(cell));
+        let bar = progress_bar(cells.len() as u64);
+        let seen: Result<Vec<(Cell, Seen)>> = cells
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|(tenants, rkube)| {
+                let seen = tenants.run(&mut policy(rkube)?, self.span(tenants.target))?;
+                bar.inc(1);
+                Ok(((tenants, rkube), seen))
+            })
+            .collect();
+        bar.finish_and_clear();
+        self.seen.extend(seen?);
+        Ok(())
+    }
+
+    /// How the target fared beside this neighbour.
+    pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, rkube: bool) -> Result<&Seen> {
+        let cell = (Tenants { target, neighbour }, rkube);
+        self.seen.get(&cell).with_context(|| format!("nobody ran {cell:?}"))
+    }
+}
