@@ -9,6 +9,8 @@ use std::path::Path;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quell_model::{Class, CpuCount, Nanos, Topology};
 use quell_policy::AnyPolicy;
+use quell_sim::contention::library::named;
+use quell_sim::contention::{MissCurve, Profile, ProfileName};
 use quell_sim::experiment::task_sets::{Scheduling, TaskSet};
 use quell_sim::scenario::{SHIPPED, Scenario, run};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
@@ -30,6 +32,21 @@ fn colocation(cpus: u32) -> Vec<WorkloadSpec> {
     vec![server, hogs]
 }
 
+/// The same where all slow each other down: a server whose data fits into half of the cache beside batch work that
+/// streams.
+fn contended(cpus: u32) -> Vec<WorkloadSpec> {
+    let cached = Profile {
+        cpi: 0.8,
+        llc_references: 20.0,
+        misses: MissCurve(vec![(0.0, 0.8), (15.0, 0.05)].into()),
+        parallelism: 2.0,
+        ..named("streaming").expect("it is known").clone()
+    };
+    let profiles = [ProfileName::Own(cached), ProfileName::Known("streaming".into())];
+    let with = |(spec, profile)| WorkloadSpec { profile: Some(profile), ..spec };
+    colocation(cpus).into_iter().zip(profiles).map(with).collect()
+}
+
 fn simulate(topology: Topology, workloads: &[WorkloadSpec], span: Nanos) -> u64 {
     let mut sim = Sim::new(topology, KernelConfig::default(), workloads, 1).expect("a scenario that makes sense");
     sim.begin();
@@ -47,13 +64,14 @@ fn events(criterion: &mut Criterion) {
         (80, Topology::synthetic(4, 1, 20, 1)),
     ];
     for (cpus, topology) in machines {
-        let workloads = colocation(cpus);
-        let span = Nanos::from_millis(100);
-        let count = simulate(topology.clone(), &workloads, span);
-        group.throughput(Throughput::Elements(count));
-        group.bench_function(format!("{cpus} CPUs, 100 ms"), |bencher| {
-            bencher.iter(|| simulate(topology.clone(), &workloads, span));
-        });
+        for (workloads, what) in [(colocation(cpus), ""), (contended(cpus), ", contention")] {
+            let span = Nanos::from_millis(100);
+            let count = simulate(topology.clone(), &workloads, span);
+            group.throughput(Throughput::Elements(count));
+            group.bench_function(format!("{cpus} CPUs, 100 ms{what}"), |bencher| {
+                bencher.iter(|| simulate(topology.clone(), &workloads, span));
+            });
+        }
     }
     group.finish();
 }
@@ -62,10 +80,12 @@ fn events(criterion: &mut Criterion) {
 fn scenario(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("scenario");
     group.sample_size(10);
-    let shipped = SHIPPED.iter().find(|shipped| shipped.name == "colocation").expect("it is shipped");
-    let scenario = Scenario::parse(Path::new("colocation"), shipped.text, &[]).expect("a scenario");
-    for name in ["none", "guard", "caladan"] {
-        group.bench_function(format!("colocation, {name}"), |bencher| {
+    for (shipped, name) in
+        ["colocation", "contended"].into_iter().flat_map(|s| ["none", "guard", "caladan"].map(|p| (s, p)))
+    {
+        let text = SHIPPED.iter().find(|known| known.name == shipped).expect("it is shipped").text;
+        let scenario = Scenario::parse(Path::new(shipped), text, &[]).expect("a scenario");
+        group.bench_function(format!("{shipped}, {name}"), |bencher| {
             bencher.iter(|| {
                 let mut policy = AnyPolicy::named(name).expect("a policy");
                 run(&scenario, &mut policy, 0, |_| {}).expect("it runs")

@@ -1,7 +1,9 @@
 //! The simulation: one machine, its kernel and those of its VMs, the workloads on them, and virtual time.
 
-use quell_model::{CpuCount, CpuId, Nanos};
+use quell_model::{BytesPerSecond, CpuCount, CpuId, Nanos};
 
+use crate::contention::solve::Rates;
+use crate::contention::{Contention, Field, Phases, Profile, ProfileName, Settings};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
@@ -58,9 +60,13 @@ pub struct Sim {
     /// By thread of the host.
     pub(crate) owners: Vec<Owner>,
     pub(crate) graphs: Graphs,
+    /// What threads do to each other's speed, if they do.
+    pub(crate) field: Option<Box<Field>>,
     measured_from: u64,
     busy_before: u64,
-    counted_before: Counters,
+    done_before: Counters,
+    counted_before: Vec<Rates>,
+    bytes_before: f64,
 }
 
 /// Whom a thread works for.
@@ -95,18 +101,22 @@ impl Sim {
         let machine = machine.into();
         let Population { workloads, vms, requests } = population.into();
         let homes = crate::vm::homes(&machine.topology.all(), workloads, vms).map_err(SimError::Scenario)?;
-        let plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut plans = Plans::new(requests, workloads).map_err(SimError::Scenario)?;
+        let mut phases = Phases::new(machine.socket(), machine.contention.on);
         let mut sim = Sim {
             kernel: Kernel::new(machine.topology.clone(), config),
             loads: Vec::new(),
             vms: Vec::new(),
             graphs: Graphs::default(),
+            field: None,
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
             measured_from: 0,
             busy_before: 0,
-            counted_before: Counters::default(),
+            done_before: Counters::default(),
+            counted_before: vec![Rates::default(); workloads.len()],
+            bytes_before: 0.0,
             homes,
             machine,
         };
@@ -118,13 +128,30 @@ impl Sim {
             let home = sim.homes[number];
             let kernel = home.map_or(&mut sim.kernel, |vm| &mut sim.vms[vm].guest);
             let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
-            sim.add(number, spec, parent, seed);
+            let own =
+                phases_of(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases).map_err(SimError::Scenario)?;
+            sim.add(number, spec, parent, own, seed);
         }
+        plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
+        if !phases.is_empty() {
+            sim.contend(phases);
+        }
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, seed: u64) {
+    /// From now on threads slow each other down.
+    fn contend(&mut self, phases: Phases) {
+        let (timers, tenants) = (&mut self.kernel.timers, self.tenants.len());
+        let highest = self.machine.frequencies.max_khz;
+        let settings = Settings::new(timers.add(Timer::Settings), self.guests.len(), highest, tenants);
+        let contention = Contention::new(&self.machine, phases, tenants, timers);
+        self.field = Some(Box::new(Field { contention, settings }));
+        self.kernel.phases.is_on = true;
+        self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
+    }
+
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, seed: u64) {
         let home = self.homes[number];
         let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
             None => (&mut self.kernel, &mut self.owners),
@@ -147,7 +174,7 @@ impl Sim {
         if home.is_none() {
             self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
         }
-        self.loads.push(Load::new(spec, number as u64, seed, tasks, PhaseSet::default(), kernel));
+        self.loads.push(Load::new(spec, number as u64, seed, tasks, phases, kernel));
     }
 
     /// The workloads begin. Called once, before time passes.
@@ -190,14 +217,6 @@ impl Sim {
         self.kernel.take_trace()
     }
 
-    /// A CPU's highest frequency from now on. Speed follows frequency; a CPU's power states are not modelled.
-    pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
-        let highest = self.machine.frequencies.max_khz;
-        let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
-        self.kernel.set_speed(cpu, per_mille as u32);
-        self.settle();
-    }
-
     /// Lets time pass until then.
     pub fn run_until(&mut self, until: Nanos) {
         while self.step(until) {}
@@ -227,9 +246,23 @@ impl Sim {
         }
         let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
         self.kernel.now = at;
-        handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        if !self.expire_contention(timer) {
+            handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        }
         self.settle();
         true
+    }
+
+    /// Lets every CPU of the host and of all guests pick that has to; speeds follow.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.settle_host();
+        if !self.vms.is_empty() {
+            self.settle_levels();
+        }
+        if self.field.is_some() {
+            self.follow_contention();
+        }
     }
 
     /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
@@ -269,7 +302,8 @@ impl Sim {
         }
         self.measured_from = self.kernel.now;
         self.busy_before = self.kernel.busy_time();
-        self.counted_before = self.kernel.counters;
+        self.done_before = self.kernel.counters;
+        (self.counted_before, self.bytes_before) = (self.counted(), self.memory_bytes());
     }
 
     /// Each workload, with the kernel that it runs on.
@@ -281,7 +315,9 @@ impl Sim {
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        self.each_load().map(|(load, kernel)| load.stats(kernel)).collect()
+        let counted = self.counted().into_iter().zip(&self.counted_before).map(|(now, before)| now.since(before));
+        let each = self.each_load().zip(counted);
+        each.map(|((load, kernel), counted)| WorkloadStats { counted, ..load.stats(kernel) }).collect()
     }
 
     /// CPU time that each workload has used since time 0, ns.
@@ -295,6 +331,14 @@ impl Sim {
         Nanos(self.kernel.now - self.measured_from)
     }
 
+    /// Memory bandwidth in use since the warm-up; none where contention is not modelled.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
+        let seconds = self.measured().as_secs_f64();
+        let used = (self.memory_bytes() - self.bytes_before) / seconds;
+        (self.has_contention() && seconds > 0.0).then_some(BytesPerSecond(used))
+    }
+
     /// The part of all CPUs' time since the warm-up in which they were busy, 0–1.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
@@ -305,7 +349,7 @@ impl Sim {
     /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (now, before) = (self.kernel.counters, self.counted_before);
+        let (now, before) = (self.kernel.counters, self.done_before);
         Counters {
             events: now.events - before.events,
             wake_ups: now.wake_ups - before.wake_ups,
@@ -343,6 +387,18 @@ pub(crate) fn handle(
         other => kernel.expire(other),
     }
     None
+}
+
+/// The kinds of work of a workload.
+fn phases_of(spec: &WorkloadSpec, number: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
+    let mut add = |name: Option<&ProfileName>| phases.add(name, number, tenant);
+    let spinning = spec.spins().then(|| ProfileName::Own(Profile::SPINNING));
+    let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
+    Ok(PhaseSet {
+        own: add(spec.profile.as_ref())?,
+        spinning: add(spinning.as_ref().filter(|_| spec.profile.is_some()))?,
+        cycle: turns.map(|turn| add(Some(&turn.profile))).collect::<Result<_, _>>()?,
+    })
 }
 
 /// The group around a workload's own. `known` has those that exist, by parent.

@@ -38,7 +38,7 @@ struct Ran {
 fn run(name: &str, topology: Topology, workloads: &[WorkloadSpec], span: Nanos) -> Ran {
     let mut policy = AnyPolicy::named(name).unwrap();
     let grants = policy.describe().grants;
-    let fidelity = capabilities(grants).fidelity(policy.describe());
+    let fidelity = capabilities(grants, false).fidelity(policy.describe());
     assert!(fidelity.missing.is_empty(), "{name}: {:?}", fidelity.missing);
     let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
     let mut cycle = Cycle::new(host.view());

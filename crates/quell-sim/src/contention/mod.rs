@@ -6,17 +6,31 @@
 //! slow memory is under load, [`sibling`] what CPUs of a core take from each other, and [`solve`] brings all threads of
 //! a socket into balance. All of that is pure; [`settled`] puts it together for threads that run for ever.
 //!
+//! While time passes, `follow` tells `live` who runs where; `balance` keeps the balances of each socket that are known
+//! already, `cache` lets the parts of a cache move step by step, `phases` numbers the kinds of work, `meters` says how good
+//! the counters are that policies see.
+//!
 //! Work is counted in nanoseconds of a thread that runs alone on the idle machine at its highest frequency, the cache
 //! full of its own data. That is speed 1; nothing is faster.
 
+mod balance;
+mod cache;
+mod follow;
 pub mod library;
+mod live;
 pub mod llc;
 pub mod memory;
+mod meters;
+mod phases;
 pub mod profile;
 pub mod settled;
 pub mod sibling;
 pub mod solve;
 mod spec;
 
+pub(crate) use follow::{Field, Settings};
+pub(crate) use live::Contention;
+pub use meters::{Meter, Meters};
+pub(crate) use phases::Phases;
 pub use profile::{MissCurve, Profile, ProfileName};
 pub use spec::ContentionSpec;

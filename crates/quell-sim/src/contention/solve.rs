@@ -48,7 +48,7 @@ pub struct Running<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// How many.
-    pub threads: f64,
+    threads: f64,
     /// Time of an instruction within its core, …
     core_ns: f64,
     /// … for the last-level cache, …
@@ -100,6 +100,12 @@ impl Load {
         Load::new(socket, &Running { profile, siblings: &[], frequency: 1.0, llc_bytes, throttle: 1.0 })
     }
 
+    /// So many of them.
+    #[must_use]
+    pub fn times(self, threads: u32) -> Load {
+        Load { threads: self.threads * f64::from(threads), ..self }
+    }
+
     /// Time of an instruction where memory is so many times slower than idle.
     #[must_use]
     pub fn ns(&self, slowdown: f64) -> f64 {
@@ -142,6 +148,14 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// What happened since it was so much.
+    #[must_use]
+    pub fn since(&self, before: &Rates) -> Rates {
+        let mut rest = *self;
+        rest.add(before, -1.0);
+        rest
+    }
+
     /// Adds what happened at these rates in so many nanoseconds.
     pub fn add(&mut self, rates: &Rates, ns: f64) {
         self.instructions += rates.instructions * ns;

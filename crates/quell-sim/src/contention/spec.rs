@@ -3,6 +3,8 @@
 use quell_model::{BytesPerSecond, Nanos};
 use serde::{Deserialize, Serialize};
 
+use super::Meters;
+
 /// `[contention]`: what is modelled of it. Without a workload that has a profile there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -14,11 +16,14 @@ pub struct ContentionSpec {
     /// How often the parts of the last-level cache move while anything runs (our choice: a cache of 30 MB fills in 1 ms at
     /// 30 GB/s).
     pub llc_step: Nanos,
+    /// How good the counters are that policies see: `exact`, `counters`, `cmt-mbm`, or a table.
+    pub counters: Meters,
 }
 
 impl Default for ContentionSpec {
     fn default() -> ContentionSpec {
-        ContentionSpec { on: true, gpu: BytesPerSecond(0.0), llc_step: Nanos::from_millis(1) }
+        let (gpu, llc_step, counters) = (BytesPerSecond(0.0), Nanos::from_millis(1), Meters::default());
+        ContentionSpec { on: true, gpu, llc_step, counters }
     }
 }
 
@@ -34,6 +39,6 @@ impl ContentionSpec {
         if self.llc_step < Nanos::from_micros(10) {
             return Err(format!("contention.llc_step of {}: give at least 10us", self.llc_step));
         }
-        Ok(())
+        self.counters.check()
     }
 }

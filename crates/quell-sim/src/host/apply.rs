@@ -2,7 +2,7 @@
 
 use quell_model::{
     CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
-    SchedClass, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
+    SampleRequest, SchedClass, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
 use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
@@ -30,9 +30,8 @@ impl SimHost {
         for (at, grant) in plan.grants.iter().enumerate() {
             report(Part::Grant(at as u32), self.grant(*grant));
         }
-        for at in 0..plan.samples.len() {
-            let why = "the simulator does not model caches and memory yet".into();
-            report(Part::Sample(at as u32), Verdict::Refused(Refusal::Unsupported(why)));
+        for (at, sample) in plan.samples.iter().enumerate() {
+            report(Part::Sample(at as u32), self.take(sample));
         }
         for (at, lease) in plan.leases.iter().enumerate() {
             report(Part::Lease(at as u32), self.lease(*lease));
@@ -93,7 +92,9 @@ impl SimHost {
             return Check::Gone;
         }
         let kind = setting.knob.kind();
-        if let Some(Support::No { why, .. }) = capabilities(kernel.grants.is_on).knobs.get(&kind) {
+        if let Some(Support::No { why, .. }) =
+            capabilities(kernel.grants.is_on, self.sim.has_contention()).knobs.get(&kind)
+        {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
         match (setting.knob, setting.target) {
@@ -102,6 +103,10 @@ impl SimHost {
                 let has = self.sim.machine.frequencies;
                 let fits = (has.min_khz..=has.max_khz).contains(&khz);
                 if fits { Check::Fine } else { bad("outside the CPU's frequencies") }
+            }
+            (Knob::CacheWays(ways), Target::Workload(_)) => {
+                let all = self.sim.machine.llc.ways;
+                if is_way_mask(ways, all) { Check::Fine } else { bad("cache ways are a row of those that there are") }
             }
             (Knob::Cpus(cpus), Target::Workload(_) | Target::Thread(_)) => {
                 if cpus.is_disjoint(&kernel.online) {
@@ -158,6 +163,9 @@ impl SimHost {
     }
 
     fn turn_workload_knob(&mut self, id: WorkloadId, knob: Knob) {
+        if let Knob::CacheWays(ways) = knob {
+            return self.sim.set_cache_ways(id.index(), ways);
+        }
         let Some(settings) = self.settings.get_mut(id.index()) else { return };
         let (kernel, group) = (&mut self.sim.kernel, self.sim.tenants[id.index()].group);
         let tasks = &self.sim.tenants[id.index()].tasks;
@@ -187,6 +195,7 @@ impl SimHost {
     /// one that runs alone with its isolations lifted.
     fn place_workloads(&mut self) {
         let lifted = self.leases.running().filter(|(lease, _)| lease.lift_isolations).map(|(lease, _)| lease.solo);
+        self.sim.lift_limits(lifted.map(WorkloadId::index));
         for number in 0..self.settings.len() {
             let is_partition = |settings: &Settings| settings.partition != Partition::Member;
             let others =
@@ -220,7 +229,9 @@ impl SimHost {
     }
 
     fn rule(&mut self, rule: Rule) -> Verdict {
-        if let Some(Support::No { why, .. }) = capabilities(self.sim.kernel.grants.is_on).rules.get(&rule.kind()) {
+        if let Some(Support::No { why, .. }) =
+            capabilities(self.sim.kernel.grants.is_on, self.sim.has_contention()).rules.get(&rule.kind())
+        {
             return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
         }
         if matches!(rule.key(), (_, Some(id), _) if id.index() >= self.specs.len()) {
@@ -263,6 +274,17 @@ impl SimHost {
         Verdict::Applied(self.sim.now())
     }
 
+    fn take(&mut self, request: &SampleRequest) -> Verdict {
+        if !self.sim.has_contention() {
+            let why = "no workload of this scenario has a profile, or contention is off".into();
+            return Verdict::Refused(Refusal::Unsupported(why));
+        }
+        if request.signals.contains(Signal::LlcMisses) {
+            self.sample(request.cpus);
+        }
+        Verdict::Applied(self.sim.now())
+    }
+
     fn lease(&mut self, request: LeaseRequest) -> Verdict {
         let now = self.sim.now();
         match request {
@@ -297,4 +319,10 @@ impl SimHost {
         let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
         ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
     }
+}
+
+/// As CAT takes it: a row of ways, at least one.
+fn is_way_mask(ways: u32, all: u32) -> bool {
+    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
+    ways != 0 && u64::from(ways) < 1 << all && shifted & (shifted + 1) == 0
 }

@@ -4,6 +4,7 @@
 //! [`crate::Costs`] says, and the machine goes on meanwhile.
 
 mod apply;
+mod gauges;
 mod observe;
 
 use std::convert::Infallible;
@@ -13,6 +14,8 @@ use quell_model::{
     Capabilities, CpuCount, CpuSet, Cycle, Event, Host, HostDomain, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan,
     Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
 };
+
+use gauges::Gauges;
 
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::scenario::Watch;
@@ -53,6 +56,8 @@ pub struct SimHost {
     leases: LeaseBook,
     happened: Vec<Event>,
     costs: PolicyCosts,
+    /// Counters, where contention is modelled.
+    gauges: Option<Box<Gauges>>,
     /// Who looks on, if anybody does.
     watch: Option<Watch>,
 }
@@ -93,7 +98,10 @@ impl SimHost {
             partition,
             paused: false,
         };
+        let (meters, cpus) = (sim.machine.contention.counters, sim.kernel.cpus.len());
+        let gauges = sim.has_contention().then(|| Box::new(Gauges::new(meters, seed, specs.len(), cpus)));
         Ok(SimHost {
+            gauges,
             sim,
             specs,
             settings: cpusets.map(untouched).collect(),
@@ -182,7 +190,8 @@ impl SimHost {
     /// Time passes until then, whatever happens.
     fn let_pass(&mut self, until: Nanos) {
         while self.sim.now() < until {
-            self.sim.run_until(until.min(self.next_look()));
+            self.sim.run_until(until.min(self.next_look()).min(self.next_sample()));
+            self.take_samples();
             self.look();
         }
     }
@@ -190,7 +199,8 @@ impl SimHost {
     fn pass(&mut self, until: Nanos) {
         while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
-            self.sim.run_until_event(until.min(ends).min(self.next_look()));
+            self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.next_sample()));
+            self.take_samples();
             if self.sim.now() >= ends {
                 self.end_lease(SoloEnd::Elapsed);
             }
@@ -222,18 +232,23 @@ pub fn drive<P: Policy + ?Sized>(
 
 /// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
 #[must_use]
-pub fn capabilities(grants: bool) -> Capabilities {
+pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
     let mut has = Capabilities { host: "sim".into(), grants, ..Capabilities::default() };
+    let no_contention = || Support::No {
+        why: "no workload of this scenario has a profile, or contention is off".into(),
+        mend: "give workloads profiles: the simulator models caches and memory then".into(),
+    };
     for &signal in Signal::ALL {
         let support = match signal {
             Signal::LlcHitRatio
             | Signal::WorkloadBandwidth
             | Signal::InstructionRate
             | Signal::LlcMisses
-            | Signal::MemoryBandwidth => Support::No {
-                why: "the simulator does not model caches and memory yet".into(),
-                mend: "use the toy host or a real machine".into(),
-            },
+            | Signal::MemoryBandwidth
+                if !contention =>
+            {
+                no_contention()
+            }
             Signal::Latency => Support::No {
                 why: "the simulator's clients do not report while they run yet".into(),
                 mend: "use a real machine".into(),
@@ -244,10 +259,7 @@ pub fn capabilities(grants: bool) -> Capabilities {
     }
     for &knob in KnobKind::ALL {
         let support = match knob {
-            KnobKind::CacheWays => Support::No {
-                why: "the simulator does not model caches yet".into(),
-                mend: "use the toy host or a real machine".into(),
-            },
+            KnobKind::CacheWays if !contention => no_contention(),
             _ => Support::Yes,
         };
         has.knobs.insert(knob, support);
@@ -268,7 +280,7 @@ impl Host for SimHost {
     type Error = Infallible;
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.sim.kernel.grants.is_on)
+        capabilities(self.sim.kernel.grants.is_on, self.sim.has_contention())
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {

@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::sim::Tenant;
 
 impl SimHost {
-    pub(super) fn fill(&self, wanted: SignalSet, view: &mut View) {
+    pub(super) fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
         view.now = self.sim.now();
         view.cpus.online = kernel.online;
@@ -18,6 +18,7 @@ impl SimHost {
         }
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
+        self.fill_counters(wanted, view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, view);
         }

@@ -285,6 +285,7 @@ impl Kernel {
             Timer::FairServer(cpu) => self.serve_fair(cpu as usize),
             Timer::RealTimePeriod => self.end_real_time_period(),
             Timer::Server(cpu) => self.reschedule(cpu as usize),
+            Timer::Cache(_) | Timer::Settings => {}
             Timer::Stop(_) | Timer::Workload(_) | Timer::Request(_) | Timer::Task(_) => {}
         }
     }

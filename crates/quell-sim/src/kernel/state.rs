@@ -56,6 +56,10 @@ pub(crate) enum Timer {
     Workload(u32),
     /// The next request of a kind arrives.
     Request(u32),
+    /// A last-level cache's parts move.
+    Cache(u32),
+    /// A setting of the machine's acts.
+    Settings,
     /// A thread's timer: its think time or its period is over.
     Task(u32),
 }

@@ -18,7 +18,7 @@ use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
 use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
 pub use interval::{BLOCKS, Block, Intervals, QUANTILES, Quantile};
-pub use report::{Report, WorkloadReport};
+pub use report::{CounterReport, Report, WorkloadReport};
 pub use run::{Observed, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
 pub use sweep::{Axis, Point, Sweep, label};
@@ -162,6 +162,14 @@ impl Scenario {
     /// [`SimError::Scenario`] if there is no such machine.
     pub fn machine(&self) -> Result<Machine, SimError> {
         Ok(Machine { contention: self.contention, ..self.machine.machine()? })
+    }
+
+    /// Do threads slow each other down in it?
+    #[must_use]
+    pub fn has_contention(&self) -> bool {
+        let mut stages = self.requests.iter().flat_map(|request| &request.stages);
+        let has_profile = self.workloads.iter().any(WorkloadSpec::has_profile);
+        self.contention.on && (has_profile || stages.any(|stage| stage.profile.is_some()))
     }
 
     /// Requests and their locks.

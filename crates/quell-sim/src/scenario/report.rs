@@ -4,8 +4,9 @@ use quell_model::{Class, Nanos};
 use serde::Serialize;
 
 use super::{Intervals, Observed, QUANTILES, Scenario, interval};
+use crate::contention::solve::Rates;
 use crate::vm::VmStats;
-use crate::workload::Latencies;
+use crate::workload::{Latencies, WorkloadStats};
 
 /// A scenario under one policy, all repetitions together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,6 +17,9 @@ pub struct Report {
     pub measured: Nanos,
     /// The part of all CPUs' time in which they were busy, 0–1.
     pub utilisation: f64,
+    /// Memory bandwidth in use, bytes per second; none where contention is not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<f64>,
     /// Kernel events.
     pub events: u64,
     /// Context switches.
@@ -75,6 +79,24 @@ pub struct WorkloadReport {
     pub cpus_requested: f64,
     /// Threads that waited for a CPU, on average.
     pub threads_waiting: f64,
+    /// What its counters say; none where contention is not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<CounterReport>,
+}
+
+/// A workload's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CounterReport {
+    /// Instructions retired per second.
+    pub instruction_rate: f64,
+    /// Instructions per cycle.
+    pub ipc: f64,
+    /// LLC hits per reference, 0–1.
+    pub llc_hit_ratio: f64,
+    /// Memory bandwidth used, bytes per second.
+    pub memory_bandwidth: f64,
+    /// References that found their core's super queue full, per second.
+    pub buffer_full_rate: f64,
 }
 
 impl Report {
@@ -85,6 +107,7 @@ impl Report {
             policy: policy.into(),
             measured,
             utilisation: runs.iter().map(|run| run.utilisation).sum::<f64>() / runs.len().max(1) as f64,
+            memory_bandwidth: mean_bandwidth(runs),
             events: sum(|run| run.counters.events),
             switches: sum(|run| run.counters.switches),
             migrations: sum(|run| run.counters.migrations),
@@ -143,6 +166,26 @@ fn workload(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) 
         cpus_got: stats().map(|stats| stats.run_time).sum::<u64>() as f64 / span,
         cpus_requested: spec.cpus.as_f64(),
         threads_waiting: stats().map(|stats| stats.run_delay).sum::<u64>() as f64 / span,
+        counters: runs.iter().all(|run| run.bandwidth.is_some()).then(|| counters(stats(), measured)),
+    }
+}
+
+fn mean_bandwidth(runs: &[Observed]) -> Option<f64> {
+    let sum: Option<f64> = runs.iter().map(|run| run.bandwidth.map(|used| used.0)).sum();
+    sum.map(|sum| sum / runs.len().max(1) as f64)
+}
+
+fn counters<'a>(stats: impl Iterator<Item = &'a WorkloadStats>, measured: Nanos) -> CounterReport {
+    let mut all = Rates::default();
+    stats.for_each(|stats| all.add(&stats.counted, 1.0));
+    let seconds = measured.as_secs_f64();
+    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
+    CounterReport {
+        instruction_rate: all.instructions / seconds,
+        ipc: part(all.instructions, all.cycles),
+        llc_hit_ratio: part(all.references - all.misses, all.references),
+        memory_bandwidth: all.bytes / seconds,
+        buffer_full_rate: all.buffer_full / seconds,
     }
 }
 
@@ -172,5 +215,6 @@ fn vm(scenario: &Scenario, at: usize, runs: &[Observed], measured: Nanos) -> Wor
         cpus_got: sum(|stats| stats.run_time) / span,
         cpus_requested: spec.cpus.as_f64(),
         threads_waiting: sum(|stats| stats.run_delay) / span,
+        counters: None,
     }
 }

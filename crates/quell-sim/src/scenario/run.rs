@@ -1,6 +1,6 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{Cycle, Nanos, Policy};
+use quell_model::{BytesPerSecond, Cycle, Nanos, Policy};
 
 use super::interval::Block;
 use super::watch::Watch;
@@ -22,6 +22,8 @@ pub struct Observed {
     pub measured: Nanos,
     /// The part of all CPUs' time in which they were busy, 0–1.
     pub utilisation: f64,
+    /// Memory bandwidth in use; none where contention is not modelled.
+    pub bandwidth: Option<BytesPerSecond>,
     /// What the kernel did.
     pub counters: Counters,
     /// What the policy cost.
@@ -79,6 +81,7 @@ pub fn run_in_detail<P: Policy + ?Sized>(
         vms: sim.vm_stats(),
         measured: sim.measured(),
         utilisation: sim.utilisation(),
+        bandwidth: sim.bandwidth(),
         counters: sim.counters(),
         policy_costs: host.policy_costs(),
         blocks,

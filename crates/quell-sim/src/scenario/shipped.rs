@@ -20,6 +20,7 @@ macro_rules! shipped {
 shipped! {
     "colocation",
     "consolidated-vms",
+    "contended",
     "critical-path",
     "hundred",
     "memcached-2cpus",

@@ -28,6 +28,9 @@ pub struct Course {
     pub ends: Vec<Nanos>,
     /// CPUs that were busy.
     pub cpus_busy: Vec<f64>,
+    /// Memory bandwidth in use, bytes per second; none where contention is not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<Vec<f64>>,
     /// By workload, in the scenario's order.
     pub workloads: Vec<WorkloadCourse>,
 }
@@ -50,6 +53,9 @@ pub struct WorkloadCourse {
     /// CPUs that it held, on average; none where the policy grants no CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_granted: Option<Vec<f64>>,
+    /// Memory bandwidth that it used, bytes per second; none where contention is not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<Vec<f64>>,
 }
 
 /// Somebody who looks at a host at the end of each part of its time. It does not change what happens.
@@ -63,6 +69,8 @@ pub(crate) struct Watch {
     began: Nanos,
     busy: u64,
     used: Vec<u64>,
+    bytes: f64,
+    bytes_of: Vec<f64>,
     grants: Option<Grants>,
     course: Option<Course>,
     blocks: Vec<Vec<Block>>,
@@ -91,10 +99,18 @@ impl Watch {
         };
         let is_course = detail == Detail::Course;
         let course = is_course.then(|| {
-            let granted = grants.then(Vec::new);
-            let of =
-                |&name: &&str| WorkloadCourse { name: name.into(), cpus_granted: granted.clone(), ..<_>::default() };
-            Course { workloads: names.iter().map(of).collect(), ..Course::default() }
+            let (cpus_granted, memory_bandwidth) = (grants.then(Vec::new), host.sim().has_contention().then(Vec::new));
+            let of = |&name: &&str| WorkloadCourse {
+                name: name.into(),
+                cpus_granted: cpus_granted.clone(),
+                memory_bandwidth: memory_bandwidth.clone(),
+                ..WorkloadCourse::default()
+            };
+            Course {
+                workloads: names.iter().map(of).collect(),
+                memory_bandwidth: memory_bandwidth.clone(),
+                ..<_>::default()
+            }
         });
         let grants = (is_course && grants).then(|| Grants {
             ids: names.iter().map(|name| host.number_of(name)).collect(),
@@ -113,6 +129,8 @@ impl Watch {
             began: from,
             busy: host.sim().kernel().busy_time(),
             used: host.sim().run_times(),
+            bytes: host.sim().memory_bytes(),
+            bytes_of: bytes_of(host),
             grants,
             course,
             blocks: if parts > 0 { vec![vec![Block::default(); BLOCKS as usize]; names.len()] } else { Vec::new() },
@@ -166,6 +184,14 @@ impl Watch {
             course.ends.push(now - self.from);
             course.cpus_busy.push((busy - self.busy) as f64 / span);
             self.busy = busy;
+            let (bytes, bytes_of) = (host.sim().memory_bytes(), bytes_of(host));
+            if let Some(bandwidth) = &mut course.memory_bandwidth {
+                bandwidth.push((bytes - self.bytes) * 1e9 / span);
+            }
+            for ((workload, now), before) in course.workloads.iter_mut().zip(&bytes_of).zip(&self.bytes_of) {
+                workload.memory_bandwidth.iter_mut().for_each(|used| used.push((now - before) * 1e9 / span));
+            }
+            (self.bytes, self.bytes_of) = (bytes, bytes_of);
             for (at, workload) in course.workloads.iter_mut().enumerate() {
                 workload.cpus_got.push((used[at] - self.used[at]) as f64 / span);
                 if let (Some(granted), Some(grants)) = (&mut workload.cpus_granted, &self.grants) {
@@ -200,4 +226,8 @@ impl Watch {
     pub fn end(self) -> (Option<Course>, Vec<Vec<Block>>) {
         (self.course, self.blocks)
     }
+}
+
+fn bytes_of(host: &SimHost) -> Vec<f64> {
+    host.sim().counted().iter().map(|counted| counted.bytes).collect()
 }

@@ -28,6 +28,7 @@ impl Sim {
                 (vm.guest.now, vm.guest.levels.waker) = (at, None);
                 handle(&mut vm.guest, &mut self.loads, &mut self.graphs, &vm.owners, timer);
             }
+            None if self.expire_contention(timer) => {}
             None => {
                 if let Some((vm, vcpu)) =
                     handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer)
@@ -45,12 +46,7 @@ impl Sim {
     }
 
     /// Lets every CPU of the host and of all guests pick that has to.
-    #[inline]
-    pub(crate) fn settle(&mut self) {
-        self.settle_host();
-        if self.vms.is_empty() {
-            return;
-        }
+    pub(crate) fn settle_levels(&mut self) {
         loop {
             self.follow_host();
             let mut acted = false;

@@ -92,6 +92,11 @@ impl Vm {
         Vm { guest, owners: Vec::new(), exits, before, cpus, interrupts }
     }
 
+    /// The CPU of the host that a vCPU runs on.
+    pub fn host_cpu(&self, vcpu: usize) -> Option<usize> {
+        self.cpus[vcpu].on
+    }
+
     /// What it has had since it booted.
     fn total(&self, host: &Kernel) -> VmStats {
         let sum = |of: fn(&Kernel, TaskId) -> u64| self.cpus.iter().map(|cpu| of(host, cpu.task)).sum();

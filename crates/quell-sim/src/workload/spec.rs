@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::body::{BatchSpec, ClosedSpec, ParallelSpec, PeriodicSpec, ServerSpec};
+use super::body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, ServerSpec};
 use crate::contention::ProfileName;
 use crate::kernel::Partition;
 
@@ -279,6 +279,18 @@ impl WorkloadSpec {
             }
         }
         Ok(())
+    }
+
+    /// Does it say what some of its work asks of caches and memory?
+    pub(crate) fn has_profile(&self) -> bool {
+        self.profile.is_some() || self.batch.as_ref().is_some_and(|batch| !batch.cycle.is_empty())
+    }
+
+    /// Do its threads spin when they have nothing to do?
+    pub(crate) fn spins(&self) -> bool {
+        let server = self.server.as_ref().map(|server| server.dispatch);
+        let dispatch = server.or(self.closed.as_ref().map(|closed| closed.dispatch));
+        matches!(dispatch, Some(Dispatch::WorkStealing(_)))
     }
 
     /// Every copy as a workload of its own.

@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 use quell_model::Nanos;
 
+use crate::contention::solve::Rates;
+
 /// Latencies, with three significant digits, from 1 ns to an hour.
 #[derive(Clone, Debug)]
 pub struct Latencies {
@@ -80,4 +82,6 @@ pub struct WorkloadStats {
     pub run_time: u64,
     /// Time that its threads waited for a CPU, ns.
     pub run_delay: u64,
+    /// What its counters say; nothing where contention is not modelled.
+    pub counted: Rates,
 }

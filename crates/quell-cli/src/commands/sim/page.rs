@@ -28,7 +28,8 @@ pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
         (false, false) => sweep_charts::colours(plan, outcomes),
         _ => Vec::new(),
     };
-    let latencies = workloads(outcomes).without(&["class", "mean", "CPUs got", "asked", "waiting"]);
+    let latencies =
+        workloads(outcomes).without(&["class", "mean", "CPUs got", "asked", "waiting", "IPC", "LLC hits", "GB/s"]);
     let cpus =
         workloads(outcomes).without(&["done/s", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "over SLO"]);
     let shown = with_requests(outcomes);
@@ -50,6 +51,11 @@ pub fn of(plan: &Plan, outcomes: &[Outcome]) -> Page {
     blocks.extend([cpus, machines(outcomes)].map(|sheet| block(sheet, &colours)));
     if has_curves {
         blocks.extend(outcomes.iter().flat_map(cpus_over_time).map(Block::Chart));
+    }
+    let memory = if has_curves { memory_over_time(outcomes) } else { Vec::new() };
+    if !memory.is_empty() {
+        blocks.push(Block::Heading("Memory".into()));
+        blocks.extend(memory.into_iter().map(Block::Chart));
     }
     blocks.push(Block::Heading("The scenario".into()));
     if !plan.changes.is_empty() {
@@ -138,6 +144,31 @@ fn latency_over_time(outcomes: &[Outcome], at: usize) -> Chart {
         chart.series.push(Series { name: outcome.name(), form: Form::Steps, colour, points });
     }
     chart
+}
+
+/// Memory bandwidth in use under each policy, and by each of the workloads that use most.
+fn memory_over_time(outcomes: &[Outcome]) -> Vec<Chart> {
+    let chart = |title: String, of: &dyn Fn(&Course) -> Option<&Vec<f64>>| {
+        let mut chart = Chart::new(title, time_axis(outcomes), Axis::new("GB/s", Scale::Linear, Unit::Plain));
+        for (colour, outcome) in outcomes.iter().enumerate() {
+            let Some((course, used)) = outcome.course.as_ref().and_then(|course| Some((course, of(course)?))) else {
+                continue;
+            };
+            let points = steps(course, used.iter().map(|used| used / 1e9));
+            chart.series.push(Series { name: outcome.name(), form: Form::Steps, colour, points });
+        }
+        chart
+    };
+    let used = |outcome: &Outcome, at: usize| {
+        outcome.report.workloads[at].counters.map_or(0.0, |counters| counters.memory_bandwidth / 1e9)
+    };
+    let mut charts = vec![chart("Memory bandwidth in use".into(), &|course| course.memory_bandwidth.as_ref())];
+    for at in most(outcomes, used) {
+        let title = format!("Memory bandwidth of {}", workload_name(outcomes, at));
+        charts.push(chart(title, &|course| course.workloads.get(at)?.memory_bandwidth.as_ref()));
+    }
+    charts.retain(|chart| !chart.series.is_empty());
+    charts
 }
 
 /// What each workload got, and held where CPUs are granted; of many workloads the smaller ones together.

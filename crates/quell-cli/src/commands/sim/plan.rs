@@ -94,7 +94,8 @@ pub fn policies(
     let mut built = Vec::new();
     for spec in wanted {
         let policy = AnyPolicy::build(&spec.name, spec.deserializer())?;
-        let fidelity = capabilities(policy.describe().grants).fidelity(policy.describe());
+        let has = capabilities(policy.describe().grants, scenario.has_contention());
+        let fidelity = has.fidelity(policy.describe());
         if !fidelity.missing.is_empty() {
             bail!("'{}' cannot work on the simulated machine: {}", spec.name, fidelity.missing.join("; "));
         }

@@ -4,7 +4,7 @@ use quell_bench::human;
 use quell_bench::report::Cell;
 use quell_bench::table::table;
 use quell_model::Nanos;
-use quell_sim::scenario::{WorkloadReport, label};
+use quell_sim::scenario::{CounterReport, WorkloadReport, label};
 
 use super::compare::Outcome;
 use super::plan::Plan;
@@ -16,9 +16,9 @@ pub struct Sheet {
     pub rows: Vec<(usize, Vec<Cell>)>,
 }
 
-const WORKLOADS: [&str; 15] = [
+const WORKLOADS: [&str; 18] = [
     "policy", "workload", "class", "done/s", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "over SLO",
-    "CPUs got", "asked", "waiting",
+    "CPUs got", "asked", "waiting", "IPC", "LLC hits", "GB/s",
 ];
 
 /// A row for each workload under each policy.
@@ -32,7 +32,8 @@ pub fn workloads(outcomes: &[Outcome]) -> Sheet {
     Sheet { head: head(&WORKLOADS, outcomes), rows: rows.collect() }.without_empty_columns()
 }
 
-const MACHINES: [&str; 7] = ["policy", "CPUs busy", "switches", "migrations", "commands", "refused", "decision time"];
+const MACHINES: [&str; 8] =
+    ["policy", "CPUs busy", "GB/s", "switches", "migrations", "commands", "refused", "decision time"];
 
 /// A row for each policy: what the machine did, and what the policy cost.
 pub fn machines(outcomes: &[Outcome]) -> Sheet {
@@ -41,6 +42,7 @@ pub fn machines(outcomes: &[Outcome]) -> Sheet {
         let per_second = |count: u64| human::rate(count as f64 / report.measured.as_secs_f64());
         let cells = [
             human::percent(report.utilisation),
+            report.memory_bandwidth.map_or(NOTHING.to_owned(), gigabytes),
             per_second(report.switches),
             per_second(report.migrations),
             report.commands.to_string(),
@@ -49,7 +51,7 @@ pub fn machines(outcomes: &[Outcome]) -> Sheet {
         ];
         (number, [vec![report.policy.clone().into()], swept(outcome), cells.map(Cell::from).to_vec()].concat())
     });
-    Sheet { head: head(&MACHINES, outcomes), rows: rows.collect() }
+    Sheet { head: head(&MACHINES, outcomes), rows: rows.collect() }.without_empty_columns()
 }
 
 /// The policy's column first, then those of the swept keys: their last words, if that is enough to tell them apart.
@@ -77,6 +79,9 @@ fn row(workload: &WorkloadReport) -> Vec<Cell> {
         _ => time(quantile).into(),
     };
     let has_requests = workload.completed > 0;
+    let counted = |text: &dyn Fn(&CounterReport) -> String| {
+        Cell::from(workload.counters.as_ref().filter(|counters| counters.ipc > 0.0).map_or(NOTHING.to_owned(), text))
+    };
     vec![
         workload.name.clone().into(),
         workload.class.to_string().into(),
@@ -92,7 +97,14 @@ fn row(workload: &WorkloadReport) -> Vec<Cell> {
         format!("{:.2}", workload.cpus_got).into(),
         format!("{:.2}", workload.cpus_requested).into(),
         format!("{:.2}", workload.threads_waiting).into(),
+        counted(&|counters| format!("{:.2}", counters.ipc)),
+        counted(&|counters| human::percent(counters.llc_hit_ratio)),
+        counted(&|counters| gigabytes(counters.memory_bandwidth)),
     ]
+}
+
+fn gigabytes(bytes_per_second: f64) -> String {
+    format!("{:.2}", bytes_per_second / 1e9)
 }
 
 impl Sheet {

@@ -207,10 +207,12 @@ impl Stealing {
                 return self.park(own, kernel, thread);
             }
             self.set(thread, Doing::Spinning);
+            kernel.set_phase(own.tasks[thread], own.phases.spinning);
             return kernel.continue_with(own.tasks[thread], self.costs.spin.0);
         };
         self.queued -= 1;
         self.set(thread, Doing::Green(request));
+        kernel.set_phase(own.tasks[thread], own.phases.own);
         kernel.continue_with(own.tasks[thread], cost + request.work);
         kernel.set_request(own.tasks[thread], Some(kernel.now()));
     }

@@ -3,6 +3,10 @@
 use super::super::spec::WorkloadSpec;
 use super::super::{Arrivals, Service};
 use super::spec::{GraphSpec, LockOrder, RequestSpec, Step};
+use crate::contention::{Phases, ProfileName};
+use crate::kernel::PhaseId;
+use crate::sim::Tenant;
+use crate::workload::Load;
 
 /// At most so many stages and signals a request: one bit each.
 const FLAGS: usize = 64;
@@ -56,6 +60,9 @@ pub(super) struct Stage {
     pub pool: usize,
     pub after: Flags,
     pub steps: Vec<Act>,
+    profile: Option<ProfileName>,
+    /// The kind of work that it is.
+    pub phase: PhaseId,
 }
 
 /// A step.
@@ -102,6 +109,22 @@ impl Plans {
         }
         plans.check()?;
         Ok(plans)
+    }
+
+    /// Numbers the kinds of work of all stages; without one of their own it is that of the workload.
+    ///
+    /// # Errors
+    /// A sentence, if there are too many.
+    pub fn set_phases(&mut self, loads: &[Load], tenants: &[Tenant], phases: &mut Phases) -> Result<(), String> {
+        for stage in self.requests.iter_mut().flat_map(|plan| &mut plan.stages) {
+            let workload = self.pools[stage.pool].workload;
+            let tenant = tenants.iter().position(|tenant| tenant.load == Some(workload)).unwrap_or(0);
+            stage.phase = match &stage.profile {
+                Some(name) => phases.add(Some(name), workload, tenant)?,
+                None => loads[workload].common.phases.own,
+            };
+        }
+        Ok(())
     }
 
     fn request(&self, spec: &RequestSpec, workloads: &[WorkloadSpec]) -> Result<Plan, String> {
@@ -154,7 +177,11 @@ impl Plans {
             for step in &stage.steps {
                 steps.push(self.step(step, &mut plan, &mut barriers).map_err(|why| format!("{why} ({of})"))?);
             }
-            plan.stages.push(Stage { name: stage.name.clone(), pool, after, steps });
+            if let Some(Err(why)) = stage.profile.as_ref().map(ProfileName::profile) {
+                return Err(format!("{why} ({of})"));
+            }
+            let (name, profile) = (stage.name.clone(), stage.profile.clone());
+            plan.stages.push(Stage { name, pool, after, steps, profile, phase: PhaseId::default() });
         }
         let mut firsts = (0..plan.stages.len()).filter(|&stage| plan.stages[stage].after == 0);
         let (Some(first), None) = (firsts.next(), firsts.next()) else {

@@ -295,8 +295,16 @@ impl Graphs {
         let pool = &mut self.pools[self.plans[self.jobs[job].plan].stages[stage].pool];
         let Some(number) = pool.idle.pop() else { return pool.queue.push_back((job, stage, kernel.now())) };
         self.workers[number].at = Some((job, stage, 0));
+        self.take_phase(kernel, number);
         self.wake(kernel, number, waker);
         kernel.set_request(self.workers[number].task, Some(kernel.now()));
+    }
+
+    /// The thread does what its stage does.
+    fn take_phase(&self, kernel: &mut Kernel, number: usize) {
+        if let Some((job, stage, _)) = self.workers[number].at {
+            kernel.set_phase(self.workers[number].task, self.plans[self.jobs[job].plan].stages[stage].phase);
+        }
     }
 
     /// The thread is through with its stage, and takes the next one of its pool.
@@ -310,6 +318,7 @@ impl Graphs {
         }
         let next = self.pools[self.workers[number].pool].queue.pop_front();
         self.workers[number].at = next.map(|(job, stage, _)| (job, stage, 0));
+        self.take_phase(kernel, number);
         if next.is_some() {
             kernel.set_request(task, Some(kernel.now()));
         }

@@ -1,0 +1,107 @@
+//! One socket while time passes: which threads run there, and the balance between them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::memory;
+use super::solve::{Load, Rates, Socket, load};
+use crate::kernel::FULL_SPEED;
+
+/// No more balances are kept; with more, all are forgotten.
+const KEPT: usize = 4096;
+
+/// Threads that are alike: what they do, where, beside whom.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    /// One of them.
+    pub load: Load,
+    /// Time of an instruction alone on the idle machine.
+    pub ns_alone: f64,
+}
+
+/// A class's number, and how many of it run.
+type Count = (u32, u32);
+
+/// How fast one of a class is, as the kernel counts it, and what it does in a nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Pace {
+    pub speed: u64,
+    pub rates: Rates,
+}
+
+/// The pace of every class that runs, by its number.
+type Balance = Vec<(u32, Pace)>;
+
+/// One socket.
+#[derive(Clone, Debug)]
+pub(super) struct Domain {
+    pub cpus: Vec<usize>,
+    /// What others than its CPUs move, bytes a nanosecond.
+    pub others: f64,
+    /// By class, ascending.
+    running: Vec<Count>,
+    /// What is known already, by who runs.
+    known: BTreeMap<Box<[Count]>, Arc<Balance>>,
+    balance: Arc<Balance>,
+    pub is_dirty: bool,
+}
+
+impl Domain {
+    pub fn new(cpus: Vec<usize>, others: f64) -> Domain {
+        let (running, known) = (Vec::new(), BTreeMap::new());
+        Domain { cpus, others, running, known, balance: Arc::default(), is_dirty: true }
+    }
+
+    /// One thread of this class more.
+    pub fn add(&mut self, class: u32) {
+        match self.running.binary_search_by_key(&class, |&(class, _)| class) {
+            Ok(at) => self.running[at].1 += 1,
+            Err(at) => self.running.insert(at, (class, 1)),
+        }
+        self.is_dirty = true;
+    }
+
+    /// One less.
+    pub fn remove(&mut self, class: u32) {
+        if let Ok(at) = self.running.binary_search_by_key(&class, |&(class, _)| class) {
+            self.running[at].1 -= 1;
+            if self.running[at].1 == 0 {
+                self.running.remove(at);
+            }
+        }
+        self.is_dirty = true;
+    }
+
+    /// Classes are not what they were.
+    pub fn forget(&mut self) {
+        self.known.clear();
+        self.is_dirty = true;
+    }
+
+    /// Brings those who run now into balance.
+    pub fn settle(&mut self, socket: &Socket, classes: &[Class]) {
+        self.is_dirty = false;
+        if let Some(known) = self.known.get(&self.running[..]) {
+            self.balance = Arc::clone(known);
+            return;
+        }
+        let class = |&(class, threads): &Count| (class, threads, &classes[class as usize]);
+        let loads: Vec<Load> = self.running.iter().map(class).map(|(_, n, class)| class.load.times(n)).collect();
+        let slowdown = memory::slowdown(load(socket, &loads, self.others));
+        let pace = |(number, _, class): (u32, u32, &Class)| {
+            let speed = FULL_SPEED as f64 * class.ns_alone / class.load.ns(slowdown) + 0.5;
+            (number, Pace { speed: (speed as u64).clamp(1, FULL_SPEED), rates: class.load.rates(slowdown) })
+        };
+        self.balance = Arc::new(self.running.iter().map(class).map(pace).collect());
+        if self.known.len() >= KEPT {
+            self.known.clear();
+        }
+        self.known.insert(self.running.clone().into(), Arc::clone(&self.balance));
+    }
+
+    /// How a class fares that runs.
+    pub fn pace(&self, class: u32) -> Pace {
+        let at = self.balance.binary_search_by_key(&class, |&(class, _)| class);
+        at.map_or(Pace::default(), |at| self.balance[at].1)
+    }
+}

@@ -1,0 +1,198 @@
+//! The simulation and its contention, brought in line after everything that happened.
+
+use std::collections::VecDeque;
+
+use quell_model::{CpuId, KnobKind};
+
+use super::live::Contention;
+use super::solve::Rates;
+use crate::kernel::Timer;
+use crate::sim::Sim;
+use crate::timers::TimerId;
+
+/// Something that was set and acts only a while later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Setting {
+    Frequency(CpuId, u32),
+    Ways(usize, u32),
+    /// This tenant runs alone, without limits; None: all limits are back.
+    Lift(Option<usize>),
+}
+
+impl Setting {
+    fn kind(self) -> KnobKind {
+        match self {
+            Setting::Frequency(..) => KnobKind::MaxFrequencyKhz,
+            Setting::Ways(..) | Setting::Lift(_) => KnobKind::CacheWays,
+        }
+    }
+}
+
+/// What was set on the machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    timer: TimerId,
+    /// What is on its way, with when it acts, the first first.
+    pending: VecDeque<(u64, Setting)>,
+    /// By CPU.
+    khz: Vec<u32>,
+    /// By tenant.
+    ways: Vec<u32>,
+    lifted: Option<usize>,
+    /// Who was last said to run without limits.
+    lifting: Option<usize>,
+}
+
+impl Settings {
+    pub fn new(timer: TimerId, cpus: usize, max_khz: u32, tenants: usize) -> Settings {
+        let (khz, ways) = (vec![max_khz; cpus], vec![u32::MAX; tenants]);
+        Settings { timer, pending: VecDeque::new(), khz, ways, lifted: None, lifting: None }
+    }
+}
+
+/// Contention and what was set.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub contention: Contention,
+    pub settings: Settings,
+}
+
+impl Sim {
+    /// Everybody's speed follows who runs beside him.
+    pub(crate) fn follow_contention(&mut self) {
+        let Some(field) = self.field.as_deref_mut() else { return };
+        let (kernel, vms, guests) = (&mut self.kernel, &mut self.vms, &self.guests);
+        let now = kernel.now;
+        let mut changed = std::mem::take(&mut kernel.phases.cpus);
+        for vm in vms.iter_mut() {
+            while let Some(vcpu) = vm.guest.phases.cpus.pop() {
+                changed.extend(vm.host_cpu(vcpu));
+            }
+        }
+        for cpu in changed.drain(..) {
+            let phase = match guests[cpu] {
+                Some((vm, vcpu)) => vms[vm].guest.phase_on(vcpu),
+                None => kernel.phase_on(cpu),
+            };
+            field.contention.runs(cpu, phase, kernel.cpus[cpu].work_from, now, &mut kernel.timers);
+        }
+        kernel.phases.cpus = changed;
+        field.contention.settle(now, |cpu, speed| {
+            kernel.set_pace(cpu, speed);
+            if let Some((vm, vcpu)) = guests[cpu] {
+                vms[vm].guest.set_pace(vcpu, speed);
+            }
+        });
+    }
+
+    /// A timer of contention's; false: it is somebody else's.
+    pub(crate) fn expire_contention(&mut self, timer: Timer) -> bool {
+        match timer {
+            Timer::Cache(number) => {
+                if let Some(field) = &mut self.field {
+                    field.contention.step(number as usize, self.kernel.now, &mut self.kernel.timers);
+                }
+            }
+            Timer::Settings => self.act_on_settings(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// A CPU's highest frequency. Where contention is modelled it acts after its latency, else at once. A CPU's power
+    /// states are not modelled.
+    pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
+        let highest = self.machine.frequencies.max_khz;
+        if self.field.is_some() {
+            return self.set_later(Setting::Frequency(cpu, khz.min(highest)));
+        }
+        let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
+        self.kernel.set_speed(cpu, per_mille as u32);
+        self.settle();
+    }
+
+    /// The ways of the last-level caches that a tenant may fill, after the knob's latency.
+    pub(crate) fn set_cache_ways(&mut self, tenant: usize, ways: u32) {
+        self.set_later(Setting::Ways(tenant, ways));
+    }
+
+    /// This tenant runs at the highest frequency and with all ways, after the knobs' latency; None: what was set is back.
+    pub(crate) fn lift_limits(&mut self, tenant: Option<usize>) {
+        if self.field.as_ref().is_some_and(|field| field.settings.lifting != tenant) {
+            self.set_later(Setting::Lift(tenant));
+        }
+    }
+
+    fn set_later(&mut self, setting: Setting) {
+        let Some(Field { settings, .. }) = self.field.as_deref_mut() else { return };
+        if let Setting::Lift(tenant) = setting {
+            settings.lifting = tenant;
+        }
+        let at = self.kernel.now + setting.kind().effect_latency().0;
+        let place = settings.pending.partition_point(|&(other, _)| other <= at);
+        settings.pending.insert(place, (at, setting));
+        self.kernel.timers.set(settings.timer, settings.pending[0].0);
+    }
+
+    fn act_on_settings(&mut self) {
+        let Some(Field { settings, contention }) = self.field.as_deref_mut() else { return };
+        let now = self.kernel.now;
+        while let Some((_, setting)) = settings.pending.pop_front_if(|&mut (at, _)| at <= now) {
+            match setting {
+                Setting::Frequency(cpu, khz) => settings.khz[cpu.index()] = khz,
+                Setting::Ways(tenant, ways) => settings.ways[tenant] = ways,
+                Setting::Lift(tenant) => settings.lifted = tenant,
+            }
+        }
+        for (cpu, &khz) in settings.khz.iter().enumerate() {
+            let highest = self.machine.frequencies.max_khz;
+            contention.set_khz(cpu, if settings.lifted.is_some() { highest } else { khz }, now);
+        }
+        for (tenant, &ways) in settings.ways.iter().enumerate() {
+            contention.set_ways(tenant, if settings.lifted == Some(tenant) { u32::MAX } else { ways });
+        }
+        if let Some(&(at, _)) = settings.pending.front() {
+            self.kernel.timers.set(settings.timer, at);
+        }
+    }
+
+    /// Is contention modelled here?
+    #[must_use]
+    pub fn has_contention(&self) -> bool {
+        self.field.is_some()
+    }
+
+    /// What each workload has done up to now, as its counters say; zeros where contention is not modelled.
+    #[must_use]
+    pub fn counted(&self) -> Vec<Rates> {
+        let now = self.kernel.now;
+        let none = vec![Rates::default(); self.loads.len()];
+        self.field.as_ref().map_or(none, |field| field.contention.counted_by(self.loads.len(), |p| p.workload, now))
+    }
+
+    /// The same of those whom the host knows as workloads.
+    pub(crate) fn counted_by_tenant(&self) -> Vec<Rates> {
+        let (now, tenants) = (self.kernel.now, self.tenants.len());
+        let none = vec![Rates::default(); tenants];
+        self.field.as_ref().map_or(none, |field| field.contention.counted_by(tenants, |p| p.tenant, now))
+    }
+
+    /// What has happened on a CPU up to now.
+    #[must_use]
+    pub fn counted_on(&self, cpu: CpuId) -> Rates {
+        let now = self.kernel.now;
+        self.field.as_ref().map_or(Rates::default(), |field| field.contention.counted_on(cpu.index(), now))
+    }
+
+    /// Bytes between caches and memory up to now, a GPU's included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> f64 {
+        self.field.as_ref().map_or(0.0, |field| field.contention.bytes(self.kernel.now))
+    }
+
+    /// Bytes of last-level caches that a workload has.
+    #[must_use]
+    pub fn llc_bytes(&self, workload: usize) -> f64 {
+        self.field.as_ref().map_or(0.0, |field| field.contention.occupied(|phase| phase.workload == workload))
+    }
+}

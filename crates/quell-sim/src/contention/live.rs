@@ -1,0 +1,286 @@
+//! Contention while time passes: who runs where, how fast that lets everybody be, and what the counters count.
+
+use std::collections::BTreeMap;
+
+use quell_model::{CpuId, Topology};
+
+use super::balance::{Class, Domain, Pace};
+use super::cache::Cache;
+use super::phases::{Phase, Phases};
+use super::profile::Profile;
+use super::solve::{Load, Rates, Running, Socket};
+use crate::Machine;
+use crate::kernel::{FULL_SPEED, PhaseId, Timer};
+use crate::timers::Timers;
+
+/// Siblings that are looked at; what a core has beyond them does not press.
+const SIBLINGS: usize = 7;
+
+/// What makes threads alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    phase: PhaseId,
+    cache: usize,
+    khz: u32,
+    /// What runs on the core's other CPUs, in ascending order.
+    siblings: [PhaseId; SIBLINGS],
+}
+
+/// One CPU.
+#[derive(Clone, Debug)]
+struct Cpu {
+    domain: usize,
+    cache: usize,
+    siblings: Vec<usize>,
+    khz: u32,
+    phase: PhaseId,
+    /// None: what runs there has no profile, or nothing runs.
+    class: Option<u32>,
+    /// What happens in a nanosecond from `from` on, …
+    rates: Rates,
+    from: u64,
+    /// … and what has happened before.
+    counted: Rates,
+}
+
+/// The whole machine's.
+#[derive(Clone, Debug)]
+pub(crate) struct Contention {
+    socket: Socket,
+    step: u64,
+    max_khz: u32,
+    pub phases: Phases,
+    cpus: Vec<Cpu>,
+    domains: Vec<Domain>,
+    caches: Vec<Cache>,
+    classes: Vec<Class>,
+    keys: Vec<Key>,
+    numbers: BTreeMap<Key, u32>,
+    /// By tenant: the ways that it may fill.
+    ways: Vec<u32>,
+}
+
+impl Contention {
+    pub fn new(machine: &Machine, phases: Phases, tenants: usize, timers: &mut Timers<Timer>) -> Contention {
+        let (topology, socket) = (&machine.topology, machine.socket());
+        let place = |sets: &[quell_model::CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
+        let cpu = |cpu: &quell_model::topology::Cpu| Cpu {
+            domain: place(topology.sockets(), cpu.id).unwrap_or(0),
+            cache: place(topology.llcs(), cpu.id).unwrap_or(0),
+            siblings: topology.siblings_of(cpu.id).iter().map(CpuId::index).take(SIBLINGS).collect(),
+            khz: machine.frequencies.max_khz,
+            phase: PhaseId::default(),
+            class: None,
+            rates: Rates::default(),
+            from: 0,
+            counted: Rates::default(),
+        };
+        let gpu = |number: usize| if number == 0 { machine.contention.gpu.0 / 1e9 } else { 0.0 };
+        let cache = |number: usize| {
+            let timer = timers.add(Timer::Cache(number as u32));
+            Cache::new(timer, socket.ways, socket.llc_bytes, phases.numbers())
+        };
+        Contention {
+            step: machine.contention.llc_step.0,
+            max_khz: machine.frequencies.max_khz,
+            cpus: topology.cpus().iter().map(cpu).collect(),
+            domains: domains(topology, gpu),
+            caches: (0..topology.llcs().len()).map(cache).collect(),
+            classes: Vec::new(),
+            keys: Vec::new(),
+            numbers: BTreeMap::new(),
+            ways: vec![u32::MAX; tenants],
+            phases,
+            socket,
+        }
+    }
+
+    /// Something else runs on a CPU from now on; before `from` it is on its way there and does nothing.
+    pub fn runs(&mut self, cpu: usize, phase: PhaseId, from: u64, now: u64, timers: &mut Timers<Timer>) {
+        self.count(cpu, now);
+        self.cpus[cpu].from = from.max(now);
+        if self.cpus[cpu].phase == phase {
+            return;
+        }
+        self.cpus[cpu].phase = phase;
+        let cache = &mut self.caches[self.cpus[cpu].cache];
+        if phase != PhaseId::default() && !cache.is_stepping {
+            cache.begin(now);
+            timers.set(cache.timer, now + self.step);
+        }
+        self.classify(cpu, now);
+        for at in 0..self.cpus[cpu].siblings.len() {
+            self.classify(self.cpus[cpu].siblings[at], now);
+        }
+    }
+
+    /// A CPU's frequency from now on.
+    pub fn set_khz(&mut self, cpu: usize, khz: u32, now: u64) {
+        self.cpus[cpu].khz = khz;
+        self.domains[self.cpus[cpu].domain].is_dirty = true;
+        self.classify(cpu, now);
+    }
+
+    /// The ways that a tenant's data may fill from now on.
+    pub fn set_ways(&mut self, tenant: usize, ways: u32) {
+        self.ways[tenant] = ways;
+    }
+
+    /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds.
+    pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) {
+        for number in 0..self.domains.len() {
+            if !self.domains[number].is_dirty {
+                continue;
+            }
+            self.domains[number].settle(&self.socket, &self.classes);
+            for at in 0..self.domains[number].cpus.len() {
+                let cpu = self.domains[number].cpus[at];
+                let seen = &self.cpus[cpu];
+                let plain = || (FULL_SPEED * u64::from(seen.khz) / u64::from(self.max_khz.max(1))).max(1);
+                let pace = match seen.class {
+                    Some(class) => self.domains[number].pace(class),
+                    None => Pace { speed: plain(), rates: Rates::default() },
+                };
+                if pace.rates != seen.rates {
+                    self.count(cpu, now);
+                    self.cpus[cpu].rates = pace.rates;
+                }
+                apply(cpu, pace.speed);
+            }
+        }
+    }
+
+    /// A cache's step is due: its parts move.
+    pub fn step(&mut self, number: usize, now: u64, timers: &mut Timers<Timer>) {
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].cache == number {
+                self.count(cpu, now);
+            }
+        }
+        let (cache, ways) = (&mut self.caches[number], &self.ways);
+        let Some(changed) = cache.step(now, &self.phases, |tenant| ways[tenant]) else { return };
+        timers.set(cache.timer, now + self.step);
+        if !changed {
+            return;
+        }
+        for class in 0..self.keys.len() {
+            if self.keys[class].cache == number {
+                self.classes[class] = self.class(&self.keys[class]);
+            }
+        }
+        let domain = self.cpus.iter().find(|cpu| cpu.cache == number).map_or(0, |cpu| cpu.domain);
+        self.domains[domain].forget();
+    }
+
+    /// Counts what a CPU has done up to now.
+    fn count(&mut self, cpu: usize, now: u64) {
+        let seen = &mut self.cpus[cpu];
+        if now <= seen.from {
+            return;
+        }
+        let span = (now - seen.from) as f64;
+        seen.from = now;
+        if seen.class.is_some() {
+            seen.counted.add(&seen.rates, span);
+            let used = &mut self.caches[seen.cache].window[usize::from(seen.phase.0)];
+            used.rates.add(&seen.rates, span);
+            used.ran += span;
+        }
+    }
+
+    /// Finds out anew whom a CPU's thread is like.
+    fn classify(&mut self, cpu: usize, now: u64) {
+        let class = self.class_on(cpu);
+        let before = self.cpus[cpu].class;
+        if class == before {
+            return;
+        }
+        let from = self.cpus[cpu].from;
+        if from < now {
+            self.count(cpu, now);
+        }
+        self.cpus[cpu].class = class;
+        let domain = &mut self.domains[self.cpus[cpu].domain];
+        before.into_iter().for_each(|class| domain.remove(class));
+        class.into_iter().for_each(|class| domain.add(class));
+    }
+
+    fn class_on(&mut self, cpu: usize) -> Option<u32> {
+        let seen = &self.cpus[cpu];
+        if seen.phase == PhaseId::default() {
+            return None;
+        }
+        let mut siblings = [PhaseId::default(); SIBLINGS];
+        siblings.iter_mut().zip(&seen.siblings).for_each(|(phase, &sibling)| *phase = self.cpus[sibling].phase);
+        siblings.sort_unstable();
+        let key = Key { phase: seen.phase, cache: seen.cache, khz: seen.khz, siblings };
+        let known = self.numbers.get(&key).copied();
+        Some(known.unwrap_or_else(|| {
+            let number = self.classes.len() as u32;
+            self.classes.push(self.class(&key));
+            self.keys.push(key);
+            self.numbers.insert(key, number);
+            number
+        }))
+    }
+
+    fn class(&self, key: &Key) -> Class {
+        let phase = self.phases.get(key.phase);
+        let siblings: Vec<&Profile> =
+            key.siblings.iter().filter_map(|&phase| self.phases.get(phase)).map(|phase| &phase.profile).collect();
+        let profile = phase.map_or(&Profile::SPINNING, |phase| &phase.profile);
+        let running = Running {
+            profile,
+            siblings: &siblings,
+            frequency: f64::from(key.khz) / f64::from(self.max_khz),
+            llc_bytes: self.caches[key.cache].bytes(key.phase),
+            throttle: 1.0,
+        };
+        Class { load: Load::new(&self.socket, &running), ns_alone: phase.map_or(1.0, |phase| phase.ns_alone) }
+    }
+
+    /// What has happened on a CPU up to now.
+    pub fn counted_on(&self, cpu: usize, now: u64) -> Rates {
+        let seen = &self.cpus[cpu];
+        let mut counted = seen.counted;
+        counted.add(&seen.rates, now.saturating_sub(seen.from) as f64);
+        counted
+    }
+
+    /// What has happened up to now, by whatever kinds of work are told apart by.
+    pub fn counted_by(&self, numbers: usize, of: impl Fn(&Phase) -> usize, now: u64) -> Vec<Rates> {
+        let mut counted = vec![Rates::default(); numbers];
+        let mut add = |phase: PhaseId, rates: &Rates, ns: f64| {
+            if let Some(counted) = self.phases.get(phase).and_then(|known| counted.get_mut(of(known))) {
+                counted.add(rates, ns);
+            }
+        };
+        for cache in &self.caches {
+            for (phase, _) in self.phases.each() {
+                add(phase, &cache.before[usize::from(phase.0)], 1.0);
+                add(phase, &cache.window[usize::from(phase.0)].rates, 1.0);
+            }
+        }
+        for cpu in self.cpus.iter().filter(|cpu| cpu.class.is_some()) {
+            add(cpu.phase, &cpu.rates, now.saturating_sub(cpu.from) as f64);
+        }
+        counted
+    }
+
+    /// Bytes between caches and memory up to now, a GPU's included.
+    pub fn bytes(&self, now: u64) -> f64 {
+        let cpus: f64 = (0..self.cpus.len()).map(|cpu| self.counted_on(cpu, now).bytes).sum();
+        cpus + self.domains.iter().map(|domain| domain.others * now as f64).sum::<f64>()
+    }
+
+    /// Bytes of all last-level caches that a kind of work has.
+    pub fn occupied(&self, of: impl Fn(&Phase) -> bool) -> f64 {
+        let chosen = || self.phases.each().filter(|(_, phase)| of(phase)).map(|(phase, _)| phase);
+        self.caches.iter().map(|cache| chosen().map(|phase| cache.occupied(phase)).sum::<f64>()).sum()
+    }
+}
+
+fn domains(topology: &Topology, others: impl Fn(usize) -> f64) -> Vec<Domain> {
+    let cpus = |set: &quell_model::CpuSet| set.iter().map(CpuId::index).collect();
+    topology.sockets().iter().enumerate().map(|(number, set)| Domain::new(cpus(set), others(number))).collect()
+}

@@ -1,0 +1,169 @@
+//! Counters as policies see them: late, rounded in time, and noisy, as the scenario says.
+
+use std::collections::VecDeque;
+
+use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSet, View};
+
+use super::SimHost;
+use crate::contention::solve::Rates;
+use crate::contention::{Meter, Meters};
+use crate::math;
+use crate::random::Stream;
+
+/// Counters' noise has a stream that nobody else has.
+const STREAM: u64 = 3 << 32;
+
+/// A counter and what was seen of it.
+#[derive(Clone, Debug, Default)]
+struct Gauge {
+    /// What it counted up to the last look, and when that was.
+    before: (f64, f64),
+    looked: Nanos,
+    settled: Option<f64>,
+    /// What was measured and is not seen yet.
+    on_the_way: VecDeque<Sample<f64>>,
+    seen: Sample<f64>,
+}
+
+impl Gauge {
+    /// Looks: what one counter counted for each of the other since the last look.
+    fn look(&mut self, meter: &Meter, count: (f64, f64), now: Nanos, noise: &mut Stream) -> Sample<f64> {
+        let span = now - self.looked;
+        let per = count.1 - self.before.1;
+        if span > Nanos::ZERO && span >= meter.every && per > 0.0 {
+            let value = (count.0 - self.before.0) / per;
+            let part = match meter.settles.0 {
+                0 => 1.0,
+                // Three time constants are 95 %.
+                settles => 1.0 - math::exp(-3.0 * span.0 as f64 / settles as f64),
+            };
+            let settled = self.settled.map_or(value, |before| before + part * (value - before));
+            let factor = if meter.noise > 0.0 { (1.0 + meter.noise * noise.normal()).max(0.0) } else { 1.0 };
+            self.settled = Some(settled);
+            self.on_the_way.push_back(Sample::over(settled * factor, now, span));
+            (self.before, self.looked) = (count, now);
+        }
+        while self.on_the_way.front().is_some_and(|sample| sample.at + meter.late <= now) {
+            self.seen = self.on_the_way.pop_front().unwrap_or_default();
+        }
+        self.seen
+    }
+}
+
+/// A workload's.
+#[derive(Clone, Debug, Default)]
+struct OfWorkload {
+    bandwidth: Gauge,
+    hits: Gauge,
+    instructions: Gauge,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(super) struct Gauges {
+    meters: Meters,
+    noise: Stream,
+    bus: Gauge,
+    workloads: Vec<OfWorkload>,
+    /// Samples of these CPUs are asked for, until then.
+    sampling: Vec<(Nanos, CpuSet)>,
+    /// By CPU: misses that were counted, and those that were said.
+    misses: Vec<(f64, f64)>,
+    sampled: Vec<Sample<u64>>,
+}
+
+impl Gauges {
+    pub fn new(meters: Meters, seed: u64, workloads: usize, cpus: usize) -> Gauges {
+        Gauges {
+            meters,
+            noise: Stream::new(seed, STREAM),
+            bus: Gauge::default(),
+            workloads: vec![OfWorkload::default(); workloads],
+            sampling: Vec::new(),
+            misses: vec![(0.0, 0.0); cpus],
+            sampled: vec![Sample::default(); cpus],
+        }
+    }
+}
+
+impl SimHost {
+    /// When a sample that was asked for is there.
+    pub(super) fn next_sample(&self) -> Nanos {
+        let sampling = self.gauges.iter().flat_map(|gauges| &gauges.sampling);
+        sampling.map(|&(at, _)| at).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// Samples of LLC misses are asked for.
+    pub(super) fn sample(&mut self, cpus: CpuSet) {
+        let now = self.sim.now();
+        if let Some(gauges) = &mut self.gauges {
+            gauges.sampling.push((now + gauges.meters.misses.late, cpus));
+        }
+        self.take_samples();
+    }
+
+    /// Takes the samples that are due.
+    pub(super) fn take_samples(&mut self) {
+        let now = self.sim.now();
+        let Some(gauges) = self.gauges.as_deref_mut() else { return };
+        while let Some(at) = gauges.sampling.iter().position(|&(at, _)| at <= now) {
+            let (_, cpus) = gauges.sampling.remove(at);
+            let columns = gauges.sampled.len();
+            for cpu in cpus.iter().filter(|cpu| cpu.index() < columns) {
+                let exact = self.sim.counted_on(cpu).misses;
+                let (before, said) = &mut gauges.misses[cpu.index()];
+                let sigma = gauges.meters.misses.noise;
+                let factor = if sigma > 0.0 { (1.0 + sigma * gauges.noise.normal()).max(0.0) } else { 1.0 };
+                *said += (exact - *before) * factor;
+                *before = exact;
+                gauges.sampled[cpu.index()] = Sample::exact(*said as u64, now);
+            }
+            self.happened.push(Event::SamplesReady);
+        }
+    }
+
+    /// Fills the columns that counters have.
+    pub(super) fn fill_counters(&mut self, wanted: SignalSet, view: &mut View) {
+        let columns = &mut view.workloads;
+        columns.llc_hit_ratio.clear();
+        columns.memory_bandwidth.clear();
+        columns.instruction_rate.clear();
+        view.cpus.llc_misses.clear();
+        view.memory_bandwidth = Sample::default();
+        let Some(gauges) = self.gauges.as_deref_mut() else { return };
+        let Gauges { meters, noise, bus, workloads, sampled, .. } = gauges;
+        let (sim, now) = (&self.sim, view.now);
+        let seconds = now.as_secs_f64();
+        let rate = |sample: Sample<f64>| Sample {
+            value: BytesPerSecond(sample.value),
+            at: sample.at,
+            window: sample.window,
+            quality: sample.quality,
+        };
+        if wanted.contains(Signal::MemoryBandwidth) {
+            view.memory_bandwidth = rate(bus.look(&meters.bus, (sim.memory_bytes(), seconds), now, noise));
+        }
+        if wanted.contains(Signal::LlcMisses) {
+            view.cpus.llc_misses.extend_from_slice(sampled);
+        }
+        let of_workloads = [Signal::LlcHitRatio, Signal::WorkloadBandwidth, Signal::InstructionRate];
+        if !of_workloads.iter().any(|&signal| wanted.contains(signal)) {
+            return;
+        }
+        let counted = sim.counted_by_tenant();
+        for (gauges, Rates { instructions, references, misses, bytes, .. }) in workloads.iter_mut().zip(counted) {
+            if wanted.contains(Signal::LlcHitRatio) {
+                let sample = gauges.hits.look(&meters.llc, (references - misses, references), now, noise);
+                columns.llc_hit_ratio.push(Sample { value: sample.value.min(1.0), ..sample });
+            }
+            if wanted.contains(Signal::WorkloadBandwidth) {
+                let sample = gauges.bandwidth.look(&meters.bandwidth, (bytes, seconds), now, noise);
+                columns.memory_bandwidth.push(rate(sample));
+            }
+            if wanted.contains(Signal::InstructionRate) {
+                let sample = gauges.instructions.look(&meters.instructions, (instructions, seconds), now, noise);
+                columns.instruction_rate.push(sample);
+            }
+        }
+    }
+}
