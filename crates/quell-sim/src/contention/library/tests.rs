@@ -61,11 +61,16 @@ fn batch_programs_are_as_intensive_as_the_dissertation_says() {
 }
 
 /// Nobody but streams is near the bandwidth of a socket with one thread, and all retire a usual number of instructions.
+/// The table is that of `docs/workloads.md`.
 #[test]
 fn single_threads_are_of_the_usual_order() {
+    println!("| | instructions a cycle | references that miss | GB/s, 1 thread | GB/s, 8 threads |\n|---|---|---|---|---|");
     for known in all() {
-        let found = alone("his", known.name, 1);
-        let rate = instructions_a_cycle(&found);
-        assert!((0.3..2.1).contains(&rate) && found.load < 0.25, "{}: {rate}, {}", known.name, found.load);
+        let (one, eight) = (alone("his", known.name, 1), alone("his", known.name, 8));
+        let rate = instructions_a_cycle(&one);
+        let bytes = |found: &Settled| found.threads.iter().map(|thread| thread.rates.bytes).sum::<f64>();
+        let misses = 1.0 - hit_ratio(&one);
+        println!("| `{}` | {rate:.2} | {misses:.2} | {:.2} | {:.1} |", known.name, bytes(&one), bytes(&eight));
+        assert!((0.3..2.1).contains(&rate) && one.load < 0.25, "{}: {rate}, {}", known.name, one.load);
     }
 }
