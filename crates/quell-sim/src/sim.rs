@@ -1,9 +1,9 @@
 //! The simulation: one machine, its kernel and those of its VMs, the workloads on them, and virtual time.
 
-use quell_model::{BytesPerSecond, CpuCount, CpuId, Nanos};
+use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::contention::solve::Rates;
-use crate::contention::{Contention, Field, Phases, Profile, ProfileName, Settings};
+use crate::contention::{Field, Phases};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
@@ -66,7 +66,7 @@ pub struct Sim {
     busy_before: u64,
     done_before: Counters,
     counted_before: Vec<Rates>,
-    bytes_before: f64,
+    pub(crate) bytes_before: f64,
 }
 
 /// Whom a thread works for.
@@ -128,27 +128,16 @@ impl Sim {
             let home = sim.homes[number];
             let kernel = home.map_or(&mut sim.kernel, |vm| &mut sim.vms[vm].guest);
             let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
-            let own =
-                phases_of(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases).map_err(SimError::Scenario)?;
+            let own = PhaseSet::new(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases)
+                .map_err(SimError::Scenario)?;
             sim.add(number, spec, parent, own, seed);
         }
         plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         if !phases.is_empty() {
-            sim.contend(phases);
+            sim.contend(phases, workloads);
         }
         Ok(sim)
-    }
-
-    /// From now on threads slow each other down.
-    fn contend(&mut self, phases: Phases) {
-        let (timers, tenants) = (&mut self.kernel.timers, self.tenants.len());
-        let highest = self.machine.frequencies.max_khz;
-        let settings = Settings::new(timers.add(Timer::Settings), self.guests.len(), highest, tenants);
-        let contention = Contention::new(&self.machine, phases, tenants, timers);
-        self.field = Some(Box::new(Field { contention, settings }));
-        self.kernel.phases.is_on = true;
-        self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
     }
 
     fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, seed: u64) {
@@ -331,14 +320,6 @@ impl Sim {
         Nanos(self.kernel.now - self.measured_from)
     }
 
-    /// Memory bandwidth in use since the warm-up; none where contention is not modelled.
-    #[must_use]
-    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
-        let seconds = self.measured().as_secs_f64();
-        let used = (self.memory_bytes() - self.bytes_before) / seconds;
-        (self.has_contention() && seconds > 0.0).then_some(BytesPerSecond(used))
-    }
-
     /// The part of all CPUs' time since the warm-up in which they were busy, 0–1.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
@@ -387,18 +368,6 @@ pub(crate) fn handle(
         other => kernel.expire(other),
     }
     None
-}
-
-/// The kinds of work of a workload.
-fn phases_of(spec: &WorkloadSpec, number: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
-    let mut add = |name: Option<&ProfileName>| phases.add(name, number, tenant);
-    let spinning = spec.spins().then(|| ProfileName::Own(Profile::SPINNING));
-    let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
-    Ok(PhaseSet {
-        own: add(spec.profile.as_ref())?,
-        spinning: add(spinning.as_ref().filter(|_| spec.profile.is_some()))?,
-        cycle: turns.map(|turn| add(Some(&turn.profile))).collect::<Result<_, _>>()?,
-    })
 }
 
 /// The group around a workload's own. `known` has those that exist, by parent.

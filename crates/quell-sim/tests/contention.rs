@@ -1,9 +1,13 @@
 //! Contention on a simulated machine while time passes: against the model without time, and against none.
 
+use std::path::Path;
+
 use quell_model::{Class, CpuId, Nanos};
+use quell_policy::AnyPolicy;
 use quell_sim::contention::settled::{Thread, settled};
 use quell_sim::contention::{ContentionSpec, Profile, ProfileName, library};
 use quell_sim::machine::Preset;
+use quell_sim::scenario::{self, Scenario};
 use quell_sim::workload::{Arrivals, BatchSpec, CpuList, Dispatch, ServerSpec, Service};
 use quell_sim::{Costs, KernelConfig, Machine, Sim, WorkloadSpec};
 
@@ -170,4 +174,82 @@ fn a_cycle_takes_turns() {
         moved.push(sim.memory_bytes() - before);
     }
     assert!(moved[1] > 50.0 * moved[0] && moved[3] > 50.0 * moved[2], "{moved:?}");
+}
+
+#[test]
+fn ways_and_throttles_of_a_workload_hold_from_the_start() {
+    let alone = |change: &dyn Fn(&mut WorkloadSpec)| {
+        let mut spec = pinned("a", "streaming", 0, 1);
+        change(&mut spec);
+        let (sim, done) = ran(caladan(), &[spec], Nanos::from_millis(20));
+        (sim.llc_bytes(0), done[0])
+    };
+    let (all, done) = alone(&|_| {});
+    let (few, _) = alone(&|spec| spec.cache_ways = Some(0b1100));
+    assert!((few / all - 0.1).abs() < 0.01, "{few} {all}");
+    let (_, throttled) = alone(&|spec| spec.memory_throttle = Some(0.1));
+    let model = |throttle: f64| {
+        let thread = Thread { throttle, ..Thread::new(named("streaming"), 0, 0) };
+        settled(&caladan().socket(), &[thread], 0.0).threads[0].rates.instructions
+    };
+    assert!((throttled / done / (model(0.1) / model(1.0)) - 1.0).abs() < 0.01, "{throttled} {done}");
+    let bad = WorkloadSpec { memory_throttle: Some(0.0), ..pinned("a", "streaming", 0, 1) };
+    assert!(Sim::new(caladan(), free(), &[bad], 1).unwrap_err().to_string().contains("0.1 to 1"));
+}
+
+/// A GPU on the same memory: what it moves is missing to the CPUs.
+#[test]
+fn a_gpu_takes_its_part_of_the_memory() {
+    let run = |gpu: f64| {
+        let machine = Preset::named("edgeiso").unwrap().machine();
+        let contention = ContentionSpec { gpu: quell_model::BytesPerSecond(gpu), ..ContentionSpec::default() };
+        let (sim, done) =
+            ran(Machine { contention, ..machine }, &[pinned("a", "streaming", 0, 4)], Nanos::from_millis(20));
+        (done[0], sim.memory_bytes() / sim.now().0 as f64)
+    };
+    let ((free, used), (beside, used_beside)) = (run(0.0), run(40e9));
+    assert!(beside < 0.8 * free, "{beside} {free}");
+    assert!(used < 50.0 && used_beside > 40.0 && used_beside < 50.0, "{used} {used_beside}");
+}
+
+/// What runs in a VM is slowed down as on the host.
+#[test]
+fn guests_feel_the_host_and_the_host_feels_guests() {
+    let text = |vm: &str| {
+        format!(
+            r#"
+            duration = "200ms"
+            warm_up = "50ms"
+            machine = "caladan-socket"
+            vm = [{{ name = "vm", class = "be", vcpus = 4, cpuset = "0-3" }}]
+            [[workload]]
+            name = "inside"
+            class = "be"
+            {vm}
+            threads = 4
+            profile = "streaming"
+            cpuset = "0-3"
+            parallel = {{ rounds = 10, work = {{ constant = "100us" }} }}
+            [[workload]]
+            name = "outside"
+            class = "be"
+            threads = 8
+            cpuset = "4-11"
+            profile = "streaming"
+            batch = {{}}
+            "#
+        )
+    };
+    let run = |vm: &str, changes: &[&str]| {
+        let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
+        let scenario = Scenario::parse(Path::new("vm"), &text(vm), &changes).unwrap();
+        let seen = scenario::run(&scenario, &mut AnyPolicy::named("none").unwrap(), 0, |_| {}).unwrap();
+        (seen.workloads[0].latencies.count() as f64, seen.workloads[1].counted.instructions)
+    };
+    let inside = r#"vm = "vm""#;
+    let (contended, outside) = run(inside, &[]);
+    let (free, _) = run(inside, &["contention.on=false"]);
+    assert!(contended < 0.6 * free, "{contended} {free}");
+    let (on_host, beside) = run("", &[]);
+    assert!((contended / on_host - 1.0).abs() < 0.1 && (outside / beside - 1.0).abs() < 0.1, "{contended} {on_host}");
 }

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use quell_model::{CpuId, KnobKind};
+use quell_model::{BytesPerSecond, CpuId, KnobKind};
 
 use super::live::Contention;
+use super::phases::Phases;
 use super::solve::Rates;
+use crate::WorkloadSpec;
 use crate::kernel::Timer;
-use crate::sim::Sim;
+use crate::sim::{Sim, Tenant};
 use crate::timers::TimerId;
 
 /// Something that was set and acts only a while later.
@@ -43,13 +45,6 @@ pub(crate) struct Settings {
     lifting: Option<usize>,
 }
 
-impl Settings {
-    pub fn new(timer: TimerId, cpus: usize, max_khz: u32, tenants: usize) -> Settings {
-        let (khz, ways) = (vec![max_khz; cpus], vec![u32::MAX; tenants]);
-        Settings { timer, pending: VecDeque::new(), khz, ways, lifted: None, lifting: None }
-    }
-}
-
 /// Contention and what was set.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
@@ -58,6 +53,24 @@ pub(crate) struct Field {
 }
 
 impl Sim {
+    /// From now on threads slow each other down.
+    pub(crate) fn contend(&mut self, phases: Phases, workloads: &[WorkloadSpec]) {
+        let highest = self.machine.frequencies.max_khz;
+        let ways = |tenant: &Tenant| tenant.load.and_then(|load| workloads[load].cache_ways).unwrap_or(u32::MAX);
+        let settings = Settings {
+            timer: self.kernel.timers.add(Timer::Settings),
+            pending: VecDeque::new(),
+            khz: vec![highest; self.guests.len()],
+            ways: self.tenants.iter().map(ways).collect(),
+            lifted: None,
+            lifting: None,
+        };
+        let contention = Contention::new(&self.machine, phases, settings.ways.clone(), &mut self.kernel.timers);
+        self.field = Some(Box::new(Field { contention, settings }));
+        self.kernel.phases.is_on = true;
+        self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
+    }
+
     /// Everybody's speed follows who runs beside him.
     pub(crate) fn follow_contention(&mut self) {
         let Some(field) = self.field.as_deref_mut() else { return };
@@ -188,6 +201,14 @@ impl Sim {
     #[must_use]
     pub fn memory_bytes(&self) -> f64 {
         self.field.as_ref().map_or(0.0, |field| field.contention.bytes(self.kernel.now))
+    }
+
+    /// Memory bandwidth in use since the warm-up; none where contention is not modelled.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<BytesPerSecond> {
+        let seconds = self.measured().as_secs_f64();
+        let used = (self.memory_bytes() - self.bytes_before) / seconds;
+        (self.has_contention() && seconds > 0.0).then_some(BytesPerSecond(used))
     }
 
     /// Bytes of last-level caches that a workload has.

@@ -49,7 +49,7 @@ pub(crate) struct Contention {
     socket: Socket,
     step: u64,
     max_khz: u32,
-    pub phases: Phases,
+    phases: Phases,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
     caches: Vec<Cache>,
@@ -61,7 +61,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    pub fn new(machine: &Machine, phases: Phases, tenants: usize, timers: &mut Timers<Timer>) -> Contention {
+    pub fn new(machine: &Machine, phases: Phases, ways: Vec<u32>, timers: &mut Timers<Timer>) -> Contention {
         let (topology, socket) = (&machine.topology, machine.socket());
         let place = |sets: &[quell_model::CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
         let cpu = |cpu: &quell_model::topology::Cpu| Cpu {
@@ -89,7 +89,7 @@ impl Contention {
             classes: Vec::new(),
             keys: Vec::new(),
             numbers: BTreeMap::new(),
-            ways: vec![u32::MAX; tenants],
+            ways,
             phases,
             socket,
         }
@@ -234,7 +234,7 @@ impl Contention {
             siblings: &siblings,
             frequency: f64::from(key.khz) / f64::from(self.max_khz),
             llc_bytes: self.caches[key.cache].bytes(key.phase),
-            throttle: 1.0,
+            throttle: phase.map_or(1.0, |phase| phase.throttle),
         };
         Class { load: Load::new(&self.socket, &running), ns_alone: phase.map_or(1.0, |phase| phase.ns_alone) }
     }

@@ -46,6 +46,16 @@ pub struct Occupancy {
     bytes: Vec<f64>,
 }
 
+/// Ways that the same sharers may fill; all of them are alike.
+struct Region {
+    ways: Vec<usize>,
+    sharers: Vec<usize>,
+    /// What is empty of each way.
+    room: f64,
+    /// By sharer of this region: what it has of each way.
+    filled: Vec<f64>,
+}
+
 impl Occupancy {
     /// An empty cache of so many ways and bytes.
     #[must_use]
@@ -57,40 +67,61 @@ impl Occupancy {
     /// Where everybody's part would settle: the footprints of the stretch of time that fills the cache.
     #[must_use]
     pub fn natural(&self, sharers: &[Sharer<'_>]) -> Occupancy {
-        let mut filled = Occupancy { bytes: vec![0.0; sharers.len() * self.ways], ..*self };
-        let (mut room, mut rates) = (vec![self.way_bytes; self.ways], vec![0.0; sharers.len()]);
+        let mut regions = self.regions(sharers);
+        let (mut has, mut rates) = (vec![0.0; sharers.len()], vec![0.0; sharers.len()]);
+        let piece = self.way_bytes * self.ways as f64 / PIECES;
         loop {
+            // What each fills in a way that still has room, and what fills each such way.
             let mut total = 0.0;
-            for (at, sharer) in sharers.iter().enumerate() {
-                let open = (0..self.ways).filter(|&way| sharer.may_fill(way) && room[way] > 0.0).count();
-                let grows = sharer.references * sharer.miss_ratio(filled.of(at));
-                rates[at] = if open == 0 { 0.0 } else { grows / open as f64 };
-                total += rates[at] * open as f64;
+            for (at, sharer) in sharers.iter().enumerate().filter(|(_, sharer)| sharer.references > 0.0) {
+                let open = regions.iter().filter(|region| region.room > 0.0 && region.sharers.contains(&at));
+                let open: usize = open.map(|region| region.ways.len()).sum();
+                let grows = if open > 0 { sharer.references * sharer.miss_ratio(has[at]) } else { 0.0 };
+                rates[at] = grows / open.max(1) as f64;
+                total += grows;
             }
             if total <= 0.0 {
-                return filled;
+                break;
             }
             // Until the next piece of the cache is full, or a way of it.
-            let mut span = self.way_bytes * self.ways as f64 / PIECES / total;
-            let inflow = |way: usize| -> f64 {
-                sharers.iter().zip(&rates).filter(|(sharer, _)| sharer.may_fill(way)).map(|(_, rate)| rate).sum()
-            };
-            let open: Vec<(usize, f64)> = (0..self.ways)
-                .filter(|&way| room[way] > 0.0)
-                .map(|way| (way, inflow(way)))
-                .filter(|&(_, inflow)| inflow > 0.0)
-                .collect();
-            span = open.iter().map(|&(way, inflow)| room[way] / inflow).fold(span, f64::min);
-            for &(way, inflow) in &open {
-                for at in (0..sharers.len()).filter(|&at| sharers[at].may_fill(way)) {
-                    filled.bytes[at * self.ways + way] += rates[at] * span;
+            let inflow = |region: &Region| region.sharers.iter().map(|&at| rates[at]).sum::<f64>();
+            let is_filled = |region: &&Region| region.room > 0.0 && inflow(region) > 0.0;
+            let until_full = regions.iter().filter(is_filled).map(|region| region.room / inflow(region));
+            let span = until_full.fold(piece / total, f64::min);
+            for region in regions.iter_mut().filter(|region| region.room > 0.0) {
+                region.room -= inflow(region) * span;
+                for (filled, &at) in region.filled.iter_mut().zip(&region.sharers) {
+                    *filled += rates[at] * span;
+                    has[at] += rates[at] * span * region.ways.len() as f64;
                 }
-                room[way] -= inflow * span;
-                if room[way] < self.way_bytes * 1e-9 {
-                    room[way] = 0.0;
+                if region.room < self.way_bytes * 1e-9 {
+                    region.room = 0.0;
                 }
             }
         }
+        let mut natural = Occupancy { bytes: vec![0.0; sharers.len() * self.ways], ..*self };
+        for region in &regions {
+            for (&at, filled) in region.sharers.iter().zip(&region.filled) {
+                region.ways.iter().for_each(|&way| natural.bytes[at * self.ways + way] = *filled);
+            }
+        }
+        natural
+    }
+
+    fn regions(&self, sharers: &[Sharer<'_>]) -> Vec<Region> {
+        let mut regions: Vec<Region> = Vec::new();
+        for way in 0..self.ways {
+            let fills = |at: &usize| sharers[*at].references > 0.0 && sharers[*at].may_fill(way);
+            let who: Vec<usize> = (0..sharers.len()).filter(fills).collect();
+            match regions.iter_mut().find(|region| region.sharers == who) {
+                Some(region) => region.ways.push(way),
+                None => {
+                    let filled = vec![0.0; who.len()];
+                    regions.push(Region { ways: vec![way], sharers: who, room: self.way_bytes, filled });
+                }
+            }
+        }
+        regions
     }
 
     /// Bytes of this sharer.

@@ -28,9 +28,8 @@ pub mod sibling;
 pub mod solve;
 mod spec;
 
-pub(crate) use follow::{Field, Settings};
-pub(crate) use live::Contention;
+pub(crate) use follow::Field;
 pub use meters::{Meter, Meters};
-pub(crate) use phases::Phases;
+pub(crate) use phases::{Phases, Whose};
 pub use profile::{MissCurve, Profile, ProfileName};
 pub use spec::ContentionSpec;

@@ -12,8 +12,18 @@ pub(crate) struct Phase {
     pub tenant: usize,
     /// Whose it is, by the scenario's.
     pub workload: usize,
+    /// What memory bandwidth allocation leaves it, 0–1.
+    pub throttle: f64,
     /// Time of an instruction alone on the idle machine.
     pub ns_alone: f64,
+}
+
+/// Whose a kind of work is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whose {
+    pub workload: usize,
+    pub tenant: usize,
+    pub throttle: f64,
 }
 
 /// All kinds. Number 0 is that of threads without a profile.
@@ -33,16 +43,17 @@ impl Phases {
     ///
     /// # Errors
     /// A sentence, if there is no such profile.
-    pub fn add(&mut self, name: Option<&ProfileName>, workload: usize, tenant: usize) -> Result<PhaseId, String> {
+    pub fn add(&mut self, name: Option<&ProfileName>, whose: Whose) -> Result<PhaseId, String> {
         match name {
             Some(name) if self.is_on => {
                 let profile = name.profile()?;
-                let known = self.each().find(|(_, phase)| phase.workload == workload && phase.profile == profile);
+                let known = self.each().find(|(_, phase)| phase.workload == whose.workload && phase.profile == profile);
                 if let Some((phase, _)) = known {
                     return Ok(phase);
                 }
                 let ns_alone = ns_alone(&self.socket, &profile);
-                self.all.push(Phase { profile, tenant, workload, ns_alone });
+                let Whose { workload, tenant, throttle } = whose;
+                self.all.push(Phase { profile, tenant, workload, throttle, ns_alone });
                 u16::try_from(self.all.len()).map(PhaseId).map_err(|_| "more than 65535 kinds of work".to_owned())
             }
             _ => Ok(PhaseId::default()),

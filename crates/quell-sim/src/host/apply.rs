@@ -8,6 +8,7 @@ use quell_model::{
 use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
 use crate::kernel::{Partition, TaskId};
 use crate::sim::quota;
+use crate::workload::is_way_mask;
 
 /// What checking a setting found.
 enum Check {
@@ -319,10 +320,4 @@ impl SimHost {
         let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
         ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
     }
-}
-
-/// As CAT takes it: a row of ways, at least one.
-fn is_way_mask(ways: u32, all: u32) -> bool {
-    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
-    ways != 0 && u64::from(ways) < 1 << all && shifted & (shifted + 1) == 0
 }

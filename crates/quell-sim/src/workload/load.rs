@@ -5,6 +5,7 @@ use quell_model::Nanos;
 use super::body::Body;
 use super::spec::WorkloadSpec;
 use super::{Latencies, WorkloadStats};
+use crate::contention::{Phases, Profile, ProfileName, Whose};
 use crate::kernel::{Kernel, PhaseId, TaskId, Timer};
 use crate::random::Stream;
 use crate::timers::TimerId;
@@ -34,7 +35,7 @@ impl Streams {
 }
 
 /// What a workload's threads do at different times, as far as caches and memory are concerned.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PhaseSet {
     /// Their work.
     pub own: PhaseId,
@@ -42,6 +43,27 @@ pub(crate) struct PhaseSet {
     pub spinning: PhaseId,
     /// By turn of a cycle.
     pub cycle: Vec<PhaseId>,
+    /// What memory bandwidth allocation leaves them, 0–1.
+    pub throttle: f64,
+}
+
+impl PhaseSet {
+    /// Those of a workload, that the host knows as this tenant.
+    ///
+    /// # Errors
+    /// A sentence, if there are too many.
+    pub fn new(spec: &WorkloadSpec, workload: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
+        let throttle = spec.memory_throttle.unwrap_or(1.0);
+        let mut add = |name: Option<&ProfileName>| phases.add(name, Whose { workload, tenant, throttle });
+        let spinning = (spec.spins() && spec.profile.is_some()).then(|| ProfileName::Own(Profile::SPINNING));
+        let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
+        Ok(PhaseSet {
+            own: add(spec.profile.as_ref())?,
+            spinning: add(spinning.as_ref())?,
+            cycle: turns.map(|turn| add(Some(&turn.profile))).collect::<Result<_, _>>()?,
+            throttle,
+        })
+    }
 }
 
 /// What every kind of workload has.

@@ -71,6 +71,12 @@ pub struct WorkloadSpec {
     /// What its work asks of caches and memory; None: nothing, and nothing slows it down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileName>,
+    /// The ways of the last-level caches that its data may fill, one bit each (resctrl's L3 mask); None: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_ways: Option<u32>,
+    /// The part of what a core can draw from memory that each of its CPUs may, 0.1–1 (resctrl's MB); None: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_throttle: Option<f64>,
     /// An open loop.
     #[serde(default)]
     pub server: Option<ServerSpec>,
@@ -101,6 +107,12 @@ pub struct GroupSpec {
     /// Its `cpu.weight`.
     #[serde(default = "hundred")]
     pub weight: u32,
+}
+
+/// As CAT takes it: a row of the `all` ways, at least one.
+pub(crate) fn is_way_mask(ways: u32, all: u32) -> bool {
+    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
+    ways != 0 && u64::from(ways) < 1 << all && shifted & (shifted + 1) == 0
 }
 
 fn one() -> u32 {
@@ -154,6 +166,8 @@ impl WorkloadSpec {
             nice: Vec::new(),
             scheduling: SchedClass::NORMAL,
             profile: None,
+            cache_ways: None,
+            memory_throttle: None,
             server: None,
             closed: None,
             batch: None,
@@ -245,6 +259,17 @@ impl WorkloadSpec {
     fn check_profiles(&self) -> Result<(), String> {
         if let Some(batch) = &self.batch {
             batch.check()?;
+        }
+        if self.vm.is_some() && (self.cache_ways.is_some() || self.memory_throttle.is_some()) {
+            return Err(
+                "cache ways or a memory throttle in a VM: the host's controls do not know what runs in it".into()
+            );
+        }
+        if self.cache_ways.is_some_and(|ways| !is_way_mask(ways, 32)) {
+            return Err("cache_ways are a row of bits, such as 0b1100: set at least one".into());
+        }
+        if self.memory_throttle.is_some_and(|part| !(0.1..=1.0).contains(&part)) {
+            return Err("a memory_throttle is from 0.1 to 1".into());
         }
         self.profile.iter().try_for_each(|name| name.profile().map(|_| ()))
     }

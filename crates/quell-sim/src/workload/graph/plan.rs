@@ -3,7 +3,7 @@
 use super::super::spec::WorkloadSpec;
 use super::super::{Arrivals, Service};
 use super::spec::{GraphSpec, LockOrder, RequestSpec, Step};
-use crate::contention::{Phases, ProfileName};
+use crate::contention::{Phases, ProfileName, Whose};
 use crate::kernel::PhaseId;
 use crate::sim::Tenant;
 use crate::workload::Load;
@@ -119,8 +119,9 @@ impl Plans {
         for stage in self.requests.iter_mut().flat_map(|plan| &mut plan.stages) {
             let workload = self.pools[stage.pool].workload;
             let tenant = tenants.iter().position(|tenant| tenant.load == Some(workload)).unwrap_or(0);
+            let whose = Whose { workload, tenant, throttle: loads[workload].common.phases.throttle };
             stage.phase = match &stage.profile {
-                Some(name) => phases.add(Some(name), workload, tenant)?,
+                Some(name) => phases.add(Some(name), whose)?,
                 None => loads[workload].common.phases.own,
             };
         }
