@@ -124,7 +124,7 @@ pub const TOPIC: Topic = Topic {
         ),
         &number(
             "rkube.fig6a.least",
-            "the least speed-up of streamcluster by rKube over the four neighbours (our reading: each target has such a range, and 5.6 is streamcluster's)",
+            "the least speed-up by rKube of all batch targets and neighbours",
             "§6.1, Fig. 6a: \"ranges from 2.1x to 5.6x\"",
             2.1,
             1.0,

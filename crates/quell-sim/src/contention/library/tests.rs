@@ -64,7 +64,9 @@ fn batch_programs_are_as_intensive_as_the_dissertation_says() {
 /// The table is that of `docs/workloads.md`.
 #[test]
 fn single_threads_are_of_the_usual_order() {
-    println!("| | instructions a cycle | references that miss | GB/s, 1 thread | GB/s, 8 threads |\n|---|---|---|---|---|");
+    println!(
+        "| | instructions a cycle | references that miss | GB/s, 1 thread | GB/s, 8 threads |\n|---|---|---|---|---|"
+    );
     for known in all() {
         let (one, eight) = (alone("his", known.name, 1), alone("his", known.name, 8));
         let rate = instructions_a_cycle(&one);

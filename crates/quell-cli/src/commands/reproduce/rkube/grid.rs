@@ -1,6 +1,7 @@
 //! Which tenants are run with and without rKube, and how they fared.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use quell_model::Nanos;
@@ -39,16 +40,17 @@ impl Grid {
     /// How long to look. A saturated server does in a second what a batch job does in ten.
     fn span(&self, target: Target) -> Span {
         let measured = match (target, self.quick) {
-            (Target::Batch(_), false) => Nanos::from_secs(20),
-            (Target::Batch(_), true) => Nanos::from_secs(2),
-            (Target::Memcached(_), false) => Nanos::from_secs(10),
-            (Target::Memcached(_), true) => Nanos::from_secs(1),
+            (Target::Batch(_), false) => Nanos::from_secs(10),
+            (Target::Batch(_), true) => Nanos::from_millis(1_500),
+            (Target::Memcached(_), false) => Nanos::from_secs(5),
+            (Target::Memcached(_), true) => Nanos::from_millis(700),
         };
-        Span { warm_up: Nanos::from_millis(500), measured }
+        Span { warm_up: Nanos::from_millis(300), measured }
     }
 
-    /// Runs those that were not run yet.
-    pub fn run(&mut self, mut cells: Vec<Cell>) -> Result<()> {
+    /// Runs those that were not run yet, and says on standard error how long that took.
+    pub fn run(&mut self, what: &str, mut cells: Vec<Cell>) -> Result<()> {
+        let began = Instant::now();
         cells.sort_unstable();
         cells.dedup();
         cells.retain(|cell| !self.seen.contains_key(cell));
@@ -63,7 +65,9 @@ impl Grid {
             })
             .collect();
         bar.finish_and_clear();
-        self.seen.extend(seen?);
+        let seen = seen?;
+        eprintln!("{what}: {} runs in {:.1} s", seen.len(), began.elapsed().as_secs_f64());
+        self.seen.extend(seen);
         Ok(())
     }
 

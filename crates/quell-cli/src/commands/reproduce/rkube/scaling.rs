@@ -53,7 +53,7 @@ fn vertical(grid: &mut Grid) -> Result<Vec<Row>> {
         }
         cells.push((beside(target, burstable), true));
     }
-    grid.run(cells)?;
+    grid.run("Figure 9", cells)?;
     let job = |target: Target, burstable: bool, rkube: bool| -> Result<f64> {
         let seen = grid.seen(target, Some(memory_intensive(target, burstable)), rkube)?;
         Ok(seen.target.latencies.mean().0 as f64)
@@ -102,7 +102,7 @@ fn horizontal(grid: &mut Grid) -> Result<Vec<Row>> {
     let cell = |&(neighbour, rkube, count): &(Neighbour, bool, u32), times: u32| {
         (Tenants { target: each(times * count), neighbour: Some(neighbour) }, rkube)
     };
-    grid.run(needed.iter().flat_map(|case| [cell(case, 1), cell(case, 2)]).collect())?;
+    grid.run("Figure 10", needed.iter().flat_map(|case| [cell(case, 1), cell(case, 2)]).collect())?;
     let p99 = |(neighbour, rkube, count): (Neighbour, bool, u32), times: u32| -> Result<f64> {
         Ok(grid.seen(each(times * count), Some(neighbour), rkube)?.p99().0 as f64 / 1e3)
     };
@@ -131,7 +131,7 @@ fn under_commitment(grid: &mut Grid) -> Result<Vec<Row>> {
     cells.push((streamcluster, beside_batch[2], true));
     cells.extend([(MEMCACHED, emptier, false), (SAME_LEVEL, emptier, false), (SAME_LEVEL, full, true)]);
     let tenants = cells.iter().map(|&(target, neighbour, rkube)| (Tenants { target, neighbour }, rkube));
-    grid.run(tenants.collect())?;
+    grid.run("Figure 11", tenants.collect())?;
     let job = |neighbour, rkube| -> Result<f64> {
         Ok(grid.seen(streamcluster, neighbour, rkube)?.target.latencies.mean().0 as f64)
     };
