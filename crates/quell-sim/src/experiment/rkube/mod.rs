@@ -119,6 +119,15 @@ impl Seen {
         self.target.latencies.count() as f64 / self.measured.as_secs_f64()
     }
 
+    /// Adds what another run of the same length showed, the last of `runs`.
+    pub fn merge(&mut self, other: &Seen, runs: u32) {
+        let mean = |all: f64, one: f64| all + (one - all) / f64::from(runs);
+        self.target.latencies.merge(&other.target.latencies);
+        self.utilisation = mean(self.utilisation, other.utilisation);
+        self.host = mean(self.host, other.host);
+        self.measured = self.measured + other.measured;
+    }
+
     /// A client's 99th percentile.
     #[must_use]
     pub fn p99(&self) -> Nanos {
@@ -126,9 +135,11 @@ impl Seen {
     }
 }
 
-/// How long to look.
+/// How long to look, and what is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// For whatever is random.
+    pub seed: u64,
     /// Not counted at the beginning.
     pub warm_up: Nanos,
     /// Counted.
@@ -163,7 +174,7 @@ fn observe<P: Policy>(
     policy: &mut P,
     span: Span,
 ) -> Result<SimHost, SimError> {
-    let mut host = SimHost::new(machine, kernel(), workloads, 1, false)?;
+    let mut host = SimHost::new(machine, kernel(), workloads, span.seed, false)?;
     let mut cycle = Cycle::new(host.view());
     drive(&mut host, policy, &mut cycle, span.warm_up, |_, _| {});
     host.end_warm_up();
