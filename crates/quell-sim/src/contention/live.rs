@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use quell_model::{CpuId, Topology};
+use quell_model::{CpuId, CpuSet, Topology, topology};
 
 use super::balance::{Class, Domain, Pace};
 use super::cache::Cache;
 use super::phases::{Phase, Phases};
 use super::profile::Profile;
-use super::solve::{Load, Rates, Running, Socket};
+use super::solve::{Load, Rates, Running, Socket, moved_by_others};
 use crate::Machine;
 use crate::kernel::{FULL_SPEED, PhaseId, Timer};
 use crate::timers::Timers;
@@ -63,8 +63,8 @@ pub(crate) struct Contention {
 impl Contention {
     pub fn new(machine: &Machine, phases: Phases, ways: Vec<u32>, timers: &mut Timers<Timer>) -> Contention {
         let (topology, socket) = (&machine.topology, machine.socket());
-        let place = |sets: &[quell_model::CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
-        let cpu = |cpu: &quell_model::topology::Cpu| Cpu {
+        let place = |sets: &[CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
+        let cpu = |cpu: &topology::Cpu| Cpu {
             domain: place(topology.sockets(), cpu.id).unwrap_or(0),
             cache: place(topology.llcs(), cpu.id).unwrap_or(0),
             siblings: topology.siblings_of(cpu.id).iter().map(CpuId::index).take(SIBLINGS).collect(),
@@ -75,7 +75,7 @@ impl Contention {
             from: 0,
             counted: Rates::default(),
         };
-        let gpu = |number: usize| if number == 0 { machine.contention.gpu.0 / 1e9 } else { 0.0 };
+        let gpu = moved_by_others(&socket, machine.contention.gpu.0 / 1e9);
         let cache = |number: usize| {
             let timer = timers.add(Timer::Cache(number as u32));
             Cache::new(timer, socket.ways, socket.llc_bytes, phases.numbers())
@@ -84,7 +84,7 @@ impl Contention {
             step: machine.contention.llc_step.0,
             max_khz: machine.frequencies.max_khz,
             cpus: topology.cpus().iter().map(cpu).collect(),
-            domains: domains(topology, gpu),
+            domains: domains(topology, |number| if number == 0 { gpu } else { 0.0 }),
             caches: (0..topology.llcs().len()).map(cache).collect(),
             classes: Vec::new(),
             keys: Vec::new(),
@@ -281,6 +281,6 @@ impl Contention {
 }
 
 fn domains(topology: &Topology, others: impl Fn(usize) -> f64) -> Vec<Domain> {
-    let cpus = |set: &quell_model::CpuSet| set.iter().map(CpuId::index).collect();
+    let cpus = |set: &CpuSet| set.iter().map(CpuId::index).collect();
     topology.sockets().iter().enumerate().map(|(number, set)| Domain::new(cpus(set), others(number))).collect()
 }

@@ -172,12 +172,18 @@ const HALVINGS: u32 = 27;
 /// Others than the threads, such as a GPU, never get more of the bandwidth than this part (assumed).
 const MOST_OF_OTHERS: f64 = 0.9;
 
+/// What others really move who would move so many bytes a nanosecond.
+#[must_use]
+pub fn moved_by_others(socket: &Socket, wanted: f64) -> f64 {
+    wanted.min(MOST_OF_OTHERS * socket.bytes_per_ns)
+}
+
 /// The load of memory, 0–1, at which all threads and others, who move `others` bytes a nanosecond whatever happens, are
 /// in balance.
 #[must_use]
 pub fn load(socket: &Socket, threads: &[Load], others: f64) -> f64 {
     let most = socket.bytes_per_ns;
-    let others = others.min(MOST_OF_OTHERS * most);
+    let others = moved_by_others(socket, others);
     let moved = |load: f64| {
         let slowdown = memory::slowdown(load);
         others + threads.iter().map(|load| load.threads * load.bytes / load.ns(slowdown)).sum::<f64>()

@@ -55,7 +55,7 @@ impl PhaseSet {
     pub fn new(spec: &WorkloadSpec, workload: usize, tenant: usize, phases: &mut Phases) -> Result<PhaseSet, String> {
         let throttle = spec.memory_throttle.unwrap_or(1.0);
         let mut add = |name: Option<&ProfileName>| phases.add(name, Whose { workload, tenant, throttle });
-        let spinning = (spec.spins() && spec.profile.is_some()).then(|| ProfileName::Own(Profile::SPINNING));
+        let spinning = (spec.spins() && spec.profile.is_some()).then_some(ProfileName::Own(Profile::SPINNING));
         let turns = spec.batch.iter().flat_map(|batch| &batch.cycle);
         Ok(PhaseSet {
             own: add(spec.profile.as_ref())?,
