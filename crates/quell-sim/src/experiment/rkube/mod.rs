@@ -125,7 +125,7 @@ impl Seen {
         self.target.latencies.merge(&other.target.latencies);
         self.utilisation = mean(self.utilisation, other.utilisation);
         self.host = mean(self.host, other.host);
-        self.measured = self.measured + other.measured;
+        self.measured += other.measured;
     }
 
     /// A client's 99th percentile.
