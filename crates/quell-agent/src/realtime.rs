@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use quell_model::CpuId;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -30,6 +31,17 @@ pub fn run_before_others(priority: u8) -> Result<bool, AgentError> {
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(false),
         Err(source) => Err(AgentError::System { operation: "set the agent's own priority", source }),
     }
+}
+
+/// The calling thread runs on this CPU alone from now on, with those that it starts.
+///
+/// # Errors
+/// If the system refuses.
+pub fn stay_on(cpu: CpuId) -> Result<(), AgentError> {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu.index());
+    rustix::thread::sched_setaffinity(None, &cpus)
+        .map_err(|errno| AgentError::System { operation: "give the loop a CPU of its own", source: errno.into() })
 }
 
 fn set_class(tid: i32, class: i32, priority: u8) -> std::io::Result<()> {

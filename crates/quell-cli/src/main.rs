@@ -1,6 +1,7 @@
 //! The `quell` command: one file a subcommand, under `commands/`.
 
 mod commands;
+mod host;
 
 use std::process::ExitCode;
 

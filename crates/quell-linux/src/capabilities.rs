@@ -96,6 +96,8 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
         let why = "this host does not measure it".to_owned();
         found.signals.insert(signal, Support::No { why, mend: "use the scx host or the simulator".into() });
     }
+    let why = "the kernel's own scheduler decides who runs where".to_owned();
+    found.grants = Support::No { why, mend: "use Quell's scheduler: machine.scheduler = \"quell\"".into() };
 }
 
 fn preemption(roots: &Roots, options: &HostOptions) -> Support {

@@ -29,6 +29,6 @@ mod roots;
 
 pub use clock::cpu_time;
 pub use error::LinuxError;
-pub use host::{HostOptions, Level, LinuxHost, TRACED, Waker};
+pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker};
 pub use members::{Census, Counted, mounted_hierarchies};
 pub use roots::Roots;

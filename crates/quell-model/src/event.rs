@@ -101,6 +101,8 @@ pub enum Refusal {
     Forbidden(String),
     /// The system refused; the text names path, operation and error.
     System(String),
+    /// The CPU changed hands since it was observed: a rule was faster.
+    Overtaken,
     /// Solo runs have used up their share of the time; possible again at this time.
     DutyCycle(Nanos),
 }
@@ -111,6 +113,7 @@ impl std::fmt::Display for Refusal {
             Refusal::Unsupported(what) => write!(f, "this host cannot do it: {what}"),
             Refusal::Forbidden(what) => write!(f, "the configuration does not allow it: {what}"),
             Refusal::System(what) => f.write_str(what),
+            Refusal::Overtaken => f.write_str("the CPU changed hands meanwhile: a rule was faster"),
             Refusal::DutyCycle(until) => write!(f, "solo runs have used up their share of the time until {until}"),
         }
     }

@@ -74,6 +74,12 @@ pub enum Support {
     },
 }
 
+impl Default for Support {
+    fn default() -> Support {
+        Support::No { why: "this host does not have it".into(), mend: "use another host".into() }
+    }
+}
+
 /// What a host can measure, set and do by itself. What is not listed it cannot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capabilities {
@@ -86,7 +92,7 @@ pub struct Capabilities {
     /// The rules that it executes.
     pub rules: BTreeMap<RuleKind, Support>,
     /// Does it grant single CPUs?
-    pub grants: bool,
+    pub grants: Support,
 }
 
 /// How well a policy can work on a host.
@@ -112,8 +118,8 @@ impl Capabilities {
         for need in policy.rules {
             fidelity.weigh("rule", need.what.name(), self.rules.get(&need.what), need.without);
         }
-        if policy.grants && !self.grants {
-            fidelity.missing.push(format!("the {} host cannot grant single CPUs", self.host));
+        if policy.grants {
+            fidelity.weigh("command", "grant single CPUs", Some(&self.grants), None);
         }
         fidelity
     }

@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{Class, CpuCount, Cycle, Host, Plan, Policy, Rule, Selector, View, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_scx::{ScxHost, ScxOptions};

@@ -17,6 +17,10 @@ pub(crate) const SYSTEM: u32 = MAX_SLOTS as u32;
 pub(crate) const NOBODY: u32 = u32::MAX;
 /// A CPU that was revoked.
 pub(crate) const PARKED: u32 = u32::MAX - 1;
+/// Wakes a loader that listens: queues that formed, CPUs that came or went …
+pub(crate) const NEWS: u32 = 1;
+/// … and CPUs that were yielded.
+pub(crate) const YIELDS: u32 = 2;
 pub(crate) const NO_CPU: u32 = u32::MAX;
 
 /// `struct workload`.

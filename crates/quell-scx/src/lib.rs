@@ -21,5 +21,5 @@ mod program;
 mod rules_tests;
 
 pub use error::ScxError;
-pub use host::{Poll, ScxHost, ScxOptions};
-pub use program::{Grant, Slices};
+pub use host::{Poll, ScxHost, ScxOptions, capabilities};
+pub use program::{Grant, Holder, NAME, Slices, ready};

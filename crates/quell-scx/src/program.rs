@@ -12,7 +12,9 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, Nanos, Topology, Workload, WorkloadId};
 
-use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
+use crate::layout::{
+    CpuState, MAX_CPUS, MAX_SLOTS, NEWS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState, YIELDS,
+};
 use crate::{ScxError, messages};
 
 // Written by libbpf-cargo at build time.
@@ -22,9 +24,30 @@ mod skeleton {
 }
 use skeleton::{GrantSkel, GrantSkelBuilder};
 
+/// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
+pub const NAME: &str = "quell_grant";
+
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's number for "the loader went away" (`SCX_EXIT_UNREG`).
 const UNREGISTERED: u64 = 64;
+
+/// Who holds a CPU: a workload, nobody, or nobody by command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder(u32);
+
+impl Default for Holder {
+    fn default() -> Holder {
+        Holder(NOBODY)
+    }
+}
+
+impl Holder {
+    /// The workload that holds it.
+    #[must_use]
+    pub fn workload(self) -> Option<WorkloadId> {
+        ((self.0 as usize) < MAX_SLOTS).then_some(WorkloadId(self.0))
+    }
+}
 
 /// How long who may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +119,7 @@ impl Grant {
     /// # Errors
     /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours.
     pub fn load(topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) -> Result<Grant, ScxError> {
-        check_kernel(Path::new(SCHED_EXT))?;
+        ready()?;
         messages::listen();
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -145,9 +168,25 @@ impl Grant {
         }
         state.attached.store(1, Relaxed);
         self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);
-        for cgroup in cgroups {
-            let cgroups = &self.skeleton.maps.cgroups;
-            cgroups
+        self.change_cgroups(id, &[], cgroups)
+    }
+
+    /// The workload has other cgroups from now on; it keeps what it holds.
+    ///
+    /// # Errors
+    /// If a table is full.
+    pub fn change_cgroups(&mut self, id: WorkloadId, before: &[u64], now: &[u64]) -> Result<(), ScxError> {
+        let table = &self.skeleton.maps.cgroups;
+        for gone in before.iter().filter(|cgroup| !now.contains(cgroup)) {
+            match table.delete(&gone.to_ne_bytes()) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(broken("removing a cgroup from the scheduler's table")(error));
+                }
+                _ => {}
+            }
+        }
+        for cgroup in now {
+            table
                 .update(&cgroup.to_ne_bytes(), &id.0.to_ne_bytes(), MapFlags::ANY)
                 .map_err(broken("adding a cgroup to the scheduler's table"))?;
         }
@@ -160,26 +199,16 @@ impl Grant {
     /// # Errors
     /// If the kernel refuses.
     pub fn detach(&mut self, id: WorkloadId, cgroups: &[u64]) -> Result<(), ScxError> {
-        for cgroup in cgroups {
-            match self.skeleton.maps.cgroups.delete(&cgroup.to_ne_bytes()) {
-                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(ScxError::Broken {
-                        step: "removing a cgroup from the scheduler's table",
-                        source: error,
-                    });
-                }
-                _ => {}
-            }
-        }
-        self.shared().generation.fetch_add(1, SeqCst);
+        self.change_cgroups(id, cgroups, &[])?;
         let state = self.workload(id)?;
         for off in [&state.attached, &state.guaranteed, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
         let mut freed = CpuSet::EMPTY;
         for cpu in self.cpus() {
-            if self.holder(cpu) == Some(id) {
-                self.hand(cpu, None);
+            // It may lose it by itself meanwhile.
+            let holder = self.holder(cpu);
+            if holder.workload() == Some(id) && self.hand_on(cpu, holder, None).is_some() {
                 freed.insert(cpu);
             }
         }
@@ -195,24 +224,27 @@ impl Grant {
 
     /// Who holds a CPU.
     #[must_use]
-    pub fn holder(&self, cpu: CpuId) -> Option<WorkloadId> {
-        let holder = self.cpu(cpu).holder.load(Acquire);
-        ((holder as usize) < MAX_SLOTS).then_some(WorkloadId(holder))
+    pub fn holder(&self, cpu: CpuId) -> Holder {
+        Holder(self.cpu(cpu).holder.load(Acquire))
     }
 
-    /// Gives a CPU to a workload, or takes it from everybody; true if that is a change. It takes effect at the CPU's next
-    /// decision: see [`Grant::kick`].
-    pub fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) -> bool {
+    /// Gives a CPU to a workload, or takes it from everybody, if it is still held as it was; true if that is a change. It
+    /// takes effect at the CPU's next decision: see [`Grant::kick`]. None: somebody else holds it by now.
+    pub fn hand_on(&mut self, cpu: CpuId, from: Holder, to: Option<WorkloadId>) -> Option<bool> {
         let to = to.map_or(PARKED, |id| id.0);
         let held = |slot: u32| self.shared().workload[..MAX_SLOTS].get(slot as usize).map(|state| &state.held);
+        if from.0 == to {
+            return (self.cpu(cpu).holder.load(Acquire) == to).then_some(false);
+        }
+        // Counted first: the scheduler must not give it one more than its limit meanwhile.
         if let Some(held) = held(to) {
             held.fetch_add(1, SeqCst);
         }
-        let from = self.cpu(cpu).holder.swap(to, SeqCst);
-        if let Some(held) = held(from) {
+        let handed = self.cpu(cpu).holder.compare_exchange(from.0, to, SeqCst, SeqCst).is_ok();
+        if let Some(held) = held(if handed { from.0 } else { to }) {
             held.fetch_sub(1, SeqCst);
         }
-        from != to
+        handed.then_some(true)
     }
 
     /// These CPUs decide again what they run, at once. One call, however many they are.
@@ -223,9 +255,10 @@ impl Grant {
         if cpus.is_empty() {
             return Ok(());
         }
-        for (word, bits) in self.shared().kick.iter().enumerate() {
-            let bit = |at: u32| u64::from(cpus.contains(CpuId(word as u32 * 64 + at))) << at;
-            bits.store((0..64).map(bit).sum(), Relaxed);
+        let words = &self.shared().kick;
+        words.iter().for_each(|bits| bits.store(0, Relaxed));
+        for cpu in cpus.iter().filter(|cpu| cpu.index() < MAX_CPUS) {
+            words[cpu.index() / 64].fetch_or(1 << (cpu.index() % 64), Relaxed);
         }
         self.call(&self.skeleton.progs.kick_cpus, "kicking CPUs")
     }
@@ -268,9 +301,15 @@ impl Grant {
         self.shared().starved.load(Relaxed)
     }
 
-    /// Has the scheduler tell when a queue forms or a CPU is yielded.
-    pub(crate) fn listen(&self, on: bool) {
-        self.shared().listening.store(on.into(), SeqCst);
+    /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
+    /// that is yielded; says whether there is such a workload.
+    pub(crate) fn listen(&self, on: bool) -> bool {
+        let outside = |state: &WorkloadState| state.attached.load(Relaxed) == 1 && state.in_line.load(Relaxed) == 0;
+        let slots = self.shared().nr_slots.load(Relaxed) as usize;
+        let yields = self.shared().workload[..slots.min(MAX_SLOTS)].iter().any(outside);
+        let wakes = if yields { NEWS | YIELDS } else { NEWS };
+        self.shared().listening.store(if on { wakes } else { 0 }, SeqCst);
+        yields
     }
 
     /// Waits until the scheduler told something, at most for so long.
@@ -289,6 +328,13 @@ impl Grant {
 }
 
 /// Can this kernel load a scheduler now?
+///
+/// # Errors
+/// [`ScxError::NoSchedExt`], or [`ScxError::Busy`] with the name of the scheduler that is loaded.
+pub fn ready() -> Result<(), ScxError> {
+    check_kernel(Path::new(SCHED_EXT))
+}
+
 fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
     let state = sched_ext.join("state");
     let Ok(state) = std::fs::read_to_string(&state) else { return Err(ScxError::NoSchedExt { path: state }) };

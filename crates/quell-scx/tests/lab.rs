@@ -5,6 +5,7 @@ mod support;
 use std::time::Instant;
 
 use quell_lab::{Machine as Guest, lab_tests};
+use quell_linux::Manager;
 use quell_model::{Class, CpuId, GrantCommand};
 use support::*;
 

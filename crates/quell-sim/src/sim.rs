@@ -3,7 +3,7 @@
 use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::contention::solve::Rates;
-use crate::contention::{Field, Phases};
+use crate::contention::{Contention, Phases};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
@@ -61,7 +61,7 @@ pub struct Sim {
     pub(crate) owners: Vec<Owner>,
     pub(crate) graphs: Graphs,
     /// What threads do to each other's speed, if they do.
-    pub(crate) field: Option<Box<Field>>,
+    pub(crate) contention: Option<Box<Contention>>,
     measured_from: u64,
     busy_before: u64,
     done_before: Counters,
@@ -108,7 +108,7 @@ impl Sim {
             loads: Vec::new(),
             vms: Vec::new(),
             graphs: Graphs::default(),
-            field: None,
+            contention: None,
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
@@ -249,7 +249,7 @@ impl Sim {
         if !self.vms.is_empty() {
             self.settle_levels();
         }
-        if self.field.is_some() {
+        if self.contention.is_some() {
             self.follow_contention();
         }
     }

@@ -82,6 +82,24 @@ fn equal_threads_have_equal_parts_of_the_cache_and_masks_bound_them() {
 }
 
 #[test]
+fn siblings_together_do_a_little_more_than_one() {
+    let socket = caladan();
+    let cached = Profile {
+        llc_references: 10.0,
+        misses: MissCurve(Cow::Borrowed(&[(0.0, 0.8), (4.0, 0.02)])),
+        parallelism: 4.0,
+        ..named("computing").unwrap().clone()
+    };
+    for profile in [named("computing").unwrap(), &cached] {
+        let pair = settled(&socket, &[Thread::new(profile, 0, 0), Thread::new(profile, 0, 0)], 0.0);
+        let apart = settled(&socket, &[Thread::new(profile, 0, 0), Thread::new(profile, 0, 1)], 0.0);
+        let work = |found: &Settled| found.threads.iter().map(|thread| thread.speed).sum::<f64>();
+        assert!((1.0..1.3).contains(&work(&pair)), "{pair:?}");
+        assert!(work(&apart) > 1.95, "{apart:?}");
+    }
+}
+
+#[test]
 fn frequency_slows_what_computes_and_hardly_what_waits() {
     let socket = caladan();
     let speed = |profile: &Profile| {

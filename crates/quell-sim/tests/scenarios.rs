@@ -10,7 +10,7 @@ use quell_sim::scenario::{SHIPPED, Scenario, run};
 const HASHES: &[(&str, u64)] = &[
     ("colocation", 5_089_373_891_401_835_484),
     ("consolidated-vms", 3_591_719_510_309_916_771),
-    ("contended", 15_845_569_440_229_169_632),
+    ("contended", 109_853_055_574_138_451),
     ("critical-path", 728_684_853_370_614_820),
     ("hundred", 6_023_576_622_741_076_137),
     ("memcached-2cpus", 10_602_362_235_301_269_729),

@@ -301,7 +301,7 @@ impl Host for ToyHost {
     type Error = Infallible;
 
     fn capabilities(&self) -> Capabilities {
-        let mut has = Capabilities { host: "toy".into(), grants: true, ..Capabilities::default() };
+        let mut has = Capabilities { host: "toy".into(), grants: Support::Yes, ..Capabilities::default() };
         has.signals.extend(Signal::ALL.iter().map(|&signal| (signal, Support::Yes)));
         let why = "no client tells it".to_owned();
         has.signals.insert(Signal::Latency, Support::No { why, mend: "use the simulator".into() });

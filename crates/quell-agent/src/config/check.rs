@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Selector, SignalSet,
+    Capabilities, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector, SignalSet,
     Topology, Verdict, View, Wake, WorkloadId,
 };
 
-use super::{Config, Problems};
+use super::{Config, Place, Poll, Problems};
 use crate::stack::{self, Stack};
 
 /// Everything that is wrong with a configuration on a machine with these CPUs and this host's capabilities. `find`
@@ -42,6 +42,9 @@ pub fn check(
             problems.warning(&layer.place, format!("policy '{}': {limit}", layer.policy.describe().name));
         }
     }
+    if let Some(place) = &first {
+        own_scheduler(config, topology, place, &mut problems);
+    }
     overlaps(config, topology, &mut problems);
     if !problems.are_fatal() {
         dry_step(config, topology, &mut problems);
@@ -61,9 +64,43 @@ pub fn check(
     problems
 }
 
+/// What Quell's own scheduler asks of a configuration, and what makes no sense without it.
+fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: &mut Problems) {
+    if !config.has_own_scheduler() {
+        if config.agent.poll == Poll::Dedicated {
+            let what = "agent.poll = \"dedicated\" is for policies that grant CPUs by Quell's own scheduler: no policy \
+                        here does; leave it out";
+            problems.error(place, what);
+        }
+        return;
+    }
+    let granted = config.granted();
+    if granted.as_ref().is_some_and(BTreeSet::is_empty) {
+        let what = "machine.scheduler = \"quell\" gives CPUs to nobody without a policy that grants them, such as \
+                    caladan; add one, or write scheduler = \"auto\"";
+        problems.error(place, what);
+    }
+    if config.pool(topology.all()).is_empty() {
+        let what = "the loop takes the only CPU for itself: write poll = \"adaptive\" under [agent]";
+        problems.error(place, what);
+    }
+    let is_granted = |name: &String| granted.as_ref().is_none_or(|names| names.contains(name));
+    for member in config.workloads.iter().filter(|member| is_granted(&member.workload.name)) {
+        let by_process = |selector: &&Selector| matches!(selector, Selector::Pid(_) | Selector::Command(_));
+        if let Some(selector) = member.workload.selectors.iter().find(by_process) {
+            let what = format!(
+                "workload '{}' is selected by {selector}: Quell's own scheduler finds threads by their cgroup; put it \
+                 into one (systemd-run --scope, or a unit) and select that",
+                member.workload.name
+            );
+            problems.error(&member.place, what);
+        }
+    }
+}
+
 fn overlaps(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
     let layers = config.layers(&ids(config));
-    for (first, second, overlap) in stack::overlaps(&layers, pool(config, topology)) {
+    for (first, second, overlap) in stack::overlaps(&layers, config.pool(topology.all())) {
         let name = |layer: usize| config.policies[layer].policy.describe().name;
         let on = match overlap.workload {
             Some(id) => format!("workload '{}'", config.workloads[id.index()].workload.name),
@@ -84,17 +121,13 @@ fn ids(config: &Config) -> Vec<Option<WorkloadId>> {
     (0..config.workloads.len() as u32).map(|slot| Some(WorkloadId(slot))).collect()
 }
 
-fn pool(config: &Config, topology: &Topology) -> CpuSet {
-    config.machine.cpus.unwrap_or_else(|| topology.all())
-}
-
 /// Lets every policy decide once as if all workloads were there, and hears what it says.
 fn dry_step(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
     let mut host = Paper::default();
     let mut view = View::new(Arc::clone(topology));
     view.workloads.spec = config.workloads.iter().map(|member| Some(Arc::new(member.workload.clone()))).collect();
     host.born = ids(config).into_iter().flatten().map(Event::Attached).collect();
-    let Ok(mut stack) = Stack::new(config.layers(&ids(config)), view, pool(config, topology)) else { return };
+    let Ok(mut stack) = Stack::new(config.layers(&ids(config)), view, config.pool(topology.all())) else { return };
     let Ok(_) = stack.turn(&mut host);
     let mut forbidden = BTreeSet::new();
     for (layer, entry) in stack.layers().iter().zip(&config.policies) {
@@ -142,8 +175,11 @@ impl Host for Paper {
         Capabilities::default()
     }
 
-    fn observe(&mut self, _: SignalSet, _: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
+    fn observe(&mut self, _: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
         events.append(&mut self.born);
+        // Nobody waits where nothing runs.
+        let nobody = Sample::exact(Nanos::ZERO, view.now);
+        view.workloads.queueing_delay.resize(view.workloads.spec.len(), nobody);
         Ok(())
     }
 

@@ -9,9 +9,11 @@ mod problem;
 mod raw;
 mod read;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use quell_model::{CpuSet, LeaseLimits, Nanos, Workload, WorkloadId};
+use quell_model::Policy as _;
+use quell_model::{CpuId, CpuSet, LeaseLimits, Nanos, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +53,8 @@ pub struct Config {
 pub struct Machine {
     /// The CPUs that Quell manages; None: all that are online.
     pub cpus: Option<CpuSet>,
+    /// Whose scheduler runs.
+    pub scheduler: Scheduler,
     /// May it make cgroup partitions, which move unmanaged work away?
     pub partition: bool,
     /// May it set the machine's preemption mode?
@@ -62,11 +66,38 @@ pub struct Machine {
     pub solo_runs: LeaseLimits,
 }
 
+/// Whose scheduler runs on the machine's CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// Quell's own if a policy grants single CPUs, else the kernel's.
+    #[default]
+    Auto,
+    /// The kernel's.
+    Kernel,
+    /// Quell's own, by sched_ext.
+    Quell,
+}
+
+/// How the loop waits for its next turn where Quell's own scheduler runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Poll {
+    /// It sleeps until a queue forms or a CPU is yielded; the rules in the kernel carry the reaction.
+    #[default]
+    Adaptive,
+    /// It never sleeps, on a CPU of its own: the highest of those that Quell manages.
+    Dedicated,
+}
+
 /// How the agent itself runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The loop turns at most this often, whatever the policies want.
-    pub interval_floor: Nanos,
+    /// The loop turns at most this often, whatever the policies want; None: every 100 µs, with a CPU of its own every
+    /// 10 µs.
+    pub interval_floor: Option<Nanos>,
+    /// How it waits.
+    pub poll: Poll,
     /// Does the loop run at real-time priority, above what its policies give to others?
     pub realtime: bool,
     /// A loop that has not turned for this long is taken for hung: it is ended, and everything is put back.
@@ -113,11 +144,58 @@ pub struct Member {
 
 impl Default for Agent {
     fn default() -> Agent {
-        Agent { interval_floor: Nanos::from_micros(100), realtime: true, hung_after: Nanos::from_secs(5) }
+        Agent { interval_floor: None, poll: Poll::default(), realtime: true, hung_after: Nanos::from_secs(5) }
+    }
+}
+
+impl Agent {
+    /// The loop turns at most this often.
+    #[must_use]
+    pub fn floor(&self) -> Nanos {
+        let usual = match self.poll {
+            Poll::Adaptive => Nanos::from_micros(100),
+            Poll::Dedicated => Nanos::from_micros(10),
+        };
+        self.interval_floor.unwrap_or(usual)
     }
 }
 
 impl Config {
+    /// Does Quell's own scheduler run?
+    #[must_use]
+    pub fn has_own_scheduler(&self) -> bool {
+        match self.machine.scheduler {
+            Scheduler::Auto => self.policies.iter().any(|layer| layer.policy.describe().grants),
+            Scheduler::Kernel => false,
+            Scheduler::Quell => true,
+        }
+    }
+
+    /// The names of the workloads that policies grant CPUs to; None: all.
+    #[must_use]
+    pub fn granted(&self) -> Option<BTreeSet<String>> {
+        let granting = self.policies.iter().filter(|layer| layer.policy.describe().grants);
+        let names: Option<Vec<&Vec<String>>> = granting.map(|layer| layer.workloads.as_ref()).collect();
+        names.map(|names| names.into_iter().flatten().cloned().collect())
+    }
+
+    /// The CPU that the loop has for itself, on a machine with these CPUs.
+    #[must_use]
+    pub fn loops_cpu(&self, all: CpuSet) -> Option<CpuId> {
+        let own = self.has_own_scheduler() && self.agent.poll == Poll::Dedicated;
+        self.machine.cpus.unwrap_or(all).iter().last().filter(|_| own)
+    }
+
+    /// The CPUs that policies manage, on a machine with these CPUs.
+    #[must_use]
+    pub fn pool(&self, all: CpuSet) -> CpuSet {
+        let mut pool = self.machine.cpus.unwrap_or(all);
+        if let Some(cpu) = self.loops_cpu(all) {
+            pool.remove(cpu);
+        }
+        pool
+    }
+
     /// The workload of this name.
     #[must_use]
     pub fn workload(&self, name: &str) -> Option<&Workload> {

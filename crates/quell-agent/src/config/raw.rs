@@ -4,7 +4,7 @@ use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, Selector, Slo, Wo
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Api, Metrics};
+use super::{Api, Metrics, Poll, Scheduler};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +21,7 @@ pub(super) struct RawFile {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawMachine {
     pub cpus: Option<Spanned<CpuSet>>,
+    pub scheduler: Option<Scheduler>,
     pub partition: Option<bool>,
     pub preemption: Option<bool>,
     pub enable_controllers: Option<bool>,
@@ -38,6 +39,7 @@ pub(super) struct RawSoloRuns {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawAgent {
     pub interval_floor: Option<Nanos>,
+    pub poll: Option<Poll>,
     pub realtime: Option<bool>,
     pub hung_after: Option<Spanned<Nanos>>,
 }

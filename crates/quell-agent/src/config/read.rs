@@ -165,7 +165,10 @@ fn override_tables(config: &mut Config, source: &Source, problems: &mut Problems
     let enable_controllers = machine.enable_controllers;
     config.machine.enable_controllers = enable_controllers.unwrap_or(config.machine.enable_controllers);
     config.agent.realtime = agent.realtime.unwrap_or(config.agent.realtime);
-    config.agent.interval_floor = agent.interval_floor.unwrap_or(config.agent.interval_floor).max(LOWEST_FLOOR);
+    let floor = agent.interval_floor.map(|floor| floor.max(LOWEST_FLOOR));
+    config.agent.interval_floor = floor.or(config.agent.interval_floor);
+    config.agent.poll = agent.poll.unwrap_or(config.agent.poll);
+    config.machine.scheduler = machine.scheduler.unwrap_or(config.machine.scheduler);
     if let Some(hung_after) = &agent.hung_after {
         if *hung_after.get_ref() < Nanos::from_millis(500) {
             let what = "the loop looks every 100 ms whether it shall stop: take at least 500ms";

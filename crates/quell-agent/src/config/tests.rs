@@ -1,5 +1,6 @@
 use super::*;
-use quell_model::{Class, CpuId, Topology};
+use quell_model::rule::RuleKind;
+use quell_model::{Capabilities, Class, CpuId, Signal, Support, Topology};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -246,4 +247,39 @@ proptest::proptest! {
         }
         let _ = parse(&broken);
     }
+}
+
+#[test]
+fn a_policy_that_grants_cpus_has_quells_own_scheduler_which_wants_cgroups() {
+    let text = |machine: &str, selector: &str| {
+        format!(
+            "{machine}\n[[policy]]\nname = \"caladan\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\ncpus = 1\nmatch = [{selector}]"
+        )
+    };
+    let said = |machine: &str, selector: &str, grants: Support| {
+        let config = read_text(Path::new("quell.toml"), &text(machine, selector)).unwrap();
+        let mut can = Capabilities { grants, ..Capabilities::default() };
+        for &signal in Signal::ALL {
+            can.signals.insert(signal, Support::Yes);
+        }
+        for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+            can.rules.insert(rule, Support::Yes);
+        }
+        let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
+        let problems = check(&config, &topology, Some(&can), &mut |_| Ok(()));
+        (
+            config.has_own_scheduler(),
+            problems.of(Severity::Error).map(|problem| problem.what.clone()).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(said("", "{ cgroup = \"web\" }", Support::Yes), (true, Vec::new()));
+    let (_, by_process) = said("", "{ command = \"web\" }", Support::Yes);
+    assert!(by_process[0].contains("systemd-run --scope"), "{by_process:?}");
+    let (own, without) = said("machine.scheduler = \"kernel\"", "{ cgroup = \"web\" }", Support::default());
+    assert!(!own && without[0].contains("grant single CPUs"), "{without:?}");
+    let text = "machine.scheduler = \"quell\"\n[[policy]]\nname = \"none\"\n[[workload]]\nname = \"a\"\nclass = \"be\"\nmatch = [{ cgroup = \"a\" }]";
+    let config = parse(text).unwrap();
+    assert_eq!((config.has_own_scheduler(), config.granted().map(|names| names.len())), (true, Some(0)));
+    let (_, alone) = said("machine.cpus = \"1\"\nagent.poll = \"dedicated\"", "{ cgroup = \"web\" }", Support::Yes);
+    assert!(alone.iter().any(|what| what.contains("adaptive")), "{alone:?}");
 }

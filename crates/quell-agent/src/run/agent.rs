@@ -1,12 +1,13 @@
 //! The loop of `quell run`, with its workloads and its configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quell_linux::write::Journal;
-use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
-    Event, Host, Knob, KnobKind, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Verdict, View, Wake,
+    Capabilities, Event, Knob, KnobKind, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
+    Verdict, View, Wake,
 };
 
 use super::Shadow;
@@ -54,10 +55,10 @@ pub enum Outcome {
 }
 
 /// An agent at work.
-pub struct Agent {
+pub struct Agent<H> {
     config: Config,
     extras: Extras,
-    host: LinuxHost,
+    host: H,
     stack: Stack,
     membership: Membership,
     observers: Observers,
@@ -67,25 +68,25 @@ pub struct Agent {
     vigil: Vigil,
 }
 
-impl Agent {
+/// What the stock host is told of a configuration.
+#[must_use]
+pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
+    HostOptions {
+        partitions: config.machine.partition,
+        preemption_mode: config.machine.preemption,
+        enable_controllers: config.machine.enable_controllers,
+        leases: config.machine.solo_runs,
+        dry_run: extras.dry_run || extras.shadow,
+        ..HostOptions::default()
+    }
+}
+
+impl<H: Manager> Agent<H> {
     /// An agent that begins with this configuration.
     ///
     /// # Errors
-    /// If a policy cannot work on this machine, two of them overlap, or the API cannot listen.
-    pub fn new(config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent, AgentError> {
-        let options = HostOptions {
-            partitions: config.machine.partition,
-            preemption_mode: config.machine.preemption,
-            enable_controllers: config.machine.enable_controllers,
-            leases: config.machine.solo_runs,
-            dry_run: extras.dry_run || extras.shadow,
-            ..HostOptions::default()
-        };
-        let host = LinuxHost::new(Roots::default(), options).map_err(host_failed)?.with_journal(journal);
-        Agent::on(host, config, extras)
-    }
-
-    fn on(host: LinuxHost, config: Config, extras: Extras) -> Result<Agent, AgentError> {
+    /// If a policy cannot work on this host, two of them overlap, or the API cannot listen.
+    pub fn new(mut host: H, config: Config, extras: Extras) -> Result<Agent<H>, AgentError> {
         let capabilities = host.capabilities();
         for layer in &config.policies {
             let fidelity = capabilities.fidelity(layer.policy.describe());
@@ -96,8 +97,8 @@ impl Agent {
                 tracing::warn!(policy = layer.policy.describe().name, "{limit}");
             }
         }
-        let topology = host.topology();
-        let pool = config.machine.cpus.unwrap_or_else(|| topology.all());
+        let topology = host.linux().topology();
+        let pool = config.pool(topology.all());
         let mut stack = Stack::new(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
         let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
         let api = extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
@@ -158,7 +159,7 @@ impl Agent {
             let began = self.stack.view().now;
             let latest = Wake::At(began + LONGEST_WAIT);
             let wake = match wake.sooner(latest) {
-                Wake::At(at) => Wake::At(at.max(began + self.config.agent.interval_floor)),
+                Wake::At(at) => Wake::At(at.max(began + self.config.agent.floor())),
                 Wake::OnEvent => latest,
             };
             self.host.wait(wake).map_err(host_failed)?;
@@ -177,7 +178,7 @@ impl Agent {
         if let Some(feed) = &self.feed {
             for posted in feed.drain() {
                 // The workload may have been detached since it was posted.
-                let _ = self.host.feed_latency(posted.workload, posted.sample);
+                let _ = self.host.linux().feed_latency(posted.workload, posted.sample);
             }
         }
         let wake = if self.extras.shadow {
@@ -203,7 +204,8 @@ impl Agent {
     fn reload(&mut self) -> bool {
         let Some(path) = self.config.files.first() else { return false };
         let config = match config::read(path).and_then(|config| {
-            let problems = check(&config, &self.host);
+            let topology = self.host.linux().topology();
+            let problems = check(&config, &topology, &self.host.capabilities());
             if problems.are_fatal() { Err(problems) } else { Ok(config) }
         }) {
             Ok(config) => config,
@@ -276,7 +278,7 @@ impl Agent {
         if self.extras.shadow || self.extras.dry_run {
             return;
         }
-        let report = self.host.restore();
+        let report = self.host.linux().restore();
         tracing::info!("put back {} values", report.restored.len());
         for left in &report.left {
             tracing::warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
@@ -284,12 +286,11 @@ impl Agent {
     }
 }
 
-/// Everything that is wrong with a configuration on this host's machine.
+/// Everything that is wrong with a configuration on this machine, if its host has these capabilities.
 #[must_use]
-pub fn check(config: &Config, host: &LinuxHost) -> Problems {
+pub fn check(config: &Config, topology: &Arc<Topology>, capabilities: &Capabilities) -> Problems {
     let roots = Roots::default();
-    let capabilities = host.capabilities();
-    config::check(config, &host.topology(), Some(&capabilities), &mut |selector| find(&roots, selector))
+    config::check(config, topology, Some(capabilities), &mut |selector| find(&roots, selector))
 }
 
 /// Does something match this selector now? Else: what to do about it.
@@ -343,7 +344,7 @@ fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
     }
 }
 
-fn host_failed(error: quell_linux::LinuxError) -> AgentError {
+fn host_failed(error: impl std::fmt::Display) -> AgentError {
     AgentError::Host(error.to_string())
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use quell_linux::HostOptions;
 use quell_linux::testkit::FakeTree;
+use quell_linux::{HostOptions, LinuxHost};
 use quell_model::{Nanos, Topology};
 
 use super::super::rivals::{FIRST_PAUSE, ROUNDS};
@@ -25,7 +25,7 @@ fn machine() -> FakeTree {
 }
 
 /// An agent whose rKube gives the workload `web` a CPU of its own.
-fn agent(tree: &FakeTree, extras: Extras) -> Agent {
+fn agent(tree: &FakeTree, extras: Extras) -> Agent<LinuxHost> {
     let text = r#"
         [[policy]]
         name = "rkube"
@@ -42,13 +42,13 @@ fn agent(tree: &FakeTree, extras: Extras) -> Agent {
     "#;
     let config = config::read_text(Path::new("quell.toml"), text).unwrap();
     let options = HostOptions { dry_run: extras.dry_run, scan_interval: Nanos(1), ..HostOptions::default() };
-    let mut agent = Agent::on(tree.host(options).unwrap(), config, extras).unwrap();
+    let mut agent = Agent::new(tree.host(options).unwrap(), config, extras).unwrap();
     agent.membership.configure(&agent.config, &mut agent.host);
     agent
 }
 
 /// One turn in each second from this one to that one.
-fn turns(agent: &mut Agent, seconds: std::ops::Range<u64>) {
+fn turns(agent: &mut Agent<LinuxHost>, seconds: std::ops::Range<u64>) {
     for second in seconds {
         agent.turn(None, Nanos::from_secs(second)).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quell_linux::{LinuxError, LinuxHost};
+use quell_linux::Manager;
 use quell_model::{Nanos, Selector, Workload, WorkloadId};
 
 use super::rivals::{self, Rivals, Verdict};
@@ -45,7 +45,7 @@ impl Membership {
 
     /// Takes a configuration over: what it does not name any more is put back and detached, what it changed is
     /// described anew and keeps what stands, what is new is attached at the next look.
-    pub fn configure(&mut self, config: &Config, host: &mut LinuxHost) -> Changed {
+    pub fn configure<H: Manager>(&mut self, config: &Config, host: &mut H) -> Changed {
         let mut changed = Changed::default();
         let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
         for name in gone {
@@ -71,7 +71,7 @@ impl Membership {
     }
 
     /// Attaches what appeared and detaches what ended; once a second.
-    pub fn look(&mut self, host: &mut LinuxHost, now: Nanos) -> Changed {
+    pub fn look<H: Manager>(&mut self, host: &mut H, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         if now < self.look_at {
             return changed;
@@ -91,12 +91,12 @@ impl Membership {
     }
 
     /// Somebody else overwrote a file that Quell had set for this workload.
-    pub fn overwritten(
+    pub fn overwritten<H: Manager>(
         &mut self,
         id: WorkloadId,
         path: &Path,
         found: &str,
-        host: &mut LinuxHost,
+        host: &mut H,
         now: Nanos,
     ) -> Changed {
         let Some((name, member)) = self.members.iter_mut().find(|(_, member)| member.id == Some(id)) else {
@@ -124,7 +124,7 @@ impl Membership {
 }
 
 impl Member {
-    fn attach(&mut self, name: &str, host: &mut LinuxHost) -> bool {
+    fn attach<H: Manager>(&mut self, name: &str, host: &mut H) -> bool {
         match host.attach(self.workload.clone()) {
             Ok(id) => {
                 tracing::info!(workload = %name, "attached");
@@ -135,9 +135,10 @@ impl Member {
             Err(error) => {
                 let text = error.to_string();
                 if self.said.as_ref() != Some(&text) {
-                    match error {
-                        LinuxError::NoMatch { .. } => tracing::info!("waiting for it: {text}"),
-                        _ => tracing::warn!(workload = %name, "cannot attach it: {text}"),
+                    if H::is_absence(&error) {
+                        tracing::info!("waiting for it: {text}");
+                    } else {
+                        tracing::warn!(workload = %name, "cannot attach it: {text}");
                     }
                     self.said = Some(text);
                 }
@@ -147,7 +148,7 @@ impl Member {
     }
 
     /// Describes the workload anew; a workload of another class is a new one.
-    fn describe(&mut self, workload: &Workload, host: &mut LinuxHost) -> bool {
+    fn describe<H: Manager>(&mut self, workload: &Workload, host: &mut H) -> bool {
         let same_class = self.workload.class == workload.class;
         self.workload = workload.clone();
         self.paused_until = Nanos::ZERO;
@@ -160,17 +161,17 @@ impl Member {
     }
 
     /// A workload of process numbers alone ends with its processes; others may come back.
-    fn has_ended(&self, host: &LinuxHost, id: WorkloadId) -> bool {
+    fn has_ended<H: Manager>(&self, host: &mut H, id: WorkloadId) -> bool {
         let by_number = self.workload.selectors.iter().all(|selector| matches!(selector, Selector::Pid(_)));
         let alive = |selector: &Selector| match selector {
             Selector::Pid(pid) => Path::new("/proc").join(pid.to_string()).exists(),
             _ => true,
         };
-        by_number && host.thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
+        by_number && host.linux().thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
     }
 }
 
-fn detach(id: Option<WorkloadId>, name: &str, host: &mut LinuxHost) -> bool {
+fn detach<H: Manager>(id: Option<WorkloadId>, name: &str, host: &mut H) -> bool {
     let Some(id) = id else { return false };
     match host.detach(id) {
         Ok(report) => report.left.iter().for_each(|left| {

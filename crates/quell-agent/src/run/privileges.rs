@@ -22,12 +22,17 @@ const NEEDED: [Capability; 4] = [
 /// What it keeps besides where a policy wants to know who wakes or preempts whom: the tracepoints' program.
 const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
 
+/// What it keeps besides where Quell's own scheduler runs: loading it, and what the kernel asks of who kicks CPUs.
+const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
+
 /// What an agent with this configuration needs.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
     let mut signals = config.policies.iter().flat_map(|layer| layer.policy.describe().signals);
     let traces = signals.any(|need| TRACED.contains(&need.what));
-    NEEDED.into_iter().chain(TRACING.into_iter().filter(|_| traces)).collect()
+    let schedules = config.has_own_scheduler();
+    let tracing = TRACING.into_iter().filter(|_| traces);
+    NEEDED.into_iter().chain(tracing).chain(SCHEDULING.into_iter().filter(|_| schedules)).collect()
 }
 
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use quell_agent::config;
 use quell_agent::guardian::{self, News, Options, RunDir, Stale, put_back_journal};
+use quell_agent::run::agent::host_options;
 use quell_agent::run::{Agent, Extras};
-use quell_linux::Roots;
+use quell_linux::{LinuxHost, Roots};
 
 pub fn run(directory: &str, path: &str) -> u8 {
     let config = config::read(Path::new(path)).expect("a good configuration");
@@ -18,7 +19,9 @@ pub fn run(directory: &str, path: &str) -> u8 {
     });
     let ending = guardian::supervise(options, &mut |worker, journal| {
         let Ok(()) = worker.stop_on_signals() else { return 2 };
-        let mut agent = Agent::new(config.clone(), Extras::default(), journal).expect("the policies work here");
+        let options = host_options(&config, &Extras::default());
+        let host = LinuxHost::new(Roots::default(), options).expect("a machine").with_journal(journal);
+        let mut agent = Agent::new(host, config.clone(), Extras::default()).expect("the policies work here");
         agent.run(Some(worker), worker.stop()).map_or(3, |_| 0)
     });
     match ending {

@@ -8,6 +8,7 @@ use clap::Args;
 use quell_agent::config::{self, Config, EXAMPLE, Problems, Severity};
 use quell_agent::run::agent;
 use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_model::Host;
 use serde_json::json;
 
 /// Say what is wrong with a configuration, with file, line and the mend
@@ -68,7 +69,8 @@ pub fn examine(file: &std::path::Path) -> Result<(Option<Config>, Problems)> {
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
-    let problems = agent::check(&config, &host);
+    let capabilities = crate::host::capabilities(&host.capabilities(), config.has_own_scheduler());
+    let problems = agent::check(&config, &host.topology(), &capabilities);
     Ok((Some(config), problems))
 }
 

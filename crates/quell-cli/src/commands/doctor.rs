@@ -84,10 +84,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             None => bail!("there is no policy '{name}'; there are: {}", AnyPolicy::names()),
         },
     };
+    let capabilities_for = |policy: &Description| crate::host::capabilities(&capabilities, policy.grants);
     let report = Report {
         host: capabilities.host.clone(),
         exclusive,
-        policies: chosen.into_iter().map(|policy| judge(&capabilities, policy)).collect(),
+        policies: chosen.into_iter().map(|policy| judge(&capabilities_for(policy), policy)).collect(),
         findings: findings(&facts, &exclusive),
         unread: facts.unread,
         signals: capabilities.signals,

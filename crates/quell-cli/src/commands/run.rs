@@ -10,13 +10,14 @@ use anyhow::Result;
 use clap::Args;
 use quell_agent::config::{self, Config};
 use quell_agent::guardian::{News, Options, RunDir, START_AGAIN, Worker, supervise};
-use quell_agent::run::{Agent, Extras, Outcome, PrintedJournal, privileges};
+use quell_agent::run::{Extras, Outcome, PrintedJournal, privileges};
 use quell_linux::write::{Journal, NoJournal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{check, signals};
+use crate::host::run_agent;
 
 /// Run the agent
 ///
@@ -79,7 +80,7 @@ fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
         socket: arguments.socket.clone(),
         usual_socket: None,
     };
-    Agent::new(config, extras, journal)?.run(None, &stop)?;
+    run_agent(config, extras, journal, None, &stop)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,9 +130,8 @@ fn work(
         usual_socket: Some(usual_socket.to_owned()),
         ..Extras::default()
     };
-    let mut agent = Agent::new(config, extras, journal)?;
-    info!(policies = first.policies.len(), workloads = first.workloads.len(), "at work");
-    match agent.run(Some(worker), worker.stop())? {
+    info!(policies = config.policies.len(), workloads = config.workloads.len(), "at work");
+    match run_agent(config, extras, journal, Some(worker), worker.stop())? {
         Outcome::Stopped => Ok(0),
         Outcome::StartAgain => Ok(START_AGAIN),
     }

@@ -54,6 +54,7 @@ in_force() { # does what the policy decided stand in the kernel?
         [ -n "$own" ] && [ "$own" != "$others" ] || return 1
         case $PARAMETERS in *partition*) [ "$(cat $cgroups/server/cpuset.cpus.partition)" = root ] ;; esac
         ;;
+    caladan | shenango) [ "$(cat $state)" = enabled ] && [ -S /run/quell/api.sock ] ;;
     *) [ -z "$SCHEDULER" ] || [ "$(cat $state)" = enabled ] ;;
     esac
 }

@@ -61,7 +61,7 @@ const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 12] = [
+pub const PEERS: [Peer; 14] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", antagonist: "none", ..PLAIN },
     PLAIN,
     Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", antagonist: "chrt -i 0", ..PLAIN },
@@ -89,6 +89,8 @@ pub const PEERS: [Peer; 12] = [
         parameters: "{ partition = true }",
         ..GROUPED
     },
+    Peer { id: "caladan", title: "Quell caladan", policy: Some("caladan"), ..GROUPED },
+    Peer { id: "shenango", title: "Quell shenango", policy: Some("shenango"), ..GROUPED },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
 ];

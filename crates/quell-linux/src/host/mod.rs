@@ -2,6 +2,7 @@
 
 mod apply;
 mod attach;
+mod manager;
 mod observe;
 mod options;
 mod pace;
@@ -13,6 +14,7 @@ mod trace;
 mod usage;
 mod wait;
 
+pub use manager::Manager;
 pub use options::HostOptions;
 pub use record::Level;
 pub(crate) use record::{History, Ledger, Overrides, Thread};

@@ -69,9 +69,14 @@ impl Bandwidth {
         }
     }
 
+    /// The core limit of a task; None: it is not limited.
+    pub fn limit_of(&self, task: WorkloadId) -> Option<u32> {
+        self.limit.get(task.index()).copied().flatten()
+    }
+
     /// Is a task that holds so many cores at its limit?
     pub fn limits(&self, task: WorkloadId, held: u32) -> bool {
-        self.limit.get(task.index()).copied().flatten().is_some_and(|limit| held >= limit)
+        self.limit_of(task).is_some_and(|limit| held >= limit)
     }
 
     /// Polls the bus: once a round.

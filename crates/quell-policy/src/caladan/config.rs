@@ -27,6 +27,9 @@ pub struct CaladanConfig {
     /// THRESH_BW, "set once per machine to a bandwidth just low enough to avoid the exponential increase in memory
     /// access latency", 70–80 % of its capacity (App. A); None: the controller is off.
     pub thresh_bw: Option<BytesPerSecond>,
+    /// Does the host act by itself between two rounds: guaranteed cores at a wake-up, succession at a yield, limits?
+    /// Without, as in the paper, everything waits for the scheduler's polling.
+    pub rules: bool,
     /// Thresholds of single tasks, by workload name.
     pub tasks: BTreeMap<String, Thresholds>,
 }
@@ -59,6 +62,7 @@ impl Default for CaladanConfig {
             thresh_qd: THRESH_QD,
             thresh_ht: None,
             thresh_bw: None,
+            rules: true,
             tasks: BTreeMap::new(),
         }
     }

@@ -13,12 +13,14 @@ mod allocator;
 mod bandwidth;
 mod config;
 mod hyperthread;
+mod standing;
 
 use quell_model::{Description, Event, Nanos, Need, NoteKind, Plan, Policy, RuleKind, Signal, View, Wake};
 use serde::{Deserialize, Serialize};
 
 use bandwidth::Bandwidth;
 use hyperthread::Hyperthread;
+use standing::StandingOrders;
 
 use crate::cores::{Cores, Tasks};
 
@@ -32,6 +34,7 @@ pub struct Caladan {
     cores: Cores,
     bandwidth: Bandwidth,
     hyperthread: Hyperthread,
+    standing: StandingOrders,
     /// When the controllers and the allocator run next.
     next_round: Nanos,
     /// Has it been said that a queueing delay is not measured?
@@ -47,6 +50,7 @@ impl Caladan {
             cores: Cores::default(),
             bandwidth: Bandwidth::new(config.thresh_bw),
             hyperthread: Hyperthread::default(),
+            standing: StandingOrders::default(),
             next_round: Nanos::ZERO,
             said_absent: false,
             config,
@@ -68,7 +72,12 @@ impl Caladan {
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
         ],
         knobs: &[],
-        rules: &[Need::or(RuleKind::SiblingBan, "hyperthread interference is not removed")],
+        rules: &[
+            Need::or(RuleKind::Guaranteed, "guaranteed cores are granted at the next round, not at the wake-up"),
+            Need::or(RuleKind::Limit, "limits bind the allocator alone"),
+            Need::or(RuleKind::Rank, "a core that is yielded goes on at the next step"),
+            Need::or(RuleKind::SiblingBan, "hyperthread interference is not removed"),
+        ],
         grants: true,
     };
 
@@ -77,6 +86,9 @@ impl Caladan {
         self.bandwidth.poll(view, &self.tasks, plan);
         self.hyperthread.control(view, &self.tasks, &mut self.cores, plan);
         self.allocate_cores(view, plan);
+        if self.config.rules {
+            self.standing.update(&self.tasks, &self.cores, &self.bandwidth, plan);
+        }
     }
 
     fn note_provisioning(&self, plan: &mut Plan) {
@@ -103,6 +115,7 @@ impl Policy for Caladan {
         let changed = self.tasks.meet(view, events, |spec| self.config.thresholds(&spec.name));
         self.cores.look(view, events, self.tasks.slots());
         self.hyperthread.hear(view, events, &mut self.cores);
+        self.standing.hear(events);
         self.bandwidth.hear(view, events, &self.tasks, &mut self.cores, plan);
         if changed {
             self.note_provisioning(plan);

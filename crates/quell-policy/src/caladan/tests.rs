@@ -3,6 +3,8 @@
 use quell_model::{BytesPerSecond, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, HostDomain, Topology, WorkloadId};
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
+use quell_model::Rule;
+
 use super::*;
 
 const ROUND: u64 = 10;
@@ -24,7 +26,12 @@ struct Scene {
 }
 
 impl Scene {
+    /// As in the paper: everything waits for the next round.
     fn new(topology: Topology, config: CaladanConfig) -> Scene {
+        Scene::with_rules(topology, CaladanConfig { rules: false, ..config })
+    }
+
+    fn with_rules(topology: Topology, config: CaladanConfig) -> Scene {
         let host = ToyHost::new(topology, Machine::default());
         let cycle = Cycle::new(host.view());
         Scene { host, policy: Caladan::new(config), cycle, notes: Vec::new() }
@@ -377,4 +384,49 @@ fn only_the_pool_is_handed_out() {
     let be = scene.be("be", 0.0);
     scene.run(micros(200));
     assert_eq!(scene.host.held(be), CpuSet::first(2));
+}
+
+#[test]
+fn standing_orders_are_given_when_they_change_and_not_again() {
+    let mut scene = Scene::with_rules(plain(4), CaladanConfig::default());
+    let lc = scene.lc("lc", 2, micros(100));
+    let [first, second] = ["a", "b"].map(|name| scene.be(name, 0.0));
+    let mut given = Vec::new();
+    scene.watch(micros(100 * ROUND), |_, plan| given.extend(plan.rules.iter().copied()));
+    let count = |rule: Rule| given.iter().filter(|&&other| other == rule).count();
+    assert_eq!(count(Rule::Guaranteed { workload: lc, cpus: 2 }), 1, "{given:?}");
+    assert_eq!(count(Rule::Limit { workload: first, cpus: u32::MAX }), 1);
+    assert!(count(Rule::Rank { workload: second, rank: 1 }) >= 1);
+    assert!(given.len() < 20, "{given:?}");
+    let held = [first, second].map(|be| scene.host.held(be).len());
+    assert_eq!(held[0] + held[1], 4, "{held:?}");
+}
+
+#[test]
+fn a_guaranteed_core_is_taken_at_the_wake_up_between_two_rounds() {
+    let config = CaladanConfig { interval: micros(1000), ..CaladanConfig::default() };
+    let mut scene = Scene::with_rules(plain(2), config);
+    let lc = scene.lc("lc", 1, micros(50));
+    let be = scene.be("be", 0.0);
+    scene.run(micros(3500));
+    assert_eq!(scene.host.held(be).len(), 2);
+    scene.host.send(lc, 1);
+    scene.run(micros(200));
+    assert_eq!(scene.host.completed(lc).0, 1, "no round was near");
+    assert_eq!(scene.host.held(be).len(), 2, "and best-effort work has its core again");
+}
+
+#[test]
+fn the_bandwidth_controllers_limit_binds_the_rules_too() {
+    let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(1e9)), ..CaladanConfig::default() };
+    let mut scene = Scene::with_rules(plain(4), config);
+    let be = scene.be("be", 1e9);
+    let mut limits = Vec::new();
+    scene.watch(micros(100 * ROUND), |_, plan| {
+        limits.extend(plan.rules.iter().filter_map(|rule| match rule {
+            Rule::Limit { workload, cpus } if *workload == be => Some(*cpus),
+            _ => None,
+        }));
+    });
+    assert!(limits.iter().any(|&limit| limit < 4), "{limits:?}");
 }

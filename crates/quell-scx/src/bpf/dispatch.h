@@ -165,7 +165,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev)
 		return false;
 	if (run_next(cpu, holder) || go_on(prev, holder) || await(cpu, holder))
 		return true;
-	if (yield_cpu(cpu, holder))
+	if (yield_cpu(cpu, holder) && (shared.listening & YIELDS))
 		wake_loader();
 	return false;
 }

@@ -129,7 +129,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	bool formed = begins_to_wait(t, slot, now);
+	bool formed = begins_to_wait(t, slot, now, came);
 
 	insert(p, t, slot, enq_flags);
 	if (slot == SYSTEM) {
@@ -233,7 +233,6 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 			yield_cpu(cpu, holder);
 	}
 	scx_bpf_reenqueue_local();
-	wake_loader();
 }
 
 void OP(grant_cpu_acquire, __s32 cpu, struct scx_cpu_acquire_args *args)
@@ -346,7 +345,7 @@ int drain_queue(void *unused)
 
 		/* `___it` is the iterator that the macro declares. */
 		if (t && scx_bpf_dsq_move(&___it, p, SYSTEM, 0))
-			begins_to_wait(t, SYSTEM, now);
+			begins_to_wait(t, SYSTEM, now, false);
 	}
 	bpf_rcu_read_unlock();
 	return 0;

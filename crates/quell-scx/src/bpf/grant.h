@@ -14,6 +14,8 @@
 #define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
 #define PARKED 0xfffffffeU     /* a CPU that was revoked: nobody inherits it */
 #define NO_CPU 0xffffffffU
+#define NEWS 1             /* wakes a loader that listens: queues that formed, CPUs that came or went */
+#define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
 
 /* One workload. The first part is the loader's, the second the scheduler's. */
@@ -56,7 +58,7 @@ struct shared {
 	__u32 nr_cpus;
 	__u32 nr_slots;
 	__u32 generation;    /* of the table of cgroups: a change makes every thread look its workload up again */
-	__u32 listening;     /* does the loader sleep, and wants to be woken when a queue forms? */
+	__u32 listening;     /* does the loader sleep, and what wakes it? */
 	__u64 starving_ns;   /* a thread that waited so long gets a turn wherever it may run */
 	__u64 system_ns;     /* the system's threads wait at most so long for a turn on a CPU that an LC holds */
 	__u64 lc_slice_ns;

@@ -14,13 +14,13 @@ static __always_inline void ceases_to_wait(struct thread *t)
 	t->waits_in = 0;
 }
 
-/* A thread begins to wait. Returns true if a queue formed. */
-static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 now)
+/* A thread begins to wait. Returns true if a queue formed: not by one that only lost its CPU. */
+static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 now, bool came)
 {
 	ceases_to_wait(t);
 	struct workload *w = workload_of(slot);
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
-	bool formed = place == w->taken;
+	bool formed = came && place == w->taken;
 
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_in = slot + 1;

@@ -2,13 +2,18 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use quell_model::{CpuId, CpuSet, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Rule, Verdict, WorkloadId};
+use quell_model::{
+    CpuId, CpuSet, Event, GrantCommand, Host, Nanos, Outcome, Part, Plan, Refusal, Rule, Verdict, WorkloadId,
+};
 
 use super::ScxHost;
 use crate::ScxError;
 
 impl ScxHost {
     pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), ScxError> {
+        if !plan.is_idle() {
+            self.patience = Nanos::ZERO;
+        }
         let mut kicks = CpuSet::EMPTY;
         let outcome = |part, verdict| Event::Outcome(Outcome { plan: plan.number, part, verdict });
         for (at, rule) in plan.rules.iter().enumerate() {
@@ -51,10 +56,16 @@ impl ScxHost {
             let why = format!("CPU {cpu} is not among those that this host hands out, or is offline");
             return Verdict::Refused(Refusal::Forbidden(why));
         }
-        if self.grant.hand(cpu, to) {
-            kicks.insert(cpu);
+        match self.grant.hand_on(cpu, self.holders[cpu.index()], to) {
+            Some(changed) => {
+                self.holders[cpu.index()] = self.grant.holder(cpu);
+                if changed {
+                    kicks.insert(cpu);
+                }
+                Verdict::Applied(self.linux.now())
+            }
+            None => Verdict::Refused(Refusal::Overtaken),
         }
-        Verdict::Applied(self.linux.now())
     }
 
     fn enact(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {

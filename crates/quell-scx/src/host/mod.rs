@@ -3,16 +3,19 @@
 mod apply;
 mod observe;
 mod wait;
+mod workloads;
 
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use quell_linux::{LinuxHost, Roots, cgroup};
+use quell_linux::{LinuxHost, Roots};
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Selector, Signal, SignalSet, Support, Topology,
-    View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Signal, SignalSet, Support, Topology, View,
+    Wake, Workload, WorkloadId,
 };
 
+use self::workloads::Attached;
+use crate::program::Holder;
 use crate::{Grant, ScxError, Slices};
 
 /// How the loop waits for its next step.
@@ -20,8 +23,8 @@ use crate::{Grant, ScxError, Slices};
 pub enum Poll {
     /// On a CPU of its own, without sleeping.
     Dedicated,
-    /// It sleeps until a queue forms, a CPU is yielded, or this time is over: the kernel's rules carry the reaction
-    /// meanwhile. For small machines.
+    /// It sleeps until a queue forms or this time is over, and each time that there was nothing to do twice as long as
+    /// before: the kernel's rules carry the reaction meanwhile. For small machines.
     Adaptive(Nanos),
 }
 
@@ -34,12 +37,14 @@ pub struct ScxOptions {
     pub slices: Slices,
     /// How it waits.
     pub poll: Poll,
+    /// The names of the workloads that CPUs are granted to; None: all. The others' threads are the system's.
+    pub granted: Option<BTreeSet<String>>,
 }
 
 impl Default for ScxOptions {
     /// All CPUs, adaptive with a look each millisecond.
     fn default() -> ScxOptions {
-        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)) }
+        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)), granted: None }
     }
 }
 
@@ -56,14 +61,13 @@ pub struct ScxHost {
     rest: Plan,
     /// As of the last observation, by CPU.
     yields: Vec<u64>,
+    /// Who held each CPU then: a command about it was meant for that.
+    holders: Vec<Holder>,
     told: Vec<Event>,
-}
-
-/// A workload in its slot.
-struct Attached {
-    cgroups: Vec<u64>,
-    run_time_before: u64,
-    formed: u64,
+    /// So long the next sleep lasts at most, if nothing wakes the loop.
+    patience: Nanos,
+    /// When it is looked next which cgroups the workloads have.
+    cgroups_at: Nanos,
 }
 
 impl ScxHost {
@@ -86,41 +90,18 @@ impl ScxHost {
             slots: Vec::new(),
             rest: Plan::default(),
             yields: vec![0; columns],
+            holders: vec![Holder::default(); columns],
             told: Vec::new(),
+            patience: Nanos::ZERO,
+            cgroups_at: Nanos::ZERO,
         };
         let known: Vec<(WorkloadId, Workload)> = host.linux.workloads().map(|(id, spec)| (id, spec.clone())).collect();
         for (id, spec) in known {
-            host.enter(id, &spec)?;
+            if host.is_granted(&spec) {
+                host.enter(id, spec)?;
+            }
         }
         Ok(host)
-    }
-
-    /// Begins to manage a workload. It holds no CPU until one is granted to it.
-    ///
-    /// # Errors
-    /// If the stock host refuses it, or it is not selected by cgroups alone.
-    pub fn attach(&mut self, workload: Workload) -> Result<WorkloadId, ScxError> {
-        self.cgroups(&workload)?;
-        let id = self.linux.attach(workload.clone())?;
-        self.enter(id, &workload)?;
-        Ok(id)
-    }
-
-    /// Stops to manage a workload: its threads are the system's from now on.
-    ///
-    /// # Errors
-    /// If there is no such workload, or the kernel refuses.
-    pub fn detach(&mut self, id: WorkloadId) -> Result<(), ScxError> {
-        self.linux.detach(id)?;
-        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::take) {
-            self.grant.detach(id, &attached.cgroups)?;
-        }
-        Ok(())
-    }
-
-    /// The stock host within.
-    pub fn linux(&mut self) -> &mut LinuxHost {
-        &mut self.linux
     }
 
     /// The scheduler.
@@ -128,63 +109,18 @@ impl ScxHost {
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
-
-    fn enter(&mut self, id: WorkloadId, spec: &Workload) -> Result<(), ScxError> {
-        let cgroups = self.cgroups(spec)?;
-        self.grant.attach(id, spec, &cgroups)?;
-        let state = self.grant.workload(id)?;
-        let run_time_before = state.run_time.load(std::sync::atomic::Ordering::Relaxed);
-        let formed = state.formed.load(std::sync::atomic::Ordering::Relaxed);
-        if self.slots.len() <= id.index() {
-            self.slots.resize_with(id.index() + 1, || None);
-        }
-        self.slots[id.index()] = Some(Attached { cgroups, run_time_before, formed });
-        Ok(())
-    }
-
-    /// The numbers of a workload's cgroups: the kernel's number of a cgroup is its directory's inode.
-    fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
-        let mut found = Vec::new();
-        for selector in &spec.selectors {
-            let path = match selector {
-                Selector::Cgroup(path) => Some(self.roots.cgroup.join(path.strip_prefix("/").unwrap_or(path))),
-                Selector::Unit(name) => cgroup::unit(&self.roots.cgroup, name)?,
-                Selector::Pid(_) | Selector::Command(_) => {
-                    let (workload, selector) = (spec.name.clone(), selector.to_string());
-                    return Err(ScxError::NoCgroup { workload, selector });
-                }
-            };
-            // One that is not there is for the stock host to refuse.
-            found.extend(path.and_then(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino()));
-        }
-        Ok(found)
-    }
 }
 
 impl Host for ScxHost {
     type Error = ScxError;
 
     fn capabilities(&self) -> Capabilities {
-        let mut can = self.linux.capabilities();
-        can.host = "scx".to_owned();
-        for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
-            can.signals.insert(signal, Support::Yes);
-        }
-        let limit = "a request begins when its thread wakes up; what a busy thread reads without sleeping is not seen";
-        can.signals.insert(Signal::RequestStart, Support::Partly(limit.to_owned()));
-        for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
-            can.rules.insert(rule, Support::Yes);
-        }
-        for knob in [KnobKind::Weight, KnobKind::Quota, KnobKind::IdleOnly] {
-            let why = "Quell's scheduler does not honour it yet".to_owned();
-            can.knobs.insert(knob, Support::No { why, mend: "use the stock Linux host for this policy".to_owned() });
-        }
-        can.grants = true;
-        can
+        capabilities(self.linux.capabilities())
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
+        self.follow_cgroups()?;
         self.linux.observe(observe::left_to_linux(wanted), view, events)?;
         self.fill(wanted, view);
         self.hear(events);
@@ -198,4 +134,25 @@ impl Host for ScxHost {
     fn wait(&mut self, until: Wake) -> Result<(), ScxError> {
         self.wait_for(until)
     }
+}
+
+/// What the stock host can, with Quell's scheduler around it.
+#[must_use]
+pub fn capabilities(stock: Capabilities) -> Capabilities {
+    let mut can = stock;
+    can.host = "scx".to_owned();
+    for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
+        can.signals.insert(signal, Support::Yes);
+    }
+    let limit = "a request begins when its thread wakes up; what a busy thread reads without sleeping is not seen";
+    can.signals.insert(Signal::RequestStart, Support::Partly(limit.to_owned()));
+    for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+        can.rules.insert(rule, Support::Yes);
+    }
+    for knob in [KnobKind::Weight, KnobKind::Quota, KnobKind::IdleOnly] {
+        let why = "Quell's scheduler does not honour it yet".to_owned();
+        can.knobs.insert(knob, Support::No { why, mend: "use the stock Linux host for this policy".to_owned() });
+    }
+    can.grants = Support::Yes;
+    can
 }

@@ -7,8 +7,8 @@ use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSe
 use super::ScxHost;
 use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
 
-/// What the scheduler itself measures.
-const OURS: [Signal; 4] = [Signal::QueueingDelay, Signal::RunTime, Signal::Holder, Signal::RequestStart];
+/// What the scheduler alone measures.
+const OURS: [Signal; 3] = [Signal::QueueingDelay, Signal::Holder, Signal::RequestStart];
 
 /// The signals that the stock host measures.
 pub(super) fn left_to_linux(wanted: SignalSet) -> SignalSet {
@@ -17,13 +17,13 @@ pub(super) fn left_to_linux(wanted: SignalSet) -> SignalSet {
 }
 
 impl ScxHost {
-    pub(super) fn fill(&self, wanted: SignalSet, view: &mut View) {
+    pub(super) fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
-        let slots = self.slots.len();
+        // Workloads that no CPU is granted to have no slot; what the stock host measured of them stays.
+        let slots = self.slots.len().max(view.workloads.spec.len());
         let columns = &mut view.workloads;
         columns.queueing_delay.clear();
         columns.queueing_delay.resize(slots, Sample::default());
-        columns.run_time.clear();
         columns.run_time.resize(slots, Sample::default());
         for (slot, attached) in self.slots.iter().enumerate() {
             let (Some(attached), Ok(state)) = (attached, self.grant.workload(WorkloadId(slot as u32))) else {
@@ -36,18 +36,24 @@ impl ScxHost {
         self.fill_cpus(wanted, view);
     }
 
-    fn fill_cpus(&self, wanted: SignalSet, view: &mut View) {
+    fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         let columns = self.topology.columns();
+        let own = self.loops_cpu();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
         cpus.request_start.clear();
         (cpus.idle, cpus.banned) = (CpuSet::EMPTY, CpuSet::EMPTY);
         for cpu in (0..columns as u32).map(CpuId) {
             let state = self.grant.cpu(cpu);
-            cpus.holder.push(self.grant.holder(cpu));
+            self.holders[cpu.index()] = self.grant.holder(cpu);
+            cpus.holder.push(self.holders[cpu.index()].workload());
             if state.runs.load(Acquire) == NOBODY {
                 cpus.idle.insert(cpu);
+            }
+            // A real-time thread has it, or the loop itself: it is nobody's to hand out until they sleep.
+            if state.away.load(Acquire) == 1 || own == Some(cpu) {
+                cpus.online.remove(cpu);
             }
             let start = state.request_start.load(Acquire);
             if wanted.contains(Signal::RequestStart) {
@@ -59,6 +65,12 @@ impl ScxHost {
             }
         }
         view.scope.pool = view.scope.pool.intersection(&self.topology.all());
+    }
+
+    /// The CPU that the loop runs on, where it took an idle one.
+    fn loops_cpu(&self) -> Option<CpuId> {
+        let cpu = CpuId(rustix::thread::sched_getcpu() as u32);
+        (cpu.index() < self.topology.columns() && self.grant.holder(cpu).workload().is_none()).then_some(cpu)
     }
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell_model::{Nanos, Wake};
+use quell_model::{Event, Nanos, Wake};
 
 use super::{Poll, ScxHost};
 use crate::ScxError;
@@ -20,19 +20,26 @@ impl ScxHost {
                 Ok(())
             }
             (Poll::Dedicated, Wake::OnEvent) => self.sleep(LONGEST),
-            (Poll::Adaptive(look), Wake::At(until)) => self.sleep((until - self.linux.now()).max(look).min(LONGEST)),
+            (Poll::Adaptive(look), Wake::At(until)) => {
+                let at_most = (until - self.linux.now()).max(look).max(self.patience).min(LONGEST);
+                self.patience = at_most + at_most;
+                self.sleep(at_most)
+            }
             (Poll::Adaptive(_), Wake::OnEvent) => self.sleep(LONGEST),
         }
     }
 
     /// Sleeps until the scheduler tells something. What happened before it listened ends the sleep at once.
     fn sleep(&mut self, at_most: Nanos) -> Result<(), ScxError> {
-        self.grant.listen(true);
+        let yields = self.grant.listen(true);
         let mut told = std::mem::take(&mut self.told);
         self.hear(&mut told);
         self.told = told;
-        let waited =
-            if self.told.is_empty() { self.grant.wait_for_news(Duration::from_nanos(at_most.0)) } else { Ok(()) };
+        let wakes = |event: &Event| yields || !matches!(event, Event::Yielded(..));
+        let waited = match self.told.iter().any(wakes) {
+            true => Ok(()),
+            false => self.grant.wait_for_news(Duration::from_nanos(at_most.0)),
+        };
         self.grant.listen(false);
         waited
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use quell_linux::{HostOptions, LinuxHost, Roots};
+use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
     Class, CpuCount, CpuId, Event, GrantCommand, Host, Plan, Rule, Selector, SignalSet, Verdict, View, Workload,
     WorkloadId,

@@ -2,6 +2,7 @@
 
 use super::llc::{Occupancy, Sharer};
 use super::phases::Phases;
+use super::profile::LINE;
 use super::solve::Rates;
 use crate::kernel::PhaseId;
 use crate::timers::TimerId;
@@ -10,6 +11,10 @@ use crate::timers::TimerId;
 const CHANGE: f64 = 1.0 / 256.0;
 /// … and by more than this.
 const LEAST_CHANGE: f64 = 1e-5;
+/// What was used so many steps ago still counts a little where the cache turns over slowly.
+const LEAST_WEIGHT: f64 = 1.0 / 64.0;
+/// So few references a nanosecond are none: one in a quarter of an hour.
+const NEVER: f64 = 1e-12;
 
 /// What threads of a kind did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +33,10 @@ pub(super) struct Cache {
     pub before: Vec<Rates>,
     pub window: Vec<Use>,
     window_began: u64,
+    capacity: f64,
     occupancy: Occupancy,
+    /// By kind: references a nanosecond, as the mean over about the time in which the cache is filled once.
+    references: Vec<f64>,
     /// By kind: how many have data of their own.
     copies: Vec<f64>,
     /// By kind: bytes that each of them has, as of the last change.
@@ -43,7 +51,9 @@ impl Cache {
             before: vec![Rates::default(); kinds],
             window: vec![Use::default(); kinds],
             window_began: 0,
+            capacity: bytes,
             occupancy: Occupancy::new(ways, bytes),
+            references: vec![0.0; kinds],
             copies: vec![1.0; kinds],
             bytes: vec![0.0; kinds],
         }
@@ -74,10 +84,14 @@ impl Cache {
             self.is_stepping = false;
             return None;
         }
-        for ((before, used), copies) in self.before.iter_mut().zip(&window).zip(&mut self.copies) {
-            before.add(&used.rates, 1.0);
+        let missed: Vec<f64> = window.iter().map(|used| used.rates.misses).collect();
+        let turned_over = missed.iter().sum::<f64>() * LINE / self.capacity;
+        let weight = turned_over.clamp(LEAST_WEIGHT, 1.0);
+        for (at, used) in window.iter().enumerate() {
+            self.before[at].add(&used.rates, 1.0);
+            self.references[at] += weight * (used.rates.references / span - self.references[at]);
             if used.ran > 0.0 {
-                *copies = (used.ran / span).max(1.0);
+                self.copies[at] += weight * ((used.ran / span).max(1.0) - self.copies[at]);
             }
         }
         for (phase, known) in phases.each() {
@@ -87,17 +101,16 @@ impl Cache {
         }
         let sharers: Vec<Sharer<'_>> = std::iter::once(None)
             .chain(phases.each().map(Some))
-            .zip(&window)
+            .zip(&self.references)
             .zip(&self.copies)
-            .map(|((phase, used), &copies)| Sharer {
-                references: used.rates.references,
+            .map(|((phase, &references), &copies)| Sharer {
+                references: if references > NEVER { references } else { 0.0 },
                 copies,
                 misses: phase.map_or(&NOTHING, |(_, known)| &known.profile.misses),
                 ways: phase.map_or(0, |(_, known)| ways(known.tenant)),
             })
             .collect();
         let natural = self.occupancy.natural(&sharers);
-        let missed: Vec<f64> = window.iter().map(|used| used.rates.misses).collect();
         self.occupancy.settle(&natural, &missed);
         let mut changed = false;
         for (phase, known) in phases.each() {

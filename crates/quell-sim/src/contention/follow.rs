@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use quell_model::{BytesPerSecond, CpuId, KnobKind};
 
-use super::live::Contention;
+use super::live::Live;
 use super::phases::Phases;
 use super::solve::Rates;
 use crate::WorkloadSpec;
@@ -47,8 +47,8 @@ pub(crate) struct Settings {
 
 /// Contention and what was set.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
-    pub contention: Contention,
+pub(crate) struct Contention {
+    pub live: Live,
     pub settings: Settings,
 }
 
@@ -65,15 +65,15 @@ impl Sim {
             lifted: None,
             lifting: None,
         };
-        let contention = Contention::new(&self.machine, phases, settings.ways.clone(), &mut self.kernel.timers);
-        self.field = Some(Box::new(Field { contention, settings }));
+        let live = Live::new(&self.machine, phases, settings.ways.clone(), &mut self.kernel.timers);
+        self.contention = Some(Box::new(Contention { live, settings }));
         self.kernel.phases.is_on = true;
         self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
     }
 
     /// Everybody's speed follows who runs beside him.
     pub(crate) fn follow_contention(&mut self) {
-        let Some(field) = self.field.as_deref_mut() else { return };
+        let Some(contention) = self.contention.as_deref_mut() else { return };
         let (kernel, vms, guests) = (&mut self.kernel, &mut self.vms, &self.guests);
         let now = kernel.now;
         let mut changed = std::mem::take(&mut kernel.phases.cpus);
@@ -87,10 +87,10 @@ impl Sim {
                 Some((vm, vcpu)) => vms[vm].guest.phase_on(vcpu),
                 None => kernel.phase_on(cpu),
             };
-            field.contention.runs(cpu, phase, kernel.cpus[cpu].work_from, now, &mut kernel.timers);
+            contention.live.runs(cpu, phase, kernel.cpus[cpu].work_from, now, &mut kernel.timers);
         }
         kernel.phases.cpus = changed;
-        field.contention.settle(now, |cpu, speed| {
+        contention.live.settle(now, |cpu, speed| {
             kernel.set_pace(cpu, speed);
             if let Some((vm, vcpu)) = guests[cpu] {
                 vms[vm].guest.set_pace(vcpu, speed);
@@ -102,8 +102,8 @@ impl Sim {
     pub(crate) fn expire_contention(&mut self, timer: Timer) -> bool {
         match timer {
             Timer::Cache(number) => {
-                if let Some(field) = &mut self.field {
-                    field.contention.step(number as usize, self.kernel.now, &mut self.kernel.timers);
+                if let Some(contention) = &mut self.contention {
+                    contention.live.step(number as usize, self.kernel.now, &mut self.kernel.timers);
                 }
             }
             Timer::Settings => self.act_on_settings(),
@@ -116,7 +116,7 @@ impl Sim {
     /// states are not modelled.
     pub fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
         let highest = self.machine.frequencies.max_khz;
-        if self.field.is_some() {
+        if self.contention.is_some() {
             return self.set_later(Setting::Frequency(cpu, khz.min(highest)));
         }
         let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
@@ -131,13 +131,13 @@ impl Sim {
 
     /// This tenant runs at the highest frequency and with all ways, after the knobs' latency; None: what was set is back.
     pub(crate) fn lift_limits(&mut self, tenant: Option<usize>) {
-        if self.field.as_ref().is_some_and(|field| field.settings.lifting != tenant) {
+        if self.contention.as_ref().is_some_and(|contention| contention.settings.lifting != tenant) {
             self.set_later(Setting::Lift(tenant));
         }
     }
 
     fn set_later(&mut self, setting: Setting) {
-        let Some(Field { settings, .. }) = self.field.as_deref_mut() else { return };
+        let Some(Contention { settings, .. }) = self.contention.as_deref_mut() else { return };
         if let Setting::Lift(tenant) = setting {
             settings.lifting = tenant;
         }
@@ -148,7 +148,7 @@ impl Sim {
     }
 
     fn act_on_settings(&mut self) {
-        let Some(Field { settings, contention }) = self.field.as_deref_mut() else { return };
+        let Some(Contention { settings, live }) = self.contention.as_deref_mut() else { return };
         let now = self.kernel.now;
         while let Some((_, setting)) = settings.pending.pop_front_if(|&mut (at, _)| at <= now) {
             match setting {
@@ -159,10 +159,10 @@ impl Sim {
         }
         for (cpu, &khz) in settings.khz.iter().enumerate() {
             let highest = self.machine.frequencies.max_khz;
-            contention.set_khz(cpu, if settings.lifted.is_some() { highest } else { khz }, now);
+            live.set_khz(cpu, if settings.lifted.is_some() { highest } else { khz }, now);
         }
         for (tenant, &ways) in settings.ways.iter().enumerate() {
-            contention.set_ways(tenant, if settings.lifted == Some(tenant) { u32::MAX } else { ways });
+            live.set_ways(tenant, if settings.lifted == Some(tenant) { u32::MAX } else { ways });
         }
         if let Some(&(at, _)) = settings.pending.front() {
             self.kernel.timers.set(settings.timer, at);
@@ -172,7 +172,7 @@ impl Sim {
     /// Is contention modelled here?
     #[must_use]
     pub fn has_contention(&self) -> bool {
-        self.field.is_some()
+        self.contention.is_some()
     }
 
     /// What each workload has done up to now, as its counters say; zeros where contention is not modelled.
@@ -180,27 +180,29 @@ impl Sim {
     pub fn counted(&self) -> Vec<Rates> {
         let now = self.kernel.now;
         let none = vec![Rates::default(); self.loads.len()];
-        self.field.as_ref().map_or(none, |field| field.contention.counted_by(self.loads.len(), |p| p.workload, now))
+        self.contention
+            .as_ref()
+            .map_or(none, |contention| contention.live.counted_by(self.loads.len(), |p| p.workload, now))
     }
 
     /// The same of those whom the host knows as workloads.
     pub(crate) fn counted_by_tenant(&self) -> Vec<Rates> {
         let (now, tenants) = (self.kernel.now, self.tenants.len());
         let none = vec![Rates::default(); tenants];
-        self.field.as_ref().map_or(none, |field| field.contention.counted_by(tenants, |p| p.tenant, now))
+        self.contention.as_ref().map_or(none, |contention| contention.live.counted_by(tenants, |p| p.tenant, now))
     }
 
     /// What has happened on a CPU up to now.
     #[must_use]
     pub fn counted_on(&self, cpu: CpuId) -> Rates {
         let now = self.kernel.now;
-        self.field.as_ref().map_or(Rates::default(), |field| field.contention.counted_on(cpu.index(), now))
+        self.contention.as_ref().map_or(Rates::default(), |contention| contention.live.counted_on(cpu.index(), now))
     }
 
     /// Bytes between caches and memory up to now, a GPU's included.
     #[must_use]
     pub fn memory_bytes(&self) -> f64 {
-        self.field.as_ref().map_or(0.0, |field| field.contention.bytes(self.kernel.now))
+        self.contention.as_ref().map_or(0.0, |contention| contention.live.bytes(self.kernel.now))
     }
 
     /// Memory bandwidth in use since the warm-up; none where contention is not modelled.
@@ -214,6 +216,6 @@ impl Sim {
     /// Bytes of last-level caches that a workload has.
     #[must_use]
     pub fn llc_bytes(&self, workload: usize) -> f64 {
-        self.field.as_ref().map_or(0.0, |field| field.contention.occupied(|phase| phase.workload == workload))
+        self.contention.as_ref().map_or(0.0, |contention| contention.live.occupied(|phase| phase.workload == workload))
     }
 }

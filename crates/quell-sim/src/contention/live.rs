@@ -45,7 +45,7 @@ struct Cpu {
 
 /// The whole machine's.
 #[derive(Clone, Debug)]
-pub(crate) struct Contention {
+pub(crate) struct Live {
     socket: Socket,
     step: u64,
     max_khz: u32,
@@ -60,8 +60,8 @@ pub(crate) struct Contention {
     ways: Vec<u32>,
 }
 
-impl Contention {
-    pub fn new(machine: &Machine, phases: Phases, ways: Vec<u32>, timers: &mut Timers<Timer>) -> Contention {
+impl Live {
+    pub fn new(machine: &Machine, phases: Phases, ways: Vec<u32>, timers: &mut Timers<Timer>) -> Live {
         let (topology, socket) = (&machine.topology, machine.socket());
         let place = |sets: &[CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
         let cpu = |cpu: &topology::Cpu| Cpu {
@@ -80,7 +80,7 @@ impl Contention {
             let timer = timers.add(Timer::Cache(number as u32));
             Cache::new(timer, socket.ways, socket.llc_bytes, phases.numbers())
         };
-        Contention {
+        Live {
             step: machine.contention.llc_step.0,
             max_khz: machine.frequencies.max_khz,
             cpus: topology.cpus().iter().map(cpu).collect(),
@@ -163,9 +163,9 @@ impl Contention {
         if !changed {
             return;
         }
-        for class in 0..self.keys.len() {
-            if self.keys[class].cache == number {
-                self.classes[class] = self.class(&self.keys[class]);
+        for (at, key) in self.keys.iter().enumerate().filter(|(_, key)| key.cache == number) {
+            if let Some(phase) = self.phases.get(key.phase) {
+                self.classes[at] = self.class(key, phase);
             }
         }
         let domain = self.cpus.iter().find(|cpu| cpu.cache == number).map_or(0, |cpu| cpu.domain);
@@ -195,10 +195,7 @@ impl Contention {
         if class == before {
             return;
         }
-        let from = self.cpus[cpu].from;
-        if from < now {
-            self.count(cpu, now);
-        }
+        self.count(cpu, now);
         self.cpus[cpu].class = class;
         let domain = &mut self.domains[self.cpus[cpu].domain];
         before.into_iter().for_each(|class| domain.remove(class));
@@ -207,36 +204,33 @@ impl Contention {
 
     fn class_on(&mut self, cpu: usize) -> Option<u32> {
         let seen = &self.cpus[cpu];
-        if seen.phase == PhaseId::default() {
-            return None;
-        }
+        let phase = self.phases.get(seen.phase)?;
         let mut siblings = [PhaseId::default(); SIBLINGS];
         siblings.iter_mut().zip(&seen.siblings).for_each(|(phase, &sibling)| *phase = self.cpus[sibling].phase);
         siblings.sort_unstable();
         let key = Key { phase: seen.phase, cache: seen.cache, khz: seen.khz, siblings };
-        let known = self.numbers.get(&key).copied();
-        Some(known.unwrap_or_else(|| {
-            let number = self.classes.len() as u32;
-            self.classes.push(self.class(&key));
-            self.keys.push(key);
-            self.numbers.insert(key, number);
-            number
-        }))
+        if let Some(&known) = self.numbers.get(&key) {
+            return Some(known);
+        }
+        let number = self.classes.len() as u32;
+        self.classes.push(self.class(&key, phase));
+        self.keys.push(key);
+        self.numbers.insert(key, number);
+        Some(number)
     }
 
-    fn class(&self, key: &Key) -> Class {
-        let phase = self.phases.get(key.phase);
+    /// One thread of a class as things are now.
+    fn class(&self, key: &Key, phase: &Phase) -> Class {
         let siblings: Vec<&Profile> =
             key.siblings.iter().filter_map(|&phase| self.phases.get(phase)).map(|phase| &phase.profile).collect();
-        let profile = phase.map_or(&Profile::SPINNING, |phase| &phase.profile);
         let running = Running {
-            profile,
+            profile: &phase.profile,
             siblings: &siblings,
             frequency: f64::from(key.khz) / f64::from(self.max_khz),
             llc_bytes: self.caches[key.cache].bytes(key.phase),
-            throttle: phase.map_or(1.0, |phase| phase.throttle),
+            throttle: phase.throttle,
         };
-        Class { load: Load::new(&self.socket, &running), ns_alone: phase.map_or(1.0, |phase| phase.ns_alone) }
+        Class { load: Load::new(&self.socket, &running), ns_alone: phase.ns_alone }
     }
 
     /// What has happened on a CPU up to now.

@@ -28,7 +28,7 @@ pub mod sibling;
 pub mod solve;
 mod spec;
 
-pub(crate) use follow::Field;
+pub(crate) use follow::Contention;
 pub use meters::{Meter, Meters};
 pub(crate) use phases::{Phases, Whose};
 pub use profile::{MissCurve, Profile, ProfileName};

@@ -233,7 +233,7 @@ pub fn drive<P: Policy + ?Sized>(
 /// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
 #[must_use]
 pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
-    let mut has = Capabilities { host: "sim".into(), grants, ..Capabilities::default() };
+    let mut has = Capabilities { host: "sim".into(), ..Capabilities::default() };
     let no_contention = || Support::No {
         why: "no workload of this scenario has a profile, or contention is off".into(),
         mend: "give workloads profiles: the simulator models caches and memory then".into(),
@@ -269,6 +269,7 @@ pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
+    has.grants = if grants { Support::Yes } else { no_grants() };
     let why = "CPUs belong to workloads".into();
     let server =
         if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };

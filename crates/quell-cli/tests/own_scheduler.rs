@@ -1,0 +1,85 @@
+//! `quell run` with Quell's own scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
+//! when all of Quell is killed the kernel's own scheduler runs everything on.
+
+use std::process::Command;
+
+const EXPERIMENT: &str = r#"
+cgroups=/sys/fs/cgroup
+scheduler=/sys/kernel/sched_ext
+
+await() { # WHAT COMMAND…
+    what=$1
+    shift
+    for _ in $(seq 600); do
+        ! "$@" || { echo "$what"; return 0; }
+        sleep 0.1
+    done
+    echo "in vain: $what"
+    cat /run/quell.log
+    exit 1
+}
+is() { [ "$(cat $scheduler/state)" = "$1" ]; }
+works() { # does the batch work go on?
+    before=$(sed -n 's/usage_usec //p' $cgroups/batch/cpu.stat)
+    sleep 0.5
+    [ "$(sed -n 's/usage_usec //p' $cgroups/batch/cpu.stat)" -gt $((before + 100000)) ]
+}
+
+mkdir $cgroups/server $cgroups/batch
+for _ in 1 2 3; do
+    sh -c 'echo $$ > /sys/fs/cgroup/batch/cgroup.procs; while :; do :; done' &
+done
+sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do sleep 0.01; done' &
+cat > /run/quell.toml <<END
+[[policy]]
+name = "caladan"
+[[workload]]
+name = "server"
+class = "lc"
+cpus = 1
+match = [{ cgroup = "server" }]
+[[workload]]
+name = "batch"
+class = "be"
+match = [{ cgroup = "batch" }]
+END
+"$QUELL" run --config /run/quell.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'it took over' is enabled
+cat $scheduler/root/ops
+await 'batch work goes on' works
+"$QUELL" status --socket /run/quell/api.sock | head -n 1
+worker=$(cat /proc/$guardian/task/$guardian/children)
+kill -9 $worker
+await 'another worker came' sh -c "worker=\$(cat /proc/$guardian/task/$guardian/children); [ -n \"\$worker\" ] && [ \"\$worker\" != \"$worker\" ]"
+await 'it took over again' is enabled
+await 'batch work still goes on' works
+kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
+await 'the kernel has its own again' is disabled
+await 'batch work goes on without Quell' works
+sed 's/cgroup = "batch"/command = "sh"/' /run/quell.toml > /run/by-command.toml
+"$QUELL" check /run/by-command.toml
+echo "check: $?"
+"#;
+
+#[test]
+fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
+    let quell = env!("CARGO_BIN_EXE_quell");
+    let mut command = Command::new(quell);
+    command.args(["lab", "run", "--cpus", "2", "--timeout", "600", "--env"]).arg(format!("QUELL={quell}"));
+    let output = command.args(["--pack", quell, "--", "sh", "-c", EXPERIMENT]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    for line in [
+        "it took over\nquell_grant",
+        "batch work goes on\nQuell ",
+        "on the scx host",
+        "it took over again",
+        "the kernel has its own again",
+        "batch work goes on without Quell",
+        "check: 1",
+    ] {
+        assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");
+    }
+    assert!(err.contains("systemd-run --scope"), "the mend for a workload without a cgroup: {err}");
+}

@@ -1,0 +1,124 @@
+//! Workloads come, change and go; so do their cgroups.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use quell_linux::write::RestoreReport;
+use quell_linux::{LinuxError, LinuxHost, Manager, cgroup};
+use quell_model::{Nanos, Selector, Workload, WorkloadId};
+
+use super::ScxHost;
+use crate::ScxError;
+
+/// A cgroup that was removed and made again, as a service's is when it starts anew, is found within this time.
+const LOOK_FOR_CGROUPS: Nanos = Nanos::from_millis(100);
+
+/// A workload in its slot.
+pub(super) struct Attached {
+    pub spec: Workload,
+    /// The numbers of its cgroups.
+    pub cgroups: Vec<u64>,
+    pub run_time_before: u64,
+    pub formed: u64,
+}
+
+impl Manager for ScxHost {
+    fn linux(&mut self) -> &mut LinuxHost {
+        &mut self.linux
+    }
+
+    /// It holds no CPU until one is granted to it.
+    fn attach(&mut self, workload: Workload) -> Result<WorkloadId, ScxError> {
+        if !self.is_granted(&workload) {
+            return Ok(self.linux.attach(workload)?);
+        }
+        self.cgroups(&workload)?;
+        let id = self.linux.attach(workload.clone())?;
+        self.enter(id, workload)?;
+        Ok(id)
+    }
+
+    fn update(&mut self, id: WorkloadId, workload: Workload) -> Result<(), ScxError> {
+        if self.is_granted(&workload) {
+            self.cgroups(&workload)?;
+        }
+        self.linux.update(id, workload.clone())?;
+        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::as_mut) {
+            attached.spec = workload;
+        }
+        self.find_cgroups(id)
+    }
+
+    /// Its threads are the system's from now on.
+    fn detach(&mut self, id: WorkloadId) -> Result<RestoreReport, ScxError> {
+        let report = self.linux.detach(id)?;
+        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::take) {
+            self.grant.detach(id, &attached.cgroups)?;
+        }
+        Ok(report)
+    }
+
+    fn is_absence(error: &ScxError) -> bool {
+        matches!(error, ScxError::Linux(LinuxError::NoMatch { .. }))
+    }
+}
+
+impl ScxHost {
+    pub(super) fn enter(&mut self, id: WorkloadId, spec: Workload) -> Result<(), ScxError> {
+        let cgroups = self.cgroups(&spec)?;
+        self.grant.attach(id, &spec, &cgroups)?;
+        let state = self.grant.workload(id)?;
+        let (run_time_before, formed) = (state.run_time.load(Relaxed), state.formed.load(Relaxed));
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+        }
+        self.slots[id.index()] = Some(Attached { spec, cgroups, run_time_before, formed });
+        Ok(())
+    }
+
+    /// Is it among those that CPUs are granted to?
+    pub(super) fn is_granted(&self, workload: &Workload) -> bool {
+        self.options.granted.as_ref().is_none_or(|names| names.contains(&workload.name))
+    }
+
+    /// Now and then: the cgroups of all workloads.
+    pub(super) fn follow_cgroups(&mut self) -> Result<(), ScxError> {
+        let now = self.linux.now();
+        if now < self.cgroups_at {
+            return Ok(());
+        }
+        self.cgroups_at = now + LOOK_FOR_CGROUPS;
+        (0..self.slots.len() as u32).try_for_each(|slot| self.find_cgroups(WorkloadId(slot)))
+    }
+
+    fn find_cgroups(&mut self, id: WorkloadId) -> Result<(), ScxError> {
+        let Some(Some(attached)) = self.slots.get(id.index()) else { return Ok(()) };
+        let found = self.cgroups(&attached.spec)?;
+        if found == attached.cgroups {
+            return Ok(());
+        }
+        self.grant.change_cgroups(id, &attached.cgroups, &found)?;
+        if let Some(Some(attached)) = self.slots.get_mut(id.index()) {
+            attached.cgroups = found;
+        }
+        Ok(())
+    }
+
+    /// The numbers of a workload's cgroups: the kernel's number of a cgroup is its directory's inode.
+    fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
+        let mut found = Vec::new();
+        for selector in &spec.selectors {
+            let path = match selector {
+                Selector::Cgroup(path) => Some(self.roots.cgroup.join(path.strip_prefix("/").unwrap_or(path))),
+                Selector::Unit(name) => cgroup::unit(&self.roots.cgroup, name)?,
+                Selector::Pid(_) | Selector::Command(_) => {
+                    let (workload, selector) = (spec.name.clone(), selector.to_string());
+                    return Err(ScxError::NoCgroup { workload, selector });
+                }
+            };
+            // One that is not there is for the stock host to refuse.
+            found.extend(path.and_then(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino()));
+        }
+        Ok(found)
+    }
+}
