@@ -1,5 +1,6 @@
 //! What `quell reproduce` knows. One module a topic, one line here.
 
+pub mod caladan;
 pub mod fairness;
 pub mod gap;
 pub mod queueing;
@@ -19,7 +20,7 @@ pub struct Topic {
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC];
+pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC, caladan::TOPIC];
 
 /// The topic of this id.
 #[must_use]

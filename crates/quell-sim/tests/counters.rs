@@ -214,6 +214,8 @@ fn caladans_controllers_act() {
     let spec = scenario.policies.iter().find(|policy| policy.name == "caladan").unwrap();
     let run = |without: &[&str]| {
         let mut spec = spec.clone();
+        // As in the paper: the only rules are bans.
+        spec.parameters.insert("rules".into(), false.into());
         without.iter().for_each(|&key| drop(spec.parameters.remove(key)));
         let mut policy = AnyPolicy::build("caladan", spec.deserializer()).unwrap();
         let machine = scenario.machine().unwrap();

@@ -35,6 +35,8 @@ pub struct CellResult {
     pub lateness_p99_ns: u64,
     /// The antagonist's work while latencies were measured.
     pub antagonist_blocks_per_s: Option<f64>,
+    /// All latencies: nanoseconds, and how many requests took so long.
+    pub latencies: Vec<(u64, u64)>,
 }
 
 /// Measures cells with one program, on one kernel.
@@ -44,24 +46,26 @@ pub struct Bench<'a> {
     kernel: Kernel,
     mips: u32,
     rate: u32,
+    seconds: u32,
     /// What results depend on beside the cell.
     fingerprint: u64,
 }
 
 impl<'a> Bench<'a> {
     /// A bench whose load generator and antagonist are the commands of `quell`, a program. With a `speed` above 1, CPUs
-    /// and load are so many times as fast.
+    /// and load are so many times as fast. Each cell's load lasts so many seconds.
     ///
     /// # Errors
     /// When the kernel or the program cannot be had.
-    pub fn new(lab: &'a Lab<'a>, quell: &Path, kernel: Option<&str>, speed: u32) -> Result<Self> {
+    pub fn new(lab: &'a Lab<'a>, quell: &Path, kernel: Option<&str>, speed: u32, seconds: u32) -> Result<Self> {
         let (mips, rate) = (MIPS * speed, RATE * speed);
         let kernel = Kernel::get(&lab.cache, kernel, lab.progress)?;
         let mut hasher = DefaultHasher::new();
         fs::read(quell).map_err(LabError::io("read", quell))?.hash(&mut hasher);
-        (SCRIPT, &kernel.release, mips, rate, QUANTUM_NS).hash(&mut hasher);
+        (SCRIPT, &kernel.release, mips, rate, seconds, QUANTUM_NS).hash(&mut hasher);
         lockstep::plugin(&lab.cache, lab.progress)?.hash(&mut hasher);
-        Ok(Self { lab, quell: quell.to_path_buf(), kernel, mips, rate, fingerprint: hasher.finish() })
+        let (quell, fingerprint) = (quell.to_path_buf(), hasher.finish());
+        Ok(Self { lab, quell, kernel, mips, rate, seconds, fingerprint })
     }
 
     /// The kernel's release.
@@ -141,6 +145,7 @@ impl<'a> Bench<'a> {
             ("PARAMETERS", peer.parameters.into()),
             ("SEED", seed.to_string()),
             ("RATE", self.rate.to_string()),
+            ("SECONDS_OF_LOAD", self.seconds.to_string()),
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();
@@ -160,6 +165,7 @@ struct Load {
 #[derive(Deserialize)]
 struct Distribution {
     quantiles: Vec<Quantile>,
+    histogram: Vec<(u64, u64)>,
 }
 
 #[derive(Deserialize)]
@@ -205,6 +211,7 @@ fn read(printed: &str) -> std::result::Result<CellResult, String> {
         let end_ns = load.started_ns + load.measured_ns;
         antagonist.rate(load.started_ns, end_ns).ok_or("the antagonist did not run as long as the load")
     };
+    let antagonist_blocks_per_s = antagonist.map(rate).transpose()?;
     let (latency, lateness) = (load.latency.quantiles(), load.lateness.quantiles());
     let quantile = |of: &BTreeMap<u32, u64>, permille| of.get(&permille).copied().ok_or("a quantile is missing");
     Ok(CellResult {
@@ -213,7 +220,8 @@ fn read(printed: &str) -> std::result::Result<CellResult, String> {
         p999_ns: quantile(&latency, 999)?,
         served_per_s: load.served_per_s,
         lateness_p99_ns: quantile(&lateness, 990)?,
-        antagonist_blocks_per_s: antagonist.map(rate).transpose()?,
+        antagonist_blocks_per_s,
+        latencies: load.latency.histogram,
     })
 }
 
@@ -222,8 +230,8 @@ mod tests {
     use super::*;
 
     const LOAD: &str = r#"{"started_ns":1000000000,"measured_ns":2000000000,"served_per_s":10.0,
-        "latency":{"quantiles":[{"q":0.5,"ns":1},{"q":0.99,"ns":2},{"q":0.999,"ns":3}]},
-        "lateness":{"quantiles":[{"q":0.99,"ns":4}]}}"#;
+        "latency":{"quantiles":[{"q":0.5,"ns":1},{"q":0.99,"ns":2},{"q":0.999,"ns":3}],"histogram":[[1,7]]},
+        "lateness":{"quantiles":[{"q":0.99,"ns":4}],"histogram":[]}}"#;
 
     fn antagonist(last_ns: u64) -> String {
         format!(
@@ -244,6 +252,7 @@ mod tests {
             served_per_s: 10.0,
             lateness_p99_ns: 4,
             antagonist_blocks_per_s: Some(50.0),
+            latencies: vec![(1, 7)],
         };
         assert_eq!(result, expected);
         assert_eq!(read(&load).unwrap().antagonist_blocks_per_s, None);

@@ -1,5 +1,6 @@
 # One cell: memcached under load, beside an antagonist. Prints the antagonist's report and the load's, a line of JSON each.
-# From the environment: QUELL, PREPARE, SERVER, ANTAGONIST, SCHEDULER, POLICY, PARAMETERS, SEED, RATE.
+# From the environment: QUELL, PREPARE, SERVER, ANTAGONIST, SCHEDULER, POLICY, PARAMETERS, SEED, RATE,
+# SECONDS_OF_LOAD.
 cgroups=/sys/fs/cgroup
 state=/sys/kernel/sched_ext/state
 
@@ -82,11 +83,11 @@ if [ -n "$POLICY" ]; then
 fi
 sleep 1
 if [ "$ANTAGONIST" != none ]; then
-    $ANTAGONIST "$QUELL" antagonist cpu --threads $((2 * $(nproc))) --duration 60s --json >/run/antagonist.json &
+    $ANTAGONIST "$QUELL" antagonist cpu --threads $((2 * $(nproc))) --duration $((SECONDS_OF_LOAD + 60))s --json >/run/antagonist.json &
     antagonist=$!
     sleep 0.5
 fi
-"$QUELL" load --rate "$RATE" --warmup 1s --duration 4s --keys 1000 --seed "$SEED" --realtime=10 --json \
+"$QUELL" load --rate "$RATE" --warmup 1s --duration "${SECONDS_OF_LOAD}s" --keys 1000 --seed "$SEED" --realtime=10 --json \
     >/run/load.json || fail 'the load failed'
 in_force || fail "$SCHEDULER$POLICY gave up: $(tail -n 5 /run/control.log)"
 if [ -n "$antagonist" ]; then

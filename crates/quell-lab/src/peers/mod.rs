@@ -5,6 +5,7 @@
 //! comparison goes on where it was.
 
 mod cell;
+pub mod pool;
 mod schedulers;
 mod summary;
 

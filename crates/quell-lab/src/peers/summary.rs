@@ -73,6 +73,7 @@ mod tests {
             served_per_s: 1.0,
             lateness_p99_ns: 1,
             antagonist_blocks_per_s: work,
+            latencies: Vec::new(),
         };
         let row = summarise(&super::super::PEERS[0], 2, &[cell(5, None), cell(3, None), cell(4, None)]).unwrap();
         assert_eq!(row.p99_ns, Spread { median: 4.0, min: 3.0, max: 5.0 });

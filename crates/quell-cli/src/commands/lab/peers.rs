@@ -10,6 +10,9 @@ use quell_bench::table::table;
 use quell_lab::peers::{Bench, PEERS, Peer, Spread, Summary, summarise};
 use quell_lab::{Lab, ToStderr};
 
+/// Each cell's load lasts so long.
+const SECONDS: u32 = 4;
+
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
 ///
 /// memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million instructions a
@@ -51,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let lab = Lab::new(&ToStderr)?;
-    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed)?;
+    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed, SECONDS)?;
     let cells = arguments.cpus.len() * peers.len() * arguments.seeds as usize;
     let (mut done, begin) = (0, Instant::now());
     let mut rows = Vec::new();

@@ -1,5 +1,6 @@
 //! `quell reproduce`: runs what Quell claims about itself or repeats from a paper, and says what came out.
 
+mod caladan;
 mod fairness;
 mod gap;
 mod page;
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// A shortened run: under a minute an ID
     #[arg(long)]
     quick: bool,
+    /// Run those rows, too, that need a real kernel: in the lab
+    #[arg(long)]
+    real: bool,
     /// Print the rows as one line of JSON
     #[arg(long)]
     json: bool,
@@ -54,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "queueing" => queueing::run(arguments.quick)?,
             "fairness" => fairness::run(arguments.quick)?,
             "rkube" => rkube::run(arguments.quick)?,
+            "caladan" => caladan::run(arguments.quick, arguments.real)?,
             id => bail!("nobody knows how to run '{id}'"),
         });
     }

@@ -1,0 +1,91 @@
+//! Latencies of all seeds together, and how sure a ratio of two peers is.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::CellResult;
+
+/// So many times the seeds are drawn anew for an interval.
+const RESAMPLES: usize = 2_000;
+
+/// The quantile (0–1) of all latencies together, ns; zero if there are none.
+#[must_use]
+pub fn quantile(cells: &[&CellResult], q: f64) -> f64 {
+    let mut buckets: Vec<(u64, u64)> = cells.iter().flat_map(|cell| cell.latencies.iter().copied()).collect();
+    buckets.sort_unstable();
+    let all: u64 = buckets.iter().map(|&(_, count)| count).sum();
+    let wanted = ((q * all as f64).ceil() as u64).max(1);
+    let mut seen = 0;
+    let found = buckets.iter().find(|&&(_, count)| {
+        seen += count;
+        seen >= wanted
+    });
+    found.map_or(0.0, |&(ns, _)| ns as f64)
+}
+
+/// A ratio of two peers, with its 95 % interval: the seeds are drawn with replacement, the same for both peers, whose
+/// requests come at the same times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Of all seeds.
+    pub value: f64,
+    /// The interval.
+    pub interval: (f64, f64),
+}
+
+/// The ratio of what `of` says of one peer's cells to what it says of another's, cell by cell of the same seed.
+#[must_use]
+pub fn ratio(ours: &[CellResult], theirs: &[CellResult], of: impl Fn(&[&CellResult]) -> f64) -> Ratio {
+    let seeds = ours.len().min(theirs.len());
+    let drawn = |draw: &mut dyn FnMut(usize) -> usize| {
+        let chosen: Vec<usize> = (0..seeds).map(draw).collect();
+        let cells = |all: &'_ [CellResult]| chosen.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
+        let (ours, theirs) = (cells(ours), cells(theirs));
+        of(&ours.iter().collect::<Vec<_>>()) / of(&theirs.iter().collect::<Vec<_>>())
+    };
+    let value = drawn(&mut |seed| seed);
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| drawn(&mut |_| random.random_range(0..seeds))).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |q: f64| ratios[((RESAMPLES - 1) as f64 * q) as usize];
+    Ratio { value, interval: (at(0.025), at(0.975)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(latencies: &[(u64, u64)]) -> CellResult {
+        CellResult {
+            p50_ns: 0,
+            p99_ns: 0,
+            p999_ns: 0,
+            served_per_s: 0.0,
+            lateness_p99_ns: 0,
+            antagonist_blocks_per_s: None,
+            latencies: latencies.to_vec(),
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_all_requests_together() {
+        let (fast, slow) = (cell(&[(10, 90), (20, 5)]), cell(&[(15, 3), (40, 2)]));
+        assert_eq!(quantile(&[&fast, &slow], 0.5), 10.0);
+        assert_eq!(quantile(&[&fast, &slow], 0.93), 15.0);
+        assert_eq!(quantile(&[&fast, &slow], 0.98), 20.0);
+        assert_eq!(quantile(&[&fast, &slow], 0.99), 40.0);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn an_interval_is_as_wide_as_the_seeds_differ() {
+        let base = [cell(&[(100, 10)]), cell(&[(100, 10)]), cell(&[(100, 10)])];
+        let same = [cell(&[(110, 10)]), cell(&[(110, 10)]), cell(&[(110, 10)])];
+        let p99 = |cells: &[&CellResult]| quantile(cells, 0.99);
+        assert_eq!(ratio(&same, &base, p99), Ratio { value: 1.1, interval: (1.1, 1.1) });
+        let differ = [cell(&[(90, 10)]), cell(&[(110, 10)]), cell(&[(130, 10)])];
+        let found = ratio(&differ, &base, p99);
+        assert_eq!(found.value, 1.3);
+        assert!(found.interval.0 < 1.3 && found.interval.1 == 1.3, "{found:?}");
+    }
+}
