@@ -176,7 +176,7 @@ pub const PRESETS: &[Preset] = &[
                  assumed",
         shape: (2, 1, 10, 2),
         llc: Cache { bytes: 13_750 << 10, ways: 11, latency: Nanos(20) },
-        memory_bytes_per_second: 100e9,
+        memory_bytes_per_second: 68e9,
         memory_controllers: 2,
         memory_latency: Nanos(70),
         frequencies: khz(800_000, 2_200_000),
