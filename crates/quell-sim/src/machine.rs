@@ -172,11 +172,11 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "rkube-cloudlab",
-        source: "two Intel Xeon Silver 4114 of CloudLab, 10 cores and 20 threads each (rkube-socc21 §6.5); cache and bandwidth \
-                 assumed",
+        source: "two Intel Xeon Silver 4114 of CloudLab, 10 cores and 20 threads each (rkube-socc21 §6.5); cache assumed, \
+                 bandwidth for each core as of DASEC's",
         shape: (2, 1, 10, 2),
         llc: Cache { bytes: 13_750 << 10, ways: 11, latency: Nanos(20) },
-        memory_bytes_per_second: 68e9,
+        memory_bytes_per_second: 50e9,
         memory_controllers: 2,
         memory_latency: Nanos(70),
         frequencies: khz(800_000, 2_200_000),
