@@ -15,7 +15,7 @@ pub struct Claim {
     pub tolerance: Tolerance,
     /// The value that would mean "no effect"; a verdict of *shape* wants both values on the same side of it.
     pub no_effect: f64,
-    /// Why it differs, where that is known.
+    /// Why its number is not reproduced, where that is known.
     pub known_difference: Option<&'static str>,
 }
 

@@ -4,6 +4,7 @@ pub mod caladan;
 pub mod fairness;
 pub mod gap;
 pub mod queueing;
+pub mod rkube;
 
 use crate::Claim;
 
@@ -19,7 +20,7 @@ pub struct Topic {
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, caladan::TOPIC];
+pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC, caladan::TOPIC];
 
 /// The topic of this id.
 #[must_use]

@@ -42,8 +42,8 @@ pub struct Row {
     pub ours: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What the reader should know about this run; for a row that was not run, what is missing; for one that differs,
-    /// the reason or "unexplained".
+    /// What the reader should know about this run; for a row that was not run, what is missing; for one whose number
+    /// was not reproduced, the reason or "unexplained".
     pub note: String,
 }
 
@@ -65,7 +65,8 @@ impl Row {
     }
 
     fn judged(claim: &'static Claim, ours: f64, verdict: Verdict, mut note: String) -> Row {
-        if verdict == Verdict::Differs {
+        let has_number = matches!(claim.expected, Expected::Number(_) | Expected::Computed(_));
+        if verdict == Verdict::Differs || verdict == Verdict::Shape && has_number {
             let reason = claim.known_difference.unwrap_or("unexplained");
             note = if note.is_empty() { reason.to_owned() } else { format!("{reason}; {note}") };
         }
@@ -178,6 +179,10 @@ mod tests {
     fn a_difference_says_why_or_that_nobody_knows() {
         static UNKNOWN: Claim = claim(Expected::Number(0.6), None);
         assert_eq!(Row::measured(&UNKNOWN, 2.0, "").note, "unexplained");
+        assert_eq!(Row::measured(&UNKNOWN, 0.65, "").note, "unexplained", "a shape where a number was claimed");
+        assert_eq!(Row::measured(&UNKNOWN, 0.6, "").note, "");
+        static SENTENCE: Claim = claim(Expected::Below(0.6), None);
+        assert_eq!(Row::measured(&SENTENCE, 0.5, "").note, "", "a sentence without a number can be no more");
         static KNOWN: Claim = claim(Expected::Number(0.6), Some("another kernel"));
         assert_eq!(Row::measured(&KNOWN, 2.0, "3 s").note, "another kernel; 3 s");
         let row = Row::not_run(&KNOWN, "needs 3 CPUs");

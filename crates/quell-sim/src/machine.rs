@@ -170,6 +170,18 @@ pub const PRESETS: &[Preset] = &[
         frequencies: khz(1_200_000, 2_100_000),
         gpu: None,
     },
+    Preset {
+        name: "rkube-cloudlab",
+        source: "two Intel Xeon Silver 4114 of CloudLab, 10 cores and 20 threads each (rkube-socc21 §6.5); cache assumed, \
+                 bandwidth for each core as of DASEC's",
+        shape: (2, 1, 10, 2),
+        llc: Cache { bytes: 13_750 << 10, ways: 11, latency: Nanos(20) },
+        memory_bytes_per_second: 50e9,
+        memory_controllers: 2,
+        memory_latency: Nanos(70),
+        frequencies: khz(800_000, 2_200_000),
+        gpu: None,
+    },
 ];
 
 impl Preset {
@@ -228,8 +240,8 @@ mod tests {
     #[test]
     fn presets_have_the_cpus_that_the_papers_name() {
         let cpus = |name| Preset::named(name).unwrap().machine().topology.all().len();
-        let all = ["caladan", "caladan-socket", "dasec", "rkube", "his", "edgeiso", "vas"].map(cpus);
-        assert_eq!(all, [48, 24, 80, 24, 32, 4, 16]);
+        let all = ["caladan", "caladan-socket", "dasec", "rkube", "rkube-cloudlab", "his", "edgeiso", "vas"].map(cpus);
+        assert_eq!(all, [48, 24, 80, 24, 40, 32, 4, 16]);
         assert!(Preset::named("nothing").is_none());
         assert_eq!(PRESETS[4].name, "his", "other machines take what they leave open from it");
     }

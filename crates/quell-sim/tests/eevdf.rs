@@ -84,6 +84,7 @@ proptest! {
             closed: Some(quell_sim::workload::ClosedSpec {
                 clients: 1,
                 think: Service::Constant(Nanos(pause)),
+                pace: None,
                 service: Service::Constant(Nanos(work)),
                 dispatch: quell_sim::workload::Dispatch::Pool,
             }),

@@ -240,7 +240,7 @@ proptest! {
         if is_closed {
             let think = Service::Exponential(micros(500));
             spec.server = None;
-            spec.closed = Some(ClosedSpec { clients: CLIENTS, think, service, dispatch });
+            spec.closed = Some(ClosedSpec { clients: CLIENTS, think, pace: None, service, dispatch });
         }
         let batch = Some(BatchSpec::default());
         let hogs = WorkloadSpec { threads: 3, batch, ..WorkloadSpec::new("hogs", Class::BestEffort) };

@@ -142,7 +142,7 @@ impl ProfileName {
         match self {
             ProfileName::Own(profile) => profile.check().map(|()| profile.clone()),
             ProfileName::Known(name) => library::named(name).cloned().ok_or_else(|| {
-                let names: Vec<&str> = library::LIBRARY.iter().map(|known| known.name).collect();
+                let names: Vec<&str> = library::all().map(|known| known.name).collect();
                 format!("there is no profile '{name}'; there are: {}", names.join(", "))
             }),
         }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_the_library_has_makes_sense() {
-        for known in library::LIBRARY {
+        for known in library::all() {
             assert_eq!(known.profile.check(), Ok(()), "{}", known.name);
             assert!(!known.source.is_empty() && library::named(known.name) == Some(&known.profile));
         }

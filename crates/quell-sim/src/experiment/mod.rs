@@ -1,7 +1,9 @@
 //! Experiments with a known outcome, for tests and for `quell reproduce`: simulated queues and what theory says about
-//! them, shares of CPUs that weights and quotas promise, and task sets whose schedules SimSo has worked out.
+//! them, shares of CPUs that weights and quotas promise, task sets whose schedules SimSo has worked out, and the papers'
+//! evaluations.
 
 pub mod queueing;
+pub mod rkube;
 pub mod shares;
 pub mod task_sets;
 pub mod theory;

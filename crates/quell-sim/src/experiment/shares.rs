@@ -121,7 +121,7 @@ impl Table2 {
         has_neighbour: bool,
         span: Nanos,
     ) -> Result<Interactive, SimError> {
-        let closed = ClosedSpec { clients: 1, think: THINK, service: REQUEST, dispatch: Dispatch::Pool };
+        let closed = ClosedSpec { clients: 1, think: THINK, pace: None, service: REQUEST, dispatch: Dispatch::Pool };
         let target = WorkloadSpec { closed: Some(closed), ..WorkloadSpec::new("T", Class::LatencyCritical) };
         let both = self.with_neighbour(target);
         let stats = stats(3, config, if has_neighbour { &both } else { &both[..1] }, span)?;

@@ -287,6 +287,9 @@ impl WorkloadSpec {
             if !(1..=1_000_000).contains(&closed.clients) {
                 return Err("give it 1 to 1000000 clients".into());
             }
+            if closed.pace.is_some_and(|pace| !(pace > 0.0 && pace < 1e12)) {
+                return Err("a pace is more than nothing: leave it out for as fast as they can".into());
+            }
         }
         if let Some(parallel) = &self.parallel {
             parallel.work.check()?;

@@ -5,6 +5,7 @@ mod fairness;
 mod gap;
 mod page;
 mod queueing;
+mod rkube;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -56,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "gap" => gap::run(arguments.quick)?,
             "queueing" => queueing::run(arguments.quick)?,
             "fairness" => fairness::run(arguments.quick)?,
+            "rkube" => rkube::run(arguments.quick)?,
             "caladan" => caladan::run(arguments.quick, arguments.real)?,
             id => bail!("nobody knows how to run '{id}'"),
         });

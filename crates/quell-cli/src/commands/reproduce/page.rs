@@ -2,7 +2,7 @@
 
 use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_bench::report::{Block, Cell, Page, Row as Line};
-use quell_evidence::Row;
+use quell_evidence::{Expected, Row, Verdict};
 
 /// The page.
 pub fn of(rows: &[Row]) -> Page {
@@ -25,18 +25,17 @@ pub fn of(rows: &[Row]) -> Page {
     }
 }
 
-/// Our values by row, and around each the claimed one.
+/// Our values as multiples of the claimed ones, by row and verdict. A bound has no such multiple.
 fn values(rows: &[Row]) -> Chart {
     let place = |index: usize| index as f64 + 1.0;
-    let points = rows.iter().enumerate().filter_map(|(index, row)| Some((place(index), row.ours?))).collect();
     let x = Axis::new("row of the table", Scale::Linear, Unit::Plain).between(0.0, place(rows.len()));
-    let chart = Chart::new(
-        "Ours (dots) and what is claimed (rings)",
-        x,
-        Axis::new("value", Scale::Linear, Unit::Plain),
-    )
-    .with("ours", Form::Points, points);
-    rows.iter().enumerate().fold(chart, |chart, (index, row)| {
-        chart.mark(Mark::Point { x: place(index), y: row.claim.expected.value(), label: row.claim.id.into() })
+    let chart = Chart::new("Ours over what is claimed", x, Axis::new("ratio", Scale::Log, Unit::Plain))
+        .mark(Mark::AtY { y: 1.0, label: "as claimed".into() });
+    let is_number = |row: &Row| matches!(row.claim.expected, Expected::Number(_) | Expected::Computed(_));
+    [Verdict::Reproduced, Verdict::Shape, Verdict::Differs].into_iter().fold(chart, |chart, verdict| {
+        let of = |(_, row): &(usize, &Row)| row.verdict == verdict && is_number(row);
+        let points = rows.iter().enumerate().filter(of).filter_map(|(index, row)| Some((place(index), row.ratio()?)));
+        let points: Vec<(f64, f64)> = points.filter(|(_, ratio)| *ratio > 0.0).collect();
+        if points.is_empty() { chart } else { chart.with(verdict.to_string(), Form::Points, points) }
     })
 }

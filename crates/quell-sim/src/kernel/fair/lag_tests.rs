@@ -82,6 +82,7 @@ proptest! {
         let closed = Some(ClosedSpec {
             clients: threads.len() as u32,
             think: Service::Bimodal { short: Nanos(1_000), long: Nanos(pause), long_share },
+            pace: None,
             service: Service::Exponential(Nanos(work)),
             dispatch: Dispatch::Pool,
         });

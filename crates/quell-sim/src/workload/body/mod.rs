@@ -57,7 +57,7 @@ impl Body {
         let (source, service, dispatch) = if let Some(server) = &spec.server {
             (Source::open(&server.arrivals, streams), &server.service, server.dispatch)
         } else if let Some(closed) = &spec.closed {
-            (Source::closed(closed.clients, &closed.think, streams), &closed.service, closed.dispatch)
+            (Source::closed(closed.clients, &closed.think, closed.pace, streams), &closed.service, closed.dispatch)
         } else {
             return Body::Batch(Batch::new(spec.batch.as_ref()));
         };

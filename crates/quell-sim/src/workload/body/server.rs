@@ -18,7 +18,8 @@ pub enum Dispatch {
     /// One queue for all threads: the last one that became idle takes the next request.
     #[default]
     Pool,
-    /// Each thread has its own connections, and so its own queue; requests are spread at random.
+    /// Each thread has its own connections, and so its own queue. A closed loop's clients have a connection each, dealt
+    /// out in turn; an open loop's requests are spread at random.
     PerThread,
     /// Requests are green threads of a work-stealing runtime.
     WorkStealing(Runtime),
@@ -56,6 +57,10 @@ pub struct ClosedSpec {
     pub clients: u32,
     /// Time between an answer and the next request.
     pub think: Service,
+    /// Requests per second of all clients together, as far as their answers allow: each keeps to a timetable, and is
+    /// late when an answer is, until it has caught up (as YCSB does with `-target`). None: as fast as they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<f64>,
     /// CPU time of a request.
     pub service: Service,
     /// How requests find a thread.
@@ -96,10 +101,10 @@ impl Server {
         own.stats.arrived += 1;
         let work = self.service.draw(&mut own.streams.services);
         let request = Request { arrived: kernel.now(), work, client };
-        let free = if self.is_pool {
-            self.idle.pop()
-        } else {
-            Some(own.streams.choices.below(own.tasks.len() as u32) as usize)
+        let free = match &self.source {
+            _ if self.is_pool => self.idle.pop(),
+            Source::Open(_) => Some(own.streams.choices.below(own.tasks.len() as u32) as usize),
+            Source::Closed { .. } => Some(client as usize % own.tasks.len()),
         };
         let Some(thread) = free else { return self.queues[0].push_back(request) };
         let waker = kernel.interrupted(own.tasks[thread], &mut own.streams.interrupts);

@@ -16,7 +16,32 @@ pub(crate) enum Source {
     /// Whether or not earlier ones are done.
     Open(Box<ArrivalProcess>),
     /// Every client thinks, asks, and waits. With the times at which they ask.
-    Closed { clients: BinaryHeap<Reverse<(u64, u32)>>, think: Service },
+    Closed { clients: BinaryHeap<Reverse<(u64, u32)>>, think: Service, pace: Option<Pace> },
+}
+
+/// A timetable for each client: it never asks earlier, and if it is late it asks as soon as it can.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    /// Between two requests of a client, ns.
+    gap: f64,
+    /// By client: when it asks next, by the timetable, ns.
+    next: Vec<f64>,
+}
+
+impl Pace {
+    /// Clients begin one after the other, so that all together ask at equal distances.
+    fn new(rate: f64, clients: u32) -> Pace {
+        let gap = f64::from(clients) * 1e9 / rate;
+        Pace { gap, next: (0..clients).map(|client| f64::from(client) * 1e9 / rate).collect() }
+    }
+
+    /// A client's next time, which counts as used.
+    fn take(&mut self, client: u32) -> u64 {
+        let next = &mut self.next[client as usize];
+        let at = *next;
+        *next += self.gap;
+        at as u64
+    }
 }
 
 impl Source {
@@ -24,9 +49,12 @@ impl Source {
         Source::Open(Box::new(ArrivalProcess::new(arrivals.clone(), streams.times.clone())))
     }
 
-    pub fn closed(clients: u32, think: &Service, streams: &mut Streams) -> Source {
-        let first = (0..clients).map(|client| Reverse((think.draw(&mut streams.times), client))).collect();
-        Source::Closed { clients: first, think: think.clone() }
+    pub fn closed(clients: u32, think: &Service, pace: Option<f64>, streams: &mut Streams) -> Source {
+        let mut pace = pace.map(|rate| Pace::new(rate, clients));
+        let first = |client| think.draw(&mut streams.times).max(pace.as_mut().map_or(0, |pace| pace.take(client)));
+        let first: Vec<u64> = (0..clients).map(first).collect();
+        let clients = first.into_iter().zip(0..).map(Reverse).collect();
+        Source::Closed { clients, think: think.clone(), pace }
     }
 
     /// Sets the timer to the next request, if one is known.
@@ -55,8 +83,9 @@ impl Source {
     /// A client has its answer and begins to think.
     #[inline]
     pub fn answer(&mut self, client: u32, thinks: &mut Stream, timer: TimerId, kernel: &mut Kernel) {
-        if let Source::Closed { clients, think } = self {
-            clients.push(Reverse((kernel.now + think.draw(thinks), client)));
+        if let Source::Closed { clients, think, pace } = self {
+            let by_timetable = pace.as_mut().map_or(0, |pace| pace.take(client));
+            clients.push(Reverse(((kernel.now + think.draw(thinks)).max(by_timetable), client)));
             self.set_timer(timer, kernel);
         }
     }

@@ -113,7 +113,7 @@ impl Graphs {
             let mut streams = Streams::new(seed, FIRST_STREAM + number as u64);
             let source = match (&plan.arrivals, &plan.clients) {
                 (Some(arrivals), _) => Source::open(arrivals, &streams),
-                (None, Some((number, think))) => Source::closed(*number, think, &mut streams),
+                (None, Some((number, think))) => Source::closed(*number, think, None, &mut streams),
                 (None, None) => continue,
             };
             let timer = kernel.timers.add(Timer::Request(number as u32));

@@ -1,0 +1,91 @@
+//! Which tenants are run with and without rKube, and how they fared.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use quell_model::Nanos;
+use quell_policy::AnyPolicy;
+use quell_sim::experiment::rkube::{Neighbour, SYSTEM_CPUS, Seen, Span, Target, Tenants};
+use rayon::prelude::*;
+
+use crate::commands::reproduce::progress_bar;
+
+/// Kubernetes' own means, or rKube.
+pub const BOTH: [bool; 2] = [false, true];
+
+/// The policy that decides.
+pub fn policy(rkube: bool) -> Result<AnyPolicy> {
+    if !rkube {
+        return AnyPolicy::named("none").context("there is always a policy none");
+    }
+    let parameters = toml::Table::from_iter([("system_reserve".to_owned(), i64::from(SYSTEM_CPUS).into())]);
+    Ok(AnyPolicy::build("rkube", toml::Value::Table(parameters))?)
+}
+
+/// Tenants, and whether rKube decides.
+type Cell = (Tenants, bool);
+
+/// What was run.
+pub struct Grid {
+    quick: bool,
+    seen: BTreeMap<Cell, Seen>,
+}
+
+impl Grid {
+    pub fn new(quick: bool) -> Grid {
+        Grid { quick, seen: BTreeMap::new() }
+    }
+
+    /// Runs of each cell, with other random numbers. The paper has 10 (§3.1.3).
+    fn repetitions(&self) -> u32 {
+        if self.quick { 1 } else { 4 }
+    }
+
+    /// How long to look. A saturated server does in a second what a batch job does in many.
+    fn span(&self, target: Target, seed: u64) -> Span {
+        let measured = match (target, self.quick) {
+            (Target::Batch(_), false) => Nanos::from_secs(5),
+            (Target::Batch(_), true) => Nanos::from_millis(1_500),
+            (Target::Memcached(_), false) => Nanos::from_millis(2_500),
+            (Target::Memcached(_), true) => Nanos::from_millis(700),
+        };
+        Span { seed, warm_up: Nanos::from_millis(300), measured }
+    }
+
+    /// Runs those that were not run yet, and says on standard error how long that took.
+    pub fn run(&mut self, what: &str, mut cells: Vec<Cell>) -> Result<()> {
+        let began = Instant::now();
+        cells.sort_unstable();
+        cells.dedup();
+        cells.retain(|cell| !self.seen.contains_key(cell));
+        let seeds = 1..=u64::from(self.repetitions());
+        let runs: Vec<(Cell, u64)> =
+            cells.iter().flat_map(|&cell| seeds.clone().map(move |seed| (cell, seed))).collect();
+        let bar = progress_bar(runs.len() as u64);
+        let seen: Result<Vec<Seen>> = runs
+            .par_iter()
+            .with_max_len(1)
+            .map(|&((tenants, rkube), seed)| {
+                let seen = tenants.run(&mut policy(rkube)?, self.span(tenants.target, seed))?;
+                bar.inc(1);
+                Ok(seen)
+            })
+            .collect();
+        bar.finish_and_clear();
+        for ((cell, seed), seen) in runs.iter().zip(seen?) {
+            match self.seen.get_mut(cell) {
+                Some(all) => all.merge(&seen, *seed as u32),
+                None => drop(self.seen.insert(*cell, seen)),
+            }
+        }
+        eprintln!("{what}: {} cells, {} runs in {:.1} s", cells.len(), runs.len(), began.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// How the target fared beside this neighbour.
+    pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, rkube: bool) -> Result<&Seen> {
+        let cell = (Tenants { target, neighbour }, rkube);
+        self.seen.get(&cell).with_context(|| format!("nobody ran {cell:?}"))
+    }
+}

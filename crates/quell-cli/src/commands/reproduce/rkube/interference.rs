@@ -1,0 +1,205 @@
+//! Figures 1, 2 and 6 to 8: targets beside each neighbour, with Kubernetes' own means and with rKube.
+
+use anyhow::Result;
+use quell_bench::human;
+use quell_evidence::Row;
+use quell_sim::experiment::rkube::{BATCH, MEMCACHED, Neighbour, Seen, Target, Tenants};
+
+use super::grid::{BOTH, Grid};
+use super::{batch, memory_intensive, name, range, row};
+
+/// What the multi-tenant memcached of the paper answers at most, and the single-tenant one is asked for beside it.
+const PAPERS_RATE: Target = Target::Memcached(Some(37_000));
+
+/// Seconds that a batch program takes alone (§3.1.3).
+const ALONE_S: f64 = 60.0;
+
+pub fn rows(grid: &mut Grid) -> Result<Vec<Row>> {
+    let neighbours = |target: Target| Neighbour::all(target.cpus()).map(Some).into_iter().chain([None]);
+    let cells = |targets: &[Target], rkube| {
+        let tenants = |&target: &Target| neighbours(target).map(move |neighbour| Tenants { target, neighbour });
+        targets.iter().flat_map(tenants).map(|tenants| (tenants, rkube)).collect()
+    };
+    let figure2: Vec<Target> = BATCH.map(Target::Batch).into_iter().chain([MEMCACHED]).collect();
+    grid.run("Figure 2", cells(&figure2, false))?;
+    grid.run("Figure 6", cells(&figure2, true))?;
+    grid.run("Figure 1b", BOTH.into_iter().flat_map(|rkube| cells(&[PAPERS_RATE], rkube)).collect())?;
+    let seen = Interference { grid };
+    let mut rows = seen.batch_standard()?;
+    rows.extend(seen.memcached_standard()?);
+    rows.extend(seen.batch_rkube()?);
+    rows.extend(seen.memcached_rkube()?);
+    rows.extend(seen.host()?);
+    rows.extend(tails(grid)?);
+    Ok(rows)
+}
+
+struct Interference<'a> {
+    grid: &'a Grid,
+}
+
+/// The burstable memory-intensive one.
+fn worst(target: Target) -> Neighbour {
+    memory_intensive(target, true)
+}
+
+/// By neighbour, in the order of [`Neighbour::all`].
+fn list(values: [f64; 4], unit: &str) -> String {
+    let values = Neighbour::all(0).into_iter().zip(values).map(|(of, value)| format!("{} {value:.2}{unit}", name(of)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+impl Interference<'_> {
+    /// How much longer jobs take than alone without rKube.
+    fn slowdown(&self, target: Target, neighbour: Neighbour, rkube: bool) -> Result<f64> {
+        let job = |seen: &Seen| seen.target.latencies.mean().0 as f64;
+        let alone = self.grid.seen(target, None, false)?;
+        Ok(job(self.grid.seen(target, Some(neighbour), rkube)?) / job(alone))
+    }
+
+    fn slowdowns(&self, target: Target, rkube: bool) -> Result<[f64; 4]> {
+        let mut all = [0.0; 4];
+        for (slot, neighbour) in all.iter_mut().zip(Neighbour::all(target.cpus())) {
+            *slot = self.slowdown(target, neighbour, rkube)?;
+        }
+        Ok(all)
+    }
+
+    fn rates(&self, rkube: bool) -> Result<[f64; 4]> {
+        let mut all = [0.0; 4];
+        for (slot, neighbour) in all.iter_mut().zip(Neighbour::all(MEMCACHED.cpus())) {
+            *slot = self.grid.seen(MEMCACHED, Some(neighbour), rkube)?.rate();
+        }
+        Ok(all)
+    }
+
+    fn batch_standard(&self) -> Result<Vec<Row>> {
+        let (bodytrack, streamcluster) = (Target::Batch(batch("bodytrack")?), Target::Batch(batch("streamcluster")?));
+        let mut mean = [0.0; 4];
+        let (mut most, mut all) = ((0.0, ""), Vec::new());
+        for program in BATCH {
+            let slowdowns = self.slowdowns(Target::Batch(program), false)?;
+            mean.iter_mut().zip(slowdowns).for_each(|(mean, slowdown)| *mean += slowdown / BATCH.len() as f64);
+            if slowdowns[0] > most.0 {
+                most = (slowdowns[0], program.name);
+            }
+            all.push(format!("{} {:.2}", program.name, slowdowns[0]));
+        }
+        let next = mean[..3].iter().fold(0.0_f64, |worst, &mean| worst.max(mean));
+        let slowdowns = |target| Ok::<_, anyhow::Error>(list(self.slowdowns(target, false)?, ""));
+        let (one, other) = (self.slowdown(bodytrack, worst(bodytrack), false)?, worst(streamcluster));
+        let streamcluster_slowdown = self.slowdown(streamcluster, other, false)?;
+        let got = self.grid.seen(streamcluster, Some(other), false)?.utilisation;
+        Ok(vec![
+            row("fig1a.bodytrack", one, slowdowns(bodytrack)?)?,
+            row("fig1a.streamcluster", streamcluster_slowdown, slowdowns(streamcluster)?)?,
+            row("fig2a.worst", next / mean[3], format!("mean slowdowns: {}", list(mean, "")))?,
+            row("fig2a.capped-cpu", most.0, format!("{}: {}", most.1, all.join(", ")))?,
+            row("fig2b.trend", self.utilisation(3)? / self.utilisation(0)?, "")?,
+            row("fig2b.streamcluster", got, "")?,
+            row("fig2a.streamcluster-time", ALONE_S * streamcluster_slowdown, "")?,
+        ])
+    }
+
+    /// Mean over all targets beside the neighbour of this place.
+    fn utilisation(&self, place: usize) -> Result<f64> {
+        let targets: Vec<Target> = BATCH.map(Target::Batch).into_iter().chain([MEMCACHED]).collect();
+        let mut sum = 0.0;
+        for &target in &targets {
+            let neighbour = Neighbour::all(target.cpus())[place];
+            sum += self.grid.seen(target, Some(neighbour), false)?.utilisation;
+        }
+        Ok(sum / targets.len() as f64)
+    }
+
+    fn memcached_standard(&self) -> Result<Vec<Row>> {
+        let alone = self.grid.seen(MEMCACHED, None, false)?;
+        let beside = self.grid.seen(MEMCACHED, Some(worst(MEMCACHED)), false)?;
+        let (calm, disturbed) = (
+            self.grid.seen(PAPERS_RATE, None, false)?.p99(),
+            self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), false)?,
+        );
+        let tail = disturbed.p99();
+        let answers = format!("it answers {}", human::rate(disturbed.rate()));
+        let rates = self.rates(false)?;
+        let least = rates[..3].iter().fold(f64::INFINITY, |least, &rate| least.min(rate));
+        Ok(vec![
+            row("fig1b.alone-rate", alone.rate(), "")?,
+            row("fig1b.alone-p99", calm.0 as f64 / 1e3, "")?,
+            row("fig1b.rate", beside.rate(), list(rates.map(|rate| rate / 1e3), "k"))?,
+            row("fig1b.p99", tail.0 as f64 / 1e3, answers)?,
+            row("fig1b.p99-factor", tail.0 as f64 / calm.0 as f64, "")?,
+            row("fig2c.worst", rates[3] / least, "")?,
+            row("fig2c.utilisation", beside.utilisation, "")?,
+        ])
+    }
+
+    fn batch_rkube(&self) -> Result<Vec<Row>> {
+        let streamcluster = Target::Batch(batch("streamcluster")?);
+        let speedups = |target: Target| -> Result<[f64; 4]> {
+            let (without, with) = (self.slowdowns(target, false)?, self.slowdowns(target, true)?);
+            Ok(std::array::from_fn(|at| without[at] / with[at]))
+        };
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        for program in BATCH {
+            let own = speedups(Target::Batch(program))?;
+            notes.push(format!("{} {}", program.name, own.map(|speedup| format!("{speedup:.2}")).join(" ")));
+            all.extend(own);
+        }
+        let (least, most) = range(all.into_iter());
+        let got = self.grid.seen(streamcluster, Some(worst(streamcluster)), true)?.utilisation;
+        let time = ALONE_S * self.slowdown(streamcluster, worst(streamcluster), true)?;
+        let slowdowns = list(self.slowdowns(streamcluster, true)?, "");
+        Ok(vec![
+            row("fig6a.streamcluster-time", time, format!("as multiples of the time alone: {slowdowns}"))?,
+            row("fig6b.streamcluster", got, "")?,
+            row("fig6a.least", least, notes.join(", "))?,
+            row("fig6a.most", most, "")?,
+        ])
+    }
+
+    fn memcached_rkube(&self) -> Result<Vec<Row>> {
+        let beside = self.grid.seen(MEMCACHED, Some(worst(MEMCACHED)), true)?;
+        let (without, with) = (self.rates(false)?, self.rates(true)?);
+        let gains: [f64; 4] = std::array::from_fn(|at| with[at] / without[at]);
+        let (least, most) = range(gains.into_iter());
+        let tail = self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), true)?.p99();
+        Ok(vec![
+            row("fig6c.rate", beside.rate(), list(with.map(|rate| rate / 1e3), "k"))?,
+            row("fig6c.utilisation", beside.utilisation, "")?,
+            row("fig6c.least", least, list(gains, ""))?,
+            row("fig6c.most", most, "")?,
+            row("fig8.p99", tail.0 as f64 / 1e3, "")?,
+        ])
+    }
+
+    fn host(&self) -> Result<Vec<Row>> {
+        let host = |burstable, rkube| -> Result<f64> {
+            Ok(self.grid.seen(MEMCACHED, Some(memory_intensive(MEMCACHED, burstable)), rkube)?.host)
+        };
+        Ok(vec![
+            row("fig7b.burstable", host(true, false)?, "")?,
+            row("fig7b.burstable-rkube", host(true, true)?, "")?,
+            row("fig7b.capped", host(false, false)?, "")?,
+            row("fig7b.capped-rkube", host(false, true)?, "")?,
+        ])
+    }
+}
+
+/// Figure 8: at the rate that saturates memcached without rKube.
+fn tails(grid: &mut Grid) -> Result<Vec<Row>> {
+    let mut asked = Vec::new();
+    for neighbour in Neighbour::all(MEMCACHED.cpus()) {
+        let rate = grid.seen(MEMCACHED, Some(neighbour), false)?.rate();
+        asked.push((Target::Memcached(Some(rate as u32)), neighbour));
+    }
+    let cells = asked.iter().map(|&(target, neighbour)| Tenants { target, neighbour: Some(neighbour) });
+    grid.run("Figure 8", cells.flat_map(|tenants| BOTH.map(|rkube| (tenants, rkube))).collect())?;
+    let mut gains = [0.0; 4];
+    for (gain, &(target, neighbour)) in gains.iter_mut().zip(&asked) {
+        let p99 = |rkube| -> Result<f64> { Ok(grid.seen(target, Some(neighbour), rkube)?.p99().0 as f64) };
+        *gain = p99(false)? / p99(true)?;
+    }
+    let (least, most) = range(gains.into_iter());
+    Ok(vec![row("fig8.least", least, list(gains, ""))?, row("fig8.most", most, "")?])
+}
