@@ -273,6 +273,7 @@ pub fn knob_text(knob: &Knob) -> String {
 fn rule_text(rule: &Rule) -> String {
     match rule {
         Rule::Guaranteed { cpus, .. } => format!("{cpus} CPUs guaranteed on wake-up"),
+        Rule::Burst { cpus, .. } => format!("up to {cpus} CPUs from best-effort work on wake-up"),
         Rule::Limit { cpus, .. } => format!("at most {cpus} CPUs"),
         Rule::Rank { rank, .. } => format!("place {rank} in line for a yielded CPU"),
         Rule::SiblingBan { cpu, .. } => format!("the siblings of CPU {cpu} are parked until its request ends"),

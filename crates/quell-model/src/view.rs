@@ -60,7 +60,7 @@ pub struct CpuColumns {
     pub online: CpuSet,
     /// Granted CPUs on which nothing runs: their workload yielded, or nobody has them.
     pub idle: CpuSet,
-    /// CPUs that a sibling ban parks.
+    /// CPUs that nobody may have now: a sibling's ban parks them, or a thread of a higher scheduling class has them.
     pub banned: CpuSet,
     /// The workload that a CPU is granted to; None once it yielded.
     pub holder: Vec<Option<WorkloadId>>,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use libbpf_rs::skel::Skel;
 use quell_model::{CpuId, Nanos};
@@ -38,7 +38,7 @@ pub struct Stuck {
 pub struct Hog {
     /// Its number.
     pub tid: u32,
-    /// Its name.
+    /// Its name; empty if it ended meanwhile.
     pub name: String,
     /// Since when it, or one like it, has had the CPU, by the monotonic clock.
     pub since: Nanos,
@@ -57,14 +57,14 @@ impl Grant {
         let found = data.stuck.iter().take(data.nr_stuck as usize);
         let as_stuck = |found: &crate::program::FoundStuck| {
             let cpu = self.cpu(CpuId(found.cpu));
-            let name = cpu.hog_name.each_ref().map(|byte| byte.load(Relaxed));
+            let hog = cpu.hog.load(Acquire);
             let since = Nanos(cpu.away_since.load(Acquire));
             Stuck {
                 tid: found.pid,
                 name: as_text(&found.name.map(|byte| byte as u8)),
                 since: Nanos(found.since),
                 cpu: CpuId(found.cpu),
-                behind: Hog { tid: cpu.hog.load(Acquire), name: as_text(&name), since },
+                behind: Hog { tid: hog, name: name_of(hog), since },
             }
         };
         Ok(found.map(as_stuck).collect())
@@ -85,6 +85,10 @@ impl Grant {
 
 fn verified_instructions(info: &str) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix("verified_insns:")?.trim().parse().ok())
+}
+
+fn name_of(tid: u32) -> String {
+    fs::read_to_string(format!("/proc/{tid}/comm")).map(|name| name.trim_end().to_owned()).unwrap_or_default()
 }
 
 /// Up to the zero byte.

@@ -1,7 +1,7 @@
 //! The memory that the scheduler shares with us, as `bpf/grant.h` lays it out. All of it is read and written by several
 //! CPUs at once, hence atomics.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// CPUs that the scheduler knows.
 pub(crate) const MAX_CPUS: usize = 1024;
@@ -10,8 +10,6 @@ pub(crate) const MAX_SLOTS: usize = 1023;
 pub(crate) const SIBLINGS: usize = 3;
 /// Waiting threads of a workload whose waiting time is known exactly.
 pub(crate) const QUEUE_TIMES: usize = 64;
-/// Of a thread.
-pub(crate) const NAME: usize = 16;
 /// The slot of everything that no workload has.
 #[cfg(test)]
 pub(crate) const SYSTEM: u32 = MAX_SLOTS as u32;
@@ -33,6 +31,7 @@ pub(crate) struct WorkloadState {
     pub lc: AtomicU32,
     pub on_wake_up: AtomicU32,
     pub guaranteed: AtomicU32,
+    pub burst: AtomicU32,
     pub limit: AtomicU32,
     pub in_line: AtomicU32,
     pub rank: AtomicU32,
@@ -64,7 +63,6 @@ pub(crate) struct CpuState {
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
-    pub hog_name: [AtomicU8; NAME],
     pub away_since: AtomicU64,
 }
 
@@ -86,6 +84,7 @@ pub(crate) struct Shared {
     pub drain: AtomicU64,
     pub stuck_before: AtomicU64,
     pub exit_kind: AtomicU64,
+    pub bans: AtomicU64,
     pub cpu: [CpuState; MAX_CPUS],
     pub workload: [WorkloadState; MAX_SLOTS + 1],
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use libbpf_rs::btf::{self, Btf};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
-use quell_model::{CpuId, CpuSet, Nanos, Topology, Workload, WorkloadId};
+use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, Workload, WorkloadId};
 
 use crate::inspect::as_text;
 use crate::layout::{
@@ -168,7 +168,7 @@ impl Grant {
         state.lc.store(spec.is_lc().into(), Relaxed);
         state.limit.store(u32::MAX, Relaxed);
         state.rank.store(u32::MAX, Relaxed);
-        for off in [&state.guaranteed, &state.on_wake_up, &state.in_line] {
+        for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
         state.attached.store(1, Relaxed);
@@ -206,7 +206,7 @@ impl Grant {
     pub fn detach(&mut self, id: WorkloadId, cgroups: &[u64]) -> Result<(), ScxError> {
         self.change_cgroups(id, cgroups, &[])?;
         let state = self.workload(id)?;
-        for off in [&state.attached, &state.guaranteed, &state.on_wake_up, &state.in_line] {
+        for off in [&state.attached, &state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
         let mut freed = CpuSet::EMPTY;
@@ -231,6 +231,20 @@ impl Grant {
     #[must_use]
     pub fn holder(&self, cpu: CpuId) -> Holder {
         Holder(self.cpu(cpu).holder.load(Acquire))
+    }
+
+    /// The CPU's siblings are parked while it works on the request that began then.
+    pub(crate) fn ban(&self, cpu: CpuId, request_start: Nanos) {
+        self.shared().bans.store(1, Release);
+        self.cpu(cpu).banned_for.store(request_start.0, Release);
+    }
+
+    /// Says whether there are bans at all: without any the scheduler need not look for them.
+    pub(crate) fn count_bans(&self) {
+        let is_one = |cpu: CpuId| self.cpu(cpu).banned_for.load(Acquire) != Rule::NO_REQUEST.0;
+        if self.shared().bans.load(Relaxed) == 1 {
+            self.shared().bans.store(self.cpus().any(is_one).into(), Release);
+        }
     }
 
     /// Gives a CPU to a workload, or takes it from everybody, if it is still held as it was; true if that is a change. It

@@ -26,6 +26,7 @@ fn machine() -> Box<Shared> {
     let shared: Box<Shared> = unsafe { Box::new_zeroed().assume_init() };
     shared.nr_cpus.store(CPUS as u32, Relaxed);
     shared.nr_slots.store(SLOTS as u32, Relaxed);
+    shared.bans.store(1, Relaxed);
     for (at, cpu) in shared.cpu.iter().enumerate() {
         cpu.holder.store(NOBODY, Relaxed);
         cpu.banned_for.store(u64::MAX, Relaxed);
@@ -77,6 +78,7 @@ impl Mirror {
             mirror.standing.push(Standing {
                 lc: load(&state.lc) == 1,
                 guaranteed: load(&state.guaranteed),
+                burst: load(&state.burst),
                 limit: load(&state.limit),
                 rank: load(&state.rank),
             });
@@ -102,7 +104,7 @@ enum Happening {
     Wake { slot: u32, affinity: u64 },
     Yield { cpu: u32, except: Option<u32> },
     Granted { cpu: u32, slot: Option<u32> },
-    Rules { slot: u32, lc: bool, guaranteed: u32, limit: u32, rank: u32, in_line: bool },
+    Rules { slot: u32, lc: bool, guaranteed: u32, burst: u32, limit: u32, rank: u32, in_line: bool },
     Queue { slot: u32, comes: u64, goes: u64 },
     Request { cpu: u32, start: u64, banned: bool },
     Pool { cpu: u32, in_pool: bool, online: bool, away: bool },
@@ -115,8 +117,10 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => (cpu.clone(), proptest::option::of(slot.clone()))
             .prop_map(|(cpu, except)| Happening::Yield { cpu, except }),
         2 => (cpu.clone(), proptest::option::of(slot.clone())).prop_map(|(cpu, slot)| Happening::Granted { cpu, slot }),
-        2 => (slot.clone(), any::<bool>(), 0u32..4, 0u32..5, 0u32..3, any::<bool>()).prop_map(
-            |(slot, lc, guaranteed, limit, rank, in_line)| Happening::Rules { slot, lc, guaranteed, limit, rank, in_line }
+        2 => (slot.clone(), any::<bool>(), 0u32..4, 0u32..4, 0u32..5, 0u32..3, any::<bool>()).prop_map(
+            |(slot, lc, guaranteed, burst, limit, rank, in_line)| {
+                Happening::Rules { slot, lc, guaranteed, burst, limit, rank, in_line }
+            }
         ),
         3 => (slot, 0u64..3, 0u64..3).prop_map(|(slot, comes, goes)| Happening::Queue { slot, comes, goes }),
         2 => (cpu.clone(), 0u64..4, any::<bool>())
@@ -173,10 +177,11 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
             }
         }
         Happening::Granted { cpu, slot } => hand(shared, cpu, slot.unwrap_or(PARKED)),
-        Happening::Rules { slot, lc, guaranteed, limit, rank, in_line } => {
+        Happening::Rules { slot, lc, guaranteed, burst, limit, rank, in_line } => {
             let state = &shared.workload[slot as usize];
             state.lc.store(lc.into(), Relaxed);
             state.guaranteed.store(guaranteed, Relaxed);
+            state.burst.store(burst, Relaxed);
             state.limit.store(limit, Relaxed);
             state.rank.store(rank, Relaxed);
             state.in_line.store(in_line.into(), Relaxed);

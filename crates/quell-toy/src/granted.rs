@@ -86,7 +86,7 @@ impl ToyHost {
             return;
         }
         self.happened.push(Event::QueueFormed(id));
-        if self.has_rule(RuleKind::Guaranteed, id)
+        if (self.has_rule(RuleKind::Guaranteed, id) || self.has_rule(RuleKind::Burst, id))
             && let Some(cpu) = self.with_occupancy(|now| on_wake_up(now, id))
         {
             self.hand(cpu, Some(id));
@@ -201,9 +201,10 @@ impl ToyHost {
         let id = WorkloadId(slot as u32);
         let lc = self.members[slot].as_ref().is_some_and(|member| member.spec.is_lc());
         let mut standing = Standing { lc, ..Standing::default() };
-        for kind in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank] {
+        for kind in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank] {
             match self.rules.get(&(kind, Some(id), None)) {
                 Some(&Rule::Guaranteed { cpus, .. }) => standing.guaranteed = cpus,
+                Some(&Rule::Burst { cpus, .. }) => standing.burst = cpus,
                 Some(&Rule::Limit { cpus, .. }) => standing.limit = cpus,
                 Some(&Rule::Rank { rank, .. }) => standing.rank = rank,
                 _ => {}

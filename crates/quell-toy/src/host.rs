@@ -317,7 +317,7 @@ impl Host for ToyHost {
         ] {
             has.knobs.insert(knob, Support::Partly(limit.into()));
         }
-        for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+        for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             has.rules.insert(rule, Support::Yes);
         }
         has.rules.insert(RuleKind::Server, Support::Partly("is kept and has no effect".into()));

@@ -262,7 +262,7 @@ fn a_policy_that_grants_cpus_has_quells_own_scheduler_which_wants_cgroups() {
         for &signal in Signal::ALL {
             can.signals.insert(signal, Support::Yes);
         }
-        for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+        for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             can.rules.insert(rule, Support::Yes);
         }
         let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));

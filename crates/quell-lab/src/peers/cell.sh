@@ -1,6 +1,7 @@
-# One cell: memcached under load, beside an antagonist. Prints the antagonist's report and the load's, a line of JSON each.
-# From the environment: QUELL, PREPARE, SERVER, ANTAGONIST, SCHEDULER, POLICY, PARAMETERS, SEED, RATE,
-# SECONDS_OF_LOAD.
+# One cell: servers under load, beside programs that take CPU time. Prints the reports, a line each: `hog JSON` for each of
+# the programs, `load JSON` for each server, in the order in which they are given.
+# From the environment: QUELL, PREPARE, WEIGHTS, LC, BE, SCHEDULER, POLICY, PARAMETERS, SEED, SECONDS_OF_LOAD;
+# SERVERS, a line each: NAME PORT THREADS RATE CPUS; HOGS, a line each: NAME CLASS THREADS CPUS OPTION…
 cgroups=/sys/fs/cgroup
 state=/sys/kernel/sched_ext/state
 
@@ -9,36 +10,43 @@ fail() {
     exit 3
 }
 
-cgroup() { # NAME WEIGHT
-    mkdir "$cgroups/$1" && echo "$2" >"$cgroups/$1/cpu.weight"
+group() { # NAME CLASS
+    [ -n "$WEIGHTS" ] || return 0
+    mkdir "$cgroups/$1" || return 1
+    case $2 in
+    lc) echo "${WEIGHTS% *}" ;;
+    be) echo "${WEIGHTS#* }" ;;
+    esac >"$cgroups/$1/cpu.weight"
+    [ "$EXCLUSIVE$2" != 1lc ] || { echo 0 >"$cgroups/$1/cpuset.cpus" && echo root >"$cgroups/$1/cpuset.cpus.partition"; }
 }
 
-within() { # CGROUP COMMAND…, in the background
+within() { # NAME COMMAND…, in the background
     dir=$cgroups/$1
     shift
+    [ -n "$WEIGHTS" ] || exec "$@"
     exec sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
 }
 
+workload() { # NAME CLASS CPUS
+    echo '[[workload]]'
+    echo "name = \"$1\""
+    echo "class = \"$2\""
+    echo "match = [{ cgroup = \"$1\" }]"
+    [ "$3" = 0 ] || echo "cpus = $3"
+    case $2$3 in lc0 | be*) ;; *) echo 'reservation = "strict"' ;; esac
+}
+
 configuration() {
-    cat <<END
-[machine]
-partition = true
-
-[[policy]]
-name = "$POLICY"
-parameters = $PARAMETERS
-
-[[workload]]
-name = "server"
-class = "lc"
-cpus = 1
-reservation = "strict"
-match = [{ cgroup = "server" }]
-
-[[workload]]
-name = "antagonist"
-class = "be"
-match = [{ cgroup = "antagonist" }]
+    echo '[machine]'
+    echo 'partition = true'
+    echo '[[policy]]'
+    echo "name = \"$POLICY\""
+    echo "parameters = $PARAMETERS"
+    while read -r name _ _ _ cpus; do workload "$name" lc "$cpus"; done <<END
+$SERVERS
+END
+    while read -r name class _ cpus _; do [ -z "$name" ] || workload "$name" "$class" "$cpus"; done <<END
+$HOGS
 END
 }
 
@@ -75,24 +83,46 @@ if [ -n "$SCHEDULER" ]; then
     "$SCHEDULER" >/run/control.log 2>&1 &
     await "$SCHEDULER" /run/control.log in_force
 fi
-$SERVER memcached -u root -t 1 -U 0 -l 127.0.0.1 &
+while read -r name _ class _; do
+    [ -z "$name" ] || group "$name" "$class" || fail "cannot make the cgroup $name"
+done <<END
+$(echo "$SERVERS" | while read -r name rest; do echo "$name - lc"; done)
+$(echo "$HOGS" | while read -r name class rest; do [ -z "$name" ] || echo "$name - $class"; done)
+END
+while read -r name port threads _; do
+    within "$name" $LC memcached -u root -t "$threads" -U 0 -l 127.0.0.1 -p "$port" &
+done <<END
+$SERVERS
+END
 if [ -n "$POLICY" ]; then
     configuration >/run/quell.toml
     "$QUELL" run --config /run/quell.toml >/run/control.log 2>&1 &
     await "$POLICY" /run/control.log in_force
 fi
 sleep 1
-if [ "$ANTAGONIST" != none ]; then
-    $ANTAGONIST "$QUELL" antagonist cpu --threads $((2 * $(nproc))) --duration $((SECONDS_OF_LOAD + 60))s --json >/run/antagonist.json &
-    antagonist=$!
-    sleep 0.5
-fi
-"$QUELL" load --rate "$RATE" --warmup 1s --duration "${SECONDS_OF_LOAD}s" --keys 1000 --seed "$SEED" --realtime=10 --json \
-    >/run/load.json || fail 'the load failed'
+hogs=
+while read -r name class threads _ options; do
+    [ -n "$name" ] || continue
+    case $class in lc) prefix=$LC ;; *) prefix=$BE ;; esac
+    within "$name" $prefix "$QUELL" antagonist cpu --threads "$threads" --duration $((SECONDS_OF_LOAD + 120))s $options --json \
+        >"/run/hog.$name" &
+    hogs="$hogs $!"
+done <<END
+$HOGS
+END
+sleep 0.5
+loads=
+while read -r name port _ rate _; do
+    "$QUELL" load --target "127.0.0.1:$port" --rate "$rate" --warmup 1s --duration "${SECONDS_OF_LOAD}s" --keys 1000 --seed "$SEED" \
+        --realtime=10 --json >"/run/load.$name" &
+    loads="$loads $!"
+    SEED=$((SEED + 1000))
+done <<END
+$SERVERS
+END
+for load in $loads; do wait "$load" || fail 'a load failed'; done
 in_force || fail "$SCHEDULER$POLICY gave up: $(tail -n 5 /run/control.log)"
-if [ -n "$antagonist" ]; then
-    sleep 0.2
-    kill "$antagonist" && wait "$antagonist" || fail 'the antagonist failed'
-    cat /run/antagonist.json
-fi
-cat /run/load.json
+sleep 0.2
+for hog in $hogs; do kill "$hog" && wait "$hog" || fail 'an antagonist failed'; done
+echo "$HOGS" | while read -r name _; do [ -z "$name" ] || echo "hog $(cat "/run/hog.$name")"; done
+echo "$SERVERS" | while read -r name _; do echo "load $(cat "/run/load.$name")"; done

@@ -1,15 +1,19 @@
 //! What others reach: a memcached beside an antagonist under Linux's own means and under published sched_ext schedulers,
 //! all on the same kernel, in repeatable time.
 //!
-//! One *cell* is one boot: a peer, a number of CPUs, a seed. Its result is kept in the cache, so that an interrupted
+//! One *cell* is one boot: a scene, a peer, a number of CPUs, a seed. Its result is kept in the cache, so that an interrupted
 //! comparison goes on where it was.
 
 mod cell;
 pub mod pool;
+mod report;
+mod scene;
 mod schedulers;
 mod summary;
 
-pub use cell::{Bench, CellResult};
+pub use cell::{Bench, Cell};
+pub use report::{CellResult, Served};
+pub use scene::{Hog, SCENES, Scene, Server};
 pub use schedulers::{SCHEDULERS, Scheduler};
 pub use summary::{Spread, Summary, summarise};
 
@@ -29,15 +33,21 @@ pub struct Peer {
     /// The policy's parameters, a table of TOML.
     #[serde(skip)]
     parameters: &'static str,
-    /// Shell commands that prepare the guest; `cgroup NAME WEIGHT` makes a cgroup.
+    /// Shell commands that prepare the guest.
     #[serde(skip)]
     prepare: &'static str,
-    /// Words before the server's command; `within NAME` runs the rest in that cgroup.
+    /// The cpu.weight of latency-critical and of best-effort programs, each of which has a cgroup then.
     #[serde(skip)]
-    server: &'static str,
-    /// Words before the antagonist's command; `none` runs no antagonist.
+    weights: &'static str,
+    /// Words before the command of a latency-critical program.
     #[serde(skip)]
-    antagonist: &'static str,
+    lc: &'static str,
+    /// Words before that of a best-effort one.
+    #[serde(skip)]
+    be: &'static str,
+    /// Do the servers have the machine alone?
+    #[serde(skip)]
+    alone: bool,
 }
 
 const PLAIN: Peer = Peer {
@@ -47,40 +57,33 @@ const PLAIN: Peer = Peer {
     policy: None,
     parameters: "{}",
     prepare: "",
-    server: "",
-    antagonist: "",
+    weights: "",
+    lc: "",
+    be: "",
+    alone: false,
 };
 
-const GROUPED: Peer = Peer {
-    prepare: "cgroup server 100; cgroup antagonist 100",
-    server: "within server",
-    antagonist: "within antagonist",
-    ..PLAIN
-};
+const GROUPED: Peer = Peer { weights: "100 100", ..PLAIN };
 
 const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 14] = [
-    Peer { id: "alone", title: "EEVDF, no antagonist", antagonist: "none", ..PLAIN },
+pub const PEERS: [Peer; 15] = [
+    Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
     PLAIN,
-    Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", antagonist: "chrt -i 0", ..PLAIN },
-    Peer {
-        id: "weight",
-        title: "EEVDF, cpu.weight 10000 : 1",
-        prepare: "cgroup server 10000; cgroup antagonist 1",
-        ..GROUPED
-    },
+    Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", be: "chrt -i 0", ..PLAIN },
+    Peer { id: "weight", title: "EEVDF, cpu.weight 10000 : 1", weights: "10000 1", ..GROUPED },
+    Peer { id: "cpuset", title: "EEVDF, server in an exclusive cpuset", prepare: "EXCLUSIVE=1", ..GROUPED },
     Peer { id: "full", title: "EEVDF, equal, preempt=full", prepare: PREEMPT_FULL, ..PLAIN },
     Peer {
         id: "full-idle",
         title: "EEVDF, antagonist SCHED_IDLE, preempt=full",
         prepare: PREEMPT_FULL,
-        antagonist: "chrt -i 0",
+        be: "chrt -i 0",
         ..PLAIN
     },
-    Peer { id: "fifo", title: "server SCHED_FIFO", server: "chrt -f 5", ..PLAIN },
+    Peer { id: "fifo", title: "server SCHED_FIFO", lc: "chrt -f 5", ..PLAIN },
     Peer { id: "guard", title: "Quell guard", policy: Some("guard"), ..GROUPED },
     Peer { id: "rkube", title: "Quell rkube, 1 CPU strict", policy: Some("rkube"), ..GROUPED },
     Peer {

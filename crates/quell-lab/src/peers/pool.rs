@@ -8,10 +8,15 @@ use super::CellResult;
 /// So many times the seeds are drawn anew for an interval.
 const RESAMPLES: usize = 2_000;
 
-/// The quantile (0–1) of all latencies together, ns; zero if there are none.
+/// The quantile (0–1) of all latencies of a server together, ns; zero if there are none. Of all servers if none is named.
 #[must_use]
-pub fn quantile(cells: &[&CellResult], q: f64) -> f64 {
-    let mut buckets: Vec<(u64, u64)> = cells.iter().flat_map(|cell| cell.latencies.iter().copied()).collect();
+pub fn quantile(cells: &[&CellResult], server: Option<usize>, q: f64) -> f64 {
+    let is_asked_for = |at: usize| server.is_none_or(|server| server == at);
+    let of_cell = |cell: &&CellResult| {
+        let servers = cell.servers.iter().enumerate().filter(|&(at, _)| is_asked_for(at));
+        servers.flat_map(|(_, server)| server.latencies.clone()).collect::<Vec<_>>()
+    };
+    let mut buckets: Vec<(u64, u64)> = cells.iter().flat_map(of_cell).collect();
     buckets.sort_unstable();
     let all: u64 = buckets.iter().map(|&(_, count)| count).sum();
     let wanted = ((q * all as f64).ceil() as u64).max(1);
@@ -54,34 +59,44 @@ pub fn ratio(ours: &[CellResult], theirs: &[CellResult], of: impl Fn(&[&CellResu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::Served;
 
     fn cell(latencies: &[(u64, u64)]) -> CellResult {
-        CellResult {
+        let server = Served {
             p50_ns: 0,
             p99_ns: 0,
             p999_ns: 0,
             served_per_s: 0.0,
             lateness_p99_ns: 0,
-            antagonist_blocks_per_s: None,
             latencies: latencies.to_vec(),
-        }
+        };
+        CellResult { servers: vec![server], blocks_per_s: Vec::new() }
     }
 
     #[test]
     fn quantiles_are_those_of_all_requests_together() {
         let (fast, slow) = (cell(&[(10, 90), (20, 5)]), cell(&[(15, 3), (40, 2)]));
-        assert_eq!(quantile(&[&fast, &slow], 0.5), 10.0);
-        assert_eq!(quantile(&[&fast, &slow], 0.93), 15.0);
-        assert_eq!(quantile(&[&fast, &slow], 0.98), 20.0);
-        assert_eq!(quantile(&[&fast, &slow], 0.99), 40.0);
-        assert_eq!(quantile(&[], 0.5), 0.0);
+        assert_eq!(quantile(&[&fast, &slow], None, 0.5), 10.0);
+        assert_eq!(quantile(&[&fast, &slow], None, 0.93), 15.0);
+        assert_eq!(quantile(&[&fast, &slow], None, 0.98), 20.0);
+        assert_eq!(quantile(&[&fast, &slow], None, 0.99), 40.0);
+        assert_eq!(quantile(&[], None, 0.5), 0.0);
+    }
+
+    #[test]
+    fn one_server_is_told_from_all() {
+        let mut both = cell(&[(10, 99)]);
+        both.servers.extend(cell(&[(20, 1)]).servers);
+        assert_eq!(quantile(&[&both], Some(0), 1.0), 10.0);
+        assert_eq!(quantile(&[&both], Some(1), 1.0), 20.0);
+        assert_eq!(quantile(&[&both], None, 1.0), 20.0);
     }
 
     #[test]
     fn an_interval_is_as_wide_as_the_seeds_differ() {
         let base = [cell(&[(100, 10)]), cell(&[(100, 10)]), cell(&[(100, 10)])];
         let same = [cell(&[(110, 10)]), cell(&[(110, 10)]), cell(&[(110, 10)])];
-        let p99 = |cells: &[&CellResult]| quantile(cells, 0.99);
+        let p99 = |cells: &[&CellResult]| quantile(cells, None, 0.99);
         assert_eq!(ratio(&same, &base, p99), Ratio { value: 1.1, interval: (1.1, 1.1) });
         let differ = [cell(&[(90, 10)]), cell(&[(110, 10)]), cell(&[(130, 10)])];
         let found = ratio(&differ, &base, p99);

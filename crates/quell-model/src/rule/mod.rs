@@ -27,6 +27,14 @@ pub enum Rule {
         /// How many CPUs.
         cpus: u32,
     },
+    /// When this workload wakes up it also gets CPUs at once that best-effort work has, up to so many: [`on_wake_up`].
+    /// Zero takes the rule back.
+    Burst {
+        /// Whose.
+        workload: WorkloadId,
+        /// How many CPUs, the guaranteed ones included.
+        cpus: u32,
+    },
     /// This workload holds at most so many CPUs: [`on_wake_up`], [`heir`].
     Limit {
         /// Whose.
@@ -70,6 +78,8 @@ pub enum Rule {
 pub enum RuleKind {
     /// [`Rule::Guaranteed`].
     Guaranteed,
+    /// [`Rule::Burst`].
+    Burst,
     /// [`Rule::Limit`].
     Limit,
     /// [`Rule::Rank`].
@@ -86,6 +96,7 @@ impl RuleKind {
     pub fn name(self) -> &'static str {
         match self {
             RuleKind::Guaranteed => "guaranteed CPUs on wake-up",
+            RuleKind::Burst => "burstable CPUs on wake-up",
             RuleKind::Limit => "CPU limit",
             RuleKind::Rank => "succession on yield",
             RuleKind::SiblingBan => "sibling ban until the request ends",
@@ -103,6 +114,7 @@ impl Rule {
     pub fn kind(&self) -> RuleKind {
         match self {
             Rule::Guaranteed { .. } => RuleKind::Guaranteed,
+            Rule::Burst { .. } => RuleKind::Burst,
             Rule::Limit { .. } => RuleKind::Limit,
             Rule::Rank { .. } => RuleKind::Rank,
             Rule::SiblingBan { .. } => RuleKind::SiblingBan,
@@ -114,9 +126,10 @@ impl Rule {
     #[must_use]
     pub fn key(&self) -> (RuleKind, Option<WorkloadId>, Option<CpuId>) {
         match *self {
-            Rule::Guaranteed { workload, .. } | Rule::Limit { workload, .. } | Rule::Rank { workload, .. } => {
-                (self.kind(), Some(workload), None)
-            }
+            Rule::Guaranteed { workload, .. }
+            | Rule::Burst { workload, .. }
+            | Rule::Limit { workload, .. }
+            | Rule::Rank { workload, .. } => (self.kind(), Some(workload), None),
             Rule::SiblingBan { cpu, .. } => (self.kind(), None, Some(cpu)),
             Rule::Server { workload, cpu, .. } => (self.kind(), Some(workload), Some(cpu)),
         }

@@ -9,6 +9,8 @@ pub struct Standing {
     pub lc: bool,
     /// CPUs that it gets at once.
     pub guaranteed: u32,
+    /// CPUs, the guaranteed ones included, up to which it also gets those of best-effort work at once.
+    pub burst: u32,
     /// CPUs that it holds at most.
     pub limit: u32,
     /// Its place in the line.
@@ -18,7 +20,7 @@ pub struct Standing {
 impl Default for Standing {
     /// Without a rule a workload is best-effort, unlimited and last.
     fn default() -> Standing {
-        Standing { lc: false, guaranteed: 0, limit: u32::MAX, rank: u32::MAX }
+        Standing { lc: false, guaranteed: 0, burst: 0, limit: u32::MAX, rank: u32::MAX }
     }
 }
 
@@ -53,9 +55,9 @@ impl Occupancy<'_> {
     }
 }
 
-/// The CPU that a workload gets at once when one of its threads wakes up: one that nobody holds; below its guarantee
-/// also one of a best-effort workload, then one of a latency-critical workload that holds more than it is guaranteed.
-/// The lowest number wins. None at its limit, or when there is no such CPU.
+/// The CPU that a workload gets at once when one of its threads wakes up: one that nobody holds; below its guarantee or
+/// within its burst one of a best-effort workload; below its guarantee also one of a latency-critical workload that holds
+/// more than it is guaranteed. The lowest number wins. None at its limit, or when there is no such CPU.
 #[must_use]
 pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     let own = now.standing(workload);
@@ -67,15 +69,16 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     if let Some(free) = allowed.iter().find(|&cpu| now.holder_of(cpu).is_none()) {
         return Some(free);
     }
-    if held >= own.guaranteed {
-        return None;
-    }
+    let (is_guaranteed, is_burst) = (held < own.guaranteed, held < own.burst);
     let held_by = |test: &dyn Fn(WorkloadId, Standing) -> bool| {
         allowed
             .iter()
             .find(|&cpu| now.holder_of(cpu).is_some_and(|other| other != workload && test(other, now.standing(other))))
     };
-    held_by(&|_, standing| !standing.lc).or_else(|| held_by(&|other, standing| now.held(other) > standing.guaranteed))
+    let from_be = || held_by(&|_, standing| !standing.lc);
+    let from_lc = || held_by(&|other, standing| now.held(other) > standing.guaranteed);
+    let best_effort = if is_guaranteed || is_burst { from_be() } else { None };
+    best_effort.or_else(|| if is_guaranteed { from_lc() } else { None })
 }
 
 /// Who inherits a CPU that was yielded, among the workloads that wait for one: first a latency-critical one below its
@@ -102,8 +105,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LC: Standing = Standing { lc: true, guaranteed: 1, limit: 2, rank: 0 };
-    const BE: Standing = Standing { lc: false, guaranteed: 0, limit: 8, rank: 1 };
+    const LC: Standing = Standing { lc: true, guaranteed: 1, burst: 0, limit: 2, rank: 0 };
+    const BE: Standing = Standing { lc: false, guaranteed: 0, burst: 0, limit: 8, rank: 1 };
 
     fn occupancy<'a>(holder: &'a [Option<WorkloadId>], standing: &'a [Standing]) -> Occupancy<'a> {
         Occupancy { pool: CpuSet::first(holder.len()), banned: CpuSet::EMPTY, holder, standing }
@@ -116,8 +119,22 @@ mod tests {
         let now = occupancy(&both_be, &standing);
         assert_eq!(on_wake_up(&now, lc), Some(CpuId(0)));
         let now = occupancy(&one_each, &standing);
-        assert_eq!(on_wake_up(&now, lc), None, "the second CPU is burst: no preemption for it");
+        assert_eq!(on_wake_up(&now, lc), None, "the second CPU is not guaranteed");
         assert_eq!(heir(&now, CpuId(0), [be, lc]), Some(lc));
+    }
+
+    #[test]
+    fn a_burst_takes_cpus_of_best_effort_work_alone() {
+        let (lc, be, other) = (WorkloadId(0), WorkloadId(1), WorkloadId(2));
+        let bursts = Standing { burst: 2, ..LC };
+        let standing = [bursts, BE, Standing { guaranteed: 0, ..LC }];
+        let one_each = [Some(lc), Some(be)];
+        assert_eq!(on_wake_up(&occupancy(&one_each, &standing), lc), Some(CpuId(1)));
+        let beside_lc = [Some(lc), Some(other)];
+        assert_eq!(on_wake_up(&occupancy(&beside_lc, &standing), lc), None);
+        let at_its_burst = [Some(lc), Some(lc), Some(be)];
+        let limited_by_burst = [Standing { limit: 3, ..bursts }, BE];
+        assert_eq!(on_wake_up(&occupancy(&at_its_burst, &limited_by_burst), lc), None);
     }
 
     #[test]
@@ -128,9 +145,10 @@ mod tests {
     }
 
     fn any_standing() -> impl Strategy<Value = Standing> {
-        (any::<bool>(), 0u32..3, 0u32..5, 0u32..4).prop_map(|(lc, guaranteed, limit, rank)| Standing {
+        (any::<bool>(), 0u32..3, 0u32..4, 0u32..5, 0u32..4).prop_map(|(lc, guaranteed, burst, limit, rank)| Standing {
             lc,
             guaranteed: if lc { guaranteed } else { 0 },
+            burst: if lc { burst } else { 0 },
             limit,
             rank,
         })
@@ -148,8 +166,9 @@ mod tests {
                 prop_assert!(now.held(who) < now.standing(who).limit);
                 if let Some(loser) = holder[cpu.index()] {
                     let rights = now.standing(loser);
+                    let (own, held) = (now.standing(who), now.held(who));
                     prop_assert!(!rights.lc || now.held(loser) > rights.guaranteed);
-                    prop_assert!(now.held(who) < now.standing(who).guaranteed);
+                    prop_assert!(held < own.guaranteed || (!rights.lc && held < own.burst));
                 }
             }
         }

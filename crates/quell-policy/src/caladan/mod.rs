@@ -74,6 +74,7 @@ impl Caladan {
         knobs: &[],
         rules: &[
             Need::or(RuleKind::Guaranteed, "guaranteed cores are granted at the next round, not at the wake-up"),
+            Need::or(RuleKind::Burst, "burstable cores are granted at the next round, not at the wake-up"),
             Need::or(RuleKind::Limit, "limits bind the allocator alone"),
             Need::or(RuleKind::Rank, "a core that is yielded goes on at the next step"),
             Need::or(RuleKind::SiblingBan, "hyperthread interference is not removed"),

@@ -1,7 +1,8 @@
 //! What the host does by itself, at the event, between two rounds (design: "rules").
 //!
 //! The paper's scheduler polls every 10 µs on a core of its own. Where that is too slow or too dear, a task takes its
-//! guaranteed cores when it wakes up, and a core that is yielded goes on at once; the limits are the allocator's own.
+//! guaranteed and, from BE tasks, its burstable cores when it wakes up, and a core that is yielded goes on at once; the
+//! limits are the allocator's own.
 //! Rules bind whoever acts first, so that a host may execute them or leave them to the next round.
 
 use quell_model::{Event, Plan, Rule, WorkloadId};
@@ -14,6 +15,7 @@ use crate::cores::{Cores, Tasks};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Order {
     guaranteed: u32,
+    burst: u32,
     limit: u32,
     rank: u32,
 }
@@ -51,11 +53,15 @@ impl StandingOrders {
         for (workload, rank) in lc.chain(be) {
             let Some(task) = tasks.get(workload) else { continue };
             let limit = task.limit.min(bandwidth.limit_of(workload).unwrap_or(u32::MAX));
-            let order = Order { guaranteed: task.guaranteed, limit, rank };
+            let burst = if task.lc { limit } else { 0 };
+            let order = Order { guaranteed: task.guaranteed, burst, limit, rank };
             let before = given[workload.index()].replace(order);
             let is_new = |part: fn(&Order) -> u32| before.as_ref().map(part) != Some(part(&order));
             if is_new(|order| order.guaranteed) {
                 plan.rules.push(Rule::Guaranteed { workload, cpus: order.guaranteed });
+            }
+            if is_new(|order| order.burst) {
+                plan.rules.push(Rule::Burst { workload, cpus: order.burst });
             }
             if is_new(|order| order.limit) {
                 plan.rules.push(Rule::Limit { workload, cpus: order.limit });

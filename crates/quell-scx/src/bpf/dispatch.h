@@ -18,13 +18,13 @@ APART bool run_first(__u32 slot, __u64 now)
 #define STARVING_SHARE 16
 
 /* Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. */
-APART bool run_starving(__u32 cpu, __u64 now)
+APART bool look_for_starving(__u32 cpu, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot = NOBODY;
 	int i;
 
-	if (cpu >= MAX_CPUS || now < cpu_at(&shared, cpu)->look_at)
+	if (cpu >= MAX_CPUS)
 		return false;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
 	FOR(i, 0, shared.nr_slots + 1) {
@@ -40,6 +40,11 @@ APART bool run_starving(__u32 cpu, __u64 now)
 		return false;
 	__sync_fetch_and_add(&shared.starved, 1);
 	return true;
+}
+
+static __always_inline bool run_starving(__u32 cpu, __u64 now)
+{
+	return now >= cpu_at(&shared, cpu)->look_at && look_for_starving(cpu, now);
 }
 
 /* Does the thread that ran here want to run on? */
@@ -99,13 +104,15 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 APART bool await(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
+
+	if (cpu >= MAX_CPUS || !is_waiting(w))
+		return false;
 	__s32 seen = scx_bpf_dsq_nr_queued(slot);
 
 	/* Somebody may have come since it was looked last. */
 	if (seen > 0 && run_first(slot, now))
 		return true;
-
-	if (cpu >= MAX_CPUS || !is_waiting(w) || (__s64)(w->queued - w->taken) <= seen)
+	if ((__s64)(w->queued - w->taken) <= seen)
 		return false;
 	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
 		cpu_at(&shared, cpu)->awaits = 0;
@@ -172,14 +179,8 @@ APART bool inherit(__u32 cpu, __u64 now)
  * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
  * hypervisor took it). It is made good where a best-effort workload's slice ends.
  */
-APART bool make_good(__u32 cpu, __u64 now)
+APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 {
-	if (cpu >= MAX_CPUS)
-		return false;
-	__u32 holder = cpu_at(&shared, cpu)->holder;
-
-	if (holder >= SYSTEM || workload_at(&shared, holder)->lc)
-		return false;
 	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
 	if (heir >= SYSTEM || heir == holder)
@@ -196,6 +197,13 @@ APART bool make_good(__u32 cpu, __u64 now)
 	return false;
 }
 
+static __always_inline bool make_good(__u32 cpu, __u64 now)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	return holder < SYSTEM && !workload_at(&shared, holder)->lc && serve_waiting_lc(cpu, holder, now);
+}
+
 /* The holder's next thread. Without one the holder yields the CPU. */
 static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u64 now)
 {
@@ -205,7 +213,10 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	if (goes_on_first(prev, holder, now) || run_next(cpu, holder, now) || go_on(prev, holder, now) || await(cpu, holder, now))
+	/* Who is in the queue is counted: where nobody waits, the queue need not be looked at. */
+	if (is_waiting(workload_at(&shared, holder)) && (goes_on_first(prev, holder, now) || run_next(cpu, holder, now)))
+		return true;
+	if (go_on(prev, holder, now) || await(cpu, holder, now))
 		return true;
 	if (yield_cpu(cpu, holder) && (shared.listening & YIELDS))
 		wake_loader();
@@ -233,7 +244,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;
-	if (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now))
+	if (!is_waiting(system) || (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now)))
 		go_on(prev, SYSTEM, now);
 }
 

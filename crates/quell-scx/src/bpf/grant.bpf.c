@@ -75,7 +75,6 @@ static __always_inline bool runs_lc(__u32 cpu)
 
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
-	__u64 now = bpf_ktime_get_ns();
 	struct thread *t = thread_of(p);
 
 	if (!t || is_bound(p)) {
@@ -83,6 +82,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	__u32 slot = slot_of(p, t);
+	/* Mostly it has just come to want a CPU: then that was now. */
+	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();
 	/* It wants a CPU anew: it woke up, was born, came from elsewhere, or a higher class took the CPU that it was on. */
 	bool came = !t->goes_on || cpu_at(&shared, scx_bpf_task_cpu(p))->away;
 
@@ -209,12 +210,6 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 	scx_bpf_reenqueue_local();
 }
 
-void OP(grant_cpu_acquire, __s32 cpu, struct scx_cpu_acquire_args *args)
-{
-	if (cpu >= 0 && cpu < MAX_CPUS)
-		cpu_at(&shared, cpu)->away = 0;
-}
-
 void OP(grant_cpu_online, __s32 cpu)
 {
 	if (cpu >= 0 && cpu < MAX_CPUS)
@@ -327,7 +322,6 @@ struct sched_ext_ops grant_ops = {
 	.stopping = (void *)grant_stopping,
 	.quiescent = (void *)grant_quiescent,
 	.update_idle = (void *)grant_update_idle,
-	.cpu_acquire = (void *)grant_cpu_acquire,
 	.cpu_release = (void *)grant_cpu_release,
 	.cpu_online = (void *)grant_cpu_online,
 	.cpu_offline = (void *)grant_cpu_offline,

@@ -24,8 +24,9 @@
 struct workload {
 	__u32 attached;
 	__u32 lc;
-	__u32 on_wake_up; /* does it take CPUs when it wakes up: guaranteed ones, and those that nobody holds? */
+	__u32 on_wake_up; /* does it take CPUs when it wakes up: guaranteed ones, burstable ones, those that nobody holds? */
 	__u32 guaranteed;
+	__u32 burst;
 	__u32 limit;
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
@@ -56,7 +57,6 @@ struct cpu {
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
-	char hog_name[16];
 	__u64 away_since;    /* when a higher class took it last */
 };
 
@@ -75,6 +75,7 @@ struct shared {
 	__u64 drain;         /* the slot whose queue the loader wants emptied into the system's */
 	__u64 stuck_before;  /* threads that wait since then, behind a higher class, are what the loader asks for */
 	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
+	__u64 bans;          /* the loader's: may any CPU be banned? */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
 };

@@ -47,7 +47,6 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 	c->away = how;
 	c->away_since = bpf_ktime_get_ns();
 	c->hog = to->pid;
-	bpf_probe_read_kernel_str(c->hog_name, sizeof(c->hog_name), to->comm);
 	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);
 }
@@ -55,7 +54,7 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 /* The CPU asks us for a thread, runs one of ours, or nobody. */
 static __always_inline void is_back(__u32 cpu)
 {
-	if (cpu_at(&shared, cpu)->away == FOUND)
+	if (cpu_at(&shared, cpu)->away)
 		cpu_at(&shared, cpu)->away = 0;
 }
 

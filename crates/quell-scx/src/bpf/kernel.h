@@ -81,7 +81,6 @@ struct task_struct {
 
 struct scx_init_task_args;
 struct scx_cgroup_init_args;
-struct scx_cpu_acquire_args;
 
 struct scx_cpu_release_args {
 	struct task_struct *task;
@@ -115,7 +114,6 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, __u64 deq_flags);
 	void (*update_idle)(__s32 cpu, bool idle);
-	void (*cpu_acquire)(__s32 cpu, struct scx_cpu_acquire_args *args);
 	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
 	void (*cpu_online)(__s32 cpu);
 	void (*cpu_offline)(__s32 cpu);

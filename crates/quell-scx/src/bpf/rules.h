@@ -31,8 +31,10 @@ static inline bool rule_ban_holds(__u64 banned_for, __u64 now_on)
 }
 
 /* Does a sibling's ban park this CPU? */
-static inline bool is_banned(const struct shared *s, __u32 cpu)
+static __always_inline bool is_banned(const struct shared *s, __u32 cpu)
 {
+	if (!s->bans)
+		return false;
 	if (cpu >= MAX_CPUS)
 		return true;
 	for (int i = 0; i < SIBLINGS; i++) {
@@ -45,7 +47,7 @@ static inline bool is_banned(const struct shared *s, __u32 cpu)
 }
 
 /* May the CPU be handed out? */
-static inline bool is_available(const struct shared *s, __u32 cpu)
+static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -58,8 +60,9 @@ static inline bool is_waiting(const struct workload *w)
 }
 
 /*
- * `on_wake_up`: a CPU that nobody holds; below the guarantee also one of a BE workload, then one of an LC workload that
- * holds more than it is guaranteed. The lowest number wins. NO_CPU at the limit, or when there is none.
+ * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
+ * also one of an LC workload that holds more than it is guaranteed. The lowest number wins. NO_CPU at the limit, or when
+ * there is none.
  */
 static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPUS *cpus)
 {
@@ -101,9 +104,9 @@ static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPU
 	}
 	if (free)
 		return best;
-	if (held >= own->guaranteed)
-		return NO_CPU;
-	return best != NO_CPU ? best : from_lc;
+	if (best != NO_CPU && (held < own->guaranteed || held < own->burst))
+		return best;
+	return held < own->guaranteed ? from_lc : NO_CPU;
 }
 
 /* Workloads that turned out to have no thread that may run on the CPU. */

@@ -44,6 +44,17 @@ static __always_inline void displace_idle(struct task_struct *p, struct thread *
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 
+/*
+ * A queue formed that the rules did not serve: may the loader grant a CPU? Nobody may beyond the limit; and below the
+ * guarantee it is no decision that is missing, but a CPU.
+ */
+static __always_inline bool is_for_loader(__u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
+}
+
 /* A thread has come to wait: a queue formed, or not. */
 static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {
@@ -56,7 +67,7 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 
 	if (cpu < MAX_CPUS)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (formed)
+	else if (formed && is_for_loader(slot))
 		wake_loader();
 }
 

@@ -69,7 +69,10 @@ impl ScxHost {
     }
 
     fn enact(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {
-        let (Rule::Guaranteed { workload, .. } | Rule::Limit { workload, .. } | Rule::Rank { workload, .. }) = *rule
+        let (Rule::Guaranteed { workload, .. }
+        | Rule::Burst { workload, .. }
+        | Rule::Limit { workload, .. }
+        | Rule::Rank { workload, .. }) = *rule
         else {
             return Ok(self.ban(rule, kicks));
         };
@@ -78,20 +81,18 @@ impl ScxHost {
         }
         let state = self.grant.workload(workload)?;
         match *rule {
-            Rule::Guaranteed { cpus, .. } => {
-                state.guaranteed.store(cpus, Release);
-                let in_line = state.in_line.load(Acquire) == 1;
-                state.on_wake_up.store((cpus > 0 || in_line).into(), Release);
-            }
+            Rule::Guaranteed { cpus, .. } => state.guaranteed.store(cpus, Release),
+            Rule::Burst { cpus, .. } => state.burst.store(cpus, Release),
             Rule::Limit { cpus, .. } => state.limit.store(cpus, Release),
             Rule::Rank { rank, .. } => {
                 state.rank.store(rank, Release);
                 state.in_line.store(1, Release);
-                // Who is in line takes a CPU that was yielded before, too.
-                state.on_wake_up.store(1, Release);
             }
             Rule::SiblingBan { .. } | Rule::Server { .. } => {}
         }
+        // Who is in line takes a CPU that was yielded before, too.
+        let takes = [&state.guaranteed, &state.burst, &state.in_line].iter().any(|right| right.load(Acquire) > 0);
+        state.on_wake_up.store(takes.into(), Release);
         Ok(Verdict::Applied(self.linux.now()))
     }
 
@@ -103,7 +104,7 @@ impl ScxHost {
         if !self.is_in_pool(cpu) {
             return Verdict::Vanished;
         }
-        self.grant.cpu(cpu).banned_for.store(request_start.0, Release);
+        self.grant.ban(cpu, request_start);
         *kicks = kicks.union(&self.topology.siblings_of(cpu));
         Verdict::Applied(self.linux.now())
     }

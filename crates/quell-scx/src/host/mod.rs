@@ -121,7 +121,8 @@ impl Host for ScxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
         self.follow_cgroups()?;
-        if wanted.contains(Signal::RequestStart) {
+        // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
+        if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;
         }
         self.linux.observe(observe::left_to_linux(wanted), view, events)?;
@@ -151,7 +152,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
                  thread reads without sleeping is not seen";
     let clock = if requests::can_be_watched() { Support::Yes } else { Support::Partly(limit.to_owned()) };
     can.signals.insert(Signal::RequestStart, clock);
-    for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+    for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         can.rules.insert(rule, Support::Yes);
     }
     let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";

@@ -52,8 +52,8 @@ impl ScxHost {
                 cpus.idle.insert(cpu);
             }
             // A real-time thread has it, or the loop itself: it is nobody's to hand out until they sleep.
-            if state.away.load(Acquire) == 1 || own == Some(cpu) {
-                cpus.online.remove(cpu);
+            if state.away.load(Acquire) != 0 || own == Some(cpu) {
+                cpus.banned.insert(cpu);
             }
             let start = state.request_start.load(Acquire);
             if wanted.contains(Signal::RequestStart) {
@@ -64,6 +64,7 @@ impl ScxHost {
                 cpus.banned = cpus.banned.union(&self.topology.siblings_of(cpu));
             }
         }
+        self.grant.count_bans();
         view.scope.pool = view.scope.pool.intersection(&self.topology.all());
     }
 

@@ -7,8 +7,8 @@ use quell_model::{Event, Nanos, Wake};
 use super::{Poll, ScxHost};
 use crate::ScxError;
 
-/// Wake-ups that nobody told about, such as a thread that was born, are found at the latest after this time.
-const LONGEST: Nanos = Nanos(20_000_000);
+/// What nobody tells of, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
+const LONGEST: Nanos = Nanos(100_000_000);
 
 impl ScxHost {
     pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), ScxError> {

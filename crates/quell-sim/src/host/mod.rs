@@ -266,7 +266,7 @@ pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
     }
     let no_grants =
         || Support::No { why: "the kernel's own scheduler runs".into(), mend: "run a policy that grants CPUs".into() };
-    for rule in [RuleKind::Guaranteed, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+    for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
     }
     has.grants = if grants { Support::Yes } else { no_grants() };

@@ -66,7 +66,8 @@ impl Kernel {
         if queue.len() == 1 {
             self.happened.push(Event::QueueFormed(workload));
         }
-        if self.grants.has_rule(RuleKind::Guaranteed, workload)
+        let takes = |kind| self.grants.has_rule(kind, workload);
+        if (takes(RuleKind::Guaranteed) || takes(RuleKind::Burst))
             && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.online), workload)
         {
             self.hand(cpu, Some(workload));
@@ -173,14 +174,15 @@ impl Kernel {
         self.grants.rules.insert(rule.key(), rule);
         match rule {
             Rule::Guaranteed { workload, cpus } => self.grants.standing[workload.index()].guaranteed = cpus,
+            Rule::Burst { workload, cpus } => self.grants.standing[workload.index()].burst = cpus,
             Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
             Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
             Rule::SiblingBan { .. } => self.lift_bans(),
             // Servers are for the kernel's own scheduler.
             Rule::Server { .. } => {}
         }
-        if let Rule::Guaranteed { workload, cpus: 0 } = rule {
-            self.grants.rules.remove(&(RuleKind::Guaranteed, Some(workload), None));
+        if let Rule::Guaranteed { cpus: 0, .. } | Rule::Burst { cpus: 0, .. } = rule {
+            self.grants.rules.remove(&rule.key());
         }
     }
 

@@ -7,16 +7,13 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use quell_bench::table::table;
-use quell_lab::peers::{Bench, PEERS, Peer, Spread, Summary, summarise};
+use quell_lab::peers::{Bench, Cell, PEERS, Peer, SCENES, Scene, Spread, Summary, summarise};
 use quell_lab::{Lab, ToStderr};
-
-/// Each cell's load lasts so long.
-const SECONDS: u32 = 4;
 
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
 ///
-/// memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million instructions a
-/// second. Each peer, number of CPUs and seed is one boot, whose result is kept: an interrupted comparison goes on where
+/// By default memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million
+/// instructions a second; other scenes: --list. Each peer, number of CPUs and seed is one boot, whose result is kept: an interrupted comparison goes on where
 /// it was. Use a release build: the load generator's own instructions count.
 #[derive(Args)]
 pub struct Arguments {
@@ -29,13 +26,19 @@ pub struct Arguments {
     /// Only these peers
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     only: Vec<String>,
+    /// What runs beside what
+    #[arg(long, default_value = "spin", value_name = "ID", value_parser = scene)]
+    scene: &'static Scene,
+    /// Each cell's load lasts so long
+    #[arg(long, default_value_t = 4)]
+    seconds: u32,
     /// CPUs and load so many times as fast: nearer to a real CPU, and so many times as dear
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     speed: u32,
     /// Kernel version, as in 6.18.15 [default: the best that can be had]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
-    /// List the peers and end
+    /// List the peers and the scenes and end
     #[arg(long)]
     list: bool,
     /// Print what was measured before, and measure nothing
@@ -50,11 +53,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let peers = chosen(&arguments.only)?;
     if arguments.list {
-        println!("{}", table(["id", "what it is"], peers.iter().map(|peer| [peer.id, peer.title])));
+        println!("{}\n", table(["peer", "what it is"], peers.iter().map(|peer| [peer.id, peer.title])));
+        println!("{}", table(["scene", "what it is"], SCENES.iter().map(|scene| [scene.id, scene.title])));
         return Ok(ExitCode::SUCCESS);
     }
     let lab = Lab::new(&ToStderr)?;
-    let bench = Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed, SECONDS)?;
+    let bench =
+        Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed, arguments.seconds)?;
     let cells = arguments.cpus.len() * peers.len() * arguments.seeds as usize;
     let (mut done, begin) = (0, Instant::now());
     let mut rows = Vec::new();
@@ -63,18 +68,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             let mut results = Vec::new();
             for seed in 1..=arguments.seeds {
                 done += 1;
-                let result = match bench.cached(peer, cpus, seed) {
+                let cell = Cell { scene: arguments.scene, peer, cpus, seed };
+                let result = match bench.cached(cell) {
                     Some(result) => result,
                     None if arguments.cached => continue,
                     None => {
                         let elapsed = begin.elapsed().as_secs();
                         eprintln!("lab: cell {done} of {cells}, {elapsed} s: {} on {cpus} CPUs, seed {seed}", peer.id);
-                        bench.measure(peer, cpus, seed)?
+                        bench.measure(cell)?
                     }
                 };
                 results.push(result);
             }
-            rows.extend(summarise(peer, cpus, &results));
+            rows.extend(summarise(arguments.scene, peer, cpus, &results));
         }
     }
     if arguments.json {
@@ -89,6 +95,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn scene(id: &str) -> Result<&'static Scene, String> {
+    let known = || SCENES.map(|scene| scene.id).join(", ");
+    Scene::find(id).ok_or_else(|| format!("there is no such scene; there are {}", known()))
+}
+
 fn chosen(only: &[String]) -> Result<Vec<Peer>> {
     if let Some(unknown) = only.iter().find(|id| PEERS.iter().all(|peer| peer.id != **id)) {
         let known: Vec<_> = PEERS.iter().map(|peer| peer.id).collect();
@@ -98,17 +109,19 @@ fn chosen(only: &[String]) -> Result<Vec<Peer>> {
 }
 
 fn text(rows: &[Summary]) -> String {
-    let head = ["", "CPUs", "seeds", "p50 ms", "p99 ms", "p99.9 ms", "antagonist blocks/s"];
+    let head = ["", "CPUs", "seeds", "server", "answers/s", "p50 ms", "p99 ms", "p99.9 ms", "work, blocks/s"];
     let lines = rows.iter().map(|row| {
         let milliseconds = |spread: &Spread| spread_text(spread, 1e6, 2);
         [
             row.peer.title.to_owned(),
             row.cpus.to_string(),
             row.seeds.to_string(),
+            row.server.to_owned(),
+            spread_text(&row.served_per_s, 1.0, 0),
             milliseconds(&row.p50_ns),
             milliseconds(&row.p99_ns),
             milliseconds(&row.p999_ns),
-            row.antagonist_blocks_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0, 0)),
+            row.work_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0, 0)),
         ]
     });
     table(head, lines).to_string()
@@ -129,6 +142,7 @@ mod tests {
         assert!(error.contains("nobody") && error.contains("fifo"), "{error}");
         assert_eq!(chosen(&["fifo".into(), "alone".into()]).unwrap().len(), 2);
         assert_eq!(chosen(&[]).unwrap().len(), PEERS.len());
+        assert!(scene("nothing").unwrap_err().contains("spin, phased"));
     }
 
     #[test]
