@@ -1,0 +1,5 @@
+//! `quell reproduce caladan`.
+
+mod real;
+
+pub use real::run;
