@@ -92,6 +92,11 @@ impl Common {
         self.stats.violations += u64::from(self.bound.is_some_and(|bound| latency > bound.0));
     }
 
+    /// Latencies since somebody looked last, and looking begins anew.
+    pub fn take_recent(&mut self) -> Latencies {
+        self.recent.replace(Latencies::default()).unwrap_or_default()
+    }
+
     fn used(&self, kernel: &Kernel) -> (u64, u64) {
         let run_time = self.tasks.iter().map(|&task| kernel.run_time(task)).sum();
         (run_time, self.tasks.iter().map(|&task| kernel.run_delay(task)).sum())
@@ -122,6 +127,11 @@ impl Load {
         tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
         let stats = WorkloadStats::default();
         Load { common: Common { tasks, phases, stats, timer, streams, recent: None, unreported: None, bound }, body }
+    }
+
+    /// The turn of batch work's cycle.
+    pub fn turn(&self) -> Option<usize> {
+        if let Body::Batch(batch) = &self.body { Some(batch.turn()) } else { None }
     }
 
     /// Its threads.

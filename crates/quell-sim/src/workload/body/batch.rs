@@ -106,6 +106,11 @@ impl Batch {
         }
     }
 
+    /// The turn of its cycle.
+    pub fn turn(&self) -> usize {
+        self.turn
+    }
+
     /// Progress is counted only where turns depend on it.
     fn amount(&self) -> u64 {
         if self.turns.iter().any(|turn| turn.work.is_some()) { PLENTY } else { ENDLESS }
