@@ -82,6 +82,144 @@ claims! {
     "fig5.be" number(1.05, 1.0)
         "swaptions-GC's throughput under Caladan as a multiple of that under Parties*"
         "§7.1: \"achieving an average of 5% less than Caladan\"";
+    "fig6.tail" computed(1.0, 0.0)
+        "storage and memcached beside each of the five best-effort applications: p99.9 over that alone, the largest over \
+         pairs and loads (\"nearly the same tail latency as they do without colocation\")"
+        "§7.2, Fig. 6";
+    "fig6.silo" below(3.0)
+        "silo, the same: \"a small increase in tail latency at low load\" (our reading: below 3)"
+        "§7.2, Fig. 6";
+    "fig6.throttled" sentence()
+        "\"Streamcluster and stream-DRAM both consume a larger amount of memory bandwidth, so they are throttled\": the part \
+         that they get of the CPUs that the latency-critical application leaves over that of the other three"
+        "§7.2, Fig. 6";
+    "fig6.throughput" computed(1.0, 0.0)
+        "x264, swaptions-GC and stream-L2 \"can linearly trade CPU time with the LC task\": throughput, of that alone, over \
+         the part of the load that is free, the mean"
+        "§7.2, Fig. 6";
+    "fig7.reallocations" number(230e3, 0.0)
+        "three latency-critical and two best-effort tasks: the most CPUs that change hands, a second"
+        "§7.2, Fig. 7: \"up to 230,000 core reallocations per second\"";
+    "fig7.tail" computed(1.0, 0.0)
+        "the same: p99.9 over 20 ms while swaptions-GC collects over that else, medians of the windows, the worst of the three \
+         (\"to maintain low tail latency … throughout constantly shifting load and interference\")"
+        "§7.2, Fig. 7";
+    "fig7.bandwidth" sentence()
+        "the same: \"both tasks together saturate DRAM bandwidth and are throttled by Caladan\": memory bandwidth while it \
+         collects over a tenth more than THRESH_BW"
+        "§7.2, Fig. 7";
+    "fig8b.reallocations" number(560e3, 0.0)
+        "eleven latency-critical tasks at 0.65 million requests a second, CPUs that change hands with KSCHED, a second"
+        "§7.3, Fig. 8b: \"up to 560,000 core reallocations per second at its peak (at a load of 0.65 million RPS)\"";
+    "fig8b.syscalls" number(285e3, 0.0)
+        "the same with Linux's mechanisms (the cost of each is set by this number)"
+        "§7.3, Fig. 8b: \"bottlenecks at around 285,000 allocations per second\"";
+    "fig8b.tail" sentence()
+        "the same: \"Caladan is able to maintain much lower tail latency\": p99.9 with KSCHED over that with Linux's mechanisms"
+        "§7.3, Fig. 8b";
+    "fig8b.pinned" computed(1.0, 0.0)
+        "the same: p99.9 with KSCHED over that with CPUs pinned (\"close to that of running with cores pinned\")"
+        "§7.3, Fig. 8b";
+    "fig8c.low" computed(1.0, 0.0)
+        "storage beside stream-DRAM at 5 % load: p99.9 with the bandwidth controller alone over that with both (\"at very low \
+         loads, the bandwidth controller is sufficient\")"
+        "§7.3, Fig. 8c";
+    "fig8c.both" computed(1.0, 0.0)
+        "the same at half load: p99.9 with both controllers over that alone (\"nearly the same tail latency as it would have \
+         without colocation\")"
+        "§7.3, Fig. 8c";
+    "fig8c.bandwidth" sentence()
+        "\"both controllers are necessary\": p99.9 with both over that without the bandwidth controller, at half load"
+        "§7.3, Fig. 8c";
+    "fig8c.hyperthread" sentence()
+        "the same: over that without the hyperthread controller"
+        "§7.3, Fig. 8c";
+    "fig9.lc" number(1.37, 1.0)
+        "storage beside stream-L2: what Caladan lets it answer at most over what Elfen does"
+        "§7.3, Fig. 9: \"Caladan achieves 37% more LC throughput than Elfen\"";
+    "fig9.be" number(1.05, 1.0)
+        "stream-L2's throughput at low load under Caladan over that under Elfen's refresh budget"
+        "§7.3, Fig. 9: \"able to achieve 5% higher BE throughput than Elfen\"";
+    "fig9.idle" sentence()
+        "borrow idle: \"also low BE throughput\": stream-L2's over that with refresh budget"
+        "§7.3, Fig. 9";
+    "fig9.idle-tail" sentence()
+        "refresh budget: \"at the cost of a slight increase in tail latency\": p99.9 with borrow idle over it"
+        "§7.3, Fig. 9";
+    "fig9.unmanaged" number(117.0, 0.0)
+        "without the hyperthread controller: how much higher storage's p99.9 is, the most over the loads, µs"
+        "§7.3, Fig. 9: \"up to 117 μs higher tail latency\"";
+    "fig9.unmanaged-be" sentence()
+        "the same: \"slightly higher BE throughput\": stream-L2's with the controller over that without"
+        "§7.3, Fig. 9";
+    "fig10a.be" number(1.07, 1.0)
+        "storage at half load beside stream-L2: stream-L2's throughput with a THRESH_QD of 100 µs over that with 10 µs"
+        "App. A, Fig. 10a: \"enables 7% more BE throughput at the cost of 54 μs higher LC tail latency\"";
+    "fig10a.tail" number(54.0, 0.0)
+        "the same: how much higher storage's p99.9 is, µs"
+        "App. A, Fig. 10a: \"enables 7% more BE throughput at the cost of 54 μs higher LC tail latency\"";
+    "fig10b.be" sentence()
+        "\"setting THRESH_HT below the median of 35 μs significantly lowers BE throughput\": with 10 µs over that with 40 µs"
+        "App. A, Fig. 10b";
+    "fig10c.be" sentence()
+        "25 GB/s \"trades a small amount of BE throughput\": stream-DRAM's over that with 32 GB/s"
+        "App. A, Fig. 10c";
+    "fig10c.tail" sentence()
+        "\"in exchange for predictable latency\": storage's p99.9 with 25 GB/s over that with 32 GB/s"
+        "App. A, Fig. 10c";
+    "unmodified.memcached" own(2.0)
+        "an unmodified memcached at 800,000 requests a second beside stream-DRAM, under Caladan with rules: p99.9 over that \
+         alone"
+        "docs/reproduce.md";
+    "unmodified.memcached-linux" own(1.0)
+        "the same: its p99.9 over that under Linux"
+        "docs/reproduce.md";
+    "unmodified.memcached-runtime" own(2.0)
+        "the same: its p99.9 over that with Caladan's runtime"
+        "docs/reproduce.md";
+    "unmodified.memcached-most" own(2.0)
+        "what memcached answers at most with Caladan's runtime over what it answers unmodified"
+        "docs/reproduce.md";
+    "unmodified.silo" own(2.0)
+        "an unmodified silo at 30 % load beside stream-DRAM, under Caladan with rules: p99.9 over that alone"
+        "docs/reproduce.md";
+    "unmodified.silo-linux" own(1.0)
+        "the same: its p99.9 over that under Linux"
+        "docs/reproduce.md";
+    "unmodified.silo-runtime" own(1.2)
+        "the same: its p99.9 over that with Caladan's runtime"
+        "docs/reproduce.md";
+    "unmodified.silo-most" own(1.2)
+        "what silo answers at most with Caladan's runtime over what it answers unmodified"
+        "docs/reproduce.md";
+    "unmodified.storage" own(1.2)
+        "an unmodified storage at 30 % load beside stream-DRAM, under Caladan with rules: p99.9 over that alone"
+        "docs/reproduce.md";
+    "unmodified.storage-linux" own(1.0)
+        "the same: its p99.9 over that under Linux"
+        "docs/reproduce.md";
+    "unmodified.storage-runtime" own(1.2)
+        "the same: its p99.9 over that with Caladan's runtime"
+        "docs/reproduce.md";
+    "unmodified.storage-most" own(1.2)
+        "what storage answers at most with Caladan's runtime over what it answers unmodified"
+        "docs/reproduce.md";
+    "unmodified.collector" own(2.0)
+        "an unmodified memcached beside swaptions-GC, as in Figure 5: p99.9 while it collects over that else"
+        "docs/reproduce.md";
+    "scale.paper" own(2.0)
+        "128 CPUs, 20 latency-critical and 20 best-effort tasks, bursts, at the highest load: the worst p99.9 over that of one \
+         task alone on the machine"
+        "docs/reproduce.md";
+    "scale.decision" own(2.0)
+        "the same with decisions of 1 µs"
+        "docs/reproduce.md";
+    "scale.many" own(2.0)
+        "the same with as many cores a round as the delay has thresholds"
+        "docs/reproduce.md";
+    "scale.rules" own(2.0)
+        "the same with rules at the event"
+        "docs/reproduce.md";
 }
 
 /// What should come out, what would mean "no effect", and how far off still counts.
@@ -95,7 +233,8 @@ const fn claim(
     why: &[&'static str],
 ) -> Claim {
     let known_difference = if let [why] = why { Some(*why) } else { None };
-    let source = Source { text: "caladan-osdi20", place };
+    let text = if let Expected::AtMost(_) = expected { "quell" } else { "caladan-osdi20" };
+    let source = Source { text, place };
     Claim { id, statement, source, expected, tolerance, no_effect, known_difference }
 }
 
@@ -110,6 +249,16 @@ const fn number(value: f64, no_effect: f64) -> What {
 /// A number that follows from the text; the statement says how.
 const fn computed(value: f64, no_effect: f64) -> What {
     (Expected::Computed(value), no_effect, Tolerance { relative: 0.2, reason: STAND_INS })
+}
+
+/// A bound that Quell sets itself.
+const fn own(bound: f64) -> What {
+    (Expected::AtMost(bound), f64::INFINITY, Tolerance { relative: 0.0, reason: "a bound that Quell sets itself" })
+}
+
+/// A sentence that says: below this.
+const fn below(bound: f64) -> What {
+    (Expected::Below(bound), 1.0, Tolerance { relative: 0.0, reason: "a sentence without a number" })
 }
 
 /// A sentence that says which of two is less; the value is that one over the other.

@@ -5,6 +5,7 @@
 //! Caladan, Shenango, Elfen and Parties* has the other 11 cores; Linux has all 12.
 
 mod apps;
+mod many;
 mod partition;
 mod windows;
 
@@ -16,6 +17,7 @@ use crate::workload::{Latencies, WorkloadStats};
 use crate::{Costs, FairScheduler, Interrupts, KernelConfig, SimError, SimHost, WorkloadSpec};
 
 pub use apps::{Be, Lc, NETWORK, Threads};
+pub use many::{TASKS, figure7, figure8b, run_scale, scale};
 pub use partition::{reaction, static_partition};
 pub use windows::{WINDOW, Window, windows};
 
@@ -116,6 +118,14 @@ impl Seen {
     #[must_use]
     pub fn p999(&self, workload: usize) -> Nanos {
         p999(&self.workloads[workload].latencies)
+    }
+
+    /// A client's 99.9th percentile of the first so many workloads together.
+    #[must_use]
+    pub fn p999_of_all(&self, workloads: usize) -> Nanos {
+        let mut all = Latencies::default();
+        self.workloads[..workloads].iter().for_each(|workload| all.merge(&workload.latencies));
+        p999(&all)
     }
 
     /// Requests answered a second.

@@ -35,6 +35,8 @@ pub struct Tuning {
     pub has_hyperthread_controller: bool,
     /// By what means CPUs change hands.
     pub means: Means,
+    /// Does the host act between two rounds? The paper's does not.
+    pub rules: bool,
 }
 
 /// Caladan as evaluated (§7, "Parameter tuning").
@@ -44,6 +46,7 @@ pub const TUNED: Tuning = Tuning {
     thresh_bw: Some(THRESH_BW),
     has_hyperthread_controller: true,
     means: Means::Ksched,
+    rules: false,
 };
 /// Caladan as evaluated.
 pub const CALADAN: System = System::Caladan(TUNED);
@@ -99,7 +102,7 @@ impl Tuning {
         CaladanConfig {
             thresh_qd: self.thresh_qd,
             thresh_bw: self.thresh_bw.map(BytesPerSecond),
-            rules: false,
+            rules: self.rules,
             tasks: applications.iter().map(of).collect(),
             ..CaladanConfig::default()
         }

@@ -13,9 +13,9 @@ use super::colocation::{CALADAN, Cell, System, TARGET, most, run_all};
 use super::phases::RATE;
 use super::{Figure, claim, micros, row};
 
-/// Parts of what each system answers at most that are asked for.
-const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.85];
-const QUICK: [f64; 2] = [0.1, 0.5];
+/// Parts of what each system answers at most beside the antagonist that are asked for.
+const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.97];
+const QUICK: [f64; 3] = [0.1, 0.5, 0.97];
 
 /// One system's tails.
 struct Curve {
@@ -27,12 +27,12 @@ struct Curve {
 }
 
 impl Curve {
-    /// Over what the system answers alone; where it is overloaded beside the antagonist, only the rates before that count.
+    /// Up to what the system answers beside the antagonist.
     fn of(system: System, quick: bool) -> Result<Curve> {
         let (alone, beside) =
             (most(system, Lc::Memcached, None, None)?, most(system, Lc::Memcached, Be::StreamDram, None)?);
         let loads: &[f64] = if quick { &QUICK } else { &LOADS };
-        let rates: Vec<f64> = loads.iter().map(|load| load * alone).collect();
+        let rates: Vec<f64> = loads.iter().map(|load| load * beside.min(alone)).collect();
         let cells = |be: Option<Be>| -> Vec<Cell> {
             rates.iter().map(|&rate| Cell::new(system, Lc::Memcached, rate, be)).collect()
         };
@@ -46,10 +46,9 @@ impl Curve {
         Ok(Curve { system, most: (alone, beside), points })
     }
 
-    /// The largest of the tails' ratios, as long as it is not overloaded.
+    /// The largest of the tails' ratios.
     fn ratio(&self) -> f64 {
-        let under = self.points.iter().filter(|(rate, ..)| *rate < 0.95 * self.most.1);
-        under.map(|(_, calm, disturbed)| disturbed / calm).fold(0.0, f64::max)
+        self.points.iter().map(|(_, calm, disturbed)| disturbed / calm).fold(0.0, f64::max)
     }
 
     fn note(&self) -> String {

@@ -2,8 +2,13 @@
 
 mod colocation;
 mod constant;
+mod many;
+mod pairs;
+mod parts;
 mod phases;
 mod real;
+mod scale;
+mod unmodified;
 
 use std::time::Instant;
 
@@ -27,6 +32,14 @@ const FIGURES: &[(&str, Run)] = &[
     ("Figure 1", phases::figure1),
     ("Figure 4", constant::figure4),
     ("Figure 5", phases::figure5),
+    ("Figure 6", pairs::figure6),
+    ("Figure 7", many::figure7),
+    ("Figure 8b", many::figure8b),
+    ("Figure 8c", parts::figure8c),
+    ("Figure 9", parts::figure9),
+    ("Figure 10", parts::figure10),
+    ("Unmodified servers", unmodified::unmodified),
+    ("Scale", scale::study),
 ];
 
 /// Runs everything; with `real`, what needs a real kernel too.

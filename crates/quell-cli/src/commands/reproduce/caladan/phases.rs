@@ -128,9 +128,13 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         service / 1e6,
         serviced / 1e6
     );
+ let at_its_limit = format!(
+        "10 µs · (1 − what it can answer / what is asked); asked for all that it can answer while calm: {:.2} µs",
+        10.0 * (1.0 - serviced / service)
+    );
     let rows = vec![
         row("fig1.rate", serviced / service, note)?,
-        row("fig1.growth", 10.0 * (1.0 - serviced / RATE).max(0.0), "10 µs · (1 − what it can answer / what is asked)")?,
+        row("fig1.growth", 10.0 * (1.0 - serviced / RATE).max(0.0), at_its_limit)?,
         row("fig1.tail", seen.worst() * 1e3 / calm.0 as f64, "")?,
         row("fig1.bandwidth", seen.windows.iter().map(|window| window.bandwidth).fold(0.0, f64::max) / 33e9, "")?,
     ];
