@@ -9,6 +9,7 @@ pub mod elfen;
 pub mod guard;
 pub mod his;
 pub mod none;
+pub mod parties;
 mod registry;
 pub mod rkube;
 pub mod shenango;

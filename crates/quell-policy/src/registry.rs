@@ -81,6 +81,7 @@ policies! {
     Shenango(crate::shenango::Shenango, crate::shenango::ShenangoConfig),
     Elfen(crate::elfen::Elfen, crate::elfen::ElfenConfig),
     His(crate::his::His, crate::his::HisConfig),
+    Parties(crate::parties::Parties, crate::parties::PartiesConfig),
 }
 
 impl AnyPolicy {

@@ -122,6 +122,18 @@ fn check_calm(policy: &AnyPolicy, host: &ToyHost, cycle: &Cycle<HostDomain>) {
                 }
             }
         }
+        AnyPolicy::Parties(_) => {
+            let (critical, others): (Vec<_>, Vec<_>) = view.owned().partition(|(_, spec)| spec.is_lc());
+            if critical.len() + usize::from(!others.is_empty()) <= pool.len() {
+                let mut taken = CpuSet::EMPTY;
+                for (id, spec) in critical.iter().chain(others.first()) {
+                    let own = host.cpus_of(*id);
+                    assert!(!own.is_empty() && own.is_disjoint(&taken), "{} has CPUs of its own", spec.name);
+                    taken = taken.union(&own);
+                }
+                assert!(view.owned().next().is_none() || taken == pool, "all CPUs are somebody's");
+            }
+        }
         AnyPolicy::His(his) => {
             let Some(isolation) = his.isolation() else {
                 for &id in &best_effort {

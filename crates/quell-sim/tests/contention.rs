@@ -161,7 +161,8 @@ fn without_contention_nothing_is_different() {
 fn a_cycle_takes_turns() {
     let turn = |name: &str| quell_sim::workload::Turn {
         profile: ProfileName::Known(name.into()),
-        lasts: Nanos::from_millis(10),
+        lasts: Some(Nanos::from_millis(10)),
+        work: None,
     };
     let batch = Some(BatchSpec { cycle: vec![turn("computing"), turn("streaming")], ..BatchSpec::default() });
     let workload = WorkloadSpec { batch, ..WorkloadSpec::new("both", Class::BestEffort) };

@@ -130,7 +130,8 @@ fn what_settles_slowly_follows_slowly() {
     let slow = Meter { settles: Nanos::from_millis(112), ..Meter::default() };
     let turn = |profile: &str, lasts: u64| quell_sim::workload::Turn {
         profile: ProfileName::Known(profile.into()),
-        lasts: Nanos::from_millis(lasts),
+        lasts: Some(Nanos::from_millis(lasts)),
+        work: None,
     };
     let batch = Some(BatchSpec { cycle: vec![turn("computing", 500), turn("streaming", 5_000)], ..<_>::default() });
     let workload = WorkloadSpec { batch, ..WorkloadSpec::new("both", Class::BestEffort) };

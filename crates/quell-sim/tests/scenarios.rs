@@ -10,7 +10,7 @@ use quell_sim::scenario::{SHIPPED, Scenario, run};
 const HASHES: &[(&str, u64)] = &[
     ("colocation", 17_785_455_061_285_731_569),
     ("consolidated-vms", 102_097_655_096_510_426),
-    ("contended", 5_373_339_421_342_516_405),
+    ("contended", 15_943_163_427_114_484_737),
     ("critical-path", 3_301_877_539_927_194_470),
     ("hundred", 12_748_723_544_062_207_459),
     ("memcached-2cpus", 10_602_362_235_301_269_729),

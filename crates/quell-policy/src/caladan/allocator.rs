@@ -74,8 +74,8 @@ pub(super) fn best_core(
 }
 
 impl Caladan {
-    /// Grants at most one core to each task whose queueing delay is too long: LC tasks first, so that no core is given
-    /// to a BE task only to be taken away again.
+    /// Grants at most one core to each task whose queueing delay is too long, or more if so configured: LC tasks first, so
+    /// that no core is given to a BE task only to be taken away again.
     pub(super) fn allocate_cores(&mut self, view: &View, plan: &mut Plan) {
         // Within a round cores are only taken: what one task could not get, no task of that right or a lesser one can.
         let mut exhausted = None;
@@ -83,24 +83,47 @@ impl Caladan {
             for slot in 0..self.tasks.slots() {
                 let id = WorkloadId(slot as u32);
                 let Some(task) = self.tasks.get(id).filter(|task| task.lc == lc) else { continue };
-                if !self.wants_core(view, id, &task, plan) {
-                    continue;
-                }
-                let right = task.right_to_next(self.cores.held(id));
-                let found = match exhausted {
-                    Some(none_for) if right <= none_for => None,
-                    _ => best_core(&self.cores, &self.tasks, id, right, &CpuSet::EMPTY),
-                };
-                let found = found.or_else(|| match right {
-                    Right::Guaranteed => self.hyperthread.unban_one(&mut self.cores, plan),
-                    _ => None,
-                });
-                match found {
-                    Some(core) => self.cores.grant(core, id, plan),
-                    None => exhausted = exhausted.max(Some(right)),
+                for _ in 0..self.cores_a_round(view, id, &task) {
+                    if !self.allocate_core(view, id, &task, &mut exhausted, plan) {
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// How many cores a task may be granted in one round.
+    fn cores_a_round(&self, view: &View, id: WorkloadId, task: &Task) -> u64 {
+        let delay = queueing_delay(view, id).filter(|_| self.config.many_a_round).unwrap_or_default();
+        (delay.0 / task.thresh_qd.0.max(1)).clamp(1, self.cores.pool().len().max(1) as u64)
+    }
+
+    /// Grants one core, if the task wants one and there is one.
+    fn allocate_core(
+        &mut self,
+        view: &View,
+        id: WorkloadId,
+        task: &Task,
+        exhausted: &mut Option<Right>,
+        plan: &mut Plan,
+    ) -> bool {
+        if !self.wants_core(view, id, task, plan) {
+            return false;
+        }
+        let right = task.right_to_next(self.cores.held(id));
+        let found = match *exhausted {
+            Some(none_for) if right <= none_for => None,
+            _ => best_core(&self.cores, &self.tasks, id, right, &CpuSet::EMPTY),
+        };
+        let found = found.or_else(|| match right {
+            Right::Guaranteed => self.hyperthread.unban_one(&mut self.cores, plan),
+            _ => None,
+        });
+        match found {
+            Some(core) => self.cores.grant(core, id, plan),
+            None => *exhausted = (*exhausted).max(Some(right)),
+        }
+        found.is_some()
     }
 
     /// A core was yielded: it goes at once to the task with the strongest right, among equals to the one that has

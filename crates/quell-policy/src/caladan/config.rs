@@ -30,6 +30,9 @@ pub struct CaladanConfig {
     /// Does the host act by itself between two rounds: guaranteed cores at a wake-up, succession at a yield, limits?
     /// Without, as in the paper, everything waits for the scheduler's polling.
     pub rules: bool,
+    /// Is a task granted as many cores in a round as its delay is multiples of its THRESH_QD? In the paper it is one
+    /// (Algorithm 1), so that a task that needs many of them waits for as many rounds.
+    pub many_a_round: bool,
     /// Thresholds of single tasks, by workload name.
     pub tasks: BTreeMap<String, Thresholds>,
 }
@@ -63,6 +66,7 @@ impl Default for CaladanConfig {
             thresh_ht: None,
             thresh_bw: None,
             rules: true,
+            many_a_round: false,
             tasks: BTreeMap::new(),
         }
     }

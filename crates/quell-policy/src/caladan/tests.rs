@@ -87,6 +87,20 @@ fn a_delayed_lc_task_gets_one_core_every_round_from_best_effort_work() {
 }
 
 #[test]
+fn many_cores_a_round_are_as_many_as_the_delay_has_thresholds() {
+    let config = CaladanConfig { many_a_round: true, thresh_qd: micros(30), ..CaladanConfig::default() };
+    let mut scene = Scene::new(plain(8), config);
+    let lc = scene.lc("lc", 8, micros(1000));
+    scene.host.send(lc, 8);
+    scene.run(micros(29));
+    assert_eq!(scene.host.held(lc).len(), 0);
+    scene.run(micros(11));
+    assert_eq!(scene.host.held(lc).len(), 1, "a delay of one threshold");
+    scene.run(micros(30));
+    assert!(scene.host.held(lc).len() >= 5, "two, then as many each round: {}", scene.host.held(lc).len());
+}
+
+#[test]
 fn a_delay_below_the_threshold_moves_nothing() {
     let config = CaladanConfig { thresh_qd: micros(100), ..CaladanConfig::default() };
     let mut scene = Scene::new(plain(2), config);

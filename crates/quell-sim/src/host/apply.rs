@@ -51,7 +51,7 @@ impl SimHost {
         let costs = self.sim.kernel.config.costs;
         let mut time = costs.decision.0 + costs.knob.0 * plan.knobs.len() as u64;
         if !plan.grants.is_empty() || !plan.rules.is_empty() {
-            time += costs.grant.0;
+            time += costs.grant.0 + costs.grant_each.0 * plan.grants.len() as u64;
         }
         self.costs.charged += Nanos(time);
         if !plan.is_idle() {

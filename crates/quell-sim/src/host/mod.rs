@@ -6,6 +6,7 @@
 mod apply;
 mod gauges;
 mod observe;
+mod reports;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use quell_model::{
 };
 
 use gauges::Gauges;
+use reports::Reports;
+
+pub use reports::REPORT;
 
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::scenario::Watch;
@@ -58,6 +62,8 @@ pub struct SimHost {
     costs: PolicyCosts,
     /// Counters, where contention is modelled.
     gauges: Option<Box<Gauges>>,
+    /// Clients' reports of latency, if a policy asks for them.
+    reports: Option<Reports>,
     /// Who looks on, if anybody does.
     watch: Option<Watch>,
 }
@@ -108,6 +114,7 @@ impl SimHost {
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
+            reports: None,
             watch: None,
         })
     }
@@ -249,10 +256,6 @@ pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
             {
                 no_contention()
             }
-            Signal::Latency => Support::No {
-                why: "the simulator's clients do not report while they run yet".into(),
-                mend: "use a real machine".into(),
-            },
             _ => Support::Yes,
         };
         has.signals.insert(signal, support);

@@ -19,6 +19,7 @@ impl SimHost {
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
         self.fill_counters(wanted, view);
+        self.fill_latencies(wanted, view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, view);
         }

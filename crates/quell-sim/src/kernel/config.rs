@@ -162,6 +162,8 @@ pub struct Costs {
     pub knob: Nanos,
     /// Granting or revoking CPUs, all of one plan together.
     pub grant: Nanos,
+    /// Each single grant or revocation beside that, where they cannot be done all at once.
+    pub grant_each: Nanos,
     /// Reading counters on request.
     pub sample: Nanos,
     /// A vCPU leaves its guest and goes to sleep, because the guest has nothing for it.
@@ -183,6 +185,7 @@ impl Default for Costs {
             decision: Nanos(1_000),
             knob: Nanos(10_000),
             grant: Nanos(5_000),
+            grant_each: Nanos::ZERO,
             sample: Nanos(1_000),
             halt: Nanos(1_500),
             vm_entry: Nanos(1_000),
@@ -202,6 +205,7 @@ impl Costs {
         decision: Nanos::ZERO,
         knob: Nanos::ZERO,
         grant: Nanos::ZERO,
+        grant_each: Nanos::ZERO,
         sample: Nanos::ZERO,
         halt: Nanos::ZERO,
         vm_entry: Nanos::ZERO,

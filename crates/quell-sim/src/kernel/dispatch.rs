@@ -298,6 +298,14 @@ impl Kernel {
         }
     }
 
+    /// Work that a thread has left, ns at full speed.
+    pub(crate) fn work_left(&mut self, task: TaskId) -> u64 {
+        if self.is_running(task) {
+            self.account(self.task(task).cpu);
+        }
+        self.task(task).left / FULL_SPEED
+    }
+
     /// The tick on a busy CPU.
     pub(crate) fn tick(&mut self, cpu: usize) {
         if self.cpus[cpu].away {

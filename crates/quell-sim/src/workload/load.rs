@@ -76,6 +76,8 @@ pub(crate) struct Common {
     pub streams: Streams,
     /// Latencies since somebody looked last, if anybody does.
     pub recent: Option<Latencies>,
+    /// Latencies since the clients' last report, if they report.
+    pub unreported: Option<Latencies>,
     bound: Option<Nanos>,
 }
 
@@ -84,10 +86,15 @@ impl Common {
     #[inline]
     pub fn record(&mut self, latency: u64) {
         self.stats.latencies.record(latency);
-        if let Some(recent) = &mut self.recent {
-            recent.record(latency);
+        for watched in [&mut self.recent, &mut self.unreported].into_iter().flatten() {
+            watched.record(latency);
         }
         self.stats.violations += u64::from(self.bound.is_some_and(|bound| latency > bound.0));
+    }
+
+    /// Latencies since somebody looked last, and looking begins anew.
+    pub fn take_recent(&mut self) -> Latencies {
+        self.recent.replace(Latencies::default()).unwrap_or_default()
     }
 
     fn used(&self, kernel: &Kernel) -> (u64, u64) {
@@ -119,7 +126,12 @@ impl Load {
         let bound = spec.slo.map(|slo| slo.bound);
         tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
         let stats = WorkloadStats::default();
-        Load { common: Common { tasks, phases, stats, timer, streams, recent: None, bound }, body }
+        Load { common: Common { tasks, phases, stats, timer, streams, recent: None, unreported: None, bound }, body }
+    }
+
+    /// The turn of batch work's cycle.
+    pub fn turn(&self) -> Option<usize> {
+        if let Body::Batch(batch) = &self.body { Some(batch.turn()) } else { None }
     }
 
     /// Its threads.

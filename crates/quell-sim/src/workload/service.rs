@@ -46,6 +46,13 @@ pub enum Service {
     },
     /// One of these, all equally likely.
     Empirical(Vec<Nanos>),
+    /// Something that is always the same, and then something else.
+    After {
+        /// Always this.
+        more: Nanos,
+        /// And then one of these.
+        then: Box<Service>,
+    },
 }
 
 impl Service {
@@ -71,8 +78,15 @@ impl Service {
                 math::nanos(least * math::pow(stream.unit(), -1.0 / shape))
             }
             Service::Empirical(times) => times[stream.below(times.len() as u32) as usize].0,
+            Service::After { more, then } => more.0 + then.draw(stream),
         };
         time.max(1)
+    }
+
+    /// The same with so much more each time.
+    #[must_use]
+    pub fn after(self, more: Nanos) -> Service {
+        Service::After { more, then: Box::new(self) }
     }
 
     /// The mean, ns.
@@ -90,6 +104,7 @@ impl Service {
             Service::Empirical(times) => {
                 times.iter().map(|time| time.0 as f64).sum::<f64>() / times.len().max(1) as f64
             }
+            Service::After { more, then } => more.0 as f64 + then.mean(),
         }
     }
 
@@ -113,6 +128,7 @@ impl Service {
                 bad(format!("from {from} to {to}: give the shorter one first"))
             }
             Service::Empirical(times) if times.is_empty() => bad("no times to choose from: give at least one".into()),
+            Service::After { then, .. } => then.check(),
             service if service.mean() < 1.0 => bad("a mean of less than a nanosecond: give a longer one".into()),
             _ => Ok(()),
         }
@@ -134,6 +150,7 @@ mod tests {
             Service::Lognormal { mean, sigma: 1.0 },
             Service::Pareto { mean, shape: 3.0 },
             Service::Empirical(vec![Nanos(1_000), Nanos(19_000)]),
+            Service::Exponential(Nanos(6_000)).after(Nanos(4_000)),
         ];
         for service in all {
             let mut stream = Stream::new(3, 9);

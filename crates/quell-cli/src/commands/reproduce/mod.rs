@@ -51,19 +51,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &topics, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for topic in chosen {
         rows.extend(match topic.id {
             "gap" => gap::run(arguments.quick)?,
             "queueing" => queueing::run(arguments.quick)?,
             "fairness" => fairness::run(arguments.quick)?,
             "rkube" => rkube::run(arguments.quick)?,
-            "caladan" => caladan::run(arguments.quick, arguments.real)?,
+            "caladan" => {
+                let all = caladan::run(arguments.quick, arguments.real)?;
+                pictures.extend(all.blocks);
+                all.rows
+            }
             id => bail!("nobody knows how to run '{id}'"),
         });
     }
     if let Some(path) = &arguments.html {
-        std::fs::write(path, page::of(&rows).to_html()).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(path, page::of(&rows, pictures).to_html()).with_context(|| format!("write {}", path.display()))?;
     }
     if arguments.json {
         serde_json::to_writer(&mut out, &rows)?;
@@ -162,6 +166,6 @@ mod tests {
         for part in ["gap.burstable", "0.667", "0.660", "reproduced", "not run", "needs 3 CPUs", "quiet"] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
-        assert!(page::of(&rows).to_html().contains("needs 3 CPUs"));
+        assert!(page::of(&rows, Vec::new()).to_html().contains("needs 3 CPUs"));
     }
 }

@@ -4,8 +4,8 @@ use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_bench::report::{Block, Cell, Page, Row as Line};
 use quell_evidence::{Expected, Row, Verdict};
 
-/// The page.
-pub fn of(rows: &[Row]) -> Page {
+/// The page, with what else there is to see.
+pub fn of(rows: &[Row], pictures: Vec<Block>) -> Page {
     let head = ["claim", "claimed", "ours", "ratio", "verdict"].map(str::to_owned).to_vec();
     let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
     let lines = rows.iter().map(|row| Line {
@@ -21,7 +21,10 @@ pub fn of(rows: &[Row]) -> Page {
     Page {
         title: "What Quell claims, and what came out".into(),
         subtitle: "quell reproduce, on this machine".into(),
-        blocks: vec![Block::Chart(values(rows)), Block::Table { head, rows: lines.collect() }],
+        blocks: [Block::Chart(values(rows)), Block::Table { head, rows: lines.collect() }]
+            .into_iter()
+            .chain(pictures)
+            .collect(),
     }
 }
 

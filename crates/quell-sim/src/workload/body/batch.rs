@@ -25,15 +25,28 @@ pub struct BatchSpec {
 pub struct Turn {
     /// What it asks of caches and memory.
     pub profile: ProfileName,
-    /// For how long.
-    pub lasts: Nanos,
+    /// For how long …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<Nanos>,
+    /// … or for how much CPU time at full speed, all threads together. It is looked at once a millisecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Nanos>,
 }
+
+/// How often it is looked whether a turn's work is done, ns.
+const LOOK: u64 = 1_000_000;
+/// More work than any simulation does, ns: a hundred hours for each thread.
+const PLENTY: u64 = 360_000_000_000_000;
 
 impl BatchSpec {
     pub(crate) fn check(&self) -> Result<(), String> {
         let lengths = self.phases.iter().flat_map(|phases| [phases.busy, phases.quiet]);
-        if lengths.chain(self.cycle.iter().map(|turn| turn.lasts)).any(|length| length.0 < 1_000) {
+        let turns = self.cycle.iter().filter_map(|turn| turn.lasts.or(turn.work));
+        if lengths.chain(turns).any(|length| length.0 < 1_000) {
             return Err("phases shorter than a microsecond: make them longer".into());
+        }
+        if self.cycle.iter().any(|turn| turn.lasts.is_some() == turn.work.is_some()) {
+            return Err("a turn of a cycle either lasts a time or is so much work: give one of them".into());
         }
         if self.phases.is_some() && !self.cycle.is_empty() {
             return Err("both phases and a cycle: give one of them".into());
@@ -57,27 +70,32 @@ pub struct Phases {
 pub(crate) struct Batch {
     phases: Option<Phases>,
     is_busy: bool,
-    /// The lengths of the cycle's turns.
-    turns: Vec<u64>,
+    turns: Vec<Turn>,
     turn: usize,
+    /// Work done when the turn began, ns.
+    began: u64,
 }
 
 impl Batch {
     pub fn new(spec: Option<&BatchSpec>) -> Batch {
-        let turns = spec.into_iter().flat_map(|spec| &spec.cycle).map(|turn| turn.lasts.0).collect();
-        Batch { phases: spec.and_then(|spec| spec.phases), is_busy: false, turns, turn: 0 }
+        let turns = spec.map(|spec| spec.cycle.clone()).unwrap_or_default();
+        Batch { phases: spec.and_then(|spec| spec.phases), is_busy: false, turns, turn: 0, began: 0 }
     }
 
     pub fn start(&mut self, own: &Common, kernel: &mut Kernel) {
         match self.phases {
             Some(phases) => return kernel.timers.set(own.timer, phases.quiet.0),
-            None => own.tasks.iter().for_each(|&task| kernel.wake(task, ENDLESS, None)),
+            None => own.tasks.iter().for_each(|&task| kernel.wake(task, self.amount(), None)),
         }
         self.take_turn(own, kernel);
     }
 
     pub fn due(&mut self, own: &Common, kernel: &mut Kernel) {
         let Some(phases) = self.phases else {
+            let work = self.turns.get(self.turn).and_then(|turn| turn.work);
+            if work.is_some_and(|work| done(own, kernel) < self.began + work.0) {
+                return kernel.timers.set(own.timer, kernel.now() + LOOK);
+            }
             self.turn = (self.turn + 1) % self.turns.len().max(1);
             return self.take_turn(own, kernel);
         };
@@ -88,10 +106,28 @@ impl Batch {
         }
     }
 
+    /// The turn of its cycle.
+    pub fn turn(&self) -> usize {
+        self.turn
+    }
+
+    /// Progress is counted only where turns depend on it.
+    fn amount(&self) -> u64 {
+        if self.turns.iter().any(|turn| turn.work.is_some()) { PLENTY } else { ENDLESS }
+    }
+
     /// All threads do the work of this turn.
-    fn take_turn(&self, own: &Common, kernel: &mut Kernel) {
-        let Some((&phase, lasts)) = own.phases.cycle.get(self.turn).zip(self.turns.get(self.turn)) else { return };
-        kernel.timers.set(own.timer, kernel.now() + lasts);
+    fn take_turn(&mut self, own: &Common, kernel: &mut Kernel) {
+        let Some((&phase, turn)) = own.phases.cycle.get(self.turn).zip(self.turns.get(self.turn)) else { return };
+        kernel.timers.set(own.timer, kernel.now() + turn.lasts.map_or(LOOK, |lasts| lasts.0));
+        if turn.work.is_some() {
+            self.began = done(own, kernel);
+        }
         own.tasks.iter().for_each(|&task| kernel.set_phase(task, phase));
     }
+}
+
+/// Work that the threads have done of [`PLENTY`], ns.
+fn done(own: &Common, kernel: &mut Kernel) -> u64 {
+    own.tasks.iter().map(|&task| PLENTY.saturating_sub(kernel.work_left(task))).sum()
 }

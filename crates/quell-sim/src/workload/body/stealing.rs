@@ -7,7 +7,8 @@
 //! from the published source, `runtime/sched.c`).
 //! Where CPUs are granted, the policy says how many threads are active: a grant unparks one, and a thread whose CPU is
 //! taken puts its green thread back into its queue, for the others to steal, and parks (§5.3). Under the kernel's own
-//! scheduler nobody grants CPUs; there a request that finds no thread free unparks one.
+//! scheduler nobody grants CPUs; there a request that finds no thread free unparks one, as long as fewer are active than the
+//! runtime has CPUs.
 
 use std::collections::VecDeque;
 
@@ -109,7 +110,7 @@ impl Stealing {
         let request = Request { arrived: kernel.now(), work, client };
         if let Some(thread) = self.steer(own, kernel) {
             self.push(thread, request, kernel.now());
-            if !self.rouse(own, kernel, thread) && !kernel.grants.is_on {
+            if !self.rouse(own, kernel, thread) && !kernel.grants.is_on && self.active() < cpus(own, kernel) {
                 self.unpark(own, kernel, None);
             }
             return;
@@ -184,6 +185,9 @@ impl Stealing {
                 own.record(kernel.now() - request.arrived);
                 kernel.set_request(own.tasks[thread], None);
                 self.source.answer(request.client, &mut own.streams.choices, own.timer, kernel);
+                if self.is_surplus(own, kernel) {
+                    return self.park(own, kernel, thread);
+                }
                 self.look(own, kernel, thread);
             }
             Doing::Waking => self.look(own, kernel, thread),
@@ -191,6 +195,10 @@ impl Stealing {
             Doing::Spinning => self.look(own, kernel, thread),
             // What came since then found it gone already.
             Doing::Parking if self.queued == 0 => self.sleep(own, kernel, thread),
+            Doing::Parking if self.is_surplus(own, kernel) => {
+                self.sleep(own, kernel, thread);
+                self.rouse(own, kernel, thread);
+            }
             Doing::Parking => self.look(own, kernel, thread),
             Doing::Parked => kernel.block(own.tasks[thread]),
         }
@@ -215,6 +223,16 @@ impl Stealing {
         kernel.set_phase(own.tasks[thread], own.phases.own);
         kernel.continue_with(own.tasks[thread], cost + request.work);
         kernel.set_request(own.tasks[thread], Some(kernel.now()));
+    }
+
+    /// Threads that are not parked.
+    fn active(&self) -> usize {
+        self.doing.len() - self.parked.len()
+    }
+
+    /// Its CPUs became fewer, and one of its threads has to go. Where CPUs are granted the policy sees to that.
+    fn is_surplus(&self, own: &Common, kernel: &Kernel) -> bool {
+        !kernel.grants.is_on && self.active() > cpus(own, kernel)
     }
 
     fn set(&mut self, thread: usize, doing: Doing) {
@@ -290,6 +308,11 @@ impl Stealing {
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.queues.iter().filter_map(|queue| queue.front()).map(|queued| queued.since).min()
     }
+}
+
+/// CPUs on which its threads may run; at least one.
+fn cpus(own: &Common, kernel: &Kernel) -> usize {
+    kernel.task(own.tasks[0]).allowed.len().max(1)
 }
 
 /// The thread of these that runs on the sibling of a thread's CPU.

@@ -1,7 +1,6 @@
 //! What Quell's kernel half promises on a real kernel, with unmodified programs. The paper's own evaluation is on hardware
 //! that nobody rents out; these are Quell's own bounds.
 
-use super::Topic;
 use crate::claim::{Claim, Expected, Source, Tolerance};
 
 /// One number of CPUs.
@@ -39,12 +38,8 @@ macro_rules! real {
         /// By number of CPUs.
         pub const REAL: &[Real] = &[$(Real { cpus: $cpus, p99: &$name[0], p999: &$name[1], work: &$name[2] },)+];
 
-        /// The topic.
-        pub const TOPIC: Topic = Topic {
-            id: "caladan",
-            title: "Caladan for unmodified programs, on a real kernel (--real)",
-            claims: &[$(&$name[0], &$name[1], &$name[2],)+],
-        };
+        /// All of them.
+        pub(super) const CLAIMS: &[&Claim] = &[$(&$name[0], &$name[1], &$name[2],)+];
     };
 }
 

@@ -1,0 +1,166 @@
+//! Who runs beside whom under which system, and how that is run.
+
+use anyhow::Result;
+use quell_model::{BytesPerSecond, Nanos};
+use quell_policy::AnyPolicy;
+use quell_policy::caladan::{Caladan, CaladanConfig, THRESH_QD, Thresholds};
+use quell_policy::elfen::{Elfen, ElfenConfig, Mode};
+use quell_policy::none::{NoConfig, NoPolicy};
+use quell_policy::parties::{Parties, PartiesConfig};
+use quell_policy::shenango::{Shenango, ShenangoConfig};
+use quell_sim::WorkloadSpec;
+use quell_sim::experiment::caladan::{ALL, Be, Lc, MANAGED, Means, OUTSIDE, Seen, Span, THRESH_BW, Threads, run};
+use quell_sim::workload::Arrivals;
+use rayon::prelude::*;
+
+/// A system of the evaluation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum System {
+    Linux,
+    Shenango,
+    Caladan(Tuning),
+    Parties,
+    /// Caladan changed to Elfen's policies (§7.3).
+    Elfen(Mode),
+}
+
+/// Caladan's parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    pub thresh_qd: Nanos,
+    /// THRESH_HT of all; None: each application's own.
+    pub thresh_ht: Option<Nanos>,
+    /// THRESH_BW; None: without the bandwidth controller.
+    pub thresh_bw: Option<f64>,
+    pub has_hyperthread_controller: bool,
+    /// By what means CPUs change hands.
+    pub means: Means,
+    /// Does the host act between two rounds? The paper's does not.
+    pub rules: bool,
+}
+
+/// Caladan as evaluated (§7, "Parameter tuning").
+pub const TUNED: Tuning = Tuning {
+    thresh_qd: THRESH_QD,
+    thresh_ht: None,
+    thresh_bw: Some(THRESH_BW),
+    has_hyperthread_controller: true,
+    means: Means::Ksched,
+    rules: false,
+};
+/// Caladan as evaluated.
+pub const CALADAN: System = System::Caladan(TUNED);
+
+/// The tail that Parties* is to keep, as a client sees it. The paper does not say to what it was tuned; of memcached, §2
+/// says "its 99.9th percentile tail latency below 50 μs".
+pub const TARGET: Nanos = Nanos::from_micros(50);
+
+impl System {
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Linux => "Linux",
+            System::Shenango => "Shenango",
+            System::Caladan(_) => "Caladan",
+            System::Parties => "Parties*",
+            System::Elfen(Mode::BorrowIdle) => "Elfen, borrow idle",
+            System::Elfen(Mode::RefreshBudget) => "Elfen, refresh budget",
+        }
+    }
+
+    pub fn means(self) -> Means {
+        match self {
+            System::Linux => Means::Linux,
+            System::Shenango => Means::Syscalls,
+            System::Caladan(tuning) => tuning.means,
+            System::Elfen(_) => Means::Ksched,
+            System::Parties => Means::Sets,
+        }
+    }
+
+    /// The policy, for these applications.
+    pub fn policy(self, applications: &[Lc]) -> AnyPolicy {
+        match self {
+            System::Linux => AnyPolicy::None(NoPolicy::new(NoConfig::default())),
+            System::Shenango => AnyPolicy::Shenango(Shenango::new(ShenangoConfig::default())),
+            System::Parties => AnyPolicy::Parties(Parties::new(PartiesConfig::default())),
+            System::Elfen(mode) => {
+                // The budget is Caladan's threshold, of which it is a special case (§7.3).
+                let budget = applications.iter().find_map(|lc| lc.thresh_ht()).unwrap_or(Nanos::MAX);
+                AnyPolicy::Elfen(Elfen::new(ElfenConfig { mode, budget, ..ElfenConfig::default() }))
+            }
+            System::Caladan(tuning) => AnyPolicy::Caladan(Caladan::new(tuning.config(applications))),
+        }
+    }
+}
+
+impl Tuning {
+    fn config(self, applications: &[Lc]) -> CaladanConfig {
+        let of = |lc: &Lc| {
+            let thresh_ht = self.thresh_ht.or(lc.thresh_ht()).filter(|_| self.has_hyperthread_controller);
+            (lc.name().to_owned(), Thresholds { thresh_qd: None, thresh_ht })
+        };
+        CaladanConfig {
+            thresh_qd: self.thresh_qd,
+            thresh_bw: self.thresh_bw.map(BytesPerSecond),
+            rules: self.rules,
+            tasks: applications.iter().map(of).collect(),
+            ..CaladanConfig::default()
+        }
+    }
+}
+
+/// One application with its load, beside another, under a system.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    pub system: System,
+    pub lc: Lc,
+    /// Requests a second.
+    pub rate: f64,
+    pub be: Option<Be>,
+    /// How the server is built. Linux has the kernel's network always.
+    pub threads: Threads,
+}
+
+impl Cell {
+    pub fn new(system: System, lc: Lc, rate: f64, be: impl Into<Option<Be>>) -> Cell {
+        let threads = if system == System::Linux { Threads::Linux } else { Threads::Runtime };
+        Cell { system, lc, rate, be: be.into(), threads }
+    }
+
+    pub fn policy(&self) -> AnyPolicy {
+        self.system.policy(&[self.lc])
+    }
+
+    pub fn workloads(&self) -> Vec<WorkloadSpec> {
+        let cpus = if self.system == System::Linux { ALL } else { MANAGED };
+        let slo = Some(TARGET - OUTSIDE);
+        let lc = self.lc.spec(Arrivals::Poisson(self.rate), MANAGED, (self.threads, cpus), slo);
+        // "We run BE tasks with low-priority using SCHED_IDLE" (§7).
+        let be = self.be.map(|be| WorkloadSpec { idle: self.system == System::Linux, ..be.spec(cpus) });
+        std::iter::once(lc).chain(be).collect()
+    }
+
+    /// Runs it until about so many requests are answered.
+    pub fn run(&self, requests: f64, least: Nanos) -> Result<Seen> {
+        let measured = Nanos((1e9 * requests / self.rate) as u64).max(least);
+        let span = Span { seed: 1, warm_up: WARM_UP, measured };
+        Ok(run(self.system.means(), &self.workloads(), &mut self.policy(), span)?)
+    }
+}
+
+/// Caches are full, and the policy has found its way.
+pub const WARM_UP: Nanos = Nanos::from_millis(60);
+
+/// Runs all cells, on as many CPUs as there are.
+pub fn run_all(cells: &[Cell], requests: f64, least: Nanos) -> Result<Vec<Seen>> {
+    cells.par_iter().with_max_len(1).map(|cell| cell.run(requests, least)).collect()
+}
+
+/// Requests a second that an application answers at most under a system.
+pub fn most(system: System, lc: Lc, be: impl Into<Option<Be>>, threads: Option<Threads>) -> Result<f64> {
+    // Twice what 22 CPUs do of it at full speed.
+    let asked = 2.0 * f64::from(MANAGED) * 1e9 / lc.service().mean();
+    let mut cell = Cell::new(system, lc, asked, be);
+    cell.threads = threads.unwrap_or(cell.threads);
+    Ok(cell.run(0.0, Nanos::from_millis(30))?.rate(0))
+}

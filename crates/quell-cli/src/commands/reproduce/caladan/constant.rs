@@ -1,0 +1,150 @@
+//! Figure 4: memcached beside an antagonist that streams through memory all the time; and how long Parties* needs to find
+//! an allocation for it (Table 1).
+
+use anyhow::Result;
+use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_bench::report::Block;
+use quell_evidence::Row;
+use quell_model::Nanos;
+use quell_sim::experiment::caladan::{Be, Lc, Span, Window, windows};
+use rayon::prelude::*;
+
+use super::colocation::{CALADAN, Cell, System, TARGET, most, run_all};
+use super::phases::RATE;
+use super::{Figure, claim, micros, row};
+
+/// Parts of what each system answers at most beside the antagonist that are asked for.
+const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.97];
+const QUICK: [f64; 3] = [0.1, 0.5, 0.97];
+
+/// One system's tails.
+struct Curve {
+    system: System,
+    /// Requests a second at most, alone and beside.
+    most: (f64, f64),
+    /// Requests a second; p99.9 in µs alone and beside.
+    points: Vec<(f64, f64, f64)>,
+}
+
+impl Curve {
+    /// Up to what the system answers beside the antagonist.
+    fn of(system: System, quick: bool) -> Result<Curve> {
+        let (alone, beside) =
+            (most(system, Lc::Memcached, None, None)?, most(system, Lc::Memcached, Be::StreamDram, None)?);
+        let loads: &[f64] = if quick { &QUICK } else { &LOADS };
+        let rates: Vec<f64> = loads.iter().map(|load| load * beside.min(alone)).collect();
+        let cells = |be: Option<Be>| -> Vec<Cell> {
+            rates.iter().map(|&rate| Cell::new(system, Lc::Memcached, rate, be)).collect()
+        };
+        let requests = if quick { 40e3 } else { 200e3 };
+        let least = Nanos::from_millis(50);
+        let (calm, disturbed) =
+            (run_all(&cells(None), requests, least)?, run_all(&cells(Some(Be::StreamDram)), requests, least)?);
+        let tail = |seen: &quell_sim::experiment::caladan::Seen| seen.p999(0).0 as f64 / 1e3;
+        let points = rates.iter().zip(calm.iter().zip(&disturbed));
+        let points = points.map(|(&rate, (calm, disturbed))| (rate, tail(calm), tail(disturbed))).collect();
+        Ok(Curve { system, most: (alone, beside), points })
+    }
+
+    /// The largest of the tails' ratios.
+    fn ratio(&self) -> f64 {
+        self.points.iter().map(|(_, calm, disturbed)| disturbed / calm).fold(0.0, f64::max)
+    }
+
+    fn note(&self) -> String {
+        let points = self.points.iter().map(|(rate, calm, disturbed)| {
+            format!("{:.2} M/s: {} alone, {} beside", rate / 1e6, micros(*calm), micros(*disturbed))
+        });
+        let (alone, beside) = self.most;
+        format!(
+            "{}; at most {:.2} M/s alone, {:.2} M/s beside",
+            points.collect::<Vec<_>>().join("; "),
+            alone / 1e6,
+            beside / 1e6
+        )
+    }
+}
+
+pub fn figure4(quick: bool) -> Result<Figure> {
+    let systems = [System::Linux, System::Shenango, CALADAN];
+    let (curves, parties) = rayon::join(
+        || systems.par_iter().map(|&system| Curve::of(system, quick)).collect::<Result<Vec<Curve>>>(),
+        || Search::of(quick),
+    );
+    let (curves, parties) = (curves?, parties?);
+    let [linux, shenango, ours] = &curves[..] else { unreachable!("three systems") };
+    let not_modelled = "the scheduler's core as packet forwarder is not simulated: Shenango's packets cost it nothing here";
+    let rows = vec![
+        row("fig4.linux", linux.ratio(), linux.note())?,
+        row("fig4.shenango", shenango.ratio(), shenango.note())?,
+        Row::not_run(claim("fig4.shenango-rate")?, not_modelled),
+        row("fig4.caladan", ours.ratio(), ours.note())?,
+        row("fig4.parties", parties.settled / parties.alone, parties.note())?,
+        row("fig4.linux-rate", linux.most.0 / ours.most.0, "the part of the kernel's network is assumed")?,
+        row("table1.parties-convergence", parties.after.as_secs_f64(), "")?,
+    ];
+    let axis = Axis::new("requests a second", Scale::Linear, Unit::PerSecond);
+    let mut chart = Chart::new(
+        "Figure 4: memcached beside stream-DRAM",
+        axis,
+        Axis::new("p99.9", Scale::Log, Unit::Nanoseconds),
+    );
+    for curve in &curves {
+        let name = curve.system.name();
+        let alone = curve.points.iter().map(|(rate, calm, _)| (*rate, calm * 1e3)).collect();
+        let beside = curve.points.iter().map(|(rate, _, disturbed)| (*rate, disturbed * 1e3)).collect();
+        chart = chart.with(format!("{name}, alone"), Form::Points, alone).with(name, Form::Line, beside);
+    }
+    chart = chart.with("Parties*", Form::Points, vec![(RATE, parties.settled * 1e3)]);
+    let search = Chart::new(
+        "Table 1: CPUs of stream-DRAM under Parties*",
+        Axis::new("s", Scale::Linear, Unit::Plain),
+        Axis::new("CPUs", Scale::Linear, Unit::Plain),
+    )
+    .with("Parties*", Form::Steps, parties.cpus)
+    .mark(Mark::Span { from: 10.0, to: 20.0, label: "typical convergence (paper)".into() });
+    Ok(Figure { rows, blocks: vec![Block::Chart(chart), Block::Chart(search)] })
+}
+
+/// Parties* looks for an allocation.
+struct Search {
+    /// p99.9 alone, µs.
+    alone: f64,
+    /// From then on the tail was kept for as long as it was looked at, or until the next trial.
+    after: Nanos,
+    /// p99.9 after that, µs: the median of half seconds.
+    settled: f64,
+    cpus: Vec<(f64, f64)>,
+}
+
+impl Search {
+    fn of(quick: bool) -> Result<Search> {
+        let cell = |be: Option<Be>| Cell::new(System::Parties, Lc::Memcached, RATE, be);
+        let alone = cell(None).run(100e3, Nanos::from_millis(100))?.p999(0).0 as f64 / 1e3;
+        let beside = cell(Some(Be::StreamDram));
+        let measured = Nanos::from_secs(if quick { 8 } else { 30 });
+        let span = Span { seed: 1, warm_up: Nanos::ZERO, measured };
+        let half = Nanos::from_millis(500);
+        let seen = windows(beside.system.means(), &beside.workloads(), &mut beside.policy(), span, half)?;
+        let after = settles(&seen);
+        let mut tails: Vec<Nanos> = seen.iter().filter(|w| w.end > after).filter_map(|w| w.p999(0)).collect();
+        tails.sort_unstable();
+        let settled = tails.get(tails.len() / 2).copied().unwrap_or(Nanos::MAX).0 as f64 / 1e3;
+        let cpus = seen.iter().map(|window| (window.end.as_secs_f64(), window.cpus[1])).collect();
+        Ok(Search { alone, after, settled, cpus })
+    }
+
+    fn note(&self) -> String {
+        format!("{} alone, {} once it has settled", micros(self.alone), micros(self.settled))
+    }
+}
+
+/// The end of the first half second from which on the target was kept and CPUs stayed where they were for two seconds.
+fn settles(seen: &[Window]) -> Nanos {
+    let calm = |windows: &[Window]| {
+        let stays = windows.iter().all(|window| (window.cpus[1] - windows[0].cpus[1]).abs() < 0.5);
+        stays && windows.iter().all(|window| window.p999(0).is_some_and(|tail| tail <= TARGET))
+    };
+    let found = seen.windows(4).position(calm);
+    found.map_or(Nanos::MAX, |at| seen[at].end)
+}

@@ -1,0 +1,130 @@
+//! Figure 6: each latency-critical application beside each best-effort one.
+
+use anyhow::Result;
+use quell_bench::chart::{Axis, Chart, Form, Scale, Unit};
+use quell_bench::report::Block;
+use quell_model::Nanos;
+use quell_sim::experiment::caladan::{Be, Lc, Seen};
+
+use super::colocation::{CALADAN, Cell, most, run_all};
+use super::{Figure, micros, row};
+
+/// Loads, as parts of what the application answers at most alone.
+const LOADS: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
+const QUICK: [f64; 1] = [0.3];
+/// At this one the notes speak of all pairs.
+const NOTED: f64 = 0.3;
+
+/// A pair at a load.
+struct Point {
+    lc: Lc,
+    be: Be,
+    load: f64,
+    /// p99.9, µs, alone and beside.
+    tail: (f64, f64),
+    /// Throughput of the best-effort application as part of that alone on all CPUs.
+    be_throughput: f64,
+    /// CPUs that it got, of those that the other left.
+    be_cpus: f64,
+}
+
+/// Long enough for a collection.
+fn least(be: Option<Be>, quick: bool) -> Nanos {
+    match be {
+        Some(Be::SwaptionsGc) if !quick => Nanos::from_millis(3_500),
+        _ => Nanos::from_millis(40),
+    }
+}
+
+fn points(quick: bool) -> Result<Vec<Point>> {
+    let loads: &[f64] = if quick { &QUICK } else { &LOADS };
+    let requests = if quick { 15e3 } else { 100e3 };
+    // Best-effort applications alone: beside a server without requests.
+    let alone_be = Be::ALL.map(|be| Cell::new(CALADAN, Lc::Silo, 100.0, be));
+    let alone_be = run_all(&alone_be, 0.0, least(Some(Be::SwaptionsGc), quick))?;
+    let mut points = Vec::new();
+    for lc in Lc::ALL {
+        let peak = most(CALADAN, lc, None, None)?;
+        let alone: Vec<Cell> = loads.iter().map(|load| Cell::new(CALADAN, lc, load * peak, None)).collect();
+        let alone = run_all(&alone, requests, Nanos::from_millis(40))?;
+        let pairs: Vec<(Be, usize)> =
+            Be::ALL.into_iter().flat_map(|be| (0..loads.len()).map(move |load| (be, load))).collect();
+        // A collection takes seconds: of memcached's millions of requests a second fewer loads are run beside it.
+        let pairs: Vec<(Be, usize)> = pairs
+            .into_iter()
+            .filter(|&(be, load)| (lc, be) != (Lc::Memcached, Be::SwaptionsGc) || loads[load] <= NOTED)
+            .collect();
+        let cells = |be: Be| -> Vec<(Cell, usize)> {
+            let own = pairs.iter().filter(|pair| pair.0 == be);
+            own.map(|&(be, load)| (Cell::new(CALADAN, lc, loads[load] * peak, be), load)).collect()
+        };
+        for (be, be_alone) in Be::ALL.into_iter().zip(&alone_be) {
+            let cells = cells(be);
+            let only: Vec<Cell> = cells.iter().map(|(cell, _)| *cell).collect();
+            let seen: Vec<Seen> = run_all(&only, requests, least(Some(be), quick))?;
+            for ((_, load), seen) in cells.iter().zip(&seen) {
+                let micros = |seen: &Seen| seen.p999(0).0 as f64 / 1e3;
+                points.push(Point {
+                    lc,
+                    be,
+                    load: loads[*load],
+                    tail: (micros(&alone[*load]), micros(seen)),
+                    be_throughput: seen.instructions(1) / be_alone.instructions(1),
+                    be_cpus: seen.cpus(1) / (22.0 - seen.cpus(0)),
+                });
+            }
+        }
+    }
+    Ok(points)
+}
+
+pub fn figure6(quick: bool) -> Result<Figure> {
+    let points = points(quick)?;
+    let worst = |lcs: &[Lc], at: fn(f64) -> bool| {
+        let of = points.iter().filter(|point| lcs.contains(&point.lc) && at(point.load));
+        of.map(|point| point.tail.1 / point.tail.0).fold(0.0, f64::max)
+    };
+    let list = |lcs: &[Lc]| {
+        let of = points.iter().filter(|point| lcs.contains(&point.lc) && point.load == NOTED);
+        let of = of.map(|point| {
+            let (lc, be) = (point.lc.name(), point.be.name());
+            format!("{lc} beside {be} {} ({} alone)", micros(point.tail.1), micros(point.tail.0))
+        });
+        format!("at 30 %: {}", of.collect::<Vec<_>>().join(", "))
+    };
+    let mean = |of: &[Be], what: fn(&Point) -> f64| {
+        let of: Vec<f64> = points.iter().filter(|point| of.contains(&point.be)).map(what).collect();
+        of.iter().sum::<f64>() / of.len().max(1) as f64
+    };
+    let (modest, heavy) = ([Be::X264, Be::SwaptionsGc, Be::StreamL2], [Be::Streamcluster, Be::StreamDram]);
+    let throughput: Vec<String> = points
+        .iter()
+        .filter(|point| point.load == NOTED)
+        .map(|point| format!("{} beside {} {:.2}", point.be.name(), point.lc.name(), point.be_throughput))
+        .collect();
+    let rows = vec![
+        row("fig6.tail", worst(&[Lc::Storage, Lc::Memcached], |_| true), list(&[Lc::Storage, Lc::Memcached]))?,
+        row("fig6.silo", worst(&[Lc::Silo], |_| true), list(&[Lc::Silo]))?,
+        row("fig6.throttled", mean(&heavy, |p| p.be_cpus) / mean(&modest, |p| p.be_cpus), "")?,
+        row("fig6.throughput", mean(&modest, |p| p.be_throughput / (1.0 - p.load)), throughput.join(", "))?,
+    ];
+    let mut blocks = Vec::new();
+    for lc in Lc::ALL {
+        let axis = || Axis::new("load, of the most alone", Scale::Linear, Unit::Share).between(0.0, 1.0);
+        let tail = Axis::new("p99.9", Scale::Log, Unit::Nanoseconds);
+        let mut tails = Chart::new(format!("Figure 6: {}, tail", lc.name()), axis(), tail);
+        let share = Axis::new("of that alone", Scale::Linear, Unit::Share);
+        let mut shares = Chart::new(format!("Figure 6: beside {}, throughput", lc.name()), axis(), share);
+        let of = |be: Option<Be>, y: fn(&Point) -> f64| -> Vec<(f64, f64)> {
+            let own = points.iter().filter(|point| point.lc == lc && be.is_none_or(|be| point.be == be));
+            own.map(|point| (point.load, y(point))).collect()
+        };
+        tails = tails.with("alone", Form::Points, of(None, |point| point.tail.0 * 1e3));
+        for be in Be::ALL {
+            tails = tails.with(be.name(), Form::Line, of(Some(be), |point| point.tail.1 * 1e3));
+            shares = shares.with(be.name(), Form::Line, of(Some(be), |point| point.be_throughput));
+        }
+        blocks.extend([Block::Chart(tails), Block::Chart(shares)]);
+    }
+    Ok(Figure { rows, blocks })
+}

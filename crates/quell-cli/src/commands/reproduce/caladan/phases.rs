@@ -1,0 +1,195 @@
+//! Table 1, Figures 1 and 5: what a collector does to memcached beside it.
+
+use anyhow::{Context, Result};
+use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_bench::report::Block;
+use quell_model::{Event, GrantCommand, Nanos};
+use quell_policy::AnyPolicy;
+use quell_policy::none::{NoConfig, NoPolicy};
+use quell_sim::experiment::caladan::{
+    Be, Lc, Means, OUTSIDE, Span, THRESH_BW, WINDOW, Window, reaction, run, static_partition, windows,
+};
+use quell_sim::workload::Latencies;
+
+use super::colocation::{CALADAN, Cell, System, TARGET};
+use super::{Figure, micros, row};
+
+/// "We issue 800,000 requests per second to memcached" (§7.1).
+pub const RATE: f64 = 800_000.0;
+
+/// What was seen over the time that a client looked.
+struct Phases {
+    windows: Vec<Window>,
+    collecting: Latencies,
+}
+
+impl Phases {
+    fn of(system: System, warm_up: Nanos, measured: Nanos) -> Result<Phases> {
+        let cell = Cell::new(system, Lc::Memcached, RATE, Be::SwaptionsGc);
+        let span = Span { seed: 1, warm_up, measured };
+        Ok(Phases::new(windows(system.means(), &cell.workloads(), &mut cell.policy(), span, WINDOW)?))
+    }
+
+    fn new(windows: Vec<Window>) -> Phases {
+        let mut collecting = Latencies::default();
+        windows.iter().filter(|window| window.collecting).for_each(|window| collecting.merge(&window.latencies[0]));
+        Phases { windows, collecting }
+    }
+
+    /// While it collects.
+    fn p999(&self) -> f64 {
+        (self.collecting.quantile(0.999) + OUTSIDE).0 as f64 / 1e3
+    }
+
+    /// The window with the longest tail, µs.
+    fn worst(&self) -> f64 {
+        self.windows.iter().filter_map(|window| window.p999(0)).max().unwrap_or_default().0 as f64 / 1e3
+    }
+
+    fn be_throughput(&self) -> f64 {
+        let all: f64 = self.windows.iter().map(|window| window.instructions[1]).sum();
+        all / self.windows.len().max(1) as f64
+    }
+
+    fn tails(&self) -> Vec<(f64, f64)> {
+        let point = |window: &Window| Some((window.end.as_secs_f64(), window.p999(0)?.0 as f64));
+        self.windows.iter().filter_map(point).collect()
+    }
+
+    fn line(&self, of: impl Fn(&Window) -> f64) -> Vec<(f64, f64)> {
+        self.windows.iter().map(|window| (window.end.as_secs_f64(), of(window))).collect()
+    }
+}
+
+/// Figure 5.
+pub fn figure5(quick: bool) -> Result<Figure> {
+    let secs = Nanos::from_secs;
+    // Parties* needs seconds until it has found an allocation.
+    let (settles, parties_for, caladan_for) =
+        if quick { (Nanos::ZERO, secs(9), secs(2)) } else { (secs(20), secs(60), secs(12)) };
+    let (caladan, parties) = rayon::join(
+        || Phases::of(CALADAN, Nanos::from_millis(200), caladan_for),
+        || Phases::of(System::Parties, settles, parties_for),
+    );
+    let (caladan, parties) = (caladan?, parties?);
+    let worst = format!("its worst 20 ms: {}, Caladan's {}", micros(parties.worst()), micros(caladan.worst()));
+    let rows = vec![
+        row("fig5.caladan", caladan.p999(), "")?,
+        row("fig5.parties", parties.p999() / 1e3, worst)?,
+        row("fig5.factor", parties.p999() / caladan.p999(), "")?,
+        row("fig5.worst", caladan.worst() / parties.worst(), "")?,
+        row("fig5.be", caladan.be_throughput() / parties.be_throughput(), "")?,
+    ];
+    let time = |label: &str| Axis::new(label, Scale::Linear, Unit::Plain);
+    let tail = Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds);
+    let tails = Chart::new("Figure 5: memcached beside swaptions-GC", time("s"), tail)
+        .with("Caladan", Form::Line, caladan.tails())
+        .with("Parties*", Form::Line, parties.tails())
+        .mark(Mark::AtY { y: 52e3, label: "52 µs (paper, Caladan)".into() })
+        .mark(Mark::AtY { y: 580e6, label: "580 ms (paper, Parties*)".into() });
+    let cores = Chart::new("Figure 5: CPUs of swaptions-GC", time("s"), time("CPUs"))
+        .with("Caladan", Form::Steps, caladan.line(|window| window.cpus[1]))
+        .with("Parties*", Form::Steps, parties.line(|window| window.cpus[1]));
+    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(cores)] })
+}
+
+/// Figure 1: CPUs are divided once and for all.
+pub fn figure1(quick: bool) -> Result<Figure> {
+    let nobody = || AnyPolicy::None(NoPolicy::new(NoConfig::default()));
+    let millis = Nanos::from_millis;
+    let alone = Span { seed: 1, warm_up: millis(100), measured: millis(if quick { 150 } else { 500 }) };
+    // "memcached is given enough cores to keep its 99.9th percentile tail latency below 50 μs when run in isolation": whole
+    // cores, so that no hyperthread is shared.
+    let mut calm = None;
+    for cpus in (2..=20).step_by(2) {
+        let workloads = static_partition(RATE, cpus, None);
+        let p999 = run(Means::Sets, &workloads, &mut nobody(), alone)?.p999(0);
+        if p999 < TARGET {
+            calm = Some((cpus, p999));
+            break;
+        }
+    }
+    let (cpus, calm) = calm.context("no partition keeps the tail below 50 µs")?;
+    let span = Span { seed: 1, warm_up: millis(1_000), measured: millis(if quick { 1_000 } else { 6_000 }) };
+    let seen = Phases::new(windows(
+        Means::Sets,
+        &static_partition(RATE, cpus, Some(Be::SwaptionsGc)),
+        &mut nobody(),
+        span,
+        WINDOW,
+    )?);
+    let service = static_rate(cpus, quick, false)?;
+    let serviced = static_rate(cpus, quick, true)?;
+    let note = format!(
+        "memcached has {cpus} of 22 CPUs: alone {}, worst 20 ms beside the collector {}; it can answer {:.2} M/s beside the \
+         program, {:.2} M/s beside its collector",
+        micros(calm.0 as f64 / 1e3),
+        micros(seen.worst()),
+        service / 1e6,
+        serviced / 1e6
+    );
+ let at_its_limit = format!(
+        "10 µs · (1 − what it can answer / what is asked); asked for all that it can answer while calm: {:.2} µs",
+        10.0 * (1.0 - serviced / service)
+    );
+    let rows = vec![
+        row("fig1.rate", serviced / service, note)?,
+        row("fig1.growth", 10.0 * (1.0 - serviced / RATE).max(0.0), at_its_limit)?,
+        row("fig1.tail", seen.worst() * 1e3 / calm.0 as f64, "")?,
+        row("fig1.bandwidth", seen.windows.iter().map(|window| window.bandwidth).fold(0.0, f64::max) / 33e9, "")?,
+    ];
+    let time = |label: &str| Axis::new(label, Scale::Linear, Unit::Plain);
+    let tails =
+        Chart::new("Figure 1: CPUs divided for good", time("s"), Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds))
+            .with("memcached", Form::Line, seen.tails());
+    let bandwidth = Chart::new("Figure 1: memory bandwidth", time("s"), time("GB/s")).with(
+        "all",
+        Form::Steps,
+        seen.line(|window| window.bandwidth / 1e9),
+    );
+    Ok(Figure { rows, blocks: vec![Block::Chart(bandwidth), Block::Chart(tails)] })
+}
+
+/// What memcached can answer on so many CPUs beside the program, or beside its collector that never ends.
+fn static_rate(cpus: u32, quick: bool, collecting: bool) -> Result<f64> {
+    let mut workloads = static_partition(6.0 * RATE, cpus, Some(Be::SwaptionsGc));
+    if let Some(batch) = &mut workloads[1].batch {
+        batch.cycle.swap(0, usize::from(collecting));
+        batch.cycle.truncate(1);
+        batch.cycle[0].work = None;
+        batch.cycle[0].lasts = Some(Nanos::from_secs(1_000));
+    }
+    let measured = Nanos::from_millis(if quick { 50 } else { 200 });
+    let span = Span { seed: 1, warm_up: Nanos::from_millis(150), measured };
+    let nobody = &mut AnyPolicy::None(NoPolicy::new(NoConfig::default()));
+    Ok(run(Means::Sets, &workloads, nobody, span)?.rate(0))
+}
+
+/// Table 1: how soon Caladan acts when a collection begins, and how long until memory is no longer saturated.
+pub fn table1(_quick: bool) -> Result<Figure> {
+    let cell = Cell::new(CALADAN, Lc::Memcached, RATE, Be::SwaptionsGc);
+    let mut policy = cell.policy();
+    let (mut first, mut calm) = (None, None);
+    let began = reaction(CALADAN.means(), &cell.workloads(), &mut policy, |since, cycle| {
+        let revokes = cycle.plan.grants.iter().any(|grant| matches!(grant, GrantCommand::Revoke(_)));
+        if revokes && first.is_none() {
+            first = Some(since);
+        }
+        let used = cycle.view.memory_bandwidth.usable().map_or(0.0, |used| used.0);
+        let sampled = cycle.events.iter().any(|event| matches!(event, Event::SamplesReady));
+        if first.is_some() && !sampled && used < THRESH_BW && calm.is_none() {
+            calm = Some(since);
+        }
+        calm.is_some()
+    })?;
+    let first = first.context("Caladan did nothing about the collector")?;
+    let calm = calm.context("memory stayed saturated")?;
+    let note = format!("the collection began {began} after the start");
+    Ok(Figure {
+        rows: vec![
+            row("table1.reaction", first.0 as f64 / 1e3, note)?,
+            row("table1.convergence", calm.0 as f64 / 1e3, "until memory bandwidth is below THRESH_BW")?,
+        ],
+        blocks: Vec::new(),
+    })
+}

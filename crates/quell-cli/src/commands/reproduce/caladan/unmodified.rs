@@ -1,0 +1,78 @@
+//! The second set of columns: servers that know nothing of Caladan. Their threads are the kernel's and take requests from
+//! one queue; what the scheduler knows of them is when threads wait for a CPU and when a request began. Quell's own claim.
+
+use anyhow::Result;
+use quell_model::Nanos;
+use quell_sim::experiment::caladan::{Be, Lc, Seen, Span, Threads, WINDOW, windows};
+use quell_sim::workload::Latencies;
+
+use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};
+use super::phases::RATE;
+use super::{Figure, micros, row};
+
+/// Caladan with its rules: guaranteed CPUs are taken at the wake-up, and a yielded CPU goes on at once. A thread that sleeps
+/// after every request would else wait for a round each time.
+const WITH_RULES: System = System::Caladan(Tuning { rules: true, ..TUNED });
+/// Parts of what the server answers at most alone, with the runtime.
+const LOAD: f64 = 0.3;
+
+fn tail(seen: &Seen) -> f64 {
+    seen.p999(0).0 as f64 / 1e3
+}
+
+pub fn unmodified(quick: bool) -> Result<Figure> {
+    let requests = if quick { 20e3 } else { 150e3 };
+    let mut rows = Vec::new();
+    for (lc, rate) in [(Lc::Memcached, Some(RATE)), (Lc::Silo, None), (Lc::Storage, None)] {
+        let peak = most(CALADAN, lc, None, None)?;
+        let pools = most(WITH_RULES, lc, None, Some(Threads::Pool))?;
+        let rate = rate.unwrap_or(LOAD * peak);
+        let cell = |system, threads, be: Option<Be>| Cell { threads, ..Cell::new(system, lc, rate, be) };
+        let cells = [
+            cell(CALADAN, Threads::Runtime, None),
+            cell(CALADAN, Threads::Runtime, Some(Be::StreamDram)),
+            cell(WITH_RULES, Threads::Pool, None),
+            cell(WITH_RULES, Threads::Pool, Some(Be::StreamDram)),
+            cell(CALADAN, Threads::Pool, Some(Be::StreamDram)),
+            cell(System::Linux, Threads::Pool, Some(Be::StreamDram)),
+        ];
+        let seen = run_all(&cells, requests, Nanos::from_millis(40))?;
+        let [alone, runtime, pool_alone, pool, no_rules, linux] = &seen[..] else { unreachable!("six cells") };
+        let note = format!(
+            "at {:.0} k/s: runtime {} ({} alone), unmodified {} ({} alone), unmodified without rules {}, unmodified under \
+             Linux {}; stream-DRAM's throughput {:.2} of that beside the runtime",
+            rate / 1e3,
+            micros(tail(runtime)),
+            micros(tail(alone)),
+            micros(tail(pool)),
+            micros(tail(pool_alone)),
+            micros(tail(no_rules)),
+            micros(tail(linux)),
+            pool.instructions(1) / runtime.instructions(1)
+        );
+        let name = lc.name();
+        rows.push(row(&format!("unmodified.{name}"), tail(pool) / tail(pool_alone), note)?);
+        rows.push(row(&format!("unmodified.{name}-linux"), tail(pool) / tail(linux), "")?);
+        rows.push(row(&format!("unmodified.{name}-runtime"), tail(pool) / tail(runtime), "")?);
+        let note = format!("{:.2} M/s against {:.2} M/s", pools / 1e6, peak / 1e6);
+        rows.push(row(&format!("unmodified.{name}-most"), peak / pools, note)?);
+    }
+    rows.push(collector(quick)?);
+    Ok(Figure { rows, blocks: Vec::new() })
+}
+
+/// Figure 5 again, under Caladan.
+fn collector(quick: bool) -> Result<quell_evidence::Row> {
+    let measured = Nanos::from_millis(if quick { 2_000 } else { 8_000 });
+    let span = Span { seed: 1, warm_up: Nanos::from_millis(200), measured };
+    let cell = Cell { threads: Threads::Pool, ..Cell::new(WITH_RULES, Lc::Memcached, RATE, Be::SwaptionsGc) };
+    let seen = windows(WITH_RULES.means(), &cell.workloads(), &mut cell.policy(), span, WINDOW)?;
+    let (mut collecting, mut calm) = (Latencies::default(), Latencies::default());
+    for window in &seen {
+        let of = if window.collecting { &mut collecting } else { &mut calm };
+        of.merge(&window.latencies[0]);
+    }
+    let tail = |of: &Latencies| (of.quantile(0.999).0 + 10_000) as f64 / 1e3;
+    let note = format!("{} while it collects, {} else", micros(tail(&collecting)), micros(tail(&calm)));
+    row("unmodified.collector", tail(&collecting) / tail(&calm), note)
+}

@@ -1,0 +1,311 @@
+//! `parties`: cores and cache ways are divided; whoever misses his latency gets one more unit of one of them, every 500 ms
+//! (Chen, Delimitrou and Martínez, "PARTIES: QoS-Aware Resource Partitioning for Multiple Interactive Services", ASPLOS
+//! 2019; as caladan-osdi20 §7, "Comparison with Parties", built it again: cores, CAT, a measurement client outside, 500 ms).
+//!
+//! The rules are those of the authors' published controller (github.com/sc2682cornell/PARTIES, `manager/PARTIES.py`):
+//! *slack* is (target − latency) / target. Is somebody's below 0.05, the one with the least is *upsized*; else, if all are
+//! above, the one with the most of those above 0.2 is *downsized*. Only one unit of one resource moves at a time, and the
+//! next step looks at what came of it: an upsizing that did not help makes the next resource the one to try, a downsizing
+//! after which somebody's slack is below 0.05 is taken back, and that one is left alone for a while.
+//!
+//! Left out as in caladan-osdi20 §7: frequency, disk, network and memory capacity. Best-effort workloads have together what
+//! latency-critical ones leave.
+
+mod shares;
+#[cfg(test)]
+mod tests;
+
+use quell_model::view::at;
+use quell_model::{
+    CpuSet, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Target,
+    Verdict, View, Wake, WorkloadId,
+};
+use serde::{Deserialize, Serialize};
+
+use shares::{Resource, Shares};
+
+/// How often it looks and acts (caladan-osdi20 §7 and Table 1: "500 ms periods").
+pub const INTERVAL: Nanos = Nanos::from_millis(500);
+
+/// The parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartiesConfig {
+    /// How often it looks and acts.
+    pub interval: Nanos,
+    /// With less slack than this a workload is upsized (`makeDecision`: 0.05).
+    pub upsize_below: f64,
+    /// With more slack than this a workload may be downsized (`makeDecision`: 0.2).
+    pub downsize_above: f64,
+    /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
+    pub rest: Nanos,
+    /// Ways of the last-level cache (`init`: 20).
+    pub cache_ways: u32,
+}
+
+impl Default for PartiesConfig {
+    fn default() -> PartiesConfig {
+        PartiesConfig {
+            interval: INTERVAL,
+            upsize_below: 0.05,
+            downsize_above: 0.2,
+            rest: Nanos::from_secs(10),
+            cache_ways: 20,
+        }
+    }
+}
+
+/// What the last step did, whose effect the next one looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Trial {
+    /// Somebody got a unit; his latency was this before.
+    Upsized(WorkloadId, Nanos),
+    /// Somebody lost a unit of this.
+    Downsized(WorkloadId, Resource),
+}
+
+/// A latency-critical workload.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Service {
+    id: WorkloadId,
+    /// The state of its machine: the resource that is tried next.
+    next: Resource,
+    /// It is not downsized before.
+    rests_until: Nanos,
+    /// When its last report came that was looked at.
+    reported: Nanos,
+    /// The latency of that report, and its slack; None: it has none, or cannot be judged.
+    seen: Option<(Nanos, f64)>,
+}
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parties {
+    config: PartiesConfig,
+    services: Vec<Service>,
+    shares: Shares,
+    trial: Option<Trial>,
+    pool: CpuSet,
+    /// The plan that divided ways last; a host without CAT refuses it, and cores alone are divided from then on.
+    ways_plan: Option<u64>,
+    has_ways: bool,
+    next_look: Nanos,
+    said_absent: bool,
+}
+
+impl Parties {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: PartiesConfig) -> Parties {
+        Parties {
+            config,
+            services: Vec::new(),
+            shares: Shares::default(),
+            trial: None,
+            pool: CpuSet::EMPTY,
+            ways_plan: None,
+            has_ways: true,
+            next_look: Nanos::ZERO,
+            said_absent: false,
+        }
+    }
+
+    /// What it is and needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "parties",
+        summary: "divides cores and cache ways; whoever misses his latency gets one unit more, every 500 ms",
+        source: "Chen et al., ASPLOS 2019, and its published controller; caladan-osdi20 §7",
+        interval: INTERVAL,
+        signals: &[Need::or(Signal::Latency, "cores and ways stay divided evenly")],
+        knobs: &[Need::must(KnobKind::Cpus), Need::or(KnobKind::CacheWays, "the cache is not divided")],
+        rules: &[],
+        grants: false,
+    };
+
+    /// Divides evenly among latency-critical workloads, and best-effort ones as one more (`init`).
+    fn begin(&mut self, view: &View, plan: &mut Plan) {
+        self.pool = view.pool();
+        self.trial = None;
+        self.services.clear();
+        let critical = view.owned().filter(|(_, spec)| spec.is_lc());
+        self.services.extend(critical.map(|(id, _)| Service {
+            id,
+            next: Resource::Cores,
+            rests_until: Nanos::ZERO,
+            reported: Nanos::ZERO,
+            seen: None,
+        }));
+        let has_best_effort = view.owned().any(|(_, spec)| !spec.is_lc());
+        self.shares.divide(self.services.len(), has_best_effort, self.pool.len() as u32, self.config.cache_ways);
+        self.write(Resource::Cores, view, plan);
+        // What may be refused stands in a plan of its own: the next one.
+        self.ways_plan = None;
+    }
+
+    fn write(&mut self, resource: Resource, view: &View, plan: &mut Plan) {
+        if resource == Resource::Ways {
+            self.ways_plan = Some(plan.number);
+        }
+        for (id, spec) in view.owned() {
+            let place = if spec.is_lc() { self.services.iter().position(|service| service.id == id) } else { None };
+            let knob = match resource {
+                Resource::Cores => {
+                    let cpus = self.shares.cpus(place, &view.topology, &self.pool);
+                    if cpus.is_empty() { continue } else { Knob::Cpus(cpus) }
+                }
+                Resource::Ways => Knob::CacheWays(self.shares.ways(place, self.config.cache_ways)),
+            };
+            plan.knobs.push(KnobSetting { target: Target::Workload(id), knob });
+        }
+    }
+
+    /// Takes the clients' reports in; says whether all services have a new one.
+    fn look(&mut self, view: &View, plan: &mut Plan) -> bool {
+        let mut all = true;
+        for service in &mut self.services {
+            let Some(slo) = view.workload(service.id).and_then(|spec| spec.slo) else { continue };
+            let report = at(&view.workloads.latency, service.id.index());
+            let Some(latency) = report.usable().filter(|_| report.at > service.reported) else {
+                all = false;
+                continue;
+            };
+            service.reported = report.at;
+            let target = slo.bound.0.max(1) as f64;
+            service.seen = Some((latency, (target - latency.0 as f64) / target));
+        }
+        if self.services.iter().all(|service| service.seen.is_none()) && !self.services.is_empty() {
+            if !std::mem::replace(&mut self.said_absent, true) {
+                plan.note(NoteKind::Warning, None, "no application latency with an SLO is reported: nothing is moved");
+            }
+            return false;
+        }
+        all
+    }
+
+    /// What came of the last step (`makeDecision`, `revert`).
+    fn judge(&mut self, view: &View, plan: &mut Plan) {
+        let short = self.services.iter().any(|service| service.slack() < self.config.upsize_below);
+        match self.trial.take() {
+            Some(Trial::Upsized(id, before)) => {
+                if let Some(service) = self.services.iter_mut().find(|service| service.id == id)
+                    && service.seen.is_some_and(|(latency, _)| latency >= before)
+                {
+                    service.next = service.next.other(self.has_ways);
+                }
+            }
+            Some(Trial::Downsized(id, resource)) if short => {
+                let Some(place) = self.services.iter().position(|service| service.id == id) else { return };
+                self.shares.give(place, resource);
+                self.write(resource, view, plan);
+                let service = &mut self.services[place];
+                service.next = service.next.other(self.has_ways);
+                service.rests_until = view.now + self.config.rest;
+                plan.note(NoteKind::Because, Some(id), "somebody's latency suffered: it gets its unit back");
+            }
+            _ => {}
+        }
+    }
+
+    /// One unit of one resource moves.
+    fn decide(&mut self, view: &View, plan: &mut Plan) {
+        let places = 0..self.services.len();
+        let slack = |&place: &usize| self.services[place].slack();
+        let least = places.clone().min_by(|one, other| slack(one).total_cmp(&slack(other)));
+        if let Some(place) = least.filter(|place| slack(place) < self.config.upsize_below) {
+            return self.upsize(place, view, plan);
+        }
+        let may = |place: &usize| {
+            let service = &self.services[*place];
+            service.seen.is_some() && slack(place) > self.config.downsize_above && service.rests_until <= view.now
+        };
+        let most = places.filter(may).max_by(|one, other| slack(one).total_cmp(&slack(other)));
+        if let Some(place) = most {
+            self.downsize(place, view, plan);
+        }
+    }
+
+    fn upsize(&mut self, place: usize, view: &View, plan: &mut Plan) {
+        for _ in 0..2 {
+            let Service { id, next, seen, .. } = self.services[place];
+            // Of other services the one with the most slack loses, once best-effort work has nothing to lose.
+            let others = (0..self.services.len()).filter(|&other| other != place);
+            let richest = others
+                .filter(|&other| self.shares.may_lose(other, next))
+                .max_by(|&one, &other| self.services[one].slack().total_cmp(&self.services[other].slack()));
+            if (next == Resource::Cores || self.has_ways) && self.shares.take_for(place, next, richest) {
+                self.trial = seen.map(|(latency, _)| Trial::Upsized(id, latency));
+                self.write(next, view, plan);
+                return plan.note(NoteKind::Because, Some(id), next.upsized());
+            }
+            self.services[place].next = next.other(self.has_ways);
+        }
+    }
+
+    fn downsize(&mut self, place: usize, view: &View, plan: &mut Plan) {
+        if !self.shares.has_best_effort() {
+            return;
+        }
+        for _ in 0..2 {
+            let Service { id, next, .. } = self.services[place];
+            if (next == Resource::Cores || self.has_ways) && self.shares.release(place, next) {
+                self.trial = Some(Trial::Downsized(id, next));
+                self.write(next, view, plan);
+                return plan.note(NoteKind::Because, Some(id), next.downsized());
+            }
+            self.services[place].next = next.other(self.has_ways);
+        }
+    }
+
+    /// A host without CAT refuses ways.
+    fn hear(&mut self, events: &[Event]) {
+        for event in events {
+            if let Event::Outcome(outcome) = event
+                && Some(outcome.plan) == self.ways_plan
+                && outcome.part == Part::Knobs
+                && matches!(outcome.verdict, Verdict::Refused(_))
+            {
+                self.has_ways = false;
+                self.trial = None;
+                self.services.iter_mut().for_each(|service| service.next = Resource::Cores);
+            }
+        }
+    }
+}
+
+impl Service {
+    /// The part of its target that is left. One of which nothing is known neither gives nor takes.
+    fn slack(&self) -> f64 {
+        self.seen.map_or(UNKNOWN, |(_, slack)| slack)
+    }
+}
+
+/// Between "too little" and "plenty".
+const UNKNOWN: f64 = 0.1;
+
+impl Policy for Parties {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
+        if events.iter().any(comes_or_goes) || view.pool() != self.pool {
+            self.begin(view, plan);
+            self.next_look = view.now + self.config.interval;
+            return Wake::At(self.next_look);
+        }
+        self.hear(events);
+        if view.now >= self.next_look {
+            self.next_look = view.now + self.config.interval;
+            if self.has_ways && self.ways_plan.is_none() {
+                self.write(Resource::Ways, view, plan);
+            } else if self.look(view, plan) {
+                self.judge(view, plan);
+                if plan.knobs.is_empty() {
+                    self.decide(view, plan);
+                }
+            }
+        }
+        Wake::At(self.next_look)
+    }
+}

@@ -1,0 +1,172 @@
+//! The applications of caladan-osdi20 §7, "Evaluated applications".
+
+use quell_model::{Class, CpuCount, Nanos, Slo};
+
+use super::MANAGED;
+use crate::WorkloadSpec;
+use crate::contention::ProfileName;
+use crate::workload::{Arrivals, BatchSpec, Dispatch, Runtime, ServerSpec, Service, Turn};
+
+/// A latency-critical application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lc {
+    /// The key-value store: "service times of about 1 μs".
+    Memcached,
+    /// The in-memory database with TPC-C: "20 μs median; 280 μs 99.9%-ile".
+    Silo,
+    /// The block store with compression and encryption: "99% 4KB, 1% 44KB … (35 μs and 250 μs for each respective size)".
+    /// The NVMe device's own time is left out.
+    Storage,
+    /// Figure 8b's: "5 μs average service times that are exponentially distributed". It has no profile.
+    Synthetic,
+}
+
+/// A best-effort application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Be {
+    /// PARSEC's video encoder.
+    X264,
+    /// PARSEC's swaptions with the Boehm collector.
+    SwaptionsGc,
+    /// PARSEC's online clustering.
+    Streamcluster,
+    /// The antagonist that "displaces the L2 cache".
+    StreamL2,
+    /// The antagonist that "displaces the LLC and consumes all available memory bandwidth".
+    StreamDram,
+    /// Figure 8b's "non-interfering" one. It has no profile.
+    Synthetic,
+}
+
+/// How requests find threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Threads {
+    /// Caladan's runtime: green threads and work stealing.
+    Runtime,
+    /// An unmodified server: kernel threads that take requests from one queue.
+    Pool,
+    /// An unmodified server on the kernel's network: each thread has its own connections.
+    Linux,
+}
+
+/// CPU time of a request that the kernel's network takes: of the order of 100,000 requests a second and core that an
+/// unmodified memcached answers on such processors. Assumed.
+pub const NETWORK: Nanos = Nanos::from_micros(8);
+
+/// A lognormal distribution with silo's median and 99.9th percentile: ln(280/20) over the normal one's 3.09.
+const SILO_SIGMA: f64 = 0.854;
+/// Its mean: 20 µs · e^(σ²/2).
+const SILO_MEAN: Nanos = Nanos(28_800);
+
+/// Time that a full collection takes alone on all CPUs, about: "100–200 ms" (§2).
+const COLLECTION_MS: u64 = 150;
+/// Between two of them, alone on all CPUs, about (assumed; Figure 7's 30 s have three, beside other work).
+const BETWEEN_MS: u64 = 1_500;
+/// Speed of a thread of 22 while all collect, and while all compute (as the model has it): the profiles' work is that of
+/// [`COLLECTION_MS`] and [`BETWEEN_MS`] at these speeds.
+const SPEED_COLLECTING: f64 = 0.4;
+const SPEED_COMPUTING: f64 = 0.6;
+
+impl Lc {
+    /// The three that are evaluated (§7).
+    pub const ALL: [Lc; 3] = [Lc::Storage, Lc::Memcached, Lc::Silo];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Lc::Memcached => "memcached",
+            Lc::Silo => "silo",
+            Lc::Storage => "storage",
+            Lc::Synthetic => "synthetic",
+        }
+    }
+
+    /// CPU time of a request, alone.
+    #[must_use]
+    pub fn service(self) -> Service {
+        match self {
+            Lc::Memcached => Service::Exponential(Nanos::from_micros(1)),
+            Lc::Silo => Service::Lognormal { mean: SILO_MEAN, sigma: SILO_SIGMA },
+            Lc::Storage => Service::Bimodal {
+                short: Nanos::from_micros(35),
+                long: Nanos::from_micros(250),
+                long_share: 0.01,
+            },
+            Lc::Synthetic => Service::Exponential(Nanos::from_micros(5)),
+        }
+    }
+
+    /// THRESH_HT (§7, "Parameter tuning": "25 μs for silo, 40 μs for storage, and infinite for memcached").
+    #[must_use]
+    pub fn thresh_ht(self) -> Option<Nanos> {
+        match self {
+            Lc::Memcached | Lc::Synthetic => None,
+            Lc::Silo => Some(Nanos::from_micros(25)),
+            Lc::Storage => Some(Nanos::from_micros(40)),
+        }
+    }
+
+    /// It as a workload: requests a second, guaranteed CPUs, kernel threads.
+    #[must_use]
+    pub fn spec(self, arrivals: Arrivals, guaranteed: u32, threads: (Threads, u32), slo: Option<Nanos>) -> WorkloadSpec {
+        let (dispatch, service) = match threads.0 {
+            Threads::Runtime => (Dispatch::WorkStealing(Runtime::default()), self.service()),
+            Threads::Pool => (Dispatch::Pool, self.service()),
+            Threads::Linux => (Dispatch::PerThread, self.service().after(NETWORK)),
+        };
+        WorkloadSpec {
+            cpus: CpuCount::whole(guaranteed),
+            threads: threads.1,
+            slo: slo.map(|bound| Slo { quantile: 0.999, bound }),
+            profile: (self != Lc::Synthetic).then(|| known(self.name())),
+            server: Some(ServerSpec { arrivals, service, dispatch }),
+            ..WorkloadSpec::new(self.name(), Class::LatencyCritical)
+        }
+    }
+}
+
+impl Be {
+    /// The five that are evaluated (§7).
+    pub const ALL: [Be; 5] = [Be::X264, Be::SwaptionsGc, Be::Streamcluster, Be::StreamL2, Be::StreamDram];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Be::X264 => "x264",
+            Be::SwaptionsGc => "swaptions-GC",
+            Be::Streamcluster => "streamcluster",
+            Be::StreamL2 => "stream-L2",
+            Be::StreamDram => "stream-DRAM",
+            Be::Synthetic => "synthetic-be",
+        }
+    }
+
+    /// It as a workload of so many threads.
+    #[must_use]
+    pub fn spec(self, threads: u32) -> WorkloadSpec {
+        let work = |ms: u64, speed: f64| {
+            Some(Nanos((Nanos::from_millis(ms).0 as f64 * f64::from(MANAGED) * speed) as u64))
+        };
+        let turn = |name: &str, work| Turn { profile: known(name), lasts: None, work };
+        let (cycle, profile) = match self {
+            Be::SwaptionsGc => (
+                vec![
+                    turn("swaptions", work(BETWEEN_MS, SPEED_COMPUTING)),
+                    turn("swaptions-gc", work(COLLECTION_MS, SPEED_COLLECTING)),
+                ],
+                None,
+            ),
+            Be::Synthetic => (Vec::new(), None),
+            _ => (Vec::new(), Some(known(self.name()))),
+        };
+        let batch = Some(BatchSpec { cycle, ..BatchSpec::default() });
+        WorkloadSpec { threads, batch, profile, ..WorkloadSpec::new(self.name(), Class::BestEffort) }
+    }
+}
+
+/// A profile of the library.
+fn known(name: &str) -> ProfileName {
+    ProfileName::Known(name.to_owned())
+}
