@@ -60,8 +60,10 @@ pub struct CpuColumns {
     pub online: CpuSet,
     /// Granted CPUs on which nothing runs: their workload yielded, or nobody has them.
     pub idle: CpuSet,
-    /// CPUs that nobody may have now: a sibling's ban parks them, or a thread of a higher scheduling class has them.
+    /// CPUs that a sibling ban parks.
     pub banned: CpuSet,
+    /// CPUs that a thread of a higher scheduling class has: nobody's to hand out until it sleeps.
+    pub away: CpuSet,
     /// The workload that a CPU is granted to; None once it yielded.
     pub holder: Vec<Option<WorkloadId>>,
     /// When the request that the CPU works on began; absent where it works on none.
@@ -195,10 +197,11 @@ impl WorkloadColumns {
 
 impl CpuColumns {
     fn copy_from(&mut self, other: &CpuColumns) {
-        let CpuColumns { online, idle, banned, holder, request_start, llc_misses } = other;
+        let CpuColumns { online, idle, banned, away, holder, request_start, llc_misses } = other;
         self.online = *online;
         self.idle = *idle;
         self.banned = *banned;
+        self.away = *away;
         self.holder.clone_from(holder);
         self.request_start.clone_from(request_start);
         self.llc_misses.clone_from(llc_misses);

@@ -284,6 +284,8 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
             wire::CpuState::Offline
         } else if view.cpus.banned.contains(cpu.id) {
             wire::CpuState::Banned
+        } else if view.cpus.away.contains(cpu.id) {
+            wire::CpuState::Away
         } else if view.cpus.idle.contains(cpu.id) {
             wire::CpuState::Idle
         } else if runs.is_some() {

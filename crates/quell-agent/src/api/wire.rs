@@ -172,6 +172,8 @@ pub enum CpuState {
     Idle,
     /// A sibling ban parks it.
     Banned,
+    /// A thread of a higher scheduling class has it: a real-time one.
+    Away,
     /// It is offline.
     Offline,
     /// Not measured.

@@ -100,6 +100,7 @@ fn cpus(cpus: &[Cpu]) -> Vec<String> {
         let what = match (&cpu.runs, cpu.state) {
             (_, CpuState::Offline) => "offline".to_owned(),
             (_, CpuState::Banned) => "parked by a sibling ban".to_owned(),
+            (None, CpuState::Away) => "a real-time thread".to_owned(),
             (Some(name), _) => name.clone(),
             (None, CpuState::Idle) => "idle".to_owned(),
             (None, _) => "unmanaged work or nothing".to_owned(),

@@ -13,7 +13,7 @@ use crate::{Job, Kernel, Lab, Lockstep, Machine, lockstep};
 const SCRIPT: &str = include_str!("cell.sh");
 /// A CPU that executes this many millions of instructions a second is loaded to a third by a scene's single server.
 const MIPS: u32 = 125;
-/// A fifteenth of the latency of a request alone.
+/// A fifteenth of the latency of a request alone on such a CPU; faster ones have shorter quanta.
 const QUANTUM_NS: u32 = 20_000;
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
         if !scheduler.is_empty() {
             files.push(PathBuf::from(&scheduler));
         }
-        let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS };
+        let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS / self.speed };
         let kernel = Some(self.kernel.version.clone());
         let machine = Machine { kernel, ..Machine::measuring(cpus, lockstep, files) };
         let mut job = Job::new(["sh", "-c", SCRIPT]);

@@ -100,6 +100,17 @@ if [ -n "$POLICY" ]; then
     await "$POLICY" /run/control.log in_force
 fi
 sleep 1
+loads=
+while read -r name port _ rate _; do
+    "$QUELL" load --target "127.0.0.1:$port" --rate "$rate" --warmup 2s --duration "${SECONDS_OF_LOAD}s" --keys 1000 --seed "$SEED" \
+        --realtime=10 --json >"/run/load.$name" &
+    loads="$loads $!"
+    SEED=$((SEED + 1000))
+done <<END
+$SERVERS
+END
+# The servers have their keys by then, and the loads warm up.
+sleep 1
 hogs=
 while read -r name class threads _ options; do
     [ -n "$name" ] || continue
@@ -109,16 +120,6 @@ while read -r name class threads _ options; do
     hogs="$hogs $!"
 done <<END
 $HOGS
-END
-sleep 0.5
-loads=
-while read -r name port _ rate _; do
-    "$QUELL" load --target "127.0.0.1:$port" --rate "$rate" --warmup 1s --duration "${SECONDS_OF_LOAD}s" --keys 1000 --seed "$SEED" \
-        --realtime=10 --json >"/run/load.$name" &
-    loads="$loads $!"
-    SEED=$((SEED + 1000))
-done <<END
-$SERVERS
 END
 for load in $loads; do wait "$load" || fail 'a load failed'; done
 in_force || fail "$SCHEDULER$POLICY gave up: $(tail -n 5 /run/control.log)"

@@ -39,7 +39,7 @@ impl Cores {
         self.learn_machine(view, tasks);
         self.settle(view.now, events);
         self.pool = view.pool();
-        self.banned = view.cpus.banned;
+        self.banned = view.cpus.banned.union(&view.cpus.away);
         self.held.fill(0);
         for core in 0..self.task_on_core.len() {
             let id = CpuId(core as u32);
@@ -99,7 +99,7 @@ impl Cores {
         self.pool
     }
 
-    /// Cores that sibling bans park.
+    /// Cores that nobody may have now: sibling bans park them, or a higher scheduling class has them.
     pub fn banned(&self) -> CpuSet {
         self.banned
     }

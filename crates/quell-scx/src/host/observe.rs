@@ -43,7 +43,7 @@ impl ScxHost {
         let cpus = &mut view.cpus;
         cpus.holder.clear();
         cpus.request_start.clear();
-        (cpus.idle, cpus.banned) = (CpuSet::EMPTY, CpuSet::EMPTY);
+        (cpus.idle, cpus.banned, cpus.away) = (CpuSet::EMPTY, CpuSet::EMPTY, CpuSet::EMPTY);
         for cpu in (0..columns as u32).map(CpuId) {
             let state = self.grant.cpu(cpu);
             self.holders[cpu.index()] = self.grant.holder(cpu);
@@ -53,7 +53,7 @@ impl ScxHost {
             }
             // A real-time thread has it, or the loop itself: it is nobody's to hand out until they sleep.
             if state.away.load(Acquire) != 0 || own == Some(cpu) {
-                cpus.banned.insert(cpu);
+                cpus.away.insert(cpu);
             }
             let start = state.request_start.load(Acquire);
             if wanted.contains(Signal::RequestStart) {

@@ -207,7 +207,13 @@ lab_tests! {
             assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
             let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 1000);
             assert!(shares.iter().all(|&share| share > 50), "{shares:?}");
-            assert!([0, 1].map(CpuId).into_iter().any(|cpu| machine.host.grant().holder(cpu).workload() == Some(be)));
+            // For a moment this program has one CPU, and the server the other.
+            let has_one = || [0, 1].map(CpuId).into_iter().any(|cpu| machine.host.grant().holder(cpu).workload() == Some(be));
+            let mut looks = 0..200;
+            while !has_one() {
+                assert!(looks.next().is_some(), "best-effort work has lost its grants");
+                pass(5);
+            }
         }
 
         fn quotas_so_tight_that_many_threads_wait_for_one_tick() {

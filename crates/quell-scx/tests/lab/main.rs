@@ -6,6 +6,7 @@ mod chaos;
 mod fair;
 mod grant;
 mod hogs;
+mod moves;
 mod programs;
 mod requests;
 mod support;

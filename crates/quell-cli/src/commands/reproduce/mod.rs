@@ -31,9 +31,16 @@ pub struct Arguments {
     /// A shortened run: under a minute an ID
     #[arg(long)]
     quick: bool,
-    /// Run those rows, too, that need a real kernel: in the lab
-    #[arg(long)]
-    real: bool,
+    /// Run those rows, too, that need a real kernel: in the lab; all, or of these scenes (`quell lab peers --list`)
+    #[arg(
+        long,
+        value_name = "SCENE,…",
+        num_args = 0..,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = caladan::ALL_SCENES
+    )]
+    real: Vec<String>,
     /// Print the rows as one line of JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "fairness" => fairness::run(arguments.quick)?,
             "rkube" => rkube::run(arguments.quick)?,
             "caladan" => {
-                let all = caladan::run(arguments.quick, arguments.real)?;
+                let all = caladan::run(arguments.quick, &arguments.real)?;
                 pictures.extend(all.blocks);
                 all.rows
             }
@@ -67,7 +74,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         });
     }
     if let Some(path) = &arguments.html {
-        std::fs::write(path, page::of(&rows, pictures).to_html()).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(path, page::of(&rows, pictures).to_html())
+            .with_context(|| format!("write {}", path.display()))?;
     }
     if arguments.json {
         serde_json::to_writer(&mut out, &rows)?;

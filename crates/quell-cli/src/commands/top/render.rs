@@ -161,6 +161,7 @@ fn cpu_lines(model: &Model, area: Rect) -> Vec<Line<'static>> {
                     (_, CpuState::Banned) => ("parked", FAINT),
                     (Some(name), CpuState::Idle) => (name.as_str(), FAINT),
                     (Some(name), _) => (name.as_str(), Style::new()),
+                    (None, CpuState::Away) => ("real-time", FAINT),
                     (None, CpuState::Idle) => ("idle", FAINT),
                     (None, _) => (cells::NOTHING, FAINT),
                 };

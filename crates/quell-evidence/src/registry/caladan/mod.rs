@@ -6,7 +6,7 @@ mod real;
 use super::Topic;
 use crate::claim::Claim;
 
-pub use real::{REAL, Real};
+pub use real::{CROWDED, Crowded, REAL, Real};
 
 /// The topic.
 pub const TOPIC: Topic = Topic {

@@ -12,6 +12,8 @@ mod unmodified;
 
 use std::time::Instant;
 
+pub use real::ALL as ALL_SCENES;
+
 use anyhow::{Context, Result};
 use quell_bench::human;
 use quell_bench::report::Block;
@@ -42,8 +44,8 @@ const FIGURES: &[(&str, Run)] = &[
     ("Scale", scale::study),
 ];
 
-/// Runs everything; with `real`, what needs a real kernel too.
-pub fn run(quick: bool, real: bool) -> Result<Figure> {
+/// Runs everything; of what needs a real kernel these scenes.
+pub fn run(quick: bool, real: &[String]) -> Result<Figure> {
     let figures: Result<Vec<Figure>> = FIGURES
         .par_iter()
         .with_max_len(1)

@@ -1,68 +1,145 @@
 //! `quell reproduce caladan`: what Quell's kernel half promises for unmodified programs, on a real kernel in the lab.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use quell_bench::human;
-use quell_evidence::{Claim, Row, caladan};
+use quell_evidence::caladan::{self, Crowded, Real};
+use quell_evidence::{Claim, Row};
 use quell_lab::peers::pool::{Ratio, quantile, ratio};
-use quell_lab::peers::{Bench, CellResult, PEERS, Peer};
+use quell_lab::peers::{Bench, Cell, CellResult, PEERS, Peer, SCENES, Scene};
 use quell_lab::{Lab, ToStderr};
 
-/// Seeds, and how long each cell's load lasts: 105,000 requests a row together.
-const FULL: (u64, u32) = (5, 18);
-/// Shows that it runs.
-const QUICK: (u64, u32) = (1, 2);
+/// Says that all scenes are meant.
+pub const ALL: &str = "all";
 
-/// Runs all cases; without `real` none can be run.
-pub fn run(quick: bool, real: bool) -> Result<Vec<Row>> {
-    let all = caladan::REAL.iter().flat_map(|case| [case.p99, case.p999, case.work]);
-    if !real {
-        return Ok(all.map(|claim| Row::not_run(claim, "needs a real kernel: say --real")).collect());
+/// So many times as fast as the lab's slowest CPU: 500 million instructions a second, 4,800 requests. The agent's loop,
+/// which looks ten times a second by itself, then takes no more of a CPU than some thousandths.
+const SPEED: u32 = 4;
+/// Seeds, and how many seconds each cell's load lasts: 120,000 requests a server and row together.
+const FULL: (u64, u32) = (5, 5);
+/// Shows that it runs.
+const QUICK: (u64, u32) = (1, 1);
+/// The crowded scenes' machine.
+const CROWDED_CPUS: u32 = 4;
+/// The first server of a scene.
+const FIRST: Option<usize> = Some(0);
+
+struct Series<'a> {
+    bench: Bench<'a>,
+    seeds: u64,
+}
+
+/// Runs the cases of these scenes, all if it says so; the others are not run.
+pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Row>> {
+    if let Some(unknown) = scenes.iter().find(|id| *id != ALL && Scene::find(id).is_none()) {
+        let known: Vec<_> = SCENES.iter().map(|scene| scene.id).collect();
+        bail!("--real={unknown}: there is no such scene; there are {}", known.join(", "));
     }
-    let (seeds, seconds) = if quick { QUICK } else { FULL };
-    let lab = Lab::new(&ToStderr)?;
-    let bench = Bench::new(&lab, &std::env::current_exe()?, None, 1, seconds)?;
+    let is_chosen = |scene: &str| scenes.iter().any(|id| id == ALL || id == scene);
     let mut rows = Vec::new();
-    for case in caladan::REAL.iter().filter(|case| !quick || case.cpus == 2) {
-        let cells = |id: &str| measured(&bench, id, case.cpus, seeds);
-        let (alone, fifo, ours) = (cells("alone")?, cells("fifo")?, cells("caladan")?);
-        let p99 = |cells: &[&CellResult]| quantile(cells, 0.99);
-        let p999 = |cells: &[&CellResult]| quantile(cells, 0.999);
-        rows.push(latency(case.p99, &ours, &alone, p99));
-        rows.push(latency(case.p999, &ours, &fifo, p999));
-        let kept = ratio(&ours, &fifo, work);
-        let note = format!(
-            "{:.0} blocks/s beside {:.0}; kept: {}",
-            work(&ours.iter().collect::<Vec<_>>()),
-            work(&fifo.iter().collect::<Vec<_>>()),
-            interval(&kept)
-        );
-        rows.push(Row::measured(case.work, 1.0 - kept.value, note));
+    let (seeds, seconds) = if quick { QUICK } else { FULL };
+    let lab = if scenes.is_empty() { None } else { Some(Lab::new(&ToStderr)?) };
+    let series = match &lab {
+        Some(lab) => Some(Series { bench: Bench::new(lab, &std::env::current_exe()?, None, SPEED, seconds)?, seeds }),
+        None => None,
+    };
+    let not_run = |claim| Row::not_run(claim, "needs a real kernel: say --real, or name its scene, --real=SCENE");
+    for case in caladan::REAL {
+        match &series {
+            Some(series) if is_chosen(case.scene) && (!quick || case.cpus == 2) => rows.extend(series.real(case)?),
+            _ => rows.extend([case.p99, case.p999, case.work].map(not_run)),
+        }
+    }
+    for case in caladan::CROWDED {
+        match &series {
+            Some(series) if is_chosen(case.scene) && !quick => rows.extend(series.crowded(case)?),
+            _ => rows.extend([Some(case.p99), case.lost].into_iter().flatten().map(not_run)),
+        }
     }
     Ok(rows)
 }
 
-fn measured(bench: &Bench<'_>, id: &str, cpus: u32, seeds: u64) -> Result<Vec<CellResult>> {
-    let peer: &Peer = PEERS.iter().find(|peer| peer.id == id).context("the lab knows this peer")?;
-    (1..=seeds)
-        .map(|seed| {
-            if bench.cached(peer, cpus, seed).is_none() {
-                eprintln!("reproduce: {} on {cpus} CPUs, seed {seed} of {seeds}", peer.title);
+impl Series<'_> {
+    fn real(&self, case: &Real) -> Result<[Row; 3]> {
+        let cells = |peer: &str| self.measured(case.scene, peer, case.cpus);
+        let (alone, fifo, ours) = (cells("alone")?, cells("fifo")?, cells("caladan")?);
+        Ok([
+            latency(case.p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99)),
+            latency(case.p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999)),
+            lost(case.work, &ours, &fifo, "blocks/s", work),
+        ])
+    }
+
+    fn crowded(&self, case: &Crowded) -> Result<Vec<Row>> {
+        let scene = Scene::find(case.scene).context("the lab knows this scene")?;
+        let cells = |scene: &str, peer: &str| self.measured(scene, peer, CROWDED_CPUS);
+        let (fifo, ours) = (cells(scene.id, "fifo")?, cells(scene.id, "caladan")?);
+        // Servers that are alike are counted together; else the first one is compared with the single server's scene.
+        let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
+        let alone = cells(if alike { scene.id } else { SCENES[0].id }, "alone")?;
+        let of = if alike { |cells: &[&CellResult]| quantile(cells, None, 0.99) } else { first_p99 };
+        let mut row = latency(case.p99, &ours, &alone, of);
+        row.note += &format!("; SCHED_FIFO servers: {}", human::nanoseconds(of(&all(&fifo)) as u64));
+        let mut rows = vec![row];
+        if let Some(claim) = case.lost {
+            rows.push(match alike {
+                true => lost(claim, &ours, &fifo, "blocks/s", work),
+                false => lost(claim, &ours, &fifo, "answers/s", last_served),
+            });
+        }
+        Ok(rows)
+    }
+
+    fn measured(&self, scene: &str, peer: &str, cpus: u32) -> Result<Vec<CellResult>> {
+        let scene = Scene::find(scene).context("the lab knows this scene")?;
+        let peer: &Peer = PEERS.iter().find(|known| known.id == peer).context("the lab knows this peer")?;
+        let measure = |seed| {
+            let cell = Cell { scene, peer, cpus, seed };
+            if self.bench.cached(cell).is_none() {
+                eprintln!("reproduce: {}, {}, {cpus} CPUs, seed {seed} of {}", scene.id, peer.title, self.seeds);
             }
-            Ok(bench.measure(peer, cpus, seed)?)
-        })
-        .collect()
+            Ok(self.bench.measure(cell)?)
+        };
+        (1..=self.seeds).map(measure).collect()
+    }
+}
+
+fn all(cells: &[CellResult]) -> Vec<&CellResult> {
+    cells.iter().collect()
+}
+
+fn first_p99(cells: &[&CellResult]) -> f64 {
+    quantile(cells, FIRST, 0.99)
+}
+
+/// The part that ours loses of what theirs has.
+fn lost(
+    claim: &'static Claim,
+    ours: &[CellResult],
+    theirs: &[CellResult],
+    unit: &str,
+    of: fn(&[&CellResult]) -> f64,
+) -> Row {
+    let kept = ratio(ours, theirs, of);
+    let (has, had) = (of(&all(ours)), of(&all(theirs)));
+    Row::measured(claim, 1.0 - kept.value, format!("{has:.0} {unit} beside {had:.0}; kept: {}", interval(&kept)))
 }
 
 fn latency(claim: &'static Claim, ours: &[CellResult], theirs: &[CellResult], of: fn(&[&CellResult]) -> f64) -> Row {
     let found = ratio(ours, theirs, of);
-    let all = |cells: &[CellResult]| human::nanoseconds(of(&cells.iter().collect::<Vec<_>>()) as u64);
-    let note = format!("{} against {}; {}", all(ours), all(theirs), interval(&found));
+    let pooled = |cells: &[CellResult]| human::nanoseconds(of(&all(cells)) as u64);
+    let note = format!("{} against {}; {}", pooled(ours), pooled(theirs), interval(&found));
     Row::measured(claim, found.value, note)
 }
 
-/// Blocks a second of the antagonist, the mean over the seeds.
+/// Blocks a second of all that runs beside the servers, the mean over the seeds.
 fn work(cells: &[&CellResult]) -> f64 {
-    cells.iter().filter_map(|cell| cell.antagonist_blocks_per_s).sum::<f64>() / cells.len().max(1) as f64
+    cells.iter().map(|cell| cell.work_per_s()).sum::<f64>() / cells.len().max(1) as f64
+}
+
+/// Answers a second of the last server, the mean over the seeds.
+fn last_served(cells: &[&CellResult]) -> f64 {
+    let served = cells.iter().filter_map(|cell| cell.servers.last());
+    served.map(|server| server.served_per_s).sum::<f64>() / cells.len().max(1) as f64
 }
 
 fn interval(ratio: &Ratio) -> String {
