@@ -14,7 +14,8 @@
 //! ```
 //!
 //! On the host the first test of a suite packs this very test program, boots the machine once, and runs the whole suite in
-//! it; each test then passes or fails as it did there. A test that was not executed inside has failed.
+//! it; each test then passes or fails as it did there, and prints what it printed there (`-- --show-output` shows it). A
+//! test that was not executed inside has failed.
 
 mod report;
 
@@ -85,7 +86,7 @@ impl Suite {
         match self.report.get_or_init(|| self.boot()) {
             Err(failure) => panic!("the lab failed: {failure}"),
             Ok(report) => match report.verdict(&name) {
-                Some(Verdict::Passed) => {}
+                Some(Verdict::Passed(output)) => println!("{output}"),
                 Some(Verdict::Failed(output)) => panic!("failed inside the lab:\n{output}"),
                 None => panic!("{name} was not executed inside the lab, whose tests printed:\n{}", report.text()),
             },
@@ -103,7 +104,12 @@ impl Suite {
         if machine.root == Root::Host {
             machine.root = Root::Packed(Vec::new());
         }
-        let mut job = Job::new([program.as_os_str(), "--test-threads=1".as_ref(), self.prefix().as_ref()]);
+        let mut job = Job::new([
+            program.as_os_str(),
+            "--test-threads=1".as_ref(),
+            "--show-output".as_ref(),
+            self.prefix().as_ref(),
+        ]);
         job.directory = "/".into();
         job.environment.push((INSIDE.into(), "1".into()));
         job.timeout = Some(LIMIT);

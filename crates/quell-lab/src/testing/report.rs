@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// How a test ended.
+/// How a test ended, with what it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    Passed,
-    /// With what it printed.
+    Passed(String),
     Failed(String),
 }
 
@@ -27,12 +26,10 @@ impl Report {
             };
             // "name - should panic ... ok"
             let name = name.split(" - ").next().unwrap_or(name).to_owned();
+            let output = output_of(&name, &text);
             match result.trim_end() {
-                result if result.ends_with("ok") => verdicts.insert(name, Verdict::Passed),
-                result if result.ends_with("FAILED") => {
-                    let output = output_of(&name, &text);
-                    verdicts.insert(name, Verdict::Failed(output))
-                }
+                result if result.ends_with("ok") => verdicts.insert(name, Verdict::Passed(output)),
+                result if result.ends_with("FAILED") => verdicts.insert(name, Verdict::Failed(output)),
                 _ => None,
             };
         }
@@ -50,11 +47,12 @@ impl Report {
     }
 }
 
-/// What a failed test printed: the harness shows it between its own headings.
+/// What a test printed: the harness shows it between its own headings.
 fn output_of(test: &str, text: &str) -> String {
     let heading = format!("---- {test} stdout ----");
     let after = text.lines().skip_while(|line| *line != heading).skip(1);
-    let output: Vec<_> = after.take_while(|line| !line.starts_with("---- ") && *line != "failures:").collect();
+    let output: Vec<_> =
+        after.take_while(|line| !line.starts_with("---- ") && !["failures:", "successes:"].contains(line)).collect();
     output.join("\n").trim().to_owned()
 }
 
@@ -68,6 +66,15 @@ test suite::good ... ok
 test suite::bad ... FAILED
 test suite::skipped ... ignored
 test suite::fearful - should panic ... ok
+
+successes:
+
+---- suite::good stdout ----
+42
+
+successes:
+    suite::fearful
+    suite::good
 
 failures:
 
@@ -84,8 +91,8 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored
     #[test]
     fn verdicts_are_read() {
         let report = Report::read(PRINTED.into());
-        assert_eq!(report.verdict("suite::good"), Some(&Verdict::Passed));
-        assert_eq!(report.verdict("suite::fearful"), Some(&Verdict::Passed));
+        assert_eq!(report.verdict("suite::good"), Some(&Verdict::Passed("42".into())));
+        assert_eq!(report.verdict("suite::fearful"), Some(&Verdict::Passed(String::new())));
         let output = "thread 'suite::bad' panicked at src/lib.rs:1:2:\nleft: 1";
         assert_eq!(report.verdict("suite::bad"), Some(&Verdict::Failed(output.into())));
     }
