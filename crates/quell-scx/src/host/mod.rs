@@ -1,6 +1,7 @@
 //! The host for policies that grant CPUs: the stock Linux host, and Quell's scheduler in the kernel.
 
 mod apply;
+mod hogs;
 mod observe;
 mod wait;
 mod workloads;
@@ -16,7 +17,7 @@ use quell_model::{
 
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Grant, ScxError, Slices, requests};
+use crate::{Grant, ScxError, Slices, Stuck, requests};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,9 @@ pub struct ScxHost {
     patience: Nanos,
     /// When it is looked next which cgroups the workloads have.
     cgroups_at: Nanos,
+    /// Who cannot run because of real-time threads, and when it is looked for them next.
+    stuck: Vec<Stuck>,
+    stuck_at: Nanos,
 }
 
 impl ScxHost {
@@ -94,6 +98,8 @@ impl ScxHost {
             told: Vec::new(),
             patience: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
+            stuck: Vec::new(),
+            stuck_at: Nanos::ZERO,
         };
         let known: Vec<(WorkloadId, Workload)> = host.linux.workloads().map(|(id, spec)| (id, spec.clone())).collect();
         for (id, spec) in known {
@@ -121,6 +127,7 @@ impl Host for ScxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
         self.follow_cgroups()?;
+        self.look_for_stuck()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;

@@ -38,19 +38,21 @@ lab_tests! {
 
         fn threads_behind_a_real_time_hog_are_named_and_go_on_after_it() {
             let _first = RealTime::begin();
-            let machine = Machine::load();
+            let mut machine = Machine::load();
             let pinned = Child::run(None, Some(1), spin_as_victim);
             let free = Child::spin(None, None);
             pass(200);
             let now = monotonic;
             // This test's own thread, too, is one that others wait behind.
-            let is_stuck = || machine.host.grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
-            assert!(!is_stuck(), "nobody hogs its CPU yet");
+            let is_stuck = |machine: &Machine| machine.host.grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
+            assert!(!is_stuck(&machine), "nobody hogs its CPU yet");
             let hog = Child::run(None, Some(1), hog_for_4_s);
             pass(1500);
             let before = free.ran();
             let stuck = machine.host.grant().stuck(now() - Nanos::from_millis(500)).unwrap();
             println!("{stuck:?}");
+            machine.observe();
+            let told = machine.host.stuck().to_vec();
             let movable = |stuck: &&quell_scx::Stuck| stuck.name.starts_with("kworker/u");
             assert_eq!(stuck.iter().find(movable), None, "it was put behind the hog, though it may run elsewhere");
             pass(1000);
@@ -65,12 +67,15 @@ lab_tests! {
                 assert_eq!((victim.name.as_str(), victim.cpu.0), ("victim", 1));
                 assert_eq!((victim.behind.name.as_str(), victim.behind.tid), ("greedy", hog.0 as u32));
                 assert!(now() - victim.since > Nanos::from_millis(500), "{victim:?}");
+                assert!(told.iter().any(|stuck| (stuck.tid, stuck.behind.tid) == (victim.tid, hog.0 as u32)), "{told:?}");
             }
             assert!(stuck.iter().all(|stuck| stuck.tid != free.0 as u32), "{stuck:?}");
             pass(3000);
             let later = shares(&[&pinned], 500)[0];
             assert!(later > 300, "{later}");
-            assert!(!is_stuck());
+            assert!(!is_stuck(&machine));
+            machine.observe();
+            assert!(machine.host.stuck().iter().all(|stuck| stuck.tid != pinned.0 as u32), "{:?}", machine.host.stuck());
             machine.host.grant().check().unwrap();
         }
     }
