@@ -141,7 +141,7 @@ claims! {
         "stream-L2's throughput at low load under Caladan over that under Elfen's refresh budget"
         "§7.3, Fig. 9: \"able to achieve 5% higher BE throughput than Elfen\"";
     "fig9.idle" sentence()
-        "borrow idle: \"also low BE throughput\": stream-L2's over that with refresh budget"
+        "borrow idle: \"also low BE throughput\": stream-L2's over that with refresh budget, at 20 % load or less"
         "§7.3, Fig. 9";
     "fig9.idle-tail" sentence()
         "refresh budget: \"at the cost of a slight increase in tail latency\": p99.9 with borrow idle over it"

@@ -15,7 +15,7 @@ use super::{Figure, claim, micros, row};
 
 /// Parts of what each system answers at most beside the antagonist that are asked for.
 const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.97];
-const QUICK: [f64; 3] = [0.1, 0.5, 0.97];
+const QUICK: [f64; 2] = [0.1, 0.97];
 
 /// One system's tails.
 struct Curve {
@@ -37,7 +37,7 @@ impl Curve {
             rates.iter().map(|&rate| Cell::new(system, Lc::Memcached, rate, be)).collect()
         };
         let requests = if quick { 40e3 } else { 200e3 };
-        let least = Nanos::from_millis(50);
+        let least = Nanos::from_millis(if quick { 15 } else { 50 });
         let (calm, disturbed) =
             (run_all(&cells(None), requests, least)?, run_all(&cells(Some(Be::StreamDram)), requests, least)?);
         let tail = |seen: &quell_sim::experiment::caladan::Seen| seen.p999(0).0 as f64 / 1e3;
@@ -122,7 +122,7 @@ impl Search {
         let cell = |be: Option<Be>| Cell::new(System::Parties, Lc::Memcached, RATE, be);
         let alone = cell(None).run(100e3, Nanos::from_millis(100))?.p999(0).0 as f64 / 1e3;
         let beside = cell(Some(Be::StreamDram));
-        let measured = Nanos::from_secs(if quick { 8 } else { 30 });
+        let measured = Nanos::from_secs(if quick { 7 } else { 30 });
         let span = Span { seed: 1, warm_up: Nanos::ZERO, measured };
         let half = Nanos::from_millis(500);
         let seen = windows(beside.system.means(), &beside.workloads(), &mut beside.policy(), span, half)?;
