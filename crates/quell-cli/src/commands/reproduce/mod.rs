@@ -67,7 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         });
     }
     if let Some(path) = &arguments.html {
-        std::fs::write(path, page::of(&rows, pictures).to_html()).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(path, page::of(&rows, pictures).to_html())
+            .with_context(|| format!("write {}", path.display()))?;
     }
     if arguments.json {
         serde_json::to_writer(&mut out, &rows)?;

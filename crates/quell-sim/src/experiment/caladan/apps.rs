@@ -88,11 +88,9 @@ impl Lc {
         match self {
             Lc::Memcached => Service::Exponential(Nanos::from_micros(1)),
             Lc::Silo => Service::Lognormal { mean: SILO_MEAN, sigma: SILO_SIGMA },
-            Lc::Storage => Service::Bimodal {
-                short: Nanos::from_micros(35),
-                long: Nanos::from_micros(250),
-                long_share: 0.01,
-            },
+            Lc::Storage => {
+                Service::Bimodal { short: Nanos::from_micros(35), long: Nanos::from_micros(250), long_share: 0.01 }
+            }
             Lc::Synthetic => Service::Exponential(Nanos::from_micros(5)),
         }
     }
@@ -109,7 +107,13 @@ impl Lc {
 
     /// It as a workload: requests a second, guaranteed CPUs, kernel threads.
     #[must_use]
-    pub fn spec(self, arrivals: Arrivals, guaranteed: u32, threads: (Threads, u32), slo: Option<Nanos>) -> WorkloadSpec {
+    pub fn spec(
+        self,
+        arrivals: Arrivals,
+        guaranteed: u32,
+        threads: (Threads, u32),
+        slo: Option<Nanos>,
+    ) -> WorkloadSpec {
         let (dispatch, service) = match threads.0 {
             Threads::Runtime => (Dispatch::WorkStealing(Runtime::default()), self.service()),
             Threads::Pool => (Dispatch::Pool, self.service()),
@@ -146,9 +150,8 @@ impl Be {
     /// It as a workload of so many threads.
     #[must_use]
     pub fn spec(self, threads: u32) -> WorkloadSpec {
-        let work = |ms: u64, speed: f64| {
-            Some(Nanos((Nanos::from_millis(ms).0 as f64 * f64::from(MANAGED) * speed) as u64))
-        };
+        let work =
+            |ms: u64, speed: f64| Some(Nanos((Nanos::from_millis(ms).0 as f64 * f64::from(MANAGED) * speed) as u64));
         let turn = |name: &str, work| Turn { profile: known(name), lasts: None, work };
         let (cycle, profile) = match self {
             Be::SwaptionsGc => (

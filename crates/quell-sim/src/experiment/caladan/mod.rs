@@ -69,9 +69,7 @@ impl Means {
     pub fn kernel(self) -> KernelConfig {
         let costs = Costs { idle_exit: Nanos::from_micros(1), grant: KSCHED, ..Costs::default() };
         let costs = match self {
-            Means::Syscalls => {
-                Costs { grant: Nanos(SYSCALLS_LATENCY * KSCHED.0), grant_each: SYSCALL_EACH, ..costs }
-            }
+            Means::Syscalls => Costs { grant: Nanos(SYSCALLS_LATENCY * KSCHED.0), grant_each: SYSCALL_EACH, ..costs },
             _ => costs,
         };
         let interrupts = if self == Means::Linux { Interrupts::Spread } else { Interrupts::Elsewhere };
@@ -166,12 +164,7 @@ pub(crate) fn host<P: Policy>(
 ///
 /// # Errors
 /// [`SimError::Scenario`] if a workload makes no sense.
-pub fn run<P: Policy>(
-    means: Means,
-    workloads: &[WorkloadSpec],
-    policy: &mut P,
-    span: Span,
-) -> Result<Seen, SimError> {
+pub fn run<P: Policy>(means: Means, workloads: &[WorkloadSpec], policy: &mut P, span: Span) -> Result<Seen, SimError> {
     run_on(host(means, workloads, policy, span.seed)?, policy, span)
 }
 

@@ -1,6 +1,6 @@
 //! Figure 1's division of CPUs once and for all, and how soon a policy reacts to a collection.
 
-use quell_model::{Cycle, CpuId, CpuSet, HostDomain, Nanos, Policy};
+use quell_model::{CpuId, CpuSet, Cycle, HostDomain, Nanos, Policy};
 
 use super::windows::COLLECTING;
 use super::{Be, Lc, MANAGED, Means, Threads, host};

@@ -55,8 +55,7 @@ pub fn windows<P: Policy>(
     host.sim_mut().loads.iter_mut().for_each(|load| load.common.recent = Some(Latencies::default()));
     let mut seen = Vec::new();
     let collects = |host: &crate::SimHost| host.sim().loads.iter().any(|load| load.turn() == Some(COLLECTING));
-    let (mut used, mut counted, mut bytes) =
-        (host.sim().run_times(), host.sim().counted(), host.sim().memory_bytes());
+    let (mut used, mut counted, mut bytes) = (host.sim().run_times(), host.sim().counted(), host.sim().memory_bytes());
     let mut end = Nanos::ZERO;
     while end < span.measured {
         end += window;

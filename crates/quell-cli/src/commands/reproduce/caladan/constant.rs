@@ -73,7 +73,8 @@ pub fn figure4(quick: bool) -> Result<Figure> {
     );
     let (curves, parties) = (curves?, parties?);
     let [linux, shenango, ours] = &curves[..] else { unreachable!("three systems") };
-    let not_modelled = "the scheduler's core as packet forwarder is not simulated: Shenango's packets cost it nothing here";
+    let not_modelled =
+        "the scheduler's core as packet forwarder is not simulated: Shenango's packets cost it nothing here";
     let rows = vec![
         row("fig4.linux", linux.ratio(), linux.note())?,
         row("fig4.shenango", shenango.ratio(), shenango.note())?,
@@ -84,11 +85,8 @@ pub fn figure4(quick: bool) -> Result<Figure> {
         row("table1.parties-convergence", parties.after.as_secs_f64(), "")?,
     ];
     let axis = Axis::new("requests a second", Scale::Linear, Unit::PerSecond);
-    let mut chart = Chart::new(
-        "Figure 4: memcached beside stream-DRAM",
-        axis,
-        Axis::new("p99.9", Scale::Log, Unit::Nanoseconds),
-    );
+    let mut chart =
+        Chart::new("Figure 4: memcached beside stream-DRAM", axis, Axis::new("p99.9", Scale::Log, Unit::Nanoseconds));
     for curve in &curves {
         let name = curve.system.name();
         let alone = curve.points.iter().map(|(rate, calm, _)| (*rate, calm * 1e3)).collect();

@@ -4,7 +4,9 @@ use anyhow::Result;
 use quell_bench::chart::{Axis, Chart, Form, Scale, Unit};
 use quell_bench::report::Block;
 use quell_model::Nanos;
-use quell_sim::experiment::caladan::{Lc, Means, Seen, Span, THRESH_BW, Threads, WINDOW, Window, self as paper, run, windows};
+use quell_sim::experiment::caladan::{
+    self as paper, Lc, Means, Seen, Span, THRESH_BW, Threads, WINDOW, Window, run, windows,
+};
 use rayon::prelude::*;
 
 use super::colocation::{CALADAN, System, TUNED, Tuning, WARM_UP};
@@ -21,8 +23,7 @@ pub fn figure7(quick: bool) -> Result<Figure> {
     let seen = windows(CALADAN.means(), &workloads, &mut policy, span, WINDOW)?;
     let (collecting, calm): (Vec<&Window>, Vec<&Window>) = seen.iter().partition(|window| window.collecting);
     let tail = |of: &[&Window], lc: usize| {
-        let mut tails: Vec<f64> =
-            of.iter().filter_map(|w| w.p999(lc)).map(|tail| tail.0 as f64 / 1e3).collect();
+        let mut tails: Vec<f64> = of.iter().filter_map(|w| w.p999(lc)).map(|tail| tail.0 as f64 / 1e3).collect();
         tails.sort_unstable_by(f64::total_cmp);
         tails.get(tails.len() / 2).copied().unwrap_or(f64::NAN)
     };
@@ -88,8 +89,16 @@ pub fn figure8b(quick: bool) -> Result<Figure> {
         micros(tail(&pinned[peak]))
     );
     let rows = vec![
-        row("fig8b.reallocations", fast[peak].reallocations, format!("the most over the loads: {:.0} k/s", most(&fast) / 1e3))?,
-        row("fig8b.syscalls", slow[peak].reallocations, format!("the most over the loads: {:.0} k/s", most(&slow) / 1e3))?,
+        row(
+            "fig8b.reallocations",
+            fast[peak].reallocations,
+            format!("the most over the loads: {:.0} k/s", most(&fast) / 1e3),
+        )?,
+        row(
+            "fig8b.syscalls",
+            slow[peak].reallocations,
+            format!("the most over the loads: {:.0} k/s", most(&slow) / 1e3),
+        )?,
         row("fig8b.tail", tail(&fast[peak]) / tail(&slow[peak]), note)?,
         row("fig8b.pinned", tail(&fast[peak]) / tail(&pinned[peak]), "")?,
     ];
@@ -99,10 +108,11 @@ pub fn figure8b(quick: bool) -> Result<Figure> {
         Axis::new("p99.9 of all", Scale::Log, Unit::Nanoseconds),
     );
     let points = |seen: &[Seen]| rates.iter().zip(seen).map(|(rate, seen)| (*rate, tail(seen) * 1e3)).collect();
-    let chart = chart
-        .with("KSCHED", Form::Line, points(&fast))
-        .with("system calls", Form::Line, points(&slow))
-        .with("pinned", Form::Line, points(&pinned));
+    let chart = chart.with("KSCHED", Form::Line, points(&fast)).with("system calls", Form::Line, points(&slow)).with(
+        "pinned",
+        Form::Line,
+        points(&pinned),
+    );
     Ok(Figure { rows, blocks: vec![Block::Chart(chart)] })
 }
 

@@ -128,7 +128,7 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         service / 1e6,
         serviced / 1e6
     );
- let at_its_limit = format!(
+    let at_its_limit = format!(
         "10 µs · (1 − what it can answer / what is asked); asked for all that it can answer while calm: {:.2} µs",
         10.0 * (1.0 - serviced / service)
     );
@@ -139,9 +139,12 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         row("fig1.bandwidth", seen.windows.iter().map(|window| window.bandwidth).fold(0.0, f64::max) / 33e9, "")?,
     ];
     let time = |label: &str| Axis::new(label, Scale::Linear, Unit::Plain);
-    let tails =
-        Chart::new("Figure 1: CPUs divided for good", time("s"), Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds))
-            .with("memcached", Form::Line, seen.tails());
+    let tails = Chart::new(
+        "Figure 1: CPUs divided for good",
+        time("s"),
+        Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds),
+    )
+    .with("memcached", Form::Line, seen.tails());
     let bandwidth = Chart::new("Figure 1: memory bandwidth", time("s"), time("GB/s")).with(
         "all",
         Form::Steps,

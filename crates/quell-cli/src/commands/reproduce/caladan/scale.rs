@@ -52,11 +52,8 @@ fn worst(seen: &Seen, tasks: u32) -> f64 {
 
 pub fn study(quick: bool) -> Result<Figure> {
     let loads: &[f64] = if quick { &[0.1, 0.3] } else { &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6] };
-    let span = Span {
-        seed: 1,
-        warm_up: Nanos::from_millis(10),
-        measured: Nanos::from_millis(if quick { 60 } else { 300 }),
-    };
+    let span =
+        Span { seed: 1, warm_up: Nanos::from_millis(10), measured: Nanos::from_millis(if quick { 60 } else { 300 }) };
     // Solo: one task on the machine, nobody else.
     let solo: Vec<f64> = loads
         .par_iter()
