@@ -123,9 +123,9 @@ const CALADAN_MAY_DIFFER: [&str; 10] = [
     "fig4.shenango",
     "fig5.parties",
     "fig5.factor",
+    "fig5.be",
     "fig9.lc",
     "fig9.be",
+    "fig10a.be",
     "fig10b.be",
-    "unmodified.silo-most",
-    "scale.paper",
 ];
