@@ -39,6 +39,8 @@ pub(super) struct Hyperthread {
     bans: Vec<Ban>,
     /// Requests that have run for too long, the longest first; empty between steps.
     long: Vec<Request>,
+    /// Cores whose ban has ended; empty between steps.
+    free: Vec<CpuId>,
     /// Has it been said that request starts are absent?
     said_absent: bool,
 }
@@ -56,10 +58,22 @@ impl Hyperthread {
             })
         };
         let holds = |ban: &Ban| ban_holds(ban.request.start, request_start(view, ban.request.core));
-        self.bans.retain(|ban| holds(ban) && !refused(ban));
+        let Hyperthread { bans, free, .. } = self;
+        bans.retain(|ban| {
+            let stays = holds(ban) && !refused(ban);
+            if !stays {
+                free.extend_from_slice(cores.siblings(ban.request.core));
+            }
+            stays
+        });
         for ban in &self.bans {
             siblings(cores, ban.request.core, Cores::park);
         }
+    }
+
+    /// A core whose ban has ended since the last call.
+    pub fn free_core(&mut self) -> Option<CpuId> {
+        self.free.pop()
     }
 
     /// Bans the siblings of cores whose request has run for too long: once a round.

@@ -121,6 +121,11 @@ impl Policy for Caladan {
         if changed {
             self.note_provisioning(plan);
         }
+        // As a yielded core it goes on at once. Idle until its turn in a round, it would be the other core to which the
+        // next ban may send an LC task, and under high load cores would idle one after the other.
+        while let Some(core) = self.hyperthread.free_core() {
+            self.hand_on(core, view, plan);
+        }
         if view.now >= self.next_round {
             self.next_round = view.now + self.config.interval;
             self.round(view, plan);

@@ -314,6 +314,19 @@ fn an_lc_sibling_is_banned_only_if_it_can_go_elsewhere() {
     }
 }
 
+/// "… to avoid degrading throughput under high load."
+#[test]
+fn bans_cost_an_overloaded_lc_task_hardly_any_core() {
+    let mut scene = Scene::new(smt(11), bans_after(40));
+    // 22 cores would be busy with requests of 58 µs that come every 2.6 µs; these come twice as often.
+    let arrivals = Arrivals::Poisson { mean: Nanos(1_300), seed: 1 };
+    let lc = scene.host.attach(ToyWorkload::lc("lc", cores(22)).requests(arrivals, micros(58)));
+    scene.run(micros(2_000));
+    let (mut held, mut looks) = (0, 0);
+    scene.watch(micros(5_000), |host, _| (held, looks) = (held + host.held(lc).len(), looks + 1));
+    assert!(held > 21 * looks, "{held} in {looks} looks at 22 cores");
+}
+
 /// "It will prioritize speeding up the green threads that have spent the most time processing a request."
 #[test]
 fn the_longest_request_is_served_first() {

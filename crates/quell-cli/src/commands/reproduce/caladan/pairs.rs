@@ -32,13 +32,13 @@ struct Point {
 fn least(be: Option<Be>, quick: bool) -> Nanos {
     match be {
         Some(Be::SwaptionsGc) if !quick => Nanos::from_millis(3_500),
-        _ => Nanos::from_millis(40),
+        _ => Nanos::from_millis(if quick { 20 } else { 40 }),
     }
 }
 
 fn points(quick: bool) -> Result<Vec<Point>> {
     let loads: &[f64] = if quick { &QUICK } else { &LOADS };
-    let requests = if quick { 15e3 } else { 100e3 };
+    let requests = if quick { 8e3 } else { 100e3 };
     // Best-effort applications alone: beside a server without requests.
     let alone_be = Be::ALL.map(|be| Cell::new(CALADAN, Lc::Silo, 100.0, be));
     let alone_be = run_all(&alone_be, 0.0, least(Some(Be::SwaptionsGc), quick))?;
@@ -46,7 +46,7 @@ fn points(quick: bool) -> Result<Vec<Point>> {
     for lc in Lc::ALL {
         let peak = most(CALADAN, lc, None, None)?;
         let alone: Vec<Cell> = loads.iter().map(|load| Cell::new(CALADAN, lc, load * peak, None)).collect();
-        let alone = run_all(&alone, requests, Nanos::from_millis(40))?;
+        let alone = run_all(&alone, requests, least(None, quick))?;
         let pairs: Vec<(Be, usize)> =
             Be::ALL.into_iter().flat_map(|be| (0..loads.len()).map(move |load| (be, load))).collect();
         // A collection takes seconds: of memcached's millions of requests a second fewer loads are run beside it.

@@ -66,7 +66,7 @@ pub fn figure5(quick: bool) -> Result<Figure> {
     let secs = Nanos::from_secs;
     // Parties* needs seconds until it has found an allocation.
     let (settles, parties_for, caladan_for) =
-        if quick { (Nanos::ZERO, secs(9), secs(2)) } else { (secs(20), secs(60), secs(12)) };
+        if quick { (Nanos::ZERO, secs(7), secs(2)) } else { (secs(20), secs(60), secs(12)) };
     let (caladan, parties) = rayon::join(
         || Phases::of(CALADAN, Nanos::from_millis(200), caladan_for),
         || Phases::of(System::Parties, settles, parties_for),

@@ -21,7 +21,7 @@ fn tail(seen: &Seen) -> f64 {
 }
 
 pub fn unmodified(quick: bool) -> Result<Figure> {
-    let requests = if quick { 20e3 } else { 150e3 };
+    let requests = if quick { 8e3 } else { 150e3 };
     let mut rows = Vec::new();
     for (lc, rate) in [(Lc::Memcached, Some(RATE)), (Lc::Silo, None), (Lc::Storage, None)] {
         let peak = most(CALADAN, lc, None, None)?;
@@ -36,7 +36,7 @@ pub fn unmodified(quick: bool) -> Result<Figure> {
             cell(CALADAN, Threads::Pool, Some(Be::StreamDram)),
             cell(System::Linux, Threads::Pool, Some(Be::StreamDram)),
         ];
-        let seen = run_all(&cells, requests, Nanos::from_millis(40))?;
+        let seen = run_all(&cells, requests, Nanos::from_millis(20))?;
         let [alone, runtime, pool_alone, pool, no_rules, linux] = &seen[..] else { unreachable!("six cells") };
         let note = format!(
             "at {:.0} k/s: runtime {} ({} alone), unmodified {} ({} alone), unmodified without rules {}, unmodified under \
