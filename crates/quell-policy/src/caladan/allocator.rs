@@ -126,8 +126,8 @@ impl Caladan {
         found.is_some()
     }
 
-    /// A core was yielded, or its ban ended: it goes at once to the task with the strongest right, among equals to the one that has
-    /// waited longest, "reducing the cycles the core spends idling".
+    /// A core was yielded, or its ban ended: it goes at once to the task with the strongest right, among equals to the one
+    /// that has waited longest, "reducing the cycles the core spends idling".
     pub(super) fn hand_on(&mut self, core: CpuId, view: &View, plan: &mut Plan) {
         let free = self.cores.pool().contains(core)
             && !self.cores.banned().contains(core)
