@@ -67,6 +67,22 @@ fn costs_of_the_runtime_count() {
     assert!(no_spinning.1 > 2 * usual.1, "{no_spinning:?} {usual:?}");
 }
 
+/// Under the kernel's own scheduler a runtime that is confined to fewer CPUs than it has threads keeps as many active: its
+/// threads hardly ever wait for each other.
+#[test]
+fn no_more_threads_are_active_than_there_are_cpus() {
+    let dispatch = Dispatch::WorkStealing(Runtime::default());
+    let service = Service::Exponential(micros(10));
+    let cpuset = Some(quell_sim::workload::CpuList("0-1".parse().unwrap()));
+    let spec = WorkloadSpec { cpuset, ..runtime(8, Arrivals::Poisson(120_000.0), service, dispatch) };
+    let mut sim = Sim::new(Topology::synthetic(1, 1, 8, 1), KernelConfig::default(), &[spec], 3).unwrap();
+    sim.begin();
+    sim.run_until(Nanos::from_millis(500));
+    let stats = &sim.stats()[0];
+    assert!(stats.latencies.count() > 58_000, "{}", stats.latencies.count());
+    assert!(stats.run_delay < stats.run_time / 20, "waited {} of {}", stats.run_delay, stats.run_time);
+}
+
 /// A host where CPUs are granted by hand, and what it shows.
 struct ByHand {
     host: SimHost,
@@ -217,6 +233,18 @@ fn caladan_gives_the_runtime_cpus_as_it_needs_them() {
     assert!(p99(&caladan).0 * 5 < p99(&linux).0, "{} against {} of Linux", p99(&caladan), p99(&linux));
     let hogs_got = caladan[1].run_time as f64 / 300e6;
     assert!(hogs_got > 2.0, "{hogs_got}");
+}
+
+#[test]
+fn each_grant_may_cost_by_itself() {
+    let costs = Costs { grant: Nanos(500), grant_each: Nanos(2_000), ..Costs::FREE };
+    let kernel = KernelConfig { costs, ..KernelConfig::default() };
+    let mut host = SimHost::new(Topology::synthetic(1, 1, 4, 1), kernel, &[three_requests(4)], 5, true).unwrap();
+    let mut plan = Plan::default();
+    plan.begin(1);
+    plan.grants.extend([0, 1, 2].map(|cpu| GrantCommand::Grant(CpuId(cpu), RUNTIME)));
+    let Ok(()) = host.apply(&plan, &mut Vec::new());
+    assert_eq!((host.policy_costs().charged, host.sim().now()), (Nanos(6_500), Nanos(6_500)));
 }
 
 proptest! {

@@ -180,8 +180,7 @@ claims! {
     "fig10a.be" gain(1.07)
         "storage at half load beside stream-L2: stream-L2's throughput with a THRESH_QD of 100 µs over that with 10 µs"
         "App. A, Fig. 10a: \"enables 7% more BE throughput at the cost of 54 μs higher LC tail latency\""
-        why "the load is not in the text; a reallocation costs the CPUs little here (assumed), so that fewer of them \
-             save little";
+        why "the load is not in the text; that less work is done here, not more, is unexplained";
     "fig10a.tail" number(54.0, 0.0)
         "the same: how much higher storage's p99.9 is, µs"
         "App. A, Fig. 10a: \"enables 7% more BE throughput at the cost of 54 μs higher LC tail latency\""
