@@ -69,11 +69,12 @@ prop_compose! {
         online in any_cpus(),
         idle in any_cpus(),
         banned in any_cpus(),
+        away in any_cpus(),
         holder in prop::collection::vec(prop::option::of(any_id()), 0..30),
         request_start in prop::collection::vec(any_sample(any_nanos()), 0..30),
         llc_misses in prop::collection::vec(any_sample(any::<u64>()), 0..30),
     ) -> quell_model::view::CpuColumns {
-        quell_model::view::CpuColumns { online, idle, banned, holder, request_start, llc_misses }
+        quell_model::view::CpuColumns { online, idle, banned, away, holder, request_start, llc_misses }
     }
 }
 
