@@ -77,9 +77,10 @@ struct Sample {
 }
 
 impl Hog {
-    /// Blocks per second between two times; `None` if it did not run all the while.
+    /// Blocks per second between two times; `None` if it ended before. One that was kept from starting had done none.
     fn rate(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
-        let first = self.timeline.iter().rev().find(|sample| sample.at_ns <= from_ns)?;
+        let not_begun = Sample { at_ns: from_ns, blocks: 0 };
+        let first = self.timeline.iter().rev().find(|sample| sample.at_ns <= from_ns).unwrap_or(&not_begun);
         let last = self.timeline.iter().find(|sample| sample.at_ns >= to_ns)?;
         Some((last.blocks - first.blocks) as f64 * 1e9 / (last.at_ns - first.at_ns) as f64)
     }
@@ -151,6 +152,13 @@ mod tests {
         assert_eq!(result, CellResult { servers: vec![server.clone()], blocks_per_s: vec![50.0] });
         let two = read(&format!("{load}\n{load}\n")).unwrap();
         assert_eq!(two, CellResult { servers: vec![server.clone(), server], blocks_per_s: Vec::new() });
+    }
+
+    #[test]
+    fn a_hog_that_could_not_start_in_time_is_counted_from_the_beginning() {
+        let load = LOAD.replace('\n', "");
+        let late = r#"hog {"timeline":[{"at_ns":2000000000,"blocks":0},{"at_ns":3000000000,"blocks":20}]}"#;
+        assert_eq!(read(&format!("{late}\n{load}\n")).unwrap().blocks_per_s, [10.0]);
     }
 
     #[test]

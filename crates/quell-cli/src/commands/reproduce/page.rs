@@ -8,22 +8,24 @@ use quell_evidence::{Expected, Row, Verdict};
 pub fn of(rows: &[Row], pictures: Vec<Block>) -> Page {
     let head = ["claim", "claimed", "ours", "ratio", "verdict"].map(str::to_owned).to_vec();
     let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
-    let lines = rows.iter().map(|row| Line {
-        colour: None,
-        cells: vec![
-            Cell::with_note(row.claim.id, row.claim.statement),
-            Cell::with_note(super::claimed(row), format!("{}, {}", row.claim.source.text, row.claim.source.place)),
+    let line = |row: &Row| {
+        let source = row.claim.source;
+        let cells = vec![
+            Cell::with_note(row.claim.id, format!("{} [{}, {}]", row.claim.statement, source.text, source.place)),
+            super::claimed(row).into(),
             Cell::with_note(number(row.ours), row.note.clone()),
             number(row.ratio()).into(),
             row.verdict.to_string().into(),
-        ],
-    });
+        ];
+        Line { colour: None, cells }
+    };
+    let lines = rows.iter().map(line);
     Page {
         title: "What Quell claims, and what came out".into(),
         subtitle: "quell reproduce, on this machine".into(),
-        blocks: [Block::Chart(values(rows)), Block::Table { head, rows: lines.collect() }]
-            .into_iter()
+        blocks: std::iter::once(Block::Chart(values(rows)))
             .chain(pictures)
+            .chain([Block::Table { head, rows: lines.collect() }])
             .collect(),
     }
 }
