@@ -95,7 +95,7 @@ pub const SCENES: [Scene; 7] = [
     Scene {
         id: "overload",
         title: "memcached beside another one that is overloaded, and best-effort work",
-        servers: &[SERVER, Server { name: "overloaded", rate: 5000, ..SERVER }],
+        servers: &[SERVER, Server { name: "overloaded", rate: 8000, ..SERVER }],
         hogs: &[ANTAGONIST],
     },
     Scene {
@@ -163,6 +163,6 @@ mod tests {
         assert_eq!(scene.server_lines(4), "server 11211 1 4800 1");
         assert_eq!(scene.hog_lines(2), "runaway lc 2 1\nantagonist be 4 0");
         assert_eq!(Scene::find("phased").unwrap().hog_lines(1), "antagonist be 2 0 --period 200ms --duty 0.3");
-        assert_eq!(Scene::find("overload").unwrap().server_lines(1).lines().nth(1), Some("overloaded 11212 1 5000 1"));
+        assert_eq!(Scene::find("overload").unwrap().server_lines(1).lines().nth(1), Some("overloaded 11212 1 8000 1"));
     }
 }
