@@ -99,6 +99,15 @@ impl Machine {
         &self.view
     }
 
+    /// Does the workload hold one of the two CPUs, within a second? For moments this program has the one, and whoever woke
+    /// up the other.
+    pub fn comes_to_hold(&mut self, id: WorkloadId) -> bool {
+        (0..200).any(|look| {
+            pass(if look == 0 { 0 } else { 5 });
+            [0, 1].into_iter().any(|cpu| self.holder(cpu) == Some(id))
+        })
+    }
+
     pub fn holder(&mut self, cpu: u32) -> Option<WorkloadId> {
         self.observe().cpus.holder[cpu as usize]
     }
