@@ -9,6 +9,7 @@
 
 pub mod cgroup;
 pub mod doctor;
+pub mod grants;
 pub mod preempt;
 pub mod procfs;
 pub mod sched;
@@ -22,6 +23,7 @@ mod capabilities;
 mod clock;
 mod error;
 mod file;
+
 mod host;
 mod knobs;
 mod members;

@@ -139,6 +139,12 @@ impl SignalSet {
             || (self.contains(Signal::CriticalThreads) && matches!(class, Class::LatencyCritical))
     }
 
+    /// The signals of this set that are not in the other.
+    #[must_use]
+    pub const fn difference(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 & !other.0)
+    }
+
     /// The signals of both sets.
     #[must_use]
     pub const fn union(self, other: SignalSet) -> SignalSet {
