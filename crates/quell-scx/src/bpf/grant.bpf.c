@@ -108,11 +108,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	bool formed = begins_to_wait(t, slot, now, came);
-
+	t->formed = begins_to_wait(t, slot, now, came);
 	insert(p, t, slot, enq_flags);
 	if (came)
-		seek_cpu(p, t, slot, formed, now);
+		seek_cpu(p, t, slot, now);
 	else if (slot == SYSTEM)
 		find_cpu_for_system(p, false, now);
 }

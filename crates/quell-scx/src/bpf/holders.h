@@ -84,7 +84,7 @@ static __always_inline bool is_hogged(__u32 cpu)
 #define TRIES 3 /* when another CPU is faster */
 
 /* A thread of the workload waits: the CPU that the workload gets at once, if there is one. */
-APART __u32 take_cpu(struct task_struct *p __arg_trusted, __u32 slot)
+static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 {
 	int i;
 

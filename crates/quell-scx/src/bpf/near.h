@@ -27,8 +27,8 @@ static __always_inline void leave_near(struct thread *t, __u32 to)
 		yield_cpu(from, slot);
 }
 
-/* Is there a CPU that nobody holds, and that the thread may use? Perhaps a ban parks it. */
-static __always_inline bool has_free_cpu(struct task_struct *p)
+/* Is there a CPU that nobody holds? Perhaps the thread may not use it, or a ban parks it: then it looks for itself. */
+APART bool has_free_cpu(void)
 {
 	int i;
 
@@ -39,7 +39,7 @@ static __always_inline bool has_free_cpu(struct task_struct *p)
 			break;
 		struct cpu *c = cpu_at(&shared, cpu);
 
-		if (c->holder == NOBODY && c->in_pool && c->online && !c->away && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (c->holder == NOBODY && c->in_pool && c->online && !c->away)
 			return true;
 	}
 	return false;
@@ -56,7 +56,7 @@ static __always_inline bool stay_near(struct task_struct *p, struct thread *t, _
 		return false;
 	if (slot >= SYSTEM || workload_of(slot)->lc || g->limited || g->idle || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return false;
-	if (workload_of(slot)->on_wake_up && has_free_cpu(p))
+	if (workload_of(slot)->on_wake_up && has_free_cpu())
 		return false;
 	if (!hand(cpu, NOBODY, slot))
 		return false;
