@@ -1,10 +1,11 @@
 //! Grants by affinity: on machines made of plain files, and, where the kernel allows tracing, with a policy and threads that
 //! the tests start themselves.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+mod guests;
+
+use guests::Guests;
 use quell_linux::grants::AffinityHost;
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
@@ -101,35 +102,6 @@ fn where_the_kernel_refuses_nobody_holds_what_was_granted() {
     assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Refused(_))), "{verdicts:?}");
     assert_eq!(look(&mut host).cpus.holder, [None, Some(first), None, None]);
     assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1");
-}
-
-/// A shell and all that it started, in a session of its own.
-struct Guests(Child);
-
-impl Guests {
-    fn start(script: &str) -> Guests {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        Guests(command.spawn().expect("a shell"))
-    }
-
-    fn selector(&self) -> Selector {
-        Selector::Pid(self.0.id() as i32)
-    }
-
-    fn affinity(&self) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.unwrap().trim().to_owned()
-    }
-}
-
-impl Drop for Guests {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

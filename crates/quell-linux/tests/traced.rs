@@ -1,11 +1,12 @@
 //! What tracepoints tell of threads that the tests start themselves. Where the kernel does not allow tracing, there is
 //! nothing to test, and the tests say so.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+mod guests;
+
+use guests::Guests;
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::view::ThreadColumns;
 use quell_model::{
@@ -18,25 +19,6 @@ const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, 
 /// One at a time: while one collector comes or goes, a kernel may not tell another every switch.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A shell and all that it started: a session of its own, ended with the test.
-struct Guests(Child);
-
-impl Guests {
-    fn start(script: &str) -> Guests {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        Guests(command.spawn().expect("a shell"))
-    }
-}
-
-impl Drop for Guests {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
-
 /// A host with the guests as its only workload, and the right to trace; None where that is not possible.
 fn host(guests: &Guests) -> Option<(LinuxHost, MutexGuard<'static, ()>)> {
     let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +29,7 @@ fn host(guests: &Guests) -> Option<(LinuxHost, MutexGuard<'static, ()>)> {
         return None;
     }
     let mut workload = Workload::new("guests", Class::BestEffort, CpuCount::ZERO);
-    workload.selectors.push(Selector::Pid(guests.0.id() as i32));
+    workload.selectors.push(guests.selector());
     host.attach(workload).unwrap();
     Some((host, alone))
 }
