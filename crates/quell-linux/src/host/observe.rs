@@ -28,6 +28,7 @@ impl LinuxHost {
                 self.fill_traced(wanted, view)?;
             }
         }
+        self.bandwidth.fill(wanted, view);
         self.fill_columns(wanted, now, view)
     }
 
