@@ -139,6 +139,12 @@ impl SignalSet {
             || (self.contains(Signal::CriticalThreads) && matches!(class, Class::LatencyCritical))
     }
 
+    /// The signals that are not in the other set.
+    #[must_use]
+    pub const fn difference(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 & !other.0)
+    }
+
     /// The signals of both sets.
     #[must_use]
     pub const fn union(self, other: SignalSet) -> SignalSet {
@@ -161,6 +167,8 @@ mod tests {
     fn sets_hold_what_they_were_given() {
         let set = SignalSet::of(&[Signal::QueueingDelay, Signal::Threads]);
         assert!(set.contains(Signal::Threads) && !set.contains(Signal::Latency));
+        let rest = set.difference(SignalSet::of(&[Signal::Threads, Signal::Latency]));
+        assert_eq!(rest, SignalSet::of(&[Signal::QueueingDelay]));
         assert!(set.contains_threads_of(Class::BestEffort) && set.contains_threads_of(Class::LatencyCritical));
         let critical = SignalSet::of(&[Signal::CriticalThreads]);
         assert!(

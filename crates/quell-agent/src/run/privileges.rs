@@ -2,8 +2,8 @@
 //! `docs/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
-use quell_linux::TRACED;
-use quell_model::Policy;
+use quell_linux::{COUNTED, TRACED};
+use quell_model::{Policy, Signal, SignalSet};
 
 use crate::config::Config;
 
@@ -22,17 +22,21 @@ const NEEDED: [Capability; 4] = [
 /// What it keeps besides where a policy wants to know who wakes or preempts whom: the tracepoints' program.
 const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
 
+/// What it keeps besides where a policy wants what hardware counters tell: a CPU's counter, whoever runs there.
+const COUNTING: [Capability; 1] = [Capability::CAP_PERFMON];
+
 /// What it keeps besides where Quell's own scheduler runs: loading it, and what the kernel asks of who kicks CPUs.
 const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
 
 /// What an agent with this configuration needs.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
-    let mut signals = config.policies.iter().flat_map(|layer| layer.policy.describe().signals);
-    let traces = signals.any(|need| TRACED.contains(&need.what));
-    let schedules = config.has_own_scheduler();
-    let tracing = TRACING.into_iter().filter(|_| traces);
-    NEEDED.into_iter().chain(tracing).chain(SCHEDULING.into_iter().filter(|_| schedules)).collect()
+    let signals = config.policies.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
+    let wants = |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
+    let tracing = TRACING.into_iter().filter(|_| wants(&TRACED));
+    let counting = COUNTING.into_iter().filter(|_| wants(&COUNTED));
+    let scheduling = SCHEDULING.into_iter().filter(|_| config.has_own_scheduler());
+    NEEDED.into_iter().chain(tracing).chain(counting).chain(scheduling).collect()
 }
 
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.

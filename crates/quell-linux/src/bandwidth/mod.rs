@@ -291,7 +291,7 @@ impl Rate {
     }
 }
 
-const ALLOW: &str = "run as root or with CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or less";
+const ALLOW: &str = "run as root, or with CAP_PERFMON";
 
 impl Lack {
     fn of(error: &io::Error) -> Lack {
