@@ -50,10 +50,12 @@ impl Layer {
         self.stepped
     }
 
-    /// What it owns when its pool is these CPUs.
+    /// What it owns when its pool is these CPUs. Who grants CPUs decides where threads run, as who binds them does.
     #[must_use]
     pub fn scope(&self, pool: CpuSet) -> Scope {
-        let knobs = self.policy.describe().knobs.iter().map(|need| need.what).collect::<Vec<KnobKind>>();
+        let policy = self.policy.describe();
+        let grants = policy.grants.then_some(KnobKind::Cpus);
+        let knobs = policy.knobs.iter().map(|need| need.what).chain(grants).collect::<Vec<KnobKind>>();
         Scope { workloads: self.workloads.clone(), pool, knobs }
     }
 }

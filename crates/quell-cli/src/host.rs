@@ -1,21 +1,42 @@
-//! Which host a configuration runs on: the stock one, or the one with Quell's own scheduler.
+//! Which host a configuration runs on: the stock one, that with grants by affinity, or that with Quell's own scheduler.
 
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
-use quell_agent::config::{Config, Poll};
+use quell_agent::config::{Config, Poll, Scheduler};
 use quell_agent::guardian::Worker;
 use quell_agent::run::agent::host_options;
 use quell_agent::run::{Agent, Extras, Outcome};
+use quell_linux::grants::AffinityHost;
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, Nanos, Support};
+use quell_model::{Capabilities, Description, Nanos, Support};
 use quell_scx::{ScxError, ScxHost, ScxOptions};
 
 /// Sleeps under Quell's own scheduler end at the latest after this time, for a look at what no event tells.
 const LOOK: Nanos = Nanos::from_millis(1);
 
-/// Runs an agent on the host that its configuration asks for, until it is told to stop.
+/// The configuration as this machine takes it: where its policies grant CPUs and Quell's own scheduler cannot be loaded, on
+/// the kernel's scheduler. Then also why.
+#[must_use]
+pub fn settle(config: Config) -> (Config, Option<String>) {
+    let grants = config.grants();
+    match (config.machine.scheduler, usable()) {
+        (Scheduler::Kernel, _) => (config.on_the_kernels_scheduler(), None),
+        (Scheduler::Auto, Err(error)) if grants => (config.on_the_kernels_scheduler(), Some(error.to_string())),
+        _ => (config, None),
+    }
+}
+
+/// Can Quell's own scheduler be loaded, or has an agent that runs beside this command loaded it?
+fn usable() -> Result<(), ScxError> {
+    match quell_scx::ready() {
+        Err(ScxError::Busy { name }) if name.starts_with(quell_scx::NAME) => Ok(()),
+        other => other,
+    }
+}
+
+/// Runs an agent on the host that its settled configuration asks for, until it is told to stop.
 ///
 /// # Errors
 /// If the host cannot be used, or a policy cannot work on it.
@@ -29,15 +50,19 @@ pub fn run_agent(
     let linux = LinuxHost::new(Roots::default(), host_options(&config, &extras))?.with_journal(journal);
     if config.has_own_scheduler() && (extras.shadow || extras.dry_run) {
         bail!(
-            "a policy that grants CPUs needs Quell's own scheduler, which cannot be loaded without taking every thread: \
-             --dry-run and --shadow are not possible; see what it does with `quell sim`, or on a kernel of its own with \
-             `quell lab run`"
+            "a policy that grants CPUs has Quell's own scheduler here, which cannot be loaded without taking every thread: \
+             --dry-run and --shadow are possible with machine.scheduler = \"kernel\"; or see what it does with `quell sim`, \
+             or on a kernel of its own with `quell lab run`"
         );
     }
+    let all = linux.topology().all();
     if !config.has_own_scheduler() {
+        if config.grants() {
+            let host = AffinityHost::new(linux, config.pool(all), config.granted());
+            return Ok(Agent::new(host, config, extras)?.run(worker, stop)?);
+        }
         return Ok(Agent::new(linux, config, extras)?.run(worker, stop)?);
     }
-    let all = linux.topology().all();
     let poll = match config.agent.poll {
         Poll::Adaptive => quell_scx::Poll::Adaptive(LOOK),
         Poll::Dedicated => quell_scx::Poll::Dedicated,
@@ -50,21 +75,27 @@ pub fn run_agent(
     Ok(Agent::new(host, config, extras)?.run(worker, stop)?)
 }
 
-/// What the host can that a policy would run on, given what the stock host can: where policies grant CPUs that is the one
-/// with Quell's own scheduler, if this kernel can load it.
+/// What the host can that a policy would run on, given what the stock host can. `grants`: do policies grant CPUs? `own`: by
+/// Quell's own scheduler, whether it can be loaded or not?
 #[must_use]
-pub fn capabilities(stock: &Capabilities, own_scheduler: bool) -> Capabilities {
-    if !own_scheduler {
-        return stock.clone();
+pub fn capabilities(stock: &Capabilities, grants: bool, own: bool) -> Capabilities {
+    let stock = stock.clone();
+    if !own {
+        return if grants { quell_linux::grants::capabilities(stock) } else { stock };
     }
-    match quell_scx::ready() {
-        Ok(()) => quell_scx::capabilities(stock.clone()),
-        // An agent that runs beside this command has loaded it.
-        Err(ScxError::Busy { name }) if name.starts_with(quell_scx::NAME) => quell_scx::capabilities(stock.clone()),
+    match usable() {
+        Ok(()) => quell_scx::capabilities(stock),
         Err(error) => {
             let error = error.to_string();
             let (why, mend) = error.split_once("; ").unwrap_or((&error, "see `quell doctor`"));
-            Capabilities { grants: Support::No { why: why.into(), mend: mend.into() }, ..stock.clone() }
+            Capabilities { grants: Support::No { why: why.into(), mend: mend.into() }, ..stock }
         }
     }
+}
+
+/// What the host can that this policy would run on by itself: where it grants CPUs and Quell's own scheduler cannot be
+/// loaded, the one that grants by affinity.
+#[must_use]
+pub fn capabilities_for(stock: &Capabilities, policy: &Description) -> Capabilities {
+    capabilities(stock, policy.grants, policy.grants && usable().is_ok())
 }

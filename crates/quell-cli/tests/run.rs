@@ -22,6 +22,14 @@ impl Ours {
         Ours(command.spawn().unwrap())
     }
 
+    /// So many threads of execution that spin for as long as it lives; its command line holds the word.
+    fn spinner(word: &str, threads: usize) -> Ours {
+        let others = "(while kill -0 $$; do :; done) & ".repeat(threads - 1);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{others}while :; do :; done"), word]).stdin(Stdio::null()).stderr(Stdio::null());
+        Ours(command.spawn().unwrap())
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
     }
@@ -172,6 +180,44 @@ fn a_reload_keeps_what_stands_and_a_wrong_one_changes_nothing() {
     agent.signal(Signal::TERM);
     assert!(agent.0.wait().unwrap().success());
     assert_eq!(critical.cpus(), all);
+}
+
+#[test]
+fn a_policy_that_grants_cpus_does_so_by_affinity_where_quells_own_scheduler_is_not() {
+    if !may_manage() || Path::new("/sys/kernel/sched_ext").exists() {
+        return;
+    }
+    let scene = Scene::new("affinity");
+    // More threads than CPUs: some wait at every look, and so want to be granted the pool's only CPU.
+    let batch = Ours::spinner(&scene.word("video"), 3);
+    let (all, own) = (batch.cpus(), first_cpu());
+    scene.configure("caladan", &[("web", CRITICAL), ("video", BATCH)]);
+    let text = std::fs::read_to_string(scene.path("quell.toml")).unwrap();
+    std::fs::write(scene.path("quell.toml"), format!("machine.cpus = \"{own}\"\n{text}")).unwrap();
+    let check = Command::new(env!("CARGO_BIN_EXE_quell")).arg("check").arg(scene.path("quell.toml")).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr);
+    if !check.status.success() && said.contains("queueing delay") {
+        eprintln!("not tested here: {said}");
+        return;
+    }
+    assert!(
+        check.status.success() && said.contains("CPUs are granted by affinity, with policy guard beside"),
+        "{said}"
+    );
+
+    let mut agent = scene.run(&[]);
+    until("it is bound to the CPU that it was granted", || batch.cpus() == own);
+    let status = scene.status().unwrap();
+    assert_eq!(status["agent"]["host"], "affinity");
+    agent.signal(Signal::TERM);
+    assert!(agent.0.wait().unwrap().success());
+    assert_eq!(batch.cpus(), all, "nothing is left behind");
+}
+
+/// The machine's first CPU.
+fn first_cpu() -> String {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    online.trim().split(['-', ',']).next().unwrap().to_owned()
 }
 
 #[test]

@@ -196,12 +196,14 @@ pub fn measure(
     let late = accounts.as_ref().map_or(0, Accounting::late);
     let exact = accounts.map(|accounts| accounts.close(end));
     let cpus = machine.cpus.len() as u32;
+    let preemptions = |slot: usize| tracer.as_ref().map(|tracer| tracer.preemptions(slot as u16)).transpose();
+    let preemptions: Vec<Option<u64>> = (0..requests.len()).map(preemptions).collect::<Result<_, _>>()?;
     let workload = |(slot, request): (usize, &Request)| WorkloadGap {
         request: request.clone(),
         threads: watched.values().filter(|(_, of)| usize::from(*of) == slot).count(),
         exact: exact.as_ref().map(|accounts| accounts[slot]),
         estimate: sampled.then(|| estimate(&samples, slot as u16, request.cpus, cpus)),
-        preemptions: tracer.as_ref().map(|tracer| tracer.preemptions(slot as u16)),
+        preemptions: preemptions[slot],
     };
     Ok(Report {
         window: window.length,
@@ -296,9 +298,9 @@ impl Tracer {
         Ok(())
     }
 
-    fn preemptions(&self, slot: u16) -> u64 {
-        let living = self.collector.threads();
-        let living = living.iter().filter(|(member, _)| member.slot == slot).map(|(_, totals)| totals.preemptions);
-        living.sum::<u64>() + self.collector.ended(slot).preemptions
+    fn preemptions(&self, slot: u16) -> Result<u64, GapError> {
+        let living = self.collector.threads()?;
+        let living = living.iter().filter(|(member, _)| member.slot == slot).map(|(_, known)| known.totals.preemptions);
+        Ok(living.sum::<u64>() + self.collector.ended(slot).preemptions)
     }
 }

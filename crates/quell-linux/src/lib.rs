@@ -9,6 +9,7 @@
 
 pub mod cgroup;
 pub mod doctor;
+pub mod grants;
 pub mod preempt;
 pub mod procfs;
 pub mod sched;
@@ -23,6 +24,7 @@ mod capabilities;
 mod clock;
 mod error;
 mod file;
+
 mod host;
 mod knobs;
 mod members;

@@ -52,6 +52,33 @@ fn host(guests: &Guests) -> Option<(LinuxHost, MutexGuard<'static, ()>)> {
     Some((host, alone))
 }
 
+#[test]
+fn who_waits_for_a_cpu_is_seen_waiting_and_who_sleeps_is_not() {
+    let guests = Guests::start("(while :; do :; done) & while :; do :; done");
+    let Some((mut host, _alone)) = host(&guests) else { return };
+    let knob = Knob::Cpus(CpuSet::first(1));
+    let knobs = vec![KnobSetting { target: Target::Workload(WorkloadId(0)), knob }];
+    host.observe(SignalSet::default(), &mut View::new(host.topology()), &mut Vec::new()).unwrap();
+    host.apply(&Plan { number: 1, knobs, ..Plan::default() }, &mut Vec::new()).unwrap();
+    let mut view = View::new(host.topology());
+    let mut waits = |host: &mut LinuxHost| {
+        host.observe(SignalSet::of(&[Signal::QueueingDelay]), &mut view, &mut Vec::new()).unwrap();
+        view.workloads.queueing_delay[0].usable().unwrap() > Nanos::ZERO
+    };
+    let mut until = |host: &mut LinuxHost, wanted: bool| {
+        let begun = Instant::now();
+        while waits(host) != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(10), "still not {wanted}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(&mut host, true);
+    let group = rustix::process::Pid::from_child(&guests.0);
+    rustix::process::kill_process_group(group, rustix::process::Signal::STOP).unwrap();
+    until(&mut host, false);
+    host.restore();
+}
+
 /// Looks until it is seen, for ten seconds at most.
 fn look_until(host: &mut LinuxHost, seen: impl Fn(&ThreadColumns) -> bool) -> ThreadColumns {
     let mut view = View::new(host.topology());

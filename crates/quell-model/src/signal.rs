@@ -139,7 +139,7 @@ impl SignalSet {
             || (self.contains(Signal::CriticalThreads) && matches!(class, Class::LatencyCritical))
     }
 
-    /// The signals that are not in the other set.
+    /// The signals of this set that are not in the other.
     #[must_use]
     pub const fn difference(self, other: SignalSet) -> SignalSet {
         SignalSet(self.0 & !other.0)

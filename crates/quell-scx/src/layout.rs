@@ -63,6 +63,7 @@ pub(crate) struct CpuState {
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
+    pub near: AtomicU32,
     pub away_since: AtomicU64,
 }
 

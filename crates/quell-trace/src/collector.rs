@@ -11,7 +11,7 @@ use quell_model::Nanos;
 
 use crate::event::{Event, Member, Slot};
 use crate::obstacle::in_a_namespace;
-use crate::wire::{self, Totals};
+use crate::wire::{self, Totals, Watched};
 use crate::{Edge, Losses, TraceError};
 
 // Written by libbpf-cargo at build time.
@@ -25,6 +25,9 @@ use skeleton::{TraceSkel, TraceSkelBuilder};
 pub const MAX_SLOTS: usize = 1024;
 /// Threads that can be watched at once.
 pub const MAX_THREADS: usize = 1 << 16;
+
+/// Watched threads that one system call reads.
+const THREADS_A_CALL: u32 = 1024;
 
 /// What to collect.
 #[derive(Clone, Copy, Debug, Default)]
@@ -215,17 +218,32 @@ impl Collector {
         losses
     }
 
-    /// The watched threads and what each did since it is watched.
-    #[must_use]
-    pub fn threads(&self) -> Vec<(Member, Totals)> {
-        let members = &self.skeleton.maps.members;
-        let thread = |key: Vec<u8>| {
+    /// What one thread did and does; `None` if it is not watched, or ended.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn thread(&self, tid: i32) -> Result<Option<Watched>, TraceError> {
+        let found = self.skeleton.maps.members.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
+        Ok(found
+            .map_err(broken("reading a watched thread"))?
+            .and_then(|value| wire::member(&value))
+            .map(|(_, known)| known))
+    }
+
+    /// The watched threads, and what each did and does. The kernel walks its whole table for that, which takes some
+    /// 100 µs: for looks at a few threads each millisecond there is [`Collector::thread`].
+    ///
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn threads(&self) -> Result<Vec<(Member, Watched)>, TraceError> {
+        let members = self.skeleton.maps.members.lookup_batch(THREADS_A_CALL, MapFlags::ANY, MapFlags::ANY);
+        let thread = |(key, value): (Vec<u8>, Vec<u8>)| {
             let tid = i32::from_ne_bytes(key.as_slice().try_into().ok()?);
-            let value = members.lookup(&key, MapFlags::ANY).ok()??;
-            let (slot, totals) = wire::member(&value)?;
-            Some((Member { tid, slot }, totals))
+            let (slot, known) = wire::member(&value)?;
+            Some((Member { tid, slot }, known))
         };
-        members.keys().filter_map(thread).collect()
+        Ok(members.map_err(broken("reading the watched threads"))?.filter_map(thread).collect())
     }
 
     /// What a workload's threads did that ended while they were watched.

@@ -78,6 +78,17 @@ pub struct Totals {
     pub wakeups: u64,
 }
 
+/// What is known of a watched thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// What it did up to its last event.
+    pub totals: Totals,
+    /// What it does now.
+    pub doing: Doing,
+    /// Since when; zero while nothing is known of it.
+    pub since: Nanos,
+}
+
 impl std::ops::AddAssign for Totals {
     fn add_assign(&mut self, other: Totals) {
         self.run += other.run;
@@ -99,9 +110,12 @@ pub fn totals(data: &[u8]) -> Option<Totals> {
     })
 }
 
-/// The slot and the totals of a `struct member`.
-pub fn member(data: &[u8]) -> Option<(Slot, Totals)> {
-    Some((u16_at(data, TOTALS_BYTES + 12)?, totals(data)?))
+/// The slot of a `struct member`, and all else of it.
+pub fn member(data: &[u8]) -> Option<(Slot, Watched)> {
+    let since = Nanos(u64_at(data, TOTALS_BYTES)?);
+    let doing = doing(*data.get(TOTALS_BYTES + 8)?)?;
+    let known = Watched { totals: totals(data)?, doing, since };
+    Some((u16_at(data, TOTALS_BYTES + 12)?, known))
 }
 
 /// A `struct member` of a thread of which nothing is known yet.
@@ -141,6 +155,7 @@ mod tests {
 
     #[test]
     fn a_new_member_reads_back() {
-        assert_eq!(member(&unknown_member(7)), Some((7, Totals::default())));
+        let nothing = Watched { totals: Totals::default(), doing: Doing::Sleeping, since: Nanos::ZERO };
+        assert_eq!(member(&unknown_member(7)), Some((7, nothing)));
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quell_trace::{Change, Collector, Doing, Event, Left, Member, Options, Task, TraceError};
+use quell_trace::{Change, Collector, Doing, Event, Left, Member, Options, Task, TraceError, Watched};
 
 /// One at a time: while one comes or goes, a kernel may not tell another every switch.
 static ONE: Mutex<()> = Mutex::new(());
@@ -100,7 +100,7 @@ fn a_spinning_process_is_seen_and_its_time_adds_up() {
     let seen = events.iter().filter(|event| matches!(event.what, Change::Seen(who, _) if who == member)).count();
     assert_eq!(seen, 1);
     assert!(events.iter().any(|event| matches!(event.what, Change::Holds(Task::Other))), "we ourselves ran");
-    let (_, totals) = *collector.threads().iter().find(|(who, _)| *who == member).unwrap();
+    let (_, Watched { totals, .. }) = *collector.threads().unwrap().iter().find(|(who, _)| *who == member).unwrap();
     let busy = (totals.run + totals.delay).as_secs_f64();
     assert!(busy > 0.2 && busy < elapsed, "{busy} s runnable in {elapsed} s: {totals:?}; {}", story(&events, member));
     assert_eq!(collector.losses().events, 0);
@@ -131,7 +131,7 @@ fn children_are_watched_from_birth_to_death() {
         matches!(event.what, Change::Switch { from: Task::Member(who), left: Left::Dead, .. } if who == born[0])
     });
     assert!(died);
-    assert!(collector.threads().iter().all(|(member, _)| *member != born[0]), "it is not watched any more");
+    assert!(collector.threads().unwrap().iter().all(|(member, _)| *member != born[0]), "it is not watched any more");
     assert!(collector.ended(3).run.0 > 0, "what it did is kept");
 }
 

@@ -67,7 +67,11 @@ pub fn check(
 /// What Quell's own scheduler asks of a configuration, and what makes no sense without it.
 fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: &mut Problems) {
     if !config.has_own_scheduler() {
-        if config.agent.poll == Poll::Dedicated {
+        if config.agent.poll == Poll::Dedicated && config.grants() {
+            let what =
+                "agent.poll = \"dedicated\" has no effect: CPUs are granted by affinity here, once a millisecond";
+            problems.warning(place, what);
+        } else if config.agent.poll == Poll::Dedicated {
             let what = "agent.poll = \"dedicated\" is for policies that grant CPUs by Quell's own scheduler: no policy \
                         here does; leave it out";
             problems.error(place, what);

@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use quell_model::Policy as _;
-use quell_model::{CpuId, CpuSet, LeaseLimits, Nanos, Workload, WorkloadId};
+use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
+use quell_policy::guard::{Guard, GuardConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::stack;
@@ -70,10 +71,10 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// Quell's own if a policy grants single CPUs, else the kernel's.
+    /// Quell's own if a policy grants single CPUs and this kernel has sched_ext, else the kernel's.
     #[default]
     Auto,
-    /// The kernel's.
+    /// The kernel's: CPUs are granted by affinity.
     Kernel,
     /// Quell's own, by sched_ext.
     Quell,
@@ -161,14 +162,37 @@ impl Agent {
 }
 
 impl Config {
-    /// Does Quell's own scheduler run?
+    /// Does Quell's own scheduler run, where the kernel can load it?
     #[must_use]
     pub fn has_own_scheduler(&self) -> bool {
         match self.machine.scheduler {
-            Scheduler::Auto => self.policies.iter().any(|layer| layer.policy.describe().grants),
+            Scheduler::Auto => self.grants(),
             Scheduler::Kernel => false,
             Scheduler::Quell => true,
         }
+    }
+
+    /// Does a policy grant CPUs?
+    #[must_use]
+    pub fn grants(&self) -> bool {
+        self.policies.iter().any(|layer| layer.policy.describe().grants)
+    }
+
+    /// The same on the kernel's scheduler. There a grant is an affinity and cannot be quick: so latency-critical threads
+    /// run before all others, by `guard`, unless a policy sets scheduling classes already.
+    #[must_use]
+    pub fn on_the_kernels_scheduler(mut self) -> Config {
+        self.machine.scheduler = Scheduler::Kernel;
+        let sets_classes =
+            |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
+        let granting = self.policies.iter().position(|layer| layer.policy.describe().grants);
+        if let Some(at) = granting.filter(|_| !self.policies.iter().any(sets_classes)) {
+            let workloads = self.granted().map(|names| names.into_iter().collect());
+            let place = self.policies[at].place.clone();
+            let policy = AnyPolicy::Guard(Guard::new(GuardConfig::default()));
+            self.policies.insert(at, Layer { policy, workloads, place });
+        }
+        self
     }
 
     /// The names of the workloads that policies grant CPUs to; None: all.

@@ -237,6 +237,29 @@ fn only_changed_workloads_are_taken_over_in_place() {
     assert!(base.needs_restart(&parse(&format!("{GOOD}\n[machine]\npartition = true\n")).unwrap()));
 }
 
+#[test]
+fn on_the_kernels_scheduler_guard_stands_beside_grants() {
+    let text = |policies: &str| {
+        let workloads = "[[workload]]\nname = \"web\"\nclass = \"lc\"\ncpus = 1\nmatch = [{ command = \"web\" }]\n\
+                         [[workload]]\nname = \"batch\"\nclass = \"be\"\nmatch = [{ command = \"batch\" }]\n";
+        format!("{policies}\n{workloads}")
+    };
+    let stack = |policies: &str| -> Vec<(&'static str, Option<Vec<String>>)> {
+        let config = parse(&text(policies)).unwrap().on_the_kernels_scheduler();
+        assert!(!config.has_own_scheduler());
+        config.policies.into_iter().map(|layer| (layer.policy.describe().name, layer.workloads)).collect()
+    };
+    assert_eq!(stack("[[policy]]\nname = \"caladan\""), [("guard", None), ("caladan", None)]);
+    let some = Some(vec!["web".to_owned()]);
+    let of_some = "[[policy]]\nname = \"caladan\"\nworkloads = [\"web\"]";
+    assert_eq!(stack(of_some), [("guard", some.clone()), ("caladan", some)]);
+    let has_one = "[[policy]]\nname = \"caladan\"\n[[policy]]\nname = \"guard\"";
+    assert_eq!(stack(has_one), [("caladan", None), ("guard", None)]);
+    assert_eq!(stack("[[policy]]\nname = \"rkube\""), [("rkube", None)], "nobody grants");
+    let both = checked(&text("[[policy]]\nname = \"caladan\"\n[[policy]]\nname = \"rkube\""), 4).to_string();
+    assert!(both.contains("would both set the knob"), "{both}");
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}", at in 0usize..400) {

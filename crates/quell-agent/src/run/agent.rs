@@ -15,7 +15,7 @@ use super::membership::Membership;
 use super::vigil::Vigil;
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed};
-use crate::config::{self, Config, Problems};
+use crate::config::{self, Config, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
 use crate::guardian::pulse::now;
@@ -204,6 +204,10 @@ impl<H: Manager> Agent<H> {
     fn reload(&mut self) -> bool {
         let Some(path) = self.config.files.first() else { return false };
         let config = match config::read(path).and_then(|config| {
+            // As the one that runs was, where that could not have Quell's own scheduler.
+            let kernels =
+                self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
+            let config = if kernels { config.on_the_kernels_scheduler() } else { config };
             let topology = self.host.linux().topology();
             let problems = check(&config, &topology, &self.host.capabilities());
             if problems.are_fatal() { Err(problems) } else { Ok(config) }

@@ -19,15 +19,10 @@ use crate::stack::{Layer, Witness};
 pub use decision::{Decision, Seen, What};
 pub use glance::{Counts, Glance, LayerGlance};
 
-/// What people want to see besides what the policies need; see [`crate::stack::Stack::also_measure`].
-pub const SIGNALS: SignalSet = SignalSet::of(&[
-    Signal::QueueingDelay,
-    Signal::RunTime,
-    Signal::RunDelay,
-    Signal::ThreadCount,
-    Signal::Latency,
-    Signal::Holder,
-]);
+/// What people want to see besides what the policies need; see [`crate::stack::Stack::also_measure`]. Queueing delays are
+/// not among it: where no policy needs them, they would cost a program at every wake-up.
+pub const SIGNALS: SignalSet =
+    SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder]);
 
 /// A snapshot is published at most this often, of turns that measured what people want to see.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);

@@ -69,8 +69,14 @@ pub fn examine(file: &std::path::Path) -> Result<(Option<Config>, Problems)> {
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
-    let capabilities = crate::host::capabilities(&host.capabilities(), config.has_own_scheduler());
-    let problems = agent::check(&config, &host.topology(), &capabilities);
+    let (config, fell_back) = crate::host::settle(config);
+    let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), config.has_own_scheduler());
+    let mut problems = agent::check(&config, &host.topology(), &capabilities);
+    let granting = config.policies.iter().find(|layer| quell_model::Policy::describe(&layer.policy).grants);
+    if let (Some(why), Some(layer)) = (fell_back, granting) {
+        let what = format!("CPUs are granted by affinity, with policy guard beside: {why}");
+        problems.warning(&layer.place, what);
+    }
     Ok((Some(config), problems))
 }
 

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             None => bail!("there is no policy '{name}'; there are: {}", AnyPolicy::names()),
         },
     };
-    let capabilities_for = |policy: &Description| crate::host::capabilities(&capabilities, policy.grants);
+    let capabilities_for = |policy: &Description| crate::host::capabilities_for(&capabilities, policy);
     let report = Report {
         host: capabilities.host.clone(),
         exclusive,

@@ -20,6 +20,7 @@ pub use options::HostOptions;
 pub(crate) use pace::Look;
 pub use record::Level;
 pub(crate) use record::{History, Ledger, Overrides, Thread};
+pub(crate) use trace::Activity;
 pub use trace::TRACED;
 pub use wait::Waker;
 
@@ -75,6 +76,8 @@ pub struct LinuxHost {
     leases: LeaseBook,
     solo: Option<solo::Solo>,
     trace: Option<trace::Trace>,
+    /// What each workload's threads did at the last look that wanted to know.
+    activities: Vec<Activity>,
     bandwidth: Bandwidth,
     /// So many files may stay open from one observation to the next.
     may_stay_open: usize,
@@ -151,6 +154,7 @@ impl LinuxHost {
             leases: LeaseBook::new(options.leases),
             solo: None,
             trace: None,
+            activities: Vec::new(),
             bandwidth: Bandwidth::new(&roots, topology.columns()),
             may_stay_open: cgroup::most_open_files(),
             pending: Vec::new(),
@@ -195,6 +199,11 @@ impl LinuxHost {
     #[must_use]
     pub fn now(&self) -> Nanos {
         clock::now()
+    }
+
+    /// What each workload's threads did at the last look that wanted queueing delays, by slot.
+    pub(crate) fn activities(&self) -> &[Activity] {
+        &self.activities
     }
 
     fn managed(&self, id: WorkloadId) -> Option<&Managed> {

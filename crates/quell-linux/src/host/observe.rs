@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quell_model::{Class, Nanos, Quality, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
-use super::trace::Trace;
+use super::trace::{Activity, Trace};
 use super::{Level, LinuxHost, resolved};
 use crate::LinuxError;
 use crate::procfs::{SchedStat, ticks};
@@ -24,12 +24,13 @@ impl LinuxHost {
         self.fill_holders(holders, view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, now, view);
-            if Trace::is_wanted(wanted) && self.roots.is_this_machine() {
-                self.fill_traced(wanted, view)?;
-            }
         }
         self.bandwidth.fill(wanted, view);
-        self.fill_columns(wanted, now, view)
+        self.fill_columns(wanted, now, view)?;
+        if Trace::is_wanted(wanted) && self.roots.is_this_machine() {
+            self.fill_traced(wanted, now, view)?;
+        }
+        Ok(())
     }
 
     fn fill_specs(&self, view: &mut View) {
@@ -126,13 +127,23 @@ impl LinuxHost {
         }
     }
 
-    fn fill_traced(&mut self, wanted: SignalSet, view: &mut View) -> Result<(), LinuxError> {
+    fn fill_traced(&mut self, wanted: SignalSet, now: Nanos, view: &mut View) -> Result<(), LinuxError> {
         let trace = match &mut self.trace {
-            Some(trace) => trace,
-            none => none.insert(Trace::begin()?),
+            Some(trace) if trace.serves(wanted) => trace,
+            other => other.insert(Trace::begin(wanted)?),
         };
         trace.follow(&self.threads)?;
-        trace.fill(wanted, &self.threads, &mut view.threads);
+        if wanted.contains_threads_of(Class::LatencyCritical) {
+            trace.fill(wanted, &self.threads, &mut view.threads)?;
+        }
+        if wanted.contains(Signal::QueueingDelay) {
+            self.activities.clear();
+            self.activities.resize(self.slots.len(), Activity::default());
+            trace.activities(&self.threads, &mut self.activities)?;
+            for (slot, activity) in self.activities.iter().enumerate().filter(|(slot, _)| self.slots[*slot].is_some()) {
+                view.workloads.queueing_delay[slot] = activity.queueing_delay(now);
+            }
+        }
         Ok(())
     }
 
@@ -143,6 +154,7 @@ impl LinuxHost {
         let run_delay = reset(&mut columns.run_delay, wanted.contains(Signal::RunDelay), slots);
         let thread_count = reset(&mut columns.thread_count, wanted.contains(Signal::ThreadCount), slots);
         let latency = reset(&mut columns.latency, wanted.contains(Signal::Latency), slots);
+        reset(&mut columns.queueing_delay, wanted.contains(Signal::QueueingDelay), slots);
         let mut may_stay_open = self.may_stay_open;
         for (slot, managed) in self.slots.iter_mut().enumerate() {
             let Some(managed) = managed else { continue };

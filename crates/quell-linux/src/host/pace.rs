@@ -1,6 +1,6 @@
 //! When to look for new threads, and where.
 
-use quell_model::{Nanos, WorkloadId};
+use quell_model::{Nanos, Signal, WorkloadId};
 
 use super::{Level, LinuxHost, Managed};
 
@@ -35,7 +35,9 @@ impl Look {
 impl LinuxHost {
     /// Must new threads of this workload be found soon? Where they are to be seen one by one, or to be given values.
     fn is_waiting(&self, managed: &Managed) -> bool {
-        managed.level == Level::Threads || self.wanted.contains_threads_of(managed.spec.class)
+        managed.level == Level::Threads
+            || self.wanted.contains_threads_of(managed.spec.class)
+            || self.wanted.contains(Signal::QueueingDelay)
     }
 
     /// Must new threads of the workload in this slot be found soon?

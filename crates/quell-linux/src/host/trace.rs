@@ -1,23 +1,41 @@
-//! What only the kernel's tracepoints tell: who lost a CPU, and who woke whom.
+//! What only the kernel's tracepoints tell: who waits since when, who lost a CPU, and who woke whom.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use quell_model::view::ThreadColumns;
-use quell_model::{Signal, SignalSet, ThreadId};
-use quell_trace::{Collector, Member, Options, TraceError};
+use quell_model::{Nanos, Sample, Signal, SignalSet, ThreadId};
+use quell_trace::{Collector, Doing, Member, Options, TraceError};
 
 use super::Thread;
 use crate::LinuxError;
 
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
-pub const TRACED: [Signal; 2] = [Signal::Preemptions, Signal::WakeUps];
+pub const TRACED: [Signal; 3] = [Signal::QueueingDelay, Signal::Preemptions, Signal::WakeUps];
 
 /// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
 pub(super) struct Trace {
     collector: Collector,
+    /// Are wake-up edges counted?
+    edges: bool,
     /// The threads that the collector was told of, ascending.
     watched: Vec<i32>,
+}
+
+/// What a workload's threads do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Activity {
+    /// Threads that run or wait for a CPU.
+    pub runnable: u32,
+    /// Since when the one waits that has waited longest.
+    pub waiting_since: Option<Nanos>,
+}
+
+impl Activity {
+    /// How long the oldest waiting thread has waited.
+    pub fn queueing_delay(&self, now: Nanos) -> Sample<Nanos> {
+        Sample::exact(self.waiting_since.map_or(Nanos::ZERO, |since| now - since), now)
+    }
 }
 
 impl Trace {
@@ -25,9 +43,16 @@ impl Trace {
         TRACED.iter().any(|&signal| wanted.contains(signal))
     }
 
-    pub fn begin() -> Result<Trace, LinuxError> {
-        let options = Options { events: false, edges: true, cost: false };
-        Ok(Trace { collector: Collector::open(options)?, watched: Vec::new() })
+    /// Begins to trace for these signals.
+    pub fn begin(wanted: SignalSet) -> Result<Trace, LinuxError> {
+        let edges = wanted.contains(Signal::WakeUps);
+        let options = Options { events: false, edges, cost: false };
+        Ok(Trace { collector: Collector::open(options)?, edges, watched: Vec::new() })
+    }
+
+    /// Does it trace all that these signals need?
+    pub fn serves(&self, wanted: SignalSet) -> bool {
+        self.edges || !wanted.contains(Signal::WakeUps)
     }
 
     /// Traces these threads, ascending by number, and no others. Children of theirs are traced from birth.
@@ -53,15 +78,34 @@ impl Trace {
         }
         self.watched.clear();
         self.watched.extend(threads.iter().map(|thread| thread.id.tid));
+        // Newcomers may run, or wait, without an event for long.
+        Ok(self.collector.look()?)
+    }
+
+    /// What the threads of each workload do now, by slot.
+    pub fn activities(&self, threads: &[Thread], activities: &mut [Activity]) -> Result<(), LinuxError> {
+        for thread in threads {
+            let Some(activity) = activities.get_mut(thread.workload.index()) else { continue };
+            let Some(known) = self.collector.thread(thread.id.tid)? else { continue };
+            activity.runnable += u32::from(known.doing != Doing::Sleeping);
+            if known.doing == Doing::Waiting {
+                activity.waiting_since =
+                    Some(activity.waiting_since.map_or(known.since, |oldest| oldest.min(known.since)));
+            }
+        }
         Ok(())
     }
 
     /// Fills the columns that are wanted, of the threads that are there already.
-    pub fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) {
+    pub fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) -> Result<(), LinuxError> {
         let ThreadColumns { id, preemptions, wake_ups, .. } = columns;
         if wanted.contains(Signal::Preemptions) {
-            let counted: BTreeMap<i32, u64> =
-                self.collector.threads().iter().map(|(member, totals)| (member.tid, totals.preemptions)).collect();
+            let counted: BTreeMap<i32, u64> = self
+                .collector
+                .threads()?
+                .iter()
+                .map(|(member, known)| (member.tid, known.totals.preemptions))
+                .collect();
             preemptions.extend(id.iter().map(|thread| counted.get(&thread.tid).copied()));
         }
         if wanted.contains(Signal::WakeUps) {
@@ -79,6 +123,7 @@ impl Trace {
                 }
             }
         }
+        Ok(())
     }
 }
 

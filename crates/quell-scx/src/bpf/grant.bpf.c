@@ -12,6 +12,7 @@
 #include "queues.h"
 #include "quota.h"
 #include "holders.h"
+#include "near.h"
 #include "seek.h"
 #include "dispatch.h"
 #include "patrol.h"
@@ -82,6 +83,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	__u32 slot = slot_of(p, t);
+
+	leave_near(t, NO_CPU);
+	if ((enq_flags & SCX_ENQ_REENQ) && stay_near(p, t, slot, enq_flags))
+		return;
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();
 	/* It wants a CPU anew: it woke up, was born, came from elsewhere, or a higher class took the CPU that it was on. */
@@ -141,6 +146,7 @@ void OP(grant_running, struct task_struct *p)
 	__u64 now = bpf_ktime_get_ns();
 
 	ceases_to_wait(t);
+	leave_near(t, cpu);
 	advance(t);
 	if (t->woke || !t->request)
 		t->request = now;
@@ -181,6 +187,7 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 
 	if (t) {
 		ceases_to_wait(t);
+		leave_near(t, NO_CPU);
 		parts(t);
 		t->goes_on = 0;
 		t->wants_since = 0;
@@ -205,9 +212,13 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 /* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS)
-		lose_cpu(cpu, args->task, TOOK);
+	if (cpu < 0 || cpu >= MAX_CPUS)
+		return;
+	__u32 holder = lose_cpu(cpu, args->task, TOOK);
+
 	scx_bpf_reenqueue_local();
+	if (holder < SYSTEM && cpu_at(&shared, cpu)->holder == NOBODY)
+		tell_yield(cpu, holder);
 }
 
 void OP(grant_cpu_online, __s32 cpu)
@@ -257,6 +268,12 @@ __s32 SLEEPABLE_OP(grant_init)
 
 	bpf_for(i, 0, MAX_SLOTS) {
 		__s32 error = scx_bpf_create_dsq(i, -1);
+
+		if (error)
+			return error;
+	}
+	bpf_for(i, 0, shared.nr_cpus) {
+		__s32 error = scx_bpf_create_dsq(NEAR_CPU + i, -1);
 
 		if (error)
 			return error;

@@ -57,6 +57,7 @@ struct cpu {
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
+	__u32 near;          /* the slot of a thread that stays near while a higher class has the CPU, plus one; 0: none does */
 	__u64 away_since;    /* when a higher class took it last */
 };
 

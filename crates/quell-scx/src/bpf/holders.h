@@ -28,18 +28,24 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	return true;
 }
 
+/* For the loader. */
+static __always_inline void tell_yield(__u32 cpu, __u32 holder)
+{
+	cpu_at(&shared, cpu)->yielder = holder;
+	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+}
+
 /* The holder has nothing to run here. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
 	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
 		return false;
-	cpu_at(&shared, cpu)->yielder = holder;
-	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+	tell_yield(cpu, holder);
 	return true;
 }
 
-/* A higher scheduling class has the CPU: it is yielded. */
-static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
+/* A higher scheduling class has the CPU: nobody holds it. Returns who held it, or NOBODY. */
+static __always_inline __u32 lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
@@ -47,8 +53,7 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 	c->away = how;
 	c->away_since = bpf_ktime_get_ns();
 	c->hog = to->pid;
-	if (holder < SYSTEM)
-		yield_cpu(cpu, holder);
+	return holder < SYSTEM && hand(cpu, holder, NOBODY) ? holder : NOBODY;
 }
 
 /* The CPU asks us for a thread, runs one of ours, or nobody. */
@@ -67,8 +72,12 @@ static __always_inline bool is_hogged(__u32 cpu)
 
 	if (!p || p->prio >= MAX_RT_PRIO)
 		return false;
-	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
-		lose_cpu(cpu, p, FOUND);
+	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid)) {
+		__u32 holder = lose_cpu(cpu, p, FOUND);
+
+		if (holder < SYSTEM)
+			tell_yield(cpu, holder);
+	}
 	return true;
 }
 

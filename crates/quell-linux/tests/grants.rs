@@ -1,0 +1,182 @@
+//! Grants by affinity: on machines made of plain files, and, where the kernel allows tracing, with a policy and threads that
+//! the tests start themselves.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use quell_linux::grants::AffinityHost;
+use quell_linux::testkit::FakeTree;
+use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
+use quell_model::{
+    Class, CpuCount, CpuId, CpuSet, Cycle, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Selector, Signal,
+    SignalSet, Support, Topology, Verdict, View, Workload, WorkloadId,
+};
+use quell_policy::AnyPolicy;
+
+fn workload(name: &str, class: Class, selector: Selector) -> Workload {
+    let cpus = if class == Class::LatencyCritical { CpuCount::whole(1) } else { CpuCount::ZERO };
+    let mut workload = Workload::new(name, class, cpus);
+    workload.selectors.push(selector);
+    workload
+}
+
+/// Four CPUs, of which the last is not handed out; a server and two batch jobs in cgroups.
+fn machine() -> (FakeTree, AffinityHost, [WorkloadId; 3]) {
+    let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+    for (at, name) in ["web", "first", "second"].into_iter().enumerate() {
+        tree.cgroup(name);
+        let pid = 1000 + 10 * at as i32;
+        tree.process(pid, 1, name);
+        tree.join(name, &[pid]);
+    }
+    let mut host = AffinityHost::new(tree.host(HostOptions::default()).unwrap(), CpuSet::first(3), None);
+    let ids = [("web", Class::LatencyCritical), ("first", Class::BestEffort), ("second", Class::BestEffort)]
+        .map(|(name, class)| host.attach(workload(name, class, Selector::Cgroup(name.into()))).unwrap());
+    look(&mut host);
+    (tree, host, ids)
+}
+
+fn look(host: &mut AffinityHost) -> View {
+    let mut view = View::new(host.linux().topology());
+    host.observe(SignalSet::of(&[Signal::Holder]), &mut view, &mut Vec::new()).unwrap();
+    view
+}
+
+/// What became of each command.
+fn apply(host: &mut AffinityHost, grants: &[GrantCommand]) -> Vec<Verdict> {
+    let mut events = Vec::new();
+    host.apply(&Plan { number: 7, grants: grants.to_vec(), ..Plan::default() }, &mut events).unwrap();
+    let verdict = |(at, event)| match event {
+        Event::Outcome(Outcome { plan: 7, part: Part::Grant(part), verdict }) if part as usize == at => verdict,
+        other => panic!("{other:?}"),
+    };
+    events.into_iter().enumerate().map(verdict).collect()
+}
+
+fn grant(cpu: u32, id: WorkloadId) -> GrantCommand {
+    GrantCommand::Grant(CpuId(cpu), id)
+}
+
+#[test]
+fn best_effort_work_keeps_to_the_cpus_that_it_is_granted() {
+    let (tree, mut host, [web, first, second]) = machine();
+    let verdicts = apply(&mut host, &[grant(0, web), grant(1, first), grant(2, first)]);
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Applied(_))), "{verdicts:?}");
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1-2");
+    assert_eq!(tree.read("cgroup/web/cpuset.cpus"), "", "who runs before all others is bound to nothing");
+    assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "0", "who holds nothing has one CPU: here all are held");
+    assert_eq!(look(&mut host).cpus.holder, [Some(web), Some(first), Some(first), None]);
+
+    apply(&mut host, &[GrantCommand::Revoke(CpuId(1)), grant(2, second)]);
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1", "it stays where nobody else is");
+    assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "2");
+
+    host.detach(first).unwrap();
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "", "put back");
+    host.linux().restore();
+    assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "");
+}
+
+#[test]
+fn a_cpu_that_is_not_handed_out_is_refused_and_so_is_a_workload_that_is_gone() {
+    let (tree, mut host, [_, first, second]) = machine();
+    host.detach(second).unwrap();
+    look(&mut host);
+    let verdicts = apply(&mut host, &[grant(3, first), grant(0, second), grant(1, first)]);
+    assert!(matches!(&verdicts[0], Verdict::Refused(Refusal::Forbidden(_))), "{verdicts:?}");
+    assert_eq!(verdicts[1], Verdict::Vanished);
+    assert!(matches!(verdicts[2], Verdict::Applied(_)));
+    assert_eq!(look(&mut host).cpus.holder, [None, Some(first), None, None]);
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1");
+}
+
+#[test]
+fn where_the_kernel_refuses_nobody_holds_what_was_granted() {
+    let (tree, mut host, [_, first, second]) = machine();
+    apply(&mut host, &[grant(1, first)]);
+    tree.remove("cgroup/second/cpuset.cpus");
+    tree.write("cgroup/second/cpuset.cpus/full", "a directory cannot be written");
+    let verdicts = apply(&mut host, &[grant(2, second), grant(0, first)]);
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Refused(_))), "{verdicts:?}");
+    assert_eq!(look(&mut host).cpus.holder, [None, Some(first), None, None]);
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1");
+}
+
+/// A shell and all that it started, in a session of its own.
+struct Guests(Child);
+
+impl Guests {
+    fn start(script: &str) -> Guests {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        Guests(command.spawn().expect("a shell"))
+    }
+
+    fn selector(&self) -> Selector {
+        Selector::Pid(self.0.id() as i32)
+    }
+
+    fn affinity(&self) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn caladan_gives_a_server_that_waits_a_cpu_of_its_own_and_takes_it_back() {
+    let options = HostOptions { threads_only: true, ..HostOptions::default() };
+    let linux = LinuxHost::new(Roots::default(), options).unwrap();
+    if let Support::No { why, .. } = &linux.capabilities().signals[&Signal::QueueingDelay] {
+        eprintln!("not tested here: {why}");
+        return;
+    }
+    let all = quell_linux::sysfs::online(&Roots::default().sys).unwrap();
+    let two: CpuSet = all.iter().take(2).collect();
+    if two.len() < 2 {
+        eprintln!("not tested here: one CPU");
+        return;
+    }
+    let mut host = AffinityHost::new(linux, two, None);
+    // Each has more threads than there are CPUs, so that some of them wait at every look.
+    let spin = "(while :; do :; done) & (while :; do :; done) & while :; do :; done";
+    let batch = Guests::start(spin);
+    let before = batch.affinity();
+    let batch_id = host.attach(workload("batch", Class::BestEffort, batch.selector())).unwrap();
+    let mut policy = AnyPolicy::named("caladan").unwrap();
+    let mut cycle = Cycle::new(View::new(host.linux().topology()));
+    let mut turn_until = |host: &mut AffinityHost, seen: &dyn Fn(&[Option<WorkloadId>]) -> bool| {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(20) {
+            let wake = cycle.turn(&mut policy, host).unwrap();
+            if seen(&cycle.view.cpus.holder) {
+                return true;
+            }
+            host.wait(wake).unwrap();
+        }
+        false
+    };
+    let held = |holder: &[Option<WorkloadId>], id| two.iter().filter(|cpu| holder[cpu.index()] == Some(id)).count();
+    assert!(turn_until(&mut host, &|holder| held(holder, batch_id) == 2), "it has what nobody else wants");
+
+    let server = Guests::start(spin);
+    let web = host.attach(workload("web", Class::LatencyCritical, server.selector())).unwrap();
+    assert!(turn_until(&mut host, &|holder| held(holder, web) == 1 && held(holder, batch_id) == 1));
+    assert_eq!(batch.affinity().parse::<CpuSet>().unwrap().len(), 1, "it is off the server's CPU");
+    assert_eq!(server.affinity(), before);
+
+    drop(server);
+    host.detach(web).unwrap();
+    assert!(turn_until(&mut host, &|holder| held(holder, batch_id) == 2));
+    host.linux().restore();
+    assert_eq!(batch.affinity(), before, "nothing is left behind");
+}
