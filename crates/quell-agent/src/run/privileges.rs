@@ -32,11 +32,16 @@ const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMO
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
     let signals = config.policies.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
-    let wants = |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
-    let tracing = TRACING.into_iter().filter(|_| wants(&TRACED));
-    let counting = COUNTING.into_iter().filter(|_| wants(&COUNTED));
     let scheduling = SCHEDULING.into_iter().filter(|_| config.has_own_scheduler());
-    NEEDED.into_iter().chain(tracing).chain(counting).chain(scheduling).collect()
+    NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).collect()
+}
+
+/// What measuring these takes.
+fn needed_for(signals: SignalSet) -> impl Iterator<Item = Capability> {
+    let wants = |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
+    let (traces, counts) = (wants(&TRACED), wants(&COUNTED));
+    let tracing = TRACING.into_iter().filter(move |_| traces);
+    tracing.chain(COUNTING.into_iter().filter(move |_| counts))
 }
 
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
@@ -58,4 +63,19 @@ pub fn drop_others(needed: &CapsHashSet) -> Vec<String> {
         }
     }
     failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_counts_keeps_what_counting_takes_and_nobody_else() {
+        let kept = |signal| needed_for(SignalSet::of(&[signal])).collect::<Vec<_>>();
+        assert_eq!(kept(Signal::RunTime), []);
+        for signal in [Signal::MemoryBandwidth, Signal::LlcMisses] {
+            assert_eq!(kept(signal), [Capability::CAP_PERFMON]);
+        }
+        assert_eq!(kept(Signal::WakeUps), TRACING);
+    }
 }

@@ -25,10 +25,10 @@ pub(super) struct Controllers(Vec<Channel>);
 
 impl Controllers {
     /// Begins to count; None: none of them is known here. Without all of them the sum would be wrong.
-    pub fn open(devices: &Path, counters: &dyn Counters) -> Result<Option<Controllers>, LinuxError> {
+    pub fn open(devices: &Path, now: Nanos, counters: &dyn Counters) -> Result<Option<Controllers>, LinuxError> {
         let places = places(devices)?;
         let open = |&(event, cpu, bytes_per_count): &(Event, CpuId, f64)| -> io::Result<Channel> {
-            Ok(Channel { meter: Meter::open(event, cpu, counters)?, bytes_per_count, rate: None })
+            Ok(Channel { meter: Meter::open(event, cpu, now, counters)?, bytes_per_count, rate: None })
         };
         let channels: io::Result<Vec<Channel>> = places.iter().map(open).collect();
         let channels = channels.map_err(LinuxError::io("open the counters of the memory controllers in", devices))?;
@@ -160,7 +160,7 @@ mod tests {
         let (tree, bench) = (machine(), Bench::default());
         server(&tree);
         let counters = bench.counters();
-        let mut controllers = Controllers::open(&devices(&tree), &*counters).unwrap().unwrap();
+        let mut controllers = Controllers::open(&devices(&tree), Nanos::ZERO, &*counters).unwrap().unwrap();
         assert_eq!(bench.opened(), 4, "the free-running counters count the same once more");
         let second = Nanos::from_secs(1);
         for (event, cpu, lines) in [(READ, 0, 1_000), (WRITE, 0, 500), (READ, 2, 300), (WRITE, 2, 0)] {
@@ -184,7 +184,7 @@ mod tests {
         let (tree, bench) = (machine(), Bench::default());
         server(&tree);
         let counters = bench.counters();
-        let mut controllers = Controllers::open(&devices(&tree), &*counters).unwrap().unwrap();
+        let mut controllers = Controllers::open(&devices(&tree), Nanos::ZERO, &*counters).unwrap().unwrap();
         bench.count(READ, CpuId(0), 10, Nanos::from_secs(1));
         bench.refuse(libc::ENODEV);
         let rate = controllers.look(Nanos::from_secs(1), &*counters);
@@ -204,7 +204,7 @@ mod tests {
         ];
         pmu(&tree, "uncore_imc_free_running_0", 30, "0", &data);
         let counters = bench.counters();
-        let mut controllers = Controllers::open(&devices(&tree), &*counters).unwrap().unwrap();
+        let mut controllers = Controllers::open(&devices(&tree), Nanos::ZERO, &*counters).unwrap().unwrap();
         assert_eq!(bench.opened(), 2);
         let second = Nanos::from_secs(1);
         for umask in [0x20, 0x30, 0x10] {
@@ -223,7 +223,7 @@ mod tests {
             ("cas_count_write_sch1", "event=0x06,umask=0xf0"),
         ];
         pmu(&tree, "uncore_imc_3", 20, "0", &events);
-        Controllers::open(&devices(&tree), &*bench.counters()).unwrap().unwrap();
+        Controllers::open(&devices(&tree), Nanos::ZERO, &*bench.counters()).unwrap().unwrap();
         assert_eq!(bench.opened(), 4);
     }
 
@@ -233,7 +233,7 @@ mod tests {
         pmu(&tree, "amd_umc_0", 40, "0", &[]);
         pmu(&tree, "amd_umc_11", 41, "0", &[]);
         let counters = bench.counters();
-        let mut controllers = Controllers::open(&devices(&tree), &*counters).unwrap().unwrap();
+        let mut controllers = Controllers::open(&devices(&tree), Nanos::ZERO, &*counters).unwrap().unwrap();
         let second = Nanos::from_secs(1);
         for kind in [40, 41] {
             bench.count(Event { kind, config: [0x0a, 0, 0] }, CpuId(0), 100, second);
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn none_is_a_value_and_some_that_may_not_be_used_are_an_error() {
         let (tree, bench) = (machine(), Bench::default());
-        assert!(Controllers::open(&devices(&tree), &*bench.counters()).unwrap().is_none());
+        assert!(Controllers::open(&devices(&tree), Nanos::ZERO, &*bench.counters()).unwrap().is_none());
         server(&tree);
         bench.refuse_on(CpuId(2));
-        let error = Controllers::open(&devices(&tree), &*bench.counters()).unwrap_err();
+        let error = Controllers::open(&devices(&tree), Nanos::ZERO, &*bench.counters()).unwrap_err();
         assert!(error.to_string().contains("memory controllers"), "{error}");
         assert_eq!(bench.open(), 0, "what was opened is closed again");
     }

@@ -8,6 +8,9 @@ use quell_model::{CpuId, Nanos};
 /// A counter that could not be had, or was lost, is tried again after this time.
 const RETRY: Nanos = Nanos::from_secs(1);
 
+/// A counter whose time stands still for so long counts no more. The kernel's clock may be as coarse as its tick.
+const STANDSTILL: Nanos = Nanos::from_millis(10);
+
 /// What is counted: the words of perf_event_open(2) that say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
@@ -68,22 +71,25 @@ pub(super) struct Meter {
     counter: Option<Box<dyn Counter>>,
     /// As of the last look at which it had counted.
     before: Reading,
-    /// `enabled` of the last reading: one that stands still counts no more.
+    /// `enabled` of the last reading, and when it had last changed.
     seen: Nanos,
+    changed_at: Nanos,
     retry_at: Nanos,
 }
 
 impl Meter {
     /// Begins to count.
-    pub fn open(event: Event, cpu: CpuId, counters: &dyn Counters) -> io::Result<Meter> {
+    pub fn open(event: Event, cpu: CpuId, now: Nanos, counters: &dyn Counters) -> io::Result<Meter> {
         let mut meter = Meter::closed(event, cpu);
         meter.counter = Some(counters.open(event, cpu)?);
+        meter.changed_at = now;
         Ok(meter)
     }
 
     /// One that begins at its first look.
     pub fn closed(event: Event, cpu: CpuId) -> Meter {
-        Meter { event, cpu, counter: None, before: Reading::default(), seen: Nanos::ZERO, retry_at: Nanos::ZERO }
+        let (before, never) = (Reading::default(), Nanos::ZERO);
+        Meter { event, cpu, counter: None, before, seen: Nanos::ZERO, changed_at: never, retry_at: never }
     }
 
     /// What was counted since the last look; None: there is no counter now.
@@ -91,8 +97,11 @@ impl Meter {
         if self.counter.is_none() {
             self.open_again(now, counters);
         }
-        let reading = self.counter.as_mut()?.read().ok().filter(|reading| reading.enabled > self.seen);
-        let Some(reading) = reading else {
+        let reading = self.counter.as_mut()?.read().ok();
+        if reading.is_some_and(|reading| reading.enabled > self.seen) {
+            self.changed_at = now;
+        }
+        let Some(reading) = reading.filter(|_| now - self.changed_at < STANDSTILL) else {
             (self.counter, self.retry_at) = (None, now + RETRY);
             return None;
         };
@@ -110,7 +119,7 @@ impl Meter {
         if now >= self.retry_at {
             self.counter = counters.open(self.event, self.cpu).ok();
             (self.before, self.seen) = (Reading::default(), Nanos::ZERO);
-            self.retry_at = now + RETRY;
+            (self.changed_at, self.retry_at) = (now, now + RETRY);
         }
     }
 }
@@ -131,7 +140,7 @@ mod tests {
     fn a_shared_counter_is_scaled_by_the_time_in_which_it_counted() {
         let bench = Bench::default();
         let counters = bench.counters();
-        let mut meter = Meter::open(EVENT, CPU, &*counters).unwrap();
+        let mut meter = Meter::open(EVENT, CPU, Nanos::ZERO, &*counters).unwrap();
         bench.set(EVENT, CPU, 100, at(2), at(1));
         let first = meter.look(at(2), &*counters).unwrap();
         assert_eq!((first.rate(), first.whole()), (100.0, 200.0));
@@ -146,9 +155,11 @@ mod tests {
     fn a_counter_that_stands_still_is_opened_again_a_second_later() {
         let bench = Bench::default();
         let counters = bench.counters();
-        let mut meter = Meter::open(EVENT, CPU, &*counters).unwrap();
+        let mut meter = Meter::open(EVENT, CPU, Nanos::ZERO, &*counters).unwrap();
         bench.count(EVENT, CPU, 70, at(1));
         assert_eq!(meter.look(at(1), &*counters).unwrap().count, 70);
+        let soon = at(1) + STANDSTILL - Nanos(1);
+        assert_eq!(meter.look(soon, &*counters), Some(Counted::default()), "the clock may be coarse");
         assert_eq!(meter.look(at(2), &*counters), None, "its CPU went offline");
         bench.restart(EVENT, CPU);
         bench.count(EVENT, CPU, 5, at(1));
@@ -163,7 +174,7 @@ mod tests {
         let bench = Bench::default();
         let counters = bench.counters();
         bench.refuse(libc::ENODEV);
-        assert!(Meter::open(EVENT, CPU, &*counters).is_err());
+        assert!(Meter::open(EVENT, CPU, Nanos::ZERO, &*counters).is_err());
         let mut meter = Meter::closed(EVENT, CPU);
         assert_eq!(meter.look(at(1), &*counters), None);
         bench.allow();

@@ -39,7 +39,7 @@ impl Misses {
     pub fn open(columns: usize, counters: &dyn Counters) -> io::Result<Misses> {
         let (mut cpus, mut refusal) = (Vec::new(), None);
         for cpu in (0..columns as u32).map(CpuId) {
-            let meter = Meter::open(CACHE_MISSES, cpu, counters);
+            let meter = Meter::open(CACHE_MISSES, cpu, clock::now(), counters);
             let meter = meter.map_err(|error| _ = refusal.get_or_insert(error)).ok();
             cpus.push((cpu, meter));
         }

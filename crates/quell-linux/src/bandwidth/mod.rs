@@ -228,7 +228,7 @@ impl Bandwidth {
     fn choose(&self) -> Result<Source, Lack> {
         let mut refused = None;
         let devices = self.roots.sys.join("bus/event_source/devices");
-        match Controllers::open(&devices, &*self.counters) {
+        match Controllers::open(&devices, clock::now(), &*self.counters) {
             Ok(Some(controllers)) => return Ok(Source::Controllers(controllers)),
             Ok(None) => {}
             Err(error) => refused = Some(error),
