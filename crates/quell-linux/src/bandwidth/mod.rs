@@ -10,6 +10,8 @@ mod fake;
 mod kernel;
 mod misses;
 mod pmu;
+#[cfg(test)]
+mod policy_tests;
 mod resctrl;
 #[cfg(test)]
 mod tests;
@@ -22,7 +24,7 @@ use quell_model::{
 };
 
 use self::controllers::Controllers;
-use self::counter::Counters;
+pub(crate) use self::counter::Counters;
 #[cfg(test)]
 pub(crate) use self::fake::Bench;
 use self::kernel::Kernel;

@@ -3,8 +3,17 @@
 use quell_model::Event;
 
 use super::LinuxHost;
+#[cfg(test)]
+use crate::bandwidth::{Bandwidth, Counters};
 
 impl LinuxHost {
+    /// Counts with these.
+    #[cfg(test)]
+    pub(crate) fn with_counters(mut self, counters: Box<dyn Counters>) -> LinuxHost {
+        self.bandwidth = Bandwidth::with_counters(&self.roots, self.topology.columns(), counters);
+        self
+    }
+
     /// Reads them if it is time.
     pub(super) fn take_samples(&mut self) {
         if self.bandwidth.take_samples() {
@@ -22,7 +31,7 @@ mod tests {
 
     use super::*;
     use crate::HostOptions;
-    use crate::bandwidth::{Bandwidth, Bench, CACHE_MISSES};
+    use crate::bandwidth::{Bench, CACHE_MISSES};
     use crate::testkit::FakeTree;
 
     const WANTED: SignalSet = SignalSet::of(&[Signal::MemoryBandwidth, Signal::LlcMisses]);
@@ -35,10 +44,11 @@ mod tests {
     fn machine(bench: Option<&Bench>) -> (FakeTree, LinuxHost) {
         let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
         tree.write("proc/cpuinfo", "vendor_id\t: GenuineIntel");
-        let mut host = tree.host(HostOptions::default()).unwrap();
-        if let Some(bench) = bench {
-            host.bandwidth = Bandwidth::with_counters(&tree.roots(), 2, bench.counters());
-        }
+        let host = tree.host(HostOptions::default()).unwrap();
+        let host = match bench {
+            Some(bench) => host.with_counters(bench.counters()),
+            None => host,
+        };
         (tree, host)
     }
 
