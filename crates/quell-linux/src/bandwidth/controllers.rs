@@ -5,9 +5,9 @@ use std::path::Path;
 
 use quell_model::{CpuId, Nanos};
 
-use super::Rate;
 use super::counter::{Counters, Event, Meter};
 use super::pmu::{LINE_BYTES, Pmu};
+use super::{Lack, Rate};
 use crate::LinuxError;
 
 /// Reads and writes of one controller or channel.
@@ -31,7 +31,10 @@ impl Controllers {
             Ok(Channel { meter: Meter::open(event, cpu, now, counters)?, bytes_per_count, rate: None })
         };
         let channels: io::Result<Vec<Channel>> = places.iter().map(open).collect();
-        let channels = channels.map_err(LinuxError::io("open the counters of the memory controllers in", devices))?;
+        let channels = channels.map_err(|error| {
+            let Lack { why, mend } = Lack::of(&error);
+            LinuxError::unsupported(format!("the memory controllers' counters cannot be opened: {why}"), mend)
+        })?;
         Ok(Some(Controllers(channels)).filter(|controllers| !controllers.0.is_empty()))
     }
 

@@ -33,7 +33,7 @@ pub(crate) use self::misses::CACHE_MISSES;
 use self::misses::Misses;
 use self::resctrl::Resctrl;
 use crate::host::Look;
-use crate::{Roots, clock, file};
+use crate::{LinuxError, Roots, clock, file};
 
 /// The signals that hardware counters give: opening one for a whole CPU takes CAP_PERFMON.
 pub const COUNTED: [Signal; 2] = [Signal::MemoryBandwidth, Signal::LlcMisses];
@@ -245,14 +245,14 @@ impl Bandwidth {
             return Ok(Source::Misses);
         }
         Err(match (refused, misses) {
-            (Some(error), _) => Lack { why: error.to_string(), mend: ALLOW.into() },
+            (Some(LinuxError::Unsupported { what, mend }), _) => Lack { why: what, mend },
+            (Some(error), _) => Lack { why: error.to_string(), mend: PASSED_ON.into() },
             (None, Err(lack)) if lack.mend == ALLOW => lack,
             _ => Lack {
-                why: "no memory controller, no resctrl and no LLC counts it here".into(),
-                mend:
-                    "load the driver of the memory controllers (intel_uncore, amd_uncore) or mount resctrl; a virtual \
-                       machine has what its host passes on"
-                        .into(),
+                why: "neither memory controllers nor resctrl nor LLC misses tell it here".into(),
+                mend: format!(
+                    "load the memory controllers' driver (intel_uncore, amd_uncore), mount resctrl, or {PASSED_ON}"
+                ),
             },
         })
     }
@@ -293,6 +293,7 @@ impl Rate {
     }
 }
 
+const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
 const ALLOW: &str = "run as root, or with CAP_PERFMON";
 
 impl Lack {
@@ -301,10 +302,10 @@ impl Lack {
             Some(libc::EACCES | libc::EPERM) => {
                 Lack { why: format!("the kernel does not allow counters: {error}"), mend: ALLOW.into() }
             }
-            _ => Lack {
-                why: format!("no CPU here counts it: {error}"),
-                mend: "use a machine with a PMU; a virtual machine has what its host passes on".into(),
-            },
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+                Lack { why: "no CPU here has a counter for it".into(), mend: PASSED_ON.into() }
+            }
+            _ => Lack { why: format!("no counter can be had: {error}"), mend: PASSED_ON.into() },
         }
     }
 

@@ -85,7 +85,7 @@ fn why_there_is_none_is_told() {
     let bandwidth = bandwidth(&tree, &bench);
     bench.refuse(libc::ENOENT);
     let (Support::No { why, .. }, Support::No { why: no_misses, .. }) = told(&bandwidth) else { panic!() };
-    assert!(why.contains("no memory controller") && no_misses.contains("no CPU here"), "{why}; {no_misses}");
+    assert!(why.contains("neither memory controllers") && no_misses.contains("no CPU here"), "{why}; {no_misses}");
     bench.refuse(libc::EACCES);
     let (Support::No { why, mend }, Support::No { mend: same, .. }) = told(&bandwidth) else { panic!() };
     assert!(why.contains("not allow") && mend == same && mend.contains("CAP_PERFMON"), "{why}; {mend}");
