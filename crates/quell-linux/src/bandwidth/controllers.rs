@@ -5,9 +5,10 @@ use std::path::Path;
 
 use quell_model::{CpuId, Nanos};
 
+use super::Rate;
 use super::counter::{Counters, Event, Meter};
+use super::lack::Lack;
 use super::pmu::{LINE_BYTES, Pmu};
-use super::{Lack, Rate};
 use crate::LinuxError;
 
 /// Reads and writes of one controller or channel.

@@ -8,11 +8,13 @@ mod counter;
 #[cfg(test)]
 mod fake;
 mod kernel;
+mod lack;
 mod misses;
 mod pmu;
 #[cfg(test)]
 mod policy_tests;
 mod resctrl;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -23,17 +25,17 @@ use quell_model::{
     Verdict, View,
 };
 
-use self::controllers::Controllers;
 pub(crate) use self::counter::Counters;
 #[cfg(test)]
 pub(crate) use self::fake::Bench;
 use self::kernel::Kernel;
+use self::lack::Lack;
 #[cfg(test)]
 pub(crate) use self::misses::CACHE_MISSES;
 use self::misses::Misses;
-use self::resctrl::Resctrl;
+use self::source::{Source, counts_last_level, open_misses};
 use crate::host::Look;
-use crate::{LinuxError, Roots, clock, file};
+use crate::{Roots, clock};
 
 /// The signals that hardware counters give: opening one for a whole CPU takes CAP_PERFMON.
 pub const COUNTED: [Signal; 2] = [Signal::MemoryBandwidth, Signal::LlcMisses];
@@ -53,21 +55,6 @@ struct Rate {
     misses_some: bool,
     /// Is there no rate yet?
     is_early: bool,
-}
-
-/// Where the machine's bandwidth is known from.
-#[derive(Debug)]
-enum Source {
-    Controllers(Controllers),
-    Resctrl(Resctrl),
-    Misses,
-}
-
-/// Why something is not there, and how to get it.
-#[derive(Clone, Debug)]
-struct Lack {
-    why: String,
-    mend: String,
 }
 
 /// Both signals. Nothing is counted before a policy asks.
@@ -113,7 +100,7 @@ impl Bandwidth {
         let source = match &self.source {
             Some(source) => source,
             None => {
-                tried = self.choose();
+                tried = Source::choose(&self.roots, self.columns, &*self.counters);
                 &tried
             }
         };
@@ -131,7 +118,7 @@ impl Bandwidth {
             Some(misses) => misses.as_ref().err().cloned(),
             None => open_misses(self.columns, &*self.counters).err(),
         };
-        let misses = match (lack, self.counts_last_level()) {
+        let misses = match (lack, counts_last_level(&self.roots)) {
             (Some(lack), _) => lack.support(),
             (None, true) => Support::Yes,
             (None, false) => Support::Partly(
@@ -194,7 +181,7 @@ impl Bandwidth {
     /// The machine's bandwidth in use, as of the last look; looked at again if it is time.
     fn used(&mut self) -> Sample<BytesPerSecond> {
         if self.source.is_none() {
-            let source = self.choose();
+            let source = Source::choose(&self.roots, self.columns, &*self.counters);
             if let Err(Lack { why, mend }) = &source {
                 tracing::warn!(why, mend, "the memory bandwidth in use is not known");
             }
@@ -226,60 +213,6 @@ impl Bandwidth {
         let open = || open_misses(self.columns, &*self.counters);
         self.misses.get_or_insert_with(open).as_mut().map_err(|lack| &*lack)
     }
-
-    fn choose(&self) -> Result<Source, Lack> {
-        let mut refused = None;
-        let devices = self.roots.sys.join("bus/event_source/devices");
-        match Controllers::open(&devices, clock::now(), &*self.counters) {
-            Ok(Some(controllers)) => return Ok(Source::Controllers(controllers)),
-            Ok(None) => {}
-            Err(error) => refused = Some(error),
-        }
-        match Resctrl::open(&self.roots.sys.join("fs/resctrl")) {
-            Ok(Some(resctrl)) => return Ok(Source::Resctrl(resctrl)),
-            Ok(None) => {}
-            Err(error) => refused = refused.or(Some(error)),
-        }
-        let misses = open_misses(self.columns, &*self.counters);
-        if self.counts_last_level() && misses.is_ok() {
-            return Ok(Source::Misses);
-        }
-        Err(match (refused, misses) {
-            (Some(LinuxError::Unsupported { what, mend }), _) => Lack { why: what, mend },
-            (Some(error), _) => Lack { why: error.to_string(), mend: PASSED_ON.into() },
-            (None, Err(lack)) if lack.mend == ALLOW => lack,
-            _ => Lack {
-                why: "neither memory controllers nor resctrl nor LLC misses tell it here".into(),
-                mend: format!(
-                    "load the memory controllers' driver (intel_uncore, amd_uncore), mount resctrl, or {PASSED_ON}"
-                ),
-            },
-        })
-    }
-
-    /// Does this CPU count misses of the last level under the kernel's name for cache misses? Intel's do (SDM volume 3,
-    /// "LLC Misses" of the architectural events); AMD's count the second level's there (linux,
-    /// arch/x86/events/amd/core.c, `amd_zen1_perfmon_event_map`), Arm's the first's
-    /// (drivers/perf/arm_pmuv3.c, `armv8_pmuv3_perf_map`).
-    fn counts_last_level(&self) -> bool {
-        let text = file::read(&self.roots.proc.join("cpuinfo")).ok().flatten().unwrap_or_default();
-        text.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("GenuineIntel"))
-    }
-}
-
-fn open_misses(columns: usize, counters: &dyn Counters) -> Result<Misses, Lack> {
-    Misses::open(columns, counters).map_err(|error| Lack::of(&error))
-}
-
-impl Source {
-    /// No look more often than this says more: the controllers are read by a system call each, and what resctrl and a
-    /// CPU's counters add up in less time is little against their grain or costs every CPU an interrupt.
-    fn interval(&self) -> Nanos {
-        match self {
-            Source::Controllers(_) => Nanos::from_micros(100),
-            Source::Resctrl(_) | Source::Misses => Nanos::from_millis(1),
-        }
-    }
 }
 
 impl Rate {
@@ -290,27 +223,6 @@ impl Rate {
             Rate { misses_some: true, .. } => Quality::Estimated,
             _ => Quality::Exact,
         }
-    }
-}
-
-const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
-const ALLOW: &str = "run as root, or with CAP_PERFMON";
-
-impl Lack {
-    fn of(error: &io::Error) -> Lack {
-        match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => {
-                Lack { why: format!("the kernel does not allow counters: {error}"), mend: ALLOW.into() }
-            }
-            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-                Lack { why: "no CPU here has a counter for it".into(), mend: PASSED_ON.into() }
-            }
-            _ => Lack { why: format!("no counter can be had: {error}"), mend: PASSED_ON.into() },
-        }
-    }
-
-    fn support(&self) -> Support {
-        Support::No { why: self.why.clone(), mend: self.mend.clone() }
     }
 }
 
