@@ -39,6 +39,9 @@ workload() { # NAME CLASS CPUS
 configuration() {
     echo '[machine]'
     echo 'partition = true'
+    echo "$MACHINE"
+    echo '[agent]'
+    echo "$AGENT"
     echo '[[policy]]'
     echo "name = \"$POLICY\""
     echo "parameters = $PARAMETERS"
@@ -63,7 +66,10 @@ in_force() { # does what the policy decided stand in the kernel?
         [ -n "$own" ] && [ "$own" != "$others" ] || return 1
         case $PARAMETERS in *partition*) [ "$(cat $cgroups/server/cpuset.cpus.partition)" = root ] ;; esac
         ;;
-    caladan | shenango) [ "$(cat $state)" = enabled ] && [ -S /run/quell/api.sock ] ;;
+    caladan | shenango)
+        case $MACHINE in *kernel*) ;; *) [ "$(cat $state)" = enabled ] || return 1 ;; esac
+        [ -S /run/quell/api.sock ]
+        ;;
     *) [ -z "$SCHEDULER" ] || [ "$(cat $state)" = enabled ] ;;
     esac
 }

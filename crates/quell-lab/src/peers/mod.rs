@@ -69,7 +69,7 @@ const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 15] = [
+pub const PEERS: [Peer; 17] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
     PLAIN,
     Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", be: "chrt -i 0", ..PLAIN },
@@ -94,6 +94,20 @@ pub const PEERS: [Peer; 15] = [
         ..GROUPED
     },
     Peer { id: "caladan", title: "Quell caladan", policy: Some("caladan"), ..GROUPED },
+    Peer {
+        id: "caladan-dedicated",
+        title: "Quell caladan, polling on a CPU of its own",
+        policy: Some("caladan"),
+        prepare: r#"AGENT='poll = "dedicated"'"#,
+        ..GROUPED
+    },
+    Peer {
+        id: "caladan-affinity",
+        title: "Quell caladan on the kernel's scheduler",
+        policy: Some("caladan"),
+        prepare: r#"MACHINE='scheduler = "kernel"'"#,
+        ..GROUPED
+    },
     Peer { id: "shenango", title: "Quell shenango", policy: Some("shenango"), ..GROUPED },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },

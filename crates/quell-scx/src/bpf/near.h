@@ -27,6 +27,24 @@ static __always_inline void leave_near(struct thread *t, __u32 to)
 		yield_cpu(from, slot);
 }
 
+/* Is there a CPU that nobody holds? Perhaps the thread may not use it, or a ban parks it: then it looks for itself. */
+APART bool has_free_cpu(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		struct cpu *c = cpu_at(&shared, cpu);
+
+		if (c->holder == NOBODY && c->in_pool && c->online && !c->away)
+			return true;
+	}
+	return false;
+}
+
 /* A thread lost its CPU to a real-time one. Does it stay near? */
 static __always_inline bool stay_near(struct task_struct *p, struct thread *t, __u32 slot, __u64 flags)
 {
@@ -38,7 +56,7 @@ static __always_inline bool stay_near(struct task_struct *p, struct thread *t, _
 		return false;
 	if (slot >= SYSTEM || workload_of(slot)->lc || g->limited || g->idle || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return false;
-	if (workload_of(slot)->on_wake_up && rule_on_wake_up(&shared, slot, p->cpus_ptr) < MAX_CPUS)
+	if (workload_of(slot)->on_wake_up && has_free_cpu())
 		return false;
 	if (!hand(cpu, NOBODY, slot))
 		return false;
