@@ -115,8 +115,7 @@ impl Stack {
                 }),
             });
         }
-        let wanted =
-            layers.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.describe().signal_set()));
+        let wanted = layers.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
         Ok(Stack {
             layers,
             view,

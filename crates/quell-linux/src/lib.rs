@@ -19,6 +19,7 @@ pub mod write;
 #[cfg(any(test, feature = "test-support"))]
 pub mod testkit;
 
+mod bandwidth;
 mod capabilities;
 mod clock;
 mod error;
@@ -29,6 +30,7 @@ mod knobs;
 mod members;
 mod roots;
 
+pub use bandwidth::COUNTED;
 pub use clock::cpu_time;
 pub use error::LinuxError;
 pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker};

@@ -53,6 +53,11 @@ pub trait Policy<D: Domain = HostDomain> {
     /// What it is and what it needs.
     fn describe(&self) -> &'static Description;
 
+    /// The signals that it reads with its parameters: fewer than it describes where they turn a part of it off.
+    fn signals(&self) -> SignalSet {
+        self.describe().signal_set()
+    }
+
     /// Looks, and writes what it wants done into an empty plan. After warm-up it must not allocate, except for notes
     /// about failures.
     fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake;
@@ -117,7 +122,7 @@ impl Cycle<HostDomain> {
     {
         self.events.clear();
         self.events.append(&mut self.outcomes);
-        host.observe(policy.describe().signal_set(), &mut self.view, &mut self.events)?;
+        host.observe(policy.signals(), &mut self.view, &mut self.events)?;
         self.steps += 1;
         self.plan.begin(self.steps);
         let wake = policy.step(&self.view, &self.events, &mut self.plan);

@@ -167,6 +167,8 @@ mod tests {
     fn sets_hold_what_they_were_given() {
         let set = SignalSet::of(&[Signal::QueueingDelay, Signal::Threads]);
         assert!(set.contains(Signal::Threads) && !set.contains(Signal::Latency));
+        let rest = set.difference(SignalSet::of(&[Signal::Threads, Signal::Latency]));
+        assert_eq!(rest, SignalSet::of(&[Signal::QueueingDelay]));
         assert!(set.contains_threads_of(Class::BestEffort) && set.contains_threads_of(Class::LatencyCritical));
         let critical = SignalSet::of(&[Signal::CriticalThreads]);
         assert!(

@@ -1,6 +1,6 @@
 //! Every policy under its name: one line a policy.
 
-use quell_model::{Description, Event, Plan, Policy, View, Wake};
+use quell_model::{Description, Event, Plan, Policy, SignalSet, View, Wake};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
@@ -64,6 +64,10 @@ macro_rules! policies {
         impl Policy for AnyPolicy {
             fn describe(&self) -> &'static Description {
                 match self { $(AnyPolicy::$variant(policy) => policy.describe(),)+ }
+            }
+
+            fn signals(&self) -> SignalSet {
+                match self { $(AnyPolicy::$variant(policy) => policy.signals(),)+ }
             }
 
             fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {

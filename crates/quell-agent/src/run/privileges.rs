@@ -2,8 +2,8 @@
 //! `docs/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
-use quell_linux::TRACED;
-use quell_model::Policy;
+use quell_linux::{COUNTED, TRACED};
+use quell_model::{Policy, Signal, SignalSet};
 
 use crate::config::Config;
 
@@ -22,17 +22,26 @@ const NEEDED: [Capability; 4] = [
 /// What it keeps besides where a policy wants to know who wakes or preempts whom: the tracepoints' program.
 const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
 
+/// What it keeps besides where a policy wants what hardware counters tell: a CPU's counter, whoever runs there.
+const COUNTING: [Capability; 1] = [Capability::CAP_PERFMON];
+
 /// What it keeps besides where Quell's own scheduler runs: loading it, and what the kernel asks of who kicks CPUs.
 const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
 
 /// What an agent with this configuration needs.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
-    let mut signals = config.policies.iter().flat_map(|layer| layer.policy.describe().signals);
-    let traces = signals.any(|need| TRACED.contains(&need.what));
-    let schedules = config.has_own_scheduler();
-    let tracing = TRACING.into_iter().filter(|_| traces);
-    NEEDED.into_iter().chain(tracing).chain(SCHEDULING.into_iter().filter(|_| schedules)).collect()
+    let signals = config.policies.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
+    let scheduling = SCHEDULING.into_iter().filter(|_| config.has_own_scheduler());
+    NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).collect()
+}
+
+/// What measuring these takes.
+fn needed_for(signals: SignalSet) -> impl Iterator<Item = Capability> {
+    let wants = |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
+    let (traces, counts) = (wants(&TRACED), wants(&COUNTED));
+    let tracing = TRACING.into_iter().filter(move |_| traces);
+    tracing.chain(COUNTING.into_iter().filter(move |_| counts))
 }
 
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
@@ -54,4 +63,19 @@ pub fn drop_others(needed: &CapsHashSet) -> Vec<String> {
         }
     }
     failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_counts_keeps_what_counting_takes_and_nobody_else() {
+        let kept = |signal| needed_for(SignalSet::of(&[signal])).collect::<Vec<_>>();
+        assert_eq!(kept(Signal::RunTime), []);
+        for signal in [Signal::MemoryBandwidth, Signal::LlcMisses] {
+            assert_eq!(kept(signal), [Capability::CAP_PERFMON]);
+        }
+        assert_eq!(kept(Signal::WakeUps), TRACING);
+    }
 }

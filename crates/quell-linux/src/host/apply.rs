@@ -21,10 +21,12 @@ impl LinuxHost {
         let parts = (0..plan.grants.len() as u32).map(|at| (Part::Grant(at), "it grants no single CPUs"));
         let parts =
             parts.chain((0..plan.rules.len() as u32).map(|at| (Part::Rule(at), "it has no rules in the kernel")));
-        let parts = parts.chain((0..plan.samples.len() as u32).map(|at| (Part::Sample(at), "it samples no counters")));
         for (part, why) in parts {
             let what = format!("{why}; use the scx host or the simulator");
             tell(part, Verdict::Refused(Refusal::Unsupported(what)));
+        }
+        for (at, request) in plan.samples.iter().enumerate() {
+            tell(Part::Sample(at as u32), self.bandwidth.ask(request));
         }
         for (at, request) in plan.leases.iter().enumerate() {
             let now = clock::now();
@@ -41,6 +43,7 @@ impl LinuxHost {
             };
             tell(Part::Lease(at as u32), verdict);
         }
+        self.take_samples();
         events.append(&mut self.pending);
     }
 

@@ -8,6 +8,7 @@ mod options;
 mod pace;
 mod record;
 mod restore;
+mod samples;
 mod scan;
 mod solo;
 mod trace;
@@ -16,6 +17,7 @@ mod wait;
 
 pub use manager::Manager;
 pub use options::HostOptions;
+pub(crate) use pace::Look;
 pub use record::Level;
 pub(crate) use record::{History, Ledger, Overrides, Thread};
 pub(crate) use trace::Activity;
@@ -29,7 +31,7 @@ use quell_model::{
     Workload, WorkloadId,
 };
 
-use self::pace::Look;
+use crate::bandwidth::Bandwidth;
 use crate::clock;
 use crate::knobs::Wanted;
 use crate::members::{self, Found, Members, Resolved};
@@ -76,6 +78,7 @@ pub struct LinuxHost {
     trace: Option<trace::Trace>,
     /// What each workload's threads did at the last look that wanted to know.
     activities: Vec<Activity>,
+    bandwidth: Bandwidth,
     /// So many files may stay open from one observation to the next.
     may_stay_open: usize,
     pending: Vec<Event>,
@@ -132,7 +135,6 @@ impl LinuxHost {
             if options.dry_run { Box::new(DryRun::of(machine)) } else { Box::new(machine) };
         Ok(LinuxHost {
             online: topology.all(),
-            topology,
             proc,
             medium,
             journal: Box::new(NoJournal),
@@ -153,9 +155,11 @@ impl LinuxHost {
             solo: None,
             trace: None,
             activities: Vec::new(),
+            bandwidth: Bandwidth::new(&roots, topology.columns()),
             may_stay_open: cgroup::most_open_files(),
             pending: Vec::new(),
             waker: Waker::new()?,
+            topology,
             roots,
             options,
         })
@@ -222,7 +226,9 @@ impl Host for LinuxHost {
 
     fn capabilities(&self) -> Capabilities {
         let levels: Vec<Level> = self.slots.iter().flatten().map(|managed| managed.level).collect();
-        capabilities::probe(&self.roots, &self.options, &levels)
+        let mut found = capabilities::probe(&self.roots, &self.options, &levels);
+        self.bandwidth.tell(&mut found);
+        found
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
@@ -232,6 +238,7 @@ impl Host for LinuxHost {
         if self.scan_due(now) {
             self.scan(now)?;
         }
+        self.take_samples();
         events.append(&mut self.pending);
         self.fill(wanted, now, view)
     }

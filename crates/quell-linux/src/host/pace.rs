@@ -11,7 +11,7 @@ const COUNTING_SHARE: u64 = 200;
 
 /// The last look: when, and the CPU time that it took.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Look {
+pub(crate) struct Look {
     pub at: Option<Nanos>,
     pub cost: Nanos,
 }
@@ -27,7 +27,7 @@ enum Waiting {
 
 impl Look {
     /// When the next one is due so that looking takes no more than one in `share`; None: at once.
-    fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
+    pub fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
         Some(self.at? + interval.max(Nanos(self.cost.0 * share)))
     }
 }

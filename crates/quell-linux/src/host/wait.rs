@@ -66,6 +66,7 @@ impl LinuxHost {
         loop {
             let start = now();
             self.end_solo_if_over(start);
+            self.take_samples();
             if self.scan_due(start) {
                 self.scan(start)?;
             }
@@ -73,7 +74,8 @@ impl LinuxHost {
                 return Ok(());
             }
             let scan = self.next_scan().unwrap_or(start);
-            let next = until.min(scan).min(self.leases.ends_at().unwrap_or(Nanos::MAX));
+            let next =
+                until.min(scan).min(self.leases.ends_at().unwrap_or(Nanos::MAX)).min(self.bandwidth.next_sample());
             if self.waker.wait(next)? {
                 return Ok(());
             }

@@ -83,8 +83,12 @@ impl Bandwidth {
     pub fn poll(&mut self, view: &View, tasks: &Tasks, plan: &mut Plan) {
         let Some(thresh) = self.thresh else { return };
         let used = view.memory_bandwidth;
-        if used.quality == Quality::Absent || view.cpus.llc_misses.is_empty() {
-            return self.switch_off(plan);
+        if used.quality == Quality::Absent {
+            return self.switch_off("memory bandwidth is not measured", plan);
+        }
+        // Who is to pay could not be said, and throttling anybody else would help nobody.
+        if view.cpus.llc_misses.is_empty() {
+            return self.switch_off("LLC misses are not counted", plan);
         }
         let Some(used) = used.usable() else { return };
         if used < thresh {
@@ -103,12 +107,11 @@ impl Bandwidth {
         plan.samples.push(SampleRequest { signals: LLC_MISSES, cpus: view.pool() });
     }
 
-    fn switch_off(&mut self, plan: &mut Plan) {
+    fn switch_off(&mut self, why: &str, plan: &mut Plan) {
         self.reading = Reading::None;
         self.limit.fill(None);
         if !std::mem::replace(&mut self.said_absent, true) {
-            let text = "memory bandwidth or LLC misses are not measured: the memory bandwidth controller is off";
-            plan.note(NoteKind::Warning, None, text);
+            plan.note(NoteKind::Warning, None, format!("{why}: the memory bandwidth controller is off"));
         }
     }
 
@@ -199,7 +202,10 @@ impl Bandwidth {
     }
 }
 
-const LLC_MISSES: SignalSet = SignalSet::of(&[Signal::LlcMisses]);
+/// What the controller reads.
+pub(super) const SIGNALS: SignalSet = SignalSet::of(&[Signal::MemoryBandwidth, Signal::LlcMisses]);
+
+pub(super) const LLC_MISSES: SignalSet = SignalSet::of(&[Signal::LlcMisses]);
 
 /// Misses per second between two samples; zero where one is missing.
 fn rate(start: Sample<u64>, end: Sample<u64>) -> f64 {

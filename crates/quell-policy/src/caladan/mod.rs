@@ -15,7 +15,7 @@ mod config;
 mod hyperthread;
 mod standing;
 
-use quell_model::{Description, Event, Nanos, Need, NoteKind, Plan, Policy, RuleKind, Signal, View, Wake};
+use quell_model::{Description, Event, Nanos, Need, NoteKind, Plan, Policy, RuleKind, Signal, SignalSet, View, Wake};
 use serde::{Deserialize, Serialize};
 
 use bandwidth::Bandwidth;
@@ -68,7 +68,7 @@ impl Caladan {
             Need::must(Signal::Holder),
             Need::must(Signal::QueueingDelay),
             Need::or(Signal::MemoryBandwidth, "memory bandwidth interference is not detected"),
-            Need::or(Signal::LlcMisses, "memory bandwidth interference is not attributed to a workload"),
+            Need::or(Signal::LlcMisses, "memory bandwidth interference is not removed: nobody can be blamed"),
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
         ],
         knobs: &[],
@@ -112,6 +112,12 @@ impl Policy for Caladan {
         &Self::DESCRIPTION
     }
 
+    /// What the memory bandwidth controller reads costs something.
+    fn signals(&self) -> SignalSet {
+        let all = Self::DESCRIPTION.signal_set();
+        if self.config.thresh_bw.is_some() { all } else { all.difference(bandwidth::SIGNALS) }
+    }
+
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let changed = self.tasks.meet(view, events, |spec| self.config.thresholds(&spec.name));
         self.cores.look(view, events, self.tasks.slots());
@@ -139,5 +145,7 @@ impl Policy for Caladan {
     }
 }
 
+#[cfg(test)]
+mod bandwidth_tests;
 #[cfg(test)]
 mod tests;

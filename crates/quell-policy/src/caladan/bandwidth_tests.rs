@@ -1,0 +1,136 @@
+//! What the memory bandwidth controller does with what a host measures, and without.
+
+use quell_model::{
+    BytesPerSecond, Class, CpuCount, CpuId, GrantCommand, Outcome, Part, Quality, Refusal, Sample, SampleRequest,
+    Topology, Verdict, Workload, WorkloadId,
+};
+
+use super::*;
+
+const COLLECTOR: WorkloadId = WorkloadId(0);
+
+/// A best-effort task that has all four cores, and a bus that is used beyond THRESH_BW.
+struct Saturated {
+    policy: Caladan,
+    view: View,
+    plan: Plan,
+}
+
+impl Saturated {
+    fn new() -> Saturated {
+        let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), rules: false, ..CaladanConfig::default() };
+        let mut view = View::new(Topology::synthetic(1, 1, 4, 1).into());
+        view.workloads.spec = vec![Some(Workload::new("collector", Class::BestEffort, CpuCount::ZERO).into())];
+        view.workloads.queueing_delay = vec![Sample::default()];
+        view.cpus.holder = vec![Some(COLLECTOR); 4];
+        view.memory_bandwidth = Sample::exact(BytesPerSecond(30e9), Nanos::ZERO);
+        view.cpus.llc_misses = vec![Sample::default(); 4];
+        let mut scene = Saturated { policy: Caladan::new(config), view, plan: Plan::default() };
+        scene.step(&[Event::Attached(COLLECTOR)]);
+        scene
+    }
+
+    /// A round later.
+    fn step(&mut self, events: &[Event]) {
+        self.view.now += INTERVAL;
+        self.plan.begin(self.plan.number + 1);
+        self.policy.step(&self.view, events, &mut self.plan);
+    }
+
+    /// Samples arrive: each core has so many misses, and the core with this number ten times as many.
+    fn sampled(&mut self, misses: u64, worst: u32) {
+        let count = |cpu: u32| if cpu == worst { misses * 10 } else { misses };
+        let now = self.view.now;
+        self.view.cpus.llc_misses = (0..4).map(|cpu| Sample::exact(count(cpu), now)).collect();
+        self.step(&[Event::SamplesReady]);
+    }
+
+    fn requests(&self) -> usize {
+        self.plan.samples.len()
+    }
+
+    fn revoked(&self) -> Vec<CpuId> {
+        let revoked = self.plan.grants.iter().filter_map(|grant| match grant {
+            GrantCommand::Revoke(cpu) => Some(*cpu),
+            GrantCommand::Grant(..) => None,
+        });
+        revoked.collect()
+    }
+
+    fn is_said(&self, text: &str) -> bool {
+        self.plan.notes.iter().any(|note| note.text.contains(text))
+    }
+}
+
+#[test]
+fn a_saturated_bus_is_measured_by_core_and_the_worst_core_of_the_worst_task_goes() {
+    let mut scene = Saturated::new();
+    assert_eq!(scene.requests(), 1);
+    assert_eq!(scene.plan.samples[0], SampleRequest { signals: bandwidth::LLC_MISSES, cpus: scene.view.pool() });
+    scene.sampled(100, 2);
+    assert_eq!((scene.requests(), scene.revoked().len()), (1, 0), "the start, then the end");
+    scene.sampled(200, 2);
+    assert_eq!(scene.revoked(), [CpuId(2)]);
+}
+
+#[test]
+fn a_core_whose_counter_others_have_does_not_hide_the_rest() {
+    let mut scene = Saturated::new();
+    scene.sampled(100, 2);
+    let now = scene.view.now;
+    scene.view.cpus.llc_misses = (0..4).map(|cpu| Sample::exact(200 + cpu, now)).collect();
+    scene.view.cpus.llc_misses[2].quality = Quality::Stale;
+    scene.step(&[Event::SamplesReady]);
+    assert_eq!(scene.revoked(), [CpuId(3)]);
+}
+
+#[test]
+fn without_llc_misses_nobody_can_be_blamed_and_the_controller_is_off() {
+    let mut scene = Saturated::new();
+    scene.view.cpus.llc_misses.clear();
+    scene.step(&[]);
+    assert!(scene.is_said("LLC misses are not counted: the memory bandwidth controller is off"));
+    for _ in 0..5 {
+        scene.step(&[]);
+        assert_eq!((scene.requests(), scene.revoked().len(), scene.plan.notes.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn without_the_bandwidth_the_controller_is_off() {
+    let mut scene = Saturated::new();
+    scene.view.memory_bandwidth = Sample::default();
+    scene.step(&[]);
+    assert!(scene.is_said("memory bandwidth is not measured: the memory bandwidth controller is off"));
+    assert_eq!(scene.requests(), 0);
+}
+
+#[test]
+fn a_bandwidth_that_is_not_known_yet_is_waited_for() {
+    let mut scene = Saturated::new();
+    scene.view.memory_bandwidth.quality = Quality::Stale;
+    scene.sampled(100, 2);
+    assert_eq!((scene.requests(), scene.plan.notes.len()), (0, 0));
+    scene.view.memory_bandwidth.quality = Quality::Estimated;
+    scene.step(&[]);
+    assert_eq!(scene.requests(), 1, "an estimate is acted on");
+}
+
+#[test]
+fn samples_that_are_refused_are_asked_for_again() {
+    let mut scene = Saturated::new();
+    let verdict = Verdict::Refused(Refusal::Unsupported("no counter".into()));
+    scene.step(&[Event::Outcome(Outcome { plan: 1, part: Part::Sample(0), verdict })]);
+    assert_eq!(scene.requests(), 1);
+}
+
+#[test]
+fn a_controller_that_is_off_reads_nothing() {
+    let wants = |thresh_bw| {
+        let signals = Caladan::new(CaladanConfig { thresh_bw, ..CaladanConfig::default() }).signals();
+        assert!(signals.contains(Signal::QueueingDelay) && signals.contains(Signal::Holder));
+        [Signal::MemoryBandwidth, Signal::LlcMisses].map(|signal| signals.contains(signal))
+    };
+    assert_eq!(wants(None), [false, false]);
+    assert_eq!(wants(Some(BytesPerSecond(25e9))), [true, true]);
+}
