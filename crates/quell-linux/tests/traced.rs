@@ -10,7 +10,7 @@ use guests::Guests;
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::view::ThreadColumns;
 use quell_model::{
-    Class, CpuCount, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Selector, Signal, SignalSet, Support, Target, View,
+    Class, CpuCount, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Signal, SignalSet, Support, Target, View,
     Workload, WorkloadId,
 };
 
