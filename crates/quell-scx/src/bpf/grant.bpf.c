@@ -86,7 +86,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u32 slot = slot_of(p, t);
 
 	leave_near(t, NO_CPU);
-	if ((enq_flags & SCX_ENQ_REENQ) && stay_near(p, t, slot, enq_flags))
+	if (stay_near(p, t, slot, enq_flags))
 		return;
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();

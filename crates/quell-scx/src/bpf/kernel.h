@@ -136,7 +136,6 @@ struct sched_ext_ops {
 #define SCX_DSQ_LOCAL_ON ((1ULL << 63) | (1ULL << 62))
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_PREEMPT (1ULL << 32)
-#define SCX_ENQ_REENQ (1ULL << 40)
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
 #define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
