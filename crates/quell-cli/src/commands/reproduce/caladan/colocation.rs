@@ -27,6 +27,8 @@ pub enum System {
 /// Caladan's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
+    /// THRESH_QD of latency-critical applications; best-effort ones keep the default. The published scripts, too, set it for
+    /// those alone (caladan-all, `caladan_common.py`, `configure_caladan`), and Figure 10 is of "the storage LC task".
     pub thresh_qd: Nanos,
     /// THRESH_HT of all; None: each application's own.
     pub thresh_ht: Option<Nanos>,
@@ -97,10 +99,9 @@ impl Tuning {
     fn config(self, applications: &[Lc]) -> CaladanConfig {
         let of = |lc: &Lc| {
             let thresh_ht = self.thresh_ht.or(lc.thresh_ht()).filter(|_| self.has_hyperthread_controller);
-            (lc.name().to_owned(), Thresholds { thresh_qd: None, thresh_ht })
+            (lc.name().to_owned(), Thresholds { thresh_qd: Some(self.thresh_qd), thresh_ht })
         };
         CaladanConfig {
-            thresh_qd: self.thresh_qd,
             thresh_bw: self.thresh_bw.map(BytesPerSecond),
             rules: self.rules,
             tasks: applications.iter().map(of).collect(),
