@@ -2,19 +2,12 @@
 //!
 //! Latencies are a client's: the simulated server's and 10 µs for two network cards and a switch (assumed).
 
-use crate::claim::{Claim, Expected, Source, Tolerance};
+use crate::claim::{Claim, Expected, Tolerance};
+use crate::registry::evaluation::{What, below, claims, computed, number, sentence};
 
-/// Writes the claims down: name, what is expected, statement, place in the paper, and why it is not reproduced if that
-/// is known.
-macro_rules! claims {
-    ($($name:literal $what:ident($($of:expr),*) $statement:literal $place:literal $(why $why:literal)?;)+) => {
-        /// All of them.
-        pub(super) const CLAIMS: &[&Claim] =
-            &[$(&claim(concat!("caladan.", $name), $statement, $place, $what($($of),*), &[$($why)?])),+];
-    };
-}
-
-claims! {
+/// All of them.
+pub(super) const CLAIMS: &[&Claim] = claims! {
+    "caladan" from "caladan-osdi20"
     "table1.reaction" number(20.0, 500e3)
         "from the start of a collection until the first core is revoked, µs (two decisions of 10 µs; no effect would be \
          Parties' 500 ms)"
@@ -253,31 +246,7 @@ claims! {
     "scale.rules" own(2.0)
         "the same with rules at the event"
         "docs/reproduce.md";
-}
-
-/// What should come out, what would mean "no effect", and how far off still counts.
-type What = (Expected, f64, Tolerance);
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    place: &'static str,
-    (expected, no_effect, tolerance): What,
-    why: &[&'static str],
-) -> Claim {
-    let known_difference = if let [why] = why { Some(*why) } else { None };
-    let text = if let Expected::AtMost(_) = expected { "quell" } else { "caladan-osdi20" };
-    let source = Source { text, place };
-    Claim { id, statement, source, expected, tolerance, no_effect, known_difference }
-}
-
-const STAND_INS: &str =
-    "programs are stand-ins of a few numbers each, calibrated alone, and the machine's memory is assumed";
-
-/// A number in the text.
-const fn number(value: f64, no_effect: f64) -> What {
-    (Expected::Number(value), no_effect, Tolerance { relative: 0.2, reason: STAND_INS })
-}
+};
 
 /// A gain in the text, as a multiple: a fifth of that would be more than the gain.
 const fn gain(value: f64) -> What {
@@ -285,22 +254,7 @@ const fn gain(value: f64) -> What {
     (Expected::Number(value), 1.0, Tolerance { relative, reason: "a fifth of the gain" })
 }
 
-/// A number that follows from the text; the statement says how.
-const fn computed(value: f64, no_effect: f64) -> What {
-    (Expected::Computed(value), no_effect, Tolerance { relative: 0.2, reason: STAND_INS })
-}
-
 /// A bound that Quell sets itself.
 const fn own(bound: f64) -> What {
     (Expected::AtMost(bound), f64::INFINITY, Tolerance { relative: 0.0, reason: "a bound that Quell sets itself" })
-}
-
-/// A sentence that says: below this.
-const fn below(bound: f64) -> What {
-    (Expected::Below(bound), 1.0, Tolerance { relative: 0.0, reason: "a sentence without a number" })
-}
-
-/// A sentence that says which of two is less; the value is that one over the other.
-const fn sentence() -> What {
-    (Expected::Below(1.0), 1.0, Tolerance { relative: 0.0, reason: "a sentence without a number" })
 }
