@@ -51,6 +51,14 @@ impl Curve {
         self.points.iter().map(|(_, calm, disturbed)| disturbed / calm).fold(0.0, f64::max)
     }
 
+    /// Where the ratio is largest, and so many times the tail alone there.
+    fn quoted(&self, ratio: f64) -> Option<Mark> {
+        let at = |point: &(f64, f64, f64)| point.2 / point.1;
+        let (x, calm, _) = self.points.iter().max_by(|one, other| at(one).total_cmp(&at(other)))?;
+        let label = format!("{ratio} times that alone (paper, {})", self.system.name());
+        Some(Mark::Point { x: *x, y: calm * 1e3 * ratio, label })
+    }
+
     fn note(&self) -> String {
         let points = self.points.iter().map(|(rate, calm, disturbed)| {
             format!("{:.2} M/s: {} alone, {} beside", rate / 1e6, micros(*calm), micros(*disturbed))
@@ -94,6 +102,9 @@ pub fn figure4(quick: bool) -> Result<Figure> {
         chart = chart.with(format!("{name}, alone"), Form::Points, alone).with(name, Form::Line, beside);
     }
     chart = chart.with("Parties*", Form::Points, vec![(RATE, parties.settled * 1e3)]);
+    let left = Mark::AtX { x: 0.25 * shenango.most.0, label: "what 75 % less leaves Shenango (paper)".into() };
+    let quoted = linux.quoted(235.0).into_iter().chain(shenango.quoted(6.0)).chain([left]);
+    chart = quoted.fold(chart, Chart::mark);
     let search = Chart::new(
         "Table 1: CPUs of stream-DRAM under Parties*",
         Axis::new("s", Scale::Linear, Unit::Plain),

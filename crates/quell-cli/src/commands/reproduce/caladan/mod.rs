@@ -8,6 +8,7 @@ mod parts;
 mod phases;
 mod real;
 mod scale;
+mod sensitivity;
 mod unmodified;
 
 use std::time::Instant;
@@ -39,7 +40,7 @@ const FIGURES: &[(&str, Run)] = &[
     ("fig8b", many::figure8b),
     ("fig8c", parts::figure8c),
     ("fig9", parts::figure9),
-    ("fig10", parts::figure10),
+    ("fig10", sensitivity::figure10),
     ("unmodified", unmodified::unmodified),
     ("scale", scale::study),
 ];

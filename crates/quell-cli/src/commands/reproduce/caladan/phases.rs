@@ -90,7 +90,17 @@ pub fn figure5(quick: bool) -> Result<Figure> {
     let cores = Chart::new("Figure 5: CPUs of swaptions-GC", time("s"), time("CPUs"))
         .with("Caladan", Form::Steps, caladan.line(|window| window.cpus[1]))
         .with("Parties*", Form::Steps, parties.line(|window| window.cpus[1]));
-    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(cores)] })
+    let second = |phases: &Phases, by: f64| by * phases.be_throughput() / WINDOW.as_secs_f64();
+    let throughput = Chart::new(
+        "Figure 5: swaptions-GC",
+        time("s"),
+        Axis::new("instructions a second", Scale::Linear, Unit::PerSecond),
+    )
+    .with("Caladan", Form::Line, caladan.line(|window| window.instructions[1] / WINDOW.as_secs_f64()))
+    .with("Parties*", Form::Line, parties.line(|window| window.instructions[1] / WINDOW.as_secs_f64()))
+    .mark(Mark::AtY { y: second(&caladan, 1.0), label: "Caladan's mean".into() })
+    .mark(Mark::AtY { y: second(&caladan, 0.95), label: "5 % less (paper, Parties*'s mean)".into() });
+    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(cores), Block::Chart(throughput)] })
 }
 
 /// Figure 1: CPUs are divided once and for all.
@@ -144,12 +154,12 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         time("s"),
         Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds),
     )
-    .with("memcached", Form::Line, seen.tails());
-    let bandwidth = Chart::new("Figure 1: memory bandwidth", time("s"), time("GB/s")).with(
-        "all",
-        Form::Steps,
-        seen.line(|window| window.bandwidth / 1e9),
-    );
+    .with("memcached", Form::Line, seen.tails())
+    .mark(Mark::AtY { y: TARGET.0 as f64, label: "50 µs: kept alone (paper)".into() })
+    .mark(Mark::AtY { y: 1e3 * calm.0 as f64, label: "1,000 times that alone (paper)".into() });
+    let bandwidth = Chart::new("Figure 1: memory bandwidth", time("s"), time("GB/s"))
+        .with("all", Form::Steps, seen.line(|window| window.bandwidth / 1e9))
+        .mark(Mark::AtY { y: 33.0, label: "all that memory has (assumed)".into() });
     Ok(Figure { rows, blocks: vec![Block::Chart(bandwidth), Block::Chart(tails)] })
 }
 
