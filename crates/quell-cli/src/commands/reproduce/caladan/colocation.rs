@@ -53,9 +53,12 @@ pub const TUNED: Tuning = Tuning {
 /// Caladan as evaluated.
 pub const CALADAN: System = System::Caladan(TUNED);
 
-/// The tail that Parties* is to keep, as a client sees it. The paper does not say to what it was tuned; of memcached, §2
-/// says "its 99.9th percentile tail latency below 50 μs".
-pub const TARGET: Nanos = Nanos::from_micros(50);
+/// The tail of memcached alone by which §2 measures its cores: "enough cores to keep its 99.9th percentile tail latency below
+/// 50 μs when run in isolation".
+pub const ALONE: Nanos = Nanos::from_micros(50);
+/// The tail that Parties* is to keep, as a client sees it: twice as much, so that those cores are enough beside others, too.
+/// Assumed; the paper says no more than that it was tuned. From 60 to 500 µs it does the same here.
+pub const TARGET: Nanos = Nanos::from_micros(100);
 
 impl System {
     pub fn name(self) -> &'static str {
@@ -120,12 +123,14 @@ pub struct Cell {
     pub be: Option<Be>,
     /// How the server is built. Linux has the kernel's network always.
     pub threads: Threads,
+    /// What Parties* is to keep.
+    pub target: Nanos,
 }
 
 impl Cell {
     pub fn new(system: System, lc: Lc, rate: f64, be: impl Into<Option<Be>>) -> Cell {
         let threads = if system == System::Linux { Threads::Linux } else { Threads::Runtime };
-        Cell { system, lc, rate, be: be.into(), threads }
+        Cell { system, lc, rate, be: be.into(), threads, target: TARGET }
     }
 
     pub fn policy(&self) -> AnyPolicy {
@@ -134,7 +139,7 @@ impl Cell {
 
     pub fn workloads(&self) -> Vec<WorkloadSpec> {
         let cpus = if self.system == System::Linux { ALL } else { MANAGED };
-        let slo = Some(TARGET - OUTSIDE);
+        let slo = Some(self.target - OUTSIDE);
         let lc = self.lc.spec(Arrivals::Poisson(self.rate), MANAGED, (self.threads, cpus), slo);
         // "We run BE tasks with low-priority using SCHED_IDLE" (§7).
         let be = self.be.map(|be| WorkloadSpec { idle: self.system == System::Linux, ..be.spec(cpus) });
