@@ -193,7 +193,7 @@ fn static_rate(cpus: u32, quick: bool, collecting: bool) -> Result<f64> {
 /// Table 1: how soon Caladan acts when a collection begins, and how long until memory is no longer saturated. A collection
 /// begins anywhere between two rounds: means of several.
 pub fn table1(quick: bool) -> Result<Figure> {
-    let seeds = if quick { 1 } else { 10 };
+    let seeds = if quick { 1 } else { 5 };
     let all = (1..=seeds).map(reacts).collect::<Result<Vec<_>>>()?;
     let mean =
         |of: fn(&(Nanos, Nanos)) -> Nanos| all.iter().map(|all| of(all).0 as f64).sum::<f64>() / 1e3 / seeds as f64;
