@@ -11,7 +11,8 @@ pub(super) const CLAIMS: &[&Claim] = claims! {
     "table1.reaction" number(20.0, 500e3)
         "from the start of a collection until the first core is revoked, µs (two decisions of 10 µs; no effect would be \
          Parties' 500 ms)"
-        "Table 1: \"10–20 µs\"; §5.2.2, Algorithm 2";
+        "Table 1: \"10–20 µs\"; §5.2.2, Algorithm 2"
+        why "up to 10 µs pass until a round sees memory saturated, and two readings of the counters 10 µs apart follow";
     "table1.convergence" number(20.0, 500e3)
         "from the start of a collection until memory is no longer saturated, µs"
         "Table 1: \"20 µs\""
@@ -159,8 +160,7 @@ pub(super) const CLAIMS: &[&Claim] = claims! {
              work of one";
     "fig9.idle" sentence()
         "borrow idle: \"also low BE throughput\": stream-L2's over that with refresh budget, at 20 % load or less"
-        "§7.3, Fig. 9"
-        why "probably lanes stay busy from request to request, so that Elfen's budget is seldom full again";
+        "§7.3, Fig. 9";
     "fig9.idle-tail" sentence()
         "refresh budget: \"at the cost of a slight increase in tail latency\": p99.9 with borrow idle over it"
         "§7.3, Fig. 9";
