@@ -59,7 +59,7 @@ pub(super) const CLAIMS: &[&Claim] = claims! {
     "fig4.parties" computed(1.0, 0.0)
         "the same under Parties*, once it has settled, at 800,000 requests a second: \"similar tail latency\""
         "§7.1, Fig. 4"
-        why "its rule is to take cores and ways away until hardly any slack is left of the target, 50 µs here";
+        why "its rule is to take cores and ways away until hardly any slack is left of the target, 100 µs here";
     "fig4.linux-rate" sentence()
         "\"Both also achieve much higher throughput than Linux\": what Linux answers alone over what Caladan does"
         "§7.1, Fig. 4";
