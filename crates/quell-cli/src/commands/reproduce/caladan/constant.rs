@@ -145,7 +145,7 @@ impl Search {
         let cell = |be: Option<Be>| Cell::new(System::Parties, Lc::Memcached, RATE, be);
         let alone = cell(None).run(100e3, Nanos::from_millis(100))?.p999(0).0 as f64 / 1e3;
         let beside = cell(Some(Be::StreamDram));
-        let measured = Nanos::from_secs(if quick { 9 } else { 30 });
+        let measured = Nanos::from_secs(if quick { 8 } else { 30 });
         let span = Span { seed: 1, warm_up: Nanos::ZERO, measured };
         let half = Nanos::from_millis(500);
         let seen = windows(beside.system.means(), &beside.workloads(), &mut beside.policy(), span, half)?;
