@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Name every claim, run nothing
     #[arg(long)]
     list: bool,
-    /// A shortened run: under a minute an ID
+    /// A shortened run: a minute or two an ID
     #[arg(long)]
     quick: bool,
     /// Of caladan run these figures only: table1, fig1, fig4 …, unmodified, scale

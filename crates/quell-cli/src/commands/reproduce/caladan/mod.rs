@@ -88,3 +88,18 @@ fn claim(name: &str) -> Result<&'static Claim> {
 fn micros(micros: f64) -> String {
     human::nanoseconds((micros * 1e3) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_belongs_to_a_figure_and_unknown_figures_are_refused() {
+        for claim in caladan::TOPIC.claims.iter().filter(|claim| !claim.id.starts_with("caladan.real.")) {
+            let name = &claim.id["caladan.".len()..];
+            assert!(FIGURES.iter().any(|(figure, _)| name.starts_with(figure)), "{name}");
+        }
+        let error = run(true, &["fig2".into()], &[]).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("fig2") && error.contains("fig10"), "{error}");
+    }
+}
