@@ -101,31 +101,45 @@ fn caladans_evaluation_has_its_shape() {
         let row = rows.iter().find(|row| row["id"] == format!("caladan.{name}"));
         row.unwrap_or_else(|| panic!("no {name}"))["ours"].as_f64().unwrap()
     };
-    // Caladan acts within two rounds, Parties* within seconds.
+    // Table 1: Caladan acts within two rounds, Parties* within seconds.
     assert!(ours("table1.reaction") < 40.0 && ours("table1.convergence") < 1_000.0);
     assert!(ours("table1.parties-convergence") > 1.0);
-    // A collector halves what memcached answers, and it drowns; Caladan's tail stays, Parties* goes through its trials.
-    assert!(ours("fig1.rate") < 0.7 && ours("fig1.tail") > 100.0);
-    assert!(ours("fig5.caladan") < 100.0 && ours("fig5.worst") < 0.01);
-    // Constant interference: Linux suffers most, Shenango more than Caladan.
-    assert!(ours("fig4.linux") > 5.0 && ours("fig4.shenango") > ours("fig4.caladan"));
-    assert!(ours("fig6.tail") < 1.6 && ours("fig7.tail") < 1.6 && ours("fig8c.both") < 1.3);
-    // More cores for the service than Elfen has, and long requests protected.
-    assert!(ours("fig9.lc") > 1.05 && ours("fig9.unmanaged") > 30.0);
-    assert!(ours("fig8b.tail") < 0.8 && ours("fig8b.reallocations") > 200e3);
+    // Figure 1: a collector halves what memcached answers, its queue grows, and it drowns.
+    assert!((0.3..0.7).contains(&ours("fig1.rate")) && ours("fig1.bandwidth") > 0.9);
+    assert!(ours("fig1.growth") > 1.0 && ours("fig1.tail") > 100.0);
+    // Figure 4: constant interference: Linux suffers most, Shenango more than Caladan.
+    assert!(ours("fig4.linux") > 5.0 && ours("fig4.shenango") > ours("fig4.caladan") && ours("fig4.caladan") < 2.0);
+    assert!(ours("fig4.linux-rate") < 0.5);
+    // Figure 5: Caladan's tail stays, that of Parties* is thousands of times as long, for no more best-effort work.
+    assert!(ours("fig5.caladan") < 100.0 && ours("fig5.parties") > 10.0 && ours("fig5.factor") > 300.0);
+    // Three seconds of Parties*' trials say little about its mean: best-effort work is compared in the full run.
+    assert!(ours("fig5.worst") < 0.01 && ours("fig5.be") > 0.9);
+    // Figure 6: all pairs; who uses much memory is throttled, the others trade CPUs one for one.
+    assert!(ours("fig6.tail") < 1.6 && ours("fig6.silo") < 3.0);
+    assert!(ours("fig6.throttled") < 0.9 && (0.6..1.2).contains(&ours("fig6.throughput")));
+    // Figure 7: tails stay while load and interference change, with hundreds of thousands of reallocations a second.
+    assert!(ours("fig7.tail") < 1.6 && ours("fig7.bandwidth") < 1.0 && ours("fig7.reallocations") > 100e3);
+    // Figure 8: KSCHED is faster than system calls; each controller has its part.
+    assert!(ours("fig8b.tail") < 0.8 && ours("fig8b.reallocations") > 2.0 * ours("fig8b.syscalls"));
+    assert!((0.9..1.1).contains(&ours("fig8c.low")) && ours("fig8c.both") < 1.3);
+    assert!(ours("fig8c.bandwidth") < 1.0 && ours("fig8c.hyperthread") < 0.95);
+    // Figure 9: more work of both kinds than under Elfen, and long requests protected, for little best-effort work.
+    assert!(ours("fig9.lc") > 1.15 && ours("fig9.be") > 1.0 && ours("fig9.idle-tail") < 1.1);
+    assert!(ours("fig9.unmanaged") > 30.0 && (0.9..1.0).contains(&ours("fig9.unmanaged-be")));
+    // Figure 10: which way each parameter works.
+    assert!(ours("fig10a.be") > 1.0 && ours("fig10a.tail") > 10.0 && ours("fig10b.be") < 0.9);
+    assert!(ours("fig10c.be") < 1.0 && ours("fig10c.tail") < 1.0);
+    // 128 CPUs: more than a core a round is what is missing.
     assert!(ours("scale.many") < ours("scale.paper"));
 }
 
 /// Each row says why.
-const CALADAN_MAY_DIFFER: [&str; 10] = [
-    "fig1.growth",
+const CALADAN_MAY_DIFFER: [&str; 7] = [
     "fig4.linux",
     "fig4.shenango",
     "fig5.parties",
     "fig5.factor",
     "fig5.be",
-    "fig9.lc",
-    "fig9.be",
     "fig10a.be",
-    "fig10b.be",
+    "unmodified.memcached-linux",
 ];

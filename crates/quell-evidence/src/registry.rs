@@ -1,6 +1,7 @@
 //! What `quell reproduce` knows. One module a topic, one line here.
 
 pub mod caladan;
+mod evaluation;
 pub mod fairness;
 pub mod gap;
 pub mod queueing;

@@ -6,8 +6,10 @@
 //! tasks alone. What a batch lane may do while the request lane is busy is the mode: *borrow idle*, nothing; *refresh
 //! budget*, run on for a budget that is full again whenever the request lane falls idle. In Elfen batch threads look at
 //! the request lane and step aside by themselves; as in Caladan's comparison, the scheduler sees to it here, once an
-//! interval. Request lanes follow queueing delay as in Caladan.
+//! interval. Request lanes follow queueing delay as in Caladan. A lane whose runtime looks for work serves no request: where
+//! the host says when requests begin, the budget runs from then on.
 
+use quell_model::view::at;
 use quell_model::{CpuId, Description, Event, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
 
@@ -55,8 +57,8 @@ pub struct Elfen {
     config: ElfenConfig,
     tasks: Tasks,
     cores: Cores,
-    /// By request lane: since when it is busy.
-    busy_since: Vec<Option<Nanos>>,
+    /// By request lane: since when it serves requests.
+    serves_since: Vec<Option<Nanos>>,
     next_look: Nanos,
     said_no_lanes: bool,
 }
@@ -69,7 +71,7 @@ impl Elfen {
             config,
             tasks: Tasks::default(),
             cores: Cores::default(),
-            busy_since: Vec::new(),
+            serves_since: Vec::new(),
             next_look: Nanos::ZERO,
             said_no_lanes: false,
         }
@@ -81,7 +83,11 @@ impl Elfen {
         summary: "best-effort work borrows the second hyperthread of cores that serve requests on the first",
         source: "Yang et al., USENIX ATC 2016, §4; caladan-osdi20 §7.3",
         interval: INTERVAL,
-        signals: &[Need::must(Signal::Holder), Need::must(Signal::QueueingDelay)],
+        signals: &[
+            Need::must(Signal::Holder),
+            Need::must(Signal::QueueingDelay),
+            Need::or(Signal::RequestStart, "the budget runs while a request lane is held, request or not"),
+        ],
         knobs: &[],
         rules: &[],
         grants: true,
@@ -96,24 +102,31 @@ impl Elfen {
         self.cores.siblings(core).iter().copied().fold(core, CpuId::min)
     }
 
-    /// Notes which request lanes are busy, and since when.
+    /// Notes which request lanes serve requests, and since when.
     fn look_at_lanes(&mut self, view: &View) {
-        self.busy_since.resize(view.topology.columns(), None);
+        self.serves_since.resize(view.topology.columns(), None);
         for core in view.topology.all().iter() {
             if !self.is_request_lane(core) {
                 continue;
             }
-            let since = &mut self.busy_since[core.index()];
-            *since = self.cores.task_on(core).map(|_| since.unwrap_or(view.now));
+            let begun = match view.cpus.request_start.is_empty() {
+                true => Some(view.now),
+                false => at(&view.cpus.request_start, core.index()).usable(),
+            };
+            let since = &mut self.serves_since[core.index()];
+            *since = self.cores.task_on(core).and(begun).map(|begun| since.unwrap_or(begun));
         }
     }
 
     /// May best-effort work run on this batch lane now?
     fn may_borrow(&self, core: CpuId, now: Nanos) -> bool {
-        match (self.busy_since[self.request_lane_of(core).index()], self.config.mode) {
+        let request_lane = self.request_lane_of(core);
+        match (self.cores.task_on(request_lane), self.config.mode) {
             (None, _) => true,
             (Some(_), Mode::BorrowIdle) => false,
-            (Some(since), Mode::RefreshBudget) => now - since < self.config.budget,
+            (Some(_), Mode::RefreshBudget) => {
+                self.serves_since[request_lane.index()].is_none_or(|since| now - since < self.config.budget)
+            }
         }
     }
 
@@ -144,7 +157,7 @@ impl Elfen {
                 if let Some(core) = self.best_lane(id, lc, task.right_to_next(held), view.now) {
                     self.cores.grant(core, id, plan);
                     if lc {
-                        self.begin_request(core, view.now, plan);
+                        self.clear_batch_lane(core, view.now, plan);
                     }
                 }
             }
@@ -167,11 +180,10 @@ impl Elfen {
         })
     }
 
-    /// A request lane became busy: nobody borrows from now on, or the budget begins to run.
-    fn begin_request(&mut self, lane: CpuId, now: Nanos, plan: &mut Plan) {
-        self.busy_since[lane.index()].get_or_insert(now);
-        for at in 0..self.cores.siblings(lane).len() {
-            let sibling = self.cores.siblings(lane)[at];
+    /// A request lane is held from now on: where nobody may borrow then, best-effort work steps aside at once.
+    fn clear_batch_lane(&mut self, lane: CpuId, now: Nanos, plan: &mut Plan) {
+        for index in 0..self.cores.siblings(lane).len() {
+            let sibling = self.cores.siblings(lane)[index];
             let borrows = self.cores.task_on(sibling).is_some_and(|task| self.tasks.get(task).is_some());
             if borrows && self.cores.pool().contains(sibling) && !self.may_borrow(sibling, now) {
                 self.cores.revoke(sibling, plan);

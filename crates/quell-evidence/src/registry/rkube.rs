@@ -3,22 +3,17 @@
 //! Which neighbour a sentence of the paper speaks of stands in the statement, with our reading where the text is open.
 
 use super::Topic;
-use crate::claim::{Claim, Expected, Source, Tolerance};
+use super::evaluation::{What, claims, close, computed, number, sentence};
 
-/// Writes the claims down: name, what is expected, statement, place in the paper, and why it is not reproduced if that
-/// is known.
-macro_rules! topic {
-    ($($name:literal $what:ident($($of:expr),*) $statement:literal $place:literal $(why $why:literal)?;)+) => {
-        /// The topic.
-        pub const TOPIC: Topic = Topic {
-            id: "rkube",
-            title: "rKube's evaluation (Figures 1, 2, 6 to 12) on its machine, simulated with contention",
-            claims: &[$(&claim(concat!("rkube.", $name), $statement, $place, $what($($of),*), &[$($why)?])),+],
-        };
-    };
-}
+/// The topic.
+pub const TOPIC: Topic = Topic {
+    id: "rkube",
+    title: "rKube's evaluation (Figures 1, 2, 6 to 12) on its machine, simulated with contention",
+    claims: CLAIMS,
+};
 
-topic! {
+const CLAIMS: &[&crate::Claim] = claims! {
+    "rkube" from "rkube-socc21"
     // Figures 1 and 2: Kubernetes' own means.
     "fig1b.alone-rate" input(85_000.0, 0.0)
         "memcached alone, saturated: requests a second (the simulation's service time is set by it)"
@@ -228,39 +223,7 @@ topic! {
         "§6.5, Fig. 12: \"batch jobs run 8% slower on average\""
         why "its services have fewer threads than CPUs reserved (assumed), and its batch jobs could use them: the \
          CPUs idle";
-}
-
-/// What should come out, what would mean "no effect", and how far off still counts.
-type What = (Expected, f64, Tolerance);
-
-const fn claim(
-    id: &'static str,
-    statement: &'static str,
-    place: &'static str,
-    (expected, no_effect, tolerance): What,
-    why: &[&'static str],
-) -> Claim {
-    let known_difference = if let [why] = why { Some(*why) } else { None };
-    let source = Source { text: "rkube-socc21", place };
-    Claim { id, statement, source, expected, tolerance, no_effect, known_difference }
-}
-
-/// A number in the text.
-const fn number(value: f64, no_effect: f64) -> What {
-    let reason = "programs are stand-ins of a few numbers each, calibrated alone, and the machine's memory is assumed";
-    close(value, no_effect, 0.2, reason)
-}
-
-/// A number in the text, with a tolerance of its own.
-const fn close(value: f64, no_effect: f64, relative: f64, reason: &'static str) -> What {
-    (Expected::Number(value), no_effect, Tolerance { relative, reason })
-}
-
-/// A number that follows from the text; the statement says how.
-const fn computed(value: f64, no_effect: f64) -> What {
-    let (_, no_effect, tolerance) = number(value, no_effect);
-    (Expected::Computed(value), no_effect, tolerance)
-}
+};
 
 /// A figure of memcached alone, to which a constant of the experiment was set.
 const fn input(value: f64, no_effect: f64) -> What {
@@ -270,9 +233,4 @@ const fn input(value: f64, no_effect: f64) -> What {
 /// A whole number in the text.
 const fn replicas(count: f64, no_effect: f64) -> What {
     close(count, no_effect, 0.0, "a whole number of replicas")
-}
-
-/// A sentence that says which of two is less; the value is that one over the other.
-const fn sentence() -> What {
-    (Expected::Below(1.0), 1.0, Tolerance { relative: 0.0, reason: "a sentence without a number" })
 }

@@ -28,9 +28,12 @@ pub struct Arguments {
     /// Name every claim, run nothing
     #[arg(long)]
     list: bool,
-    /// A shortened run: under a minute an ID
+    /// A shortened run: a minute or two an ID
     #[arg(long)]
     quick: bool,
+    /// Of caladan run these figures only: table1, fig1, fig4 …, unmodified, scale
+    #[arg(long, value_name = "FIGURE,…", num_args = 1.., require_equals = true, value_delimiter = ',')]
+    only: Vec<String>,
     /// Run those rows, too, that need a real kernel: in the lab; all, or of these scenes (`quell lab peers --list`)
     #[arg(
         long,
@@ -58,6 +61,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &topics, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if !arguments.only.is_empty() && chosen.iter().any(|topic| topic.id != "caladan") {
+        bail!("--only={}: of caladan alone single figures can be run", arguments.only.join(","));
+    }
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for topic in chosen {
         rows.extend(match topic.id {
@@ -66,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "fairness" => fairness::run(arguments.quick)?,
             "rkube" => rkube::run(arguments.quick)?,
             "caladan" => {
-                let all = caladan::run(arguments.quick, &arguments.real)?;
+                let all = caladan::run(arguments.quick, &arguments.only, &arguments.real)?;
                 pictures.extend(all.blocks);
                 all.rows
             }

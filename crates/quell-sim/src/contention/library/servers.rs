@@ -26,14 +26,13 @@ pub(super) static SERVERS: &[Known] = &[
     .serves(Nanos(29_000)),
     Known::new(
         "storage",
-        "service time: caladan-osdi20 §7 (99 % 35 μs, 1 % 250 μs); compression and encryption by vector units (§7), so \
-         more sensitive to siblings than others; the rest assumed",
+        "service time: caladan-osdi20 §7 (99 % 35 μs, 1 % 250 μs, of which the device takes 10 μs); compression and \
+         encryption (§7); the rest assumed",
         Core(0.6, 3.0, 3.0),
         &[(0.0, 0.6), (1.0, 0.4), (8.0, 0.25)],
     )
     .lines(1.5)
-    .sibling(0.9, 1.0)
-    .serves(Nanos(37_000)),
+    .serves(Nanos(27_000)),
     Known::new(
         "img-dnn",
         "handwriting recognition of Tailbench (Kasture and Sanchez, IISWC 2016); assumed: small matrices that fit the \

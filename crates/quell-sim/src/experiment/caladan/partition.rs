@@ -31,9 +31,10 @@ pub fn reaction<P: Policy>(
     means: Means,
     workloads: &[WorkloadSpec],
     policy: &mut P,
+    seed: u64,
     mut seen: impl FnMut(Nanos, &Cycle<HostDomain>) -> bool,
 ) -> Result<Nanos, SimError> {
-    let mut host = host(means, workloads, policy, 1)?;
+    let mut host = host(means, workloads, policy, seed)?;
     let mut cycle = Cycle::new(host.view());
     let collects = |host: &SimHost| host.sim().loads.iter().any(|load| load.turn() == Some(COLLECTING));
     let step = Nanos::from_micros(10);

@@ -27,6 +27,8 @@ pub enum System {
 /// Caladan's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
+    /// THRESH_QD of latency-critical applications; best-effort ones keep the default. The published scripts, too, set it for
+    /// those alone (caladan-all, `caladan_common.py`, `configure_caladan`), and Figure 10 is of "the storage LC task".
     pub thresh_qd: Nanos,
     /// THRESH_HT of all; None: each application's own.
     pub thresh_ht: Option<Nanos>,
@@ -51,9 +53,12 @@ pub const TUNED: Tuning = Tuning {
 /// Caladan as evaluated.
 pub const CALADAN: System = System::Caladan(TUNED);
 
-/// The tail that Parties* is to keep, as a client sees it. The paper does not say to what it was tuned; of memcached, §2
-/// says "its 99.9th percentile tail latency below 50 μs".
-pub const TARGET: Nanos = Nanos::from_micros(50);
+/// The tail of memcached alone by which §2 measures its cores: "enough cores to keep its 99.9th percentile tail latency below
+/// 50 μs when run in isolation".
+pub const ALONE: Nanos = Nanos::from_micros(50);
+/// The tail that Parties* is to keep, as a client sees it: twice as much, so that those cores are enough beside others, too.
+/// Assumed; the paper says no more than that it was tuned. From 60 to 500 µs it does the same here.
+pub const TARGET: Nanos = Nanos::from_micros(100);
 
 impl System {
     pub fn name(self) -> &'static str {
@@ -97,10 +102,9 @@ impl Tuning {
     fn config(self, applications: &[Lc]) -> CaladanConfig {
         let of = |lc: &Lc| {
             let thresh_ht = self.thresh_ht.or(lc.thresh_ht()).filter(|_| self.has_hyperthread_controller);
-            (lc.name().to_owned(), Thresholds { thresh_qd: None, thresh_ht })
+            (lc.name().to_owned(), Thresholds { thresh_qd: Some(self.thresh_qd), thresh_ht })
         };
         CaladanConfig {
-            thresh_qd: self.thresh_qd,
             thresh_bw: self.thresh_bw.map(BytesPerSecond),
             rules: self.rules,
             tasks: applications.iter().map(of).collect(),
@@ -119,12 +123,14 @@ pub struct Cell {
     pub be: Option<Be>,
     /// How the server is built. Linux has the kernel's network always.
     pub threads: Threads,
+    /// What Parties* is to keep.
+    pub target: Nanos,
 }
 
 impl Cell {
     pub fn new(system: System, lc: Lc, rate: f64, be: impl Into<Option<Be>>) -> Cell {
         let threads = if system == System::Linux { Threads::Linux } else { Threads::Runtime };
-        Cell { system, lc, rate, be: be.into(), threads }
+        Cell { system, lc, rate, be: be.into(), threads, target: TARGET }
     }
 
     pub fn policy(&self) -> AnyPolicy {
@@ -133,7 +139,7 @@ impl Cell {
 
     pub fn workloads(&self) -> Vec<WorkloadSpec> {
         let cpus = if self.system == System::Linux { ALL } else { MANAGED };
-        let slo = Some(TARGET - OUTSIDE);
+        let slo = Some(self.target - OUTSIDE);
         let lc = self.lc.spec(Arrivals::Poisson(self.rate), MANAGED, (self.threads, cpus), slo);
         // "We run BE tasks with low-priority using SCHED_IDLE" (§7).
         let be = self.be.map(|be| WorkloadSpec { idle: self.system == System::Linux, ..be.spec(cpus) });

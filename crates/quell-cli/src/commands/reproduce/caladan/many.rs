@@ -1,7 +1,7 @@
 //! Figures 7 and 8b: many tasks.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Scale, Unit};
+use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_bench::report::Block;
 use quell_model::Nanos;
 use quell_sim::experiment::caladan::{
@@ -57,7 +57,15 @@ pub fn figure7(quick: bool) -> Result<Figure> {
     for (number, workload) in workloads.iter().enumerate() {
         cores = cores.with(&workload.name, Form::Steps, seen.iter().map(|w| (at(w), w.cpus[number])).collect());
     }
-    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(cores)] })
+    let a_second = |w: &Window| (at(w), w.reallocations as f64 / WINDOW.as_secs_f64());
+    let reallocations =
+        Chart::new("Figure 7: CPUs that change hands", time(), Axis::new("a second", Scale::Linear, Unit::PerSecond))
+            .with("Caladan", Form::Line, seen.iter().map(a_second).collect())
+            .mark(Mark::AtY { y: 230e3, label: "230,000 at most (paper)".into() });
+    let bandwidth = Chart::new("Figure 7: memory bandwidth", time(), Axis::new("GB/s", Scale::Linear, Unit::Plain))
+        .with("all", Form::Steps, seen.iter().map(|w| (at(w), w.bandwidth / 1e9)).collect())
+        .mark(Mark::AtY { y: THRESH_BW / 1e9, label: "THRESH_BW (paper)".into() });
+    Ok(Figure { rows, blocks: [tails, cores, reallocations, bandwidth].map(Block::Chart).into() })
 }
 
 /// The load of which the text speaks: "at a load of 0.65 million RPS" (§7.3).
@@ -107,13 +115,24 @@ pub fn figure8b(quick: bool) -> Result<Figure> {
         Axis::new("requests a second", Scale::Linear, Unit::PerSecond),
         Axis::new("p99.9 of all", Scale::Log, Unit::Nanoseconds),
     );
-    let points = |seen: &[Seen]| rates.iter().zip(seen).map(|(rate, seen)| (*rate, tail(seen) * 1e3)).collect();
-    let chart = chart.with("KSCHED", Form::Line, points(&fast)).with("system calls", Form::Line, points(&slow)).with(
-        "pinned",
-        Form::Line,
-        points(&pinned),
-    );
-    Ok(Figure { rows, blocks: vec![Block::Chart(chart)] })
+    let of = |seen: &[Seen], y: fn(&Seen) -> f64| -> Vec<(f64, f64)> {
+        rates.iter().zip(seen).map(|(rate, seen)| (*rate, y(seen))).collect()
+    };
+    let nanos = |seen: &Seen| tail(seen) * 1e3;
+    let tails = chart
+        .with("KSCHED", Form::Line, of(&fast, nanos))
+        .with("system calls", Form::Line, of(&slow, nanos))
+        .with("pinned", Form::Line, of(&pinned, nanos));
+    let reallocations = Chart::new(
+        "Figure 8b: CPUs that change hands",
+        Axis::new("requests a second", Scale::Linear, Unit::PerSecond),
+        Axis::new("a second", Scale::Linear, Unit::PerSecond),
+    )
+    .with("KSCHED", Form::Line, of(&fast, |seen| seen.reallocations))
+    .with("system calls", Form::Line, of(&slow, |seen| seen.reallocations))
+    .mark(Mark::Point { x: PEAK, y: 560e3, label: "560,000 (paper, KSCHED)".into() })
+    .mark(Mark::AtY { y: 285e3, label: "285,000 at most (paper, system calls)".into() });
+    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(reallocations)] })
 }
 
 /// p99.9 of all latency-critical tasks together, µs.

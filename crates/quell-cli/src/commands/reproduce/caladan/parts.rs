@@ -1,7 +1,7 @@
-//! Figures 8c, 9 and 10: what each controller and each parameter does, beside the storage service.
+//! Figures 8c and 9: what each controller does, beside the storage service.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Scale, Unit};
+use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_bench::report::Block;
 use quell_model::Nanos;
 use quell_policy::elfen::Mode;
@@ -10,9 +10,9 @@ use quell_sim::experiment::caladan::{Be, Lc, Seen};
 use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};
 use super::{Figure, micros, row};
 
-const LEAST: Nanos = Nanos::from_millis(40);
+pub(super) const LEAST: Nanos = Nanos::from_millis(40);
 
-fn requests(quick: bool) -> f64 {
+pub(super) fn requests(quick: bool) -> f64 {
     if quick { 6e3 } else { 150e3 }
 }
 
@@ -21,7 +21,7 @@ fn loads(quick: bool) -> &'static [f64] {
     if quick { &[0.05, 0.5] } else { &[0.05, 0.2, 0.35, 0.5, 0.65, 0.8] }
 }
 
-fn tail(seen: &Seen) -> f64 {
+pub(super) fn tail(seen: &Seen) -> f64 {
     seen.p999(0).0 as f64 / 1e3
 }
 
@@ -37,18 +37,17 @@ fn without(bandwidth: bool, hyperthread: bool) -> System {
     System::Caladan(Tuning { thresh_bw, has_hyperthread_controller: !hyperthread, ..TUNED })
 }
 
-fn chart(title: &str, quick: bool, curves: &[(&str, &[Seen])], y: fn(&Seen) -> f64, axis: Axis) -> Block {
-    let x = Axis::new("load, of the most alone", Scale::Linear, Unit::Share).between(0.0, 1.0);
+fn chart(title: &str, quick: bool, curves: &[(&str, &[Seen])], y: fn(&Seen) -> f64, axis: Axis) -> Chart {
+    let x = Axis::new("load, of the most alone", Scale::Linear, Unit::Share).between(0.0, 1.2);
     let points = |seen: &[Seen]| loads(quick).iter().zip(seen).map(|(load, seen)| (*load, y(seen))).collect();
-    let chart = Chart::new(title, x, axis);
-    Block::Chart(curves.iter().fold(chart, |chart, (name, seen)| chart.with(*name, Form::Line, points(seen))))
+    curves.iter().fold(Chart::new(title, x, axis), |chart, (name, seen)| chart.with(*name, Form::Line, points(seen)))
 }
 
-fn tails() -> Axis {
+pub(super) fn tails() -> Axis {
     Axis::new("p99.9", Scale::Log, Unit::Nanoseconds)
 }
 
-fn instructions() -> Axis {
+pub(super) fn instructions() -> Axis {
     Axis::new("instructions a second", Scale::Linear, Unit::PerSecond)
 }
 
@@ -86,7 +85,7 @@ pub fn figure8c(quick: bool) -> Result<Figure> {
         ("neither", &neither),
     ];
     let title = "Figure 8c: storage beside stream-DRAM";
-    Ok(Figure { rows, blocks: vec![chart(title, quick, curves, |seen| tail(seen) * 1e3, tails())] })
+    Ok(Figure { rows, blocks: vec![Block::Chart(chart(title, quick, curves, |seen| tail(seen) * 1e3, tails()))] })
 }
 
 /// Figure 9: storage beside stream-L2 under Caladan, with Elfen's policies, and without the hyperthread controller.
@@ -101,7 +100,8 @@ pub fn figure9(quick: bool) -> Result<Figure> {
     let low = loads(quick).iter().rposition(|&load| load <= 0.2).unwrap_or_default();
     // Where Elfen is not overloaded.
     let fits: Vec<usize> = (0..loads(quick).len()).filter(|&at| loads(quick)[at] * peak < 0.9 * elfens).collect();
-    let lost = (0..loads(quick).len()).map(|at| tail(&unmanaged[at]) - tail(&caladan[at])).fold(f64::MIN, f64::max);
+    let lost = |at: usize| tail(&unmanaged[at]) - tail(&caladan[at]);
+    let worst = (0..loads(quick).len()).max_by(|&one, &other| lost(one).total_cmp(&lost(other))).unwrap_or_default();
     let note = format!("{:.0} k/s against {:.0} k/s", ours / 1e3, elfens / 1e3);
     let at = fits.last().copied().unwrap_or_default();
     let list = format!(
@@ -118,7 +118,7 @@ pub fn figure9(quick: bool) -> Result<Figure> {
         row("fig9.be", be(&caladan) / be(&budget), "at the lowest load")?,
         row("fig9.idle", idle[low].instructions(1) / budget[low].instructions(1), "")?,
         row("fig9.idle-tail", tail(&idle[at]) / tail(&budget[at]), list)?,
-        row("fig9.unmanaged", lost, "")?,
+        row("fig9.unmanaged", lost(worst), format!("at {:.0} % load", 100.0 * loads(quick)[worst]))?,
         row("fig9.unmanaged-be", 1.0 / gained, "")?,
     ];
     let curves: &[(&str, &[Seen])] = &[
@@ -127,65 +127,21 @@ pub fn figure9(quick: bool) -> Result<Figure> {
         ("Elfen, refresh budget", &budget),
         ("without the hyperthread controller", &unmanaged),
     ];
-    let blocks = vec![
-        chart("Figure 9: storage beside stream-L2", quick, curves, |seen| tail(seen) * 1e3, tails()),
-        chart("Figure 9: stream-L2", quick, curves, |seen| seen.instructions(1), instructions()),
-    ];
-    Ok(Figure { rows, blocks })
-}
-
-/// Figure 10: storage at half its load, one parameter after the other.
-pub fn figure10(quick: bool) -> Result<Figure> {
-    let rate = 0.5 * most(CALADAN, Lc::Storage, None, None)?;
-    let micros_ = Nanos::from_micros;
-    let cell = |tuning, be| Cell::new(System::Caladan(tuning), Lc::Storage, rate, be);
-    let delays: &[u64] = if quick { &[10, 100] } else { &[5, 10, 20, 50, 100, 200] };
-    let qd: Vec<Cell> =
-        delays.iter().map(|&qd| cell(Tuning { thresh_qd: micros_(qd), ..TUNED }, Be::StreamL2)).collect();
-    let times: &[u64] = if quick { &[10, 40] } else { &[10, 20, 30, 40, 60, 100, 200] };
-    let ht: Vec<Cell> =
-        times.iter().map(|&ht| cell(Tuning { thresh_ht: Some(micros_(ht)), ..TUNED }, Be::StreamL2)).collect();
-    let bandwidths: &[f64] = if quick { &[25e9, 32e9] } else { &[15e9, 20e9, 25e9, 28e9, 30e9, 32e9] };
-    let bw: Vec<Cell> =
-        bandwidths.iter().map(|&bw| cell(Tuning { thresh_bw: Some(bw), ..TUNED }, Be::StreamDram)).collect();
-    let run = |cells: &[Cell]| run_all(cells, 3.0 * requests(quick), LEAST);
-    let (qd, ht, bw) = (run(&qd)?, run(&ht)?, run(&bw)?);
-    let at = |values: &[u64], value: u64| values.iter().position(|&other| other == value).unwrap_or_default();
-    let (usual, lax) = (&qd[at(delays, 10)], &qd[at(delays, 100)]);
-    let (low, set) = (&ht[at(times, 10)], &ht[at(times, 40)]);
-    let bw_at = |value: f64| &bw[bandwidths.iter().position(|&other| other == value).unwrap_or_default()];
-    let (threshold, saturated) = (bw_at(25e9), bw_at(32e9));
-    let list = |values: &[u64], seen: &[Seen]| {
-        let of = values.iter().zip(seen).map(|(value, seen)| {
-            format!("{value} µs: p99.9 {}, BE {:.1} G/s", micros(tail(seen)), seen.instructions(1) / 1e9)
+    let load = |requests: f64| requests / peak;
+    let tails = chart("Figure 9: storage beside stream-L2", quick, curves, |seen| tail(seen) * 1e3, tails())
+        .mark(Mark::AtX { x: load(elfens), label: "Elfen's most".into() })
+        .mark(Mark::AtX { x: load(1.37 * elfens), label: "37 % more (paper, Caladan's)".into() })
+        .mark(Mark::Point {
+            x: loads(quick)[worst],
+            y: (tail(&caladan[worst]) + 117.0) * 1e3,
+            label: "117 µs above Caladan (paper, without the controller)".into(),
         });
-        of.collect::<Vec<_>>().join("; ")
-    };
-    let of_bw = bandwidths.iter().zip(&bw).map(|(value, seen)| {
-        format!("{:.0} GB/s: p99.9 {}, BE {:.2} G/s", value / 1e9, micros(tail(seen)), seen.instructions(1) / 1e9)
-    });
-    let rows = vec![
-        row("fig10a.be", lax.instructions(1) / usual.instructions(1), list(delays, &qd))?,
-        row("fig10a.tail", tail(lax) - tail(usual), "")?,
-        row("fig10b.be", low.instructions(1) / set.instructions(1), list(times, &ht))?,
-        row("fig10c.be", threshold.instructions(1) / saturated.instructions(1), of_bw.collect::<Vec<_>>().join("; "))?,
-        row("fig10c.tail", tail(threshold) / tail(saturated), "")?,
-    ];
-    let chart = |title: &str, x: Axis, values: Vec<f64>, seen: &[Seen]| {
-        let points: Vec<(f64, f64)> = values.iter().zip(seen).map(|(x, seen)| (*x, tail(seen) * 1e3)).collect();
-        Block::Chart(Chart::new(title, x, tails()).with("storage", Form::Line, points))
-    };
-    let time = |label: &str| Axis::new(label, Scale::Log, Unit::Nanoseconds);
-    let nanos = |values: &[u64]| values.iter().map(|&micros| micros as f64 * 1e3).collect::<Vec<f64>>();
-    let blocks = vec![
-        chart("Figure 10a: beside stream-L2", time("THRESH_QD"), nanos(delays), &qd),
-        chart("Figure 10b: beside stream-L2", time("THRESH_HT"), nanos(times), &ht),
-        chart(
-            "Figure 10c: beside stream-DRAM",
-            Axis::new("THRESH_BW, GB/s", Scale::Linear, Unit::Plain),
-            bandwidths.iter().map(|bw| bw / 1e9).collect(),
-            &bw,
-        ),
-    ];
+    let throughput =
+        chart("Figure 9: stream-L2", quick, curves, |seen| seen.instructions(1), instructions()).mark(Mark::Point {
+            x: loads(quick)[0],
+            y: 1.05 * be(&budget),
+            label: "5 % above Elfen (paper, Caladan)".into(),
+        });
+    let blocks = vec![Block::Chart(tails), Block::Chart(throughput)];
     Ok(Figure { rows, blocks })
 }

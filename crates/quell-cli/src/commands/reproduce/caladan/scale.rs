@@ -50,6 +50,12 @@ fn worst(seen: &Seen, tasks: u32) -> f64 {
     (0..tasks as usize).map(|task| seen.p999(task)).max().unwrap_or_default().0 as f64 / 1e3
 }
 
+/// The highest load up to which the tail is no more than twice that alone.
+fn kept(loads: &[f64], ratios: &[f64]) -> Option<f64> {
+    let within = loads.iter().zip(ratios).take_while(|(_, ratio)| **ratio <= 2.0);
+    within.last().map(|(load, _)| *load)
+}
+
 pub fn study(quick: bool) -> Result<Figure> {
     let loads: &[f64] = if quick { &[0.1, 0.3] } else { &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6] };
     let span =
@@ -79,7 +85,11 @@ pub fn study(quick: bool) -> Result<Figure> {
                 seen.reallocations / 1e3
             )
         });
-        format!("{}: {}", VARIANTS[which].name, points.collect::<Vec<_>>().join(", "))
+        let points = points.collect::<Vec<_>>().join(", ");
+        match kept(loads, &ratios(which)) {
+            Some(load) => format!("{}: within 2× up to {:.0} % load; {points}", VARIANTS[which].name, 100.0 * load),
+            None => format!("{}: not within 2× at any load; {points}", VARIANTS[which].name),
+        }
     };
     let last = loads.len() - 1;
     let at = |which: usize| ratios(which)[last];
@@ -95,6 +105,8 @@ pub fn study(quick: bool) -> Result<Figure> {
         Axis::new("ratio", Scale::Log, Unit::Plain),
     )
     .mark(Mark::AtY { y: 2.0, label: "twice that alone".into() });
+    let ends = kept(loads, &ratios(0)).map(|x| Mark::AtX { x, label: "as in the paper: kept up to here".into() });
+    let chart = ends.into_iter().fold(chart, Chart::mark);
     let chart = VARIANTS.iter().enumerate().fold(chart, |chart, (which, variant)| {
         let points = loads.iter().zip(ratios(which)).map(|(load, ratio)| (*load, ratio));
         chart.with(variant.name, Form::Line, points.collect())
