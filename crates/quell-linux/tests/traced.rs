@@ -10,8 +10,8 @@ use guests::Guests;
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::view::ThreadColumns;
 use quell_model::{
-    Class, CpuCount, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Signal, SignalSet, Support, Target, View,
-    Workload, WorkloadId,
+    Class, CpuCount, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Signal, SignalSet, Support, Target, View, Workload,
+    WorkloadId,
 };
 
 const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::WakeUps]);
