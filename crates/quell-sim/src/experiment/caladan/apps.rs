@@ -16,7 +16,7 @@ pub enum Lc {
     /// The in-memory database with TPC-C: "20 μs median; 280 μs 99.9%-ile".
     Silo,
     /// The block store with compression and encryption: "99% 4KB, 1% 44KB … (35 μs and 250 μs for each respective size)".
-    /// Of that the device's own time, [`DEVICE`], is left out.
+    /// Of that the device's own time, 10 µs, is left out.
     Storage,
     /// Figure 8b's: "5 μs average service times that are exponentially distributed". It has no profile.
     Synthetic,
