@@ -1,5 +1,6 @@
 //! `quell run` as its user meets it, on processes of the test's own.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ impl Ours {
     fn sleeper(word: &str) -> Ours {
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do sleep 0.2; done", word]).stdin(Stdio::null());
-        Ours(command.spawn().unwrap())
+        Ours::on_its_own(command)
     }
 
     /// So many threads of execution that spin for as long as it lives; its command line holds the word.
@@ -27,7 +28,13 @@ impl Ours {
         let others = "(while kill -0 $$; do :; done) & ".repeat(threads - 1);
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{others}while :; do :; done"), word]).stdin(Stdio::null()).stderr(Stdio::null());
-        Ours(command.spawn().unwrap())
+        Ours::on_its_own(command)
+    }
+
+    /// In a process group of its own: a guardian takes what is in a dead worker's group for orphans of those that it managed,
+    /// and here several agents run at once.
+    fn on_its_own(mut command: Command) -> Ours {
+        Ours(command.process_group(0).spawn().unwrap())
     }
 
     fn signal(&self, signal: Signal) {

@@ -1,4 +1,4 @@
-//! Grants of CPUs on kernels without sched_ext: the stock host, by affinity, once a millisecond.
+//! Grants of CPUs on kernels without sched_ext: the stock host, by affinity, once a millisecond at most.
 //!
 //! A best-effort workload is bound to the CPUs that it holds. A latency-critical one is bound to nothing: its threads are
 //! to run before all others (policy `guard`), so that they have a CPU at the wake-up, whoever holds that; and what a grant
@@ -19,6 +19,9 @@ use crate::{LinuxError, LinuxHost, Manager};
 
 /// It looks, and moves anybody, at most so often: a change of affinity costs microseconds, and more where cgroups do it.
 const LOOK: Nanos = Nanos::from_millis(1);
+/// Where no CPU changed hands since the last look the next one is twice as far away, but no further than this: a look reads
+/// what every policy beside wants, and `guard` wants it so often.
+const LONGEST: Nanos = Nanos::from_millis(20);
 
 const HOLDER: SignalSet = SignalSet::of(&[Signal::Holder]);
 const QUEUES: SignalSet = SignalSet::of(&[Signal::QueueingDelay]);
@@ -36,6 +39,8 @@ pub struct AffinityHost {
     bound: Vec<Option<CpuSet>>,
     online: CpuSet,
     looked_at: Nanos,
+    /// The time from one look to the next.
+    patience: Nanos,
     /// What the stock host is told to do: kept for its memory.
     rest: Plan,
     /// What became of that: kept for its memory.
@@ -55,6 +60,7 @@ impl AffinityHost {
             granted,
             bound: Vec::new(),
             looked_at: Nanos::ZERO,
+            patience: LOOK,
             rest: Plan::default(),
             told: Vec::new(),
         }
@@ -185,11 +191,16 @@ impl Host for AffinityHost {
 
     fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         self.leave_to_linux(plan, events)?;
-        if plan.grants.is_empty() { Ok(()) } else { self.carry_out(plan, events) }
+        if plan.grants.is_empty() {
+            return Ok(());
+        }
+        self.patience = LOOK;
+        self.carry_out(plan, events)
     }
 
     fn wait(&mut self, until: Wake) -> Result<(), LinuxError> {
-        let soonest = self.looked_at + LOOK;
+        let soonest = self.looked_at + self.patience;
+        self.patience = (self.patience + self.patience).min(LONGEST);
         self.linux.wait(match until {
             Wake::At(at) => Wake::At(at.max(soonest)),
             Wake::OnEvent => Wake::OnEvent,
@@ -229,7 +240,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     let mut can = stock;
     can.host = "affinity".to_owned();
     can.signals.insert(Signal::Holder, Support::Yes);
-    let how = "by affinity, once a millisecond: best-effort threads keep to the CPUs that they hold, or to one where they \
+    let how = "by affinity, once a millisecond at most: best-effort threads keep to the CPUs that they hold, or to one where they \
                hold none; nothing keeps threads of no workload off a CPU";
     can.grants = Support::Partly(how.to_owned());
     can
