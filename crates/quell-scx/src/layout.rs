@@ -36,8 +36,6 @@ pub(crate) struct WorkloadState {
     pub in_line: AtomicU32,
     pub rank: AtomicU32,
     pub held: AtomicU32,
-    pub grace_signal: AtomicU32,
-    pub grace_ns: AtomicU64,
     pub queued: AtomicU64,
     pub taken: AtomicU64,
     pub formed: AtomicU64,
@@ -65,9 +63,6 @@ pub(crate) struct CpuState {
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
-    pub near: AtomicU32,
-    pub tid: AtomicU32,
-    pub leaving: AtomicU32,
     pub away_since: AtomicU64,
 }
 

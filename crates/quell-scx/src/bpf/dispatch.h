@@ -4,7 +4,6 @@
 #define QUELL_DISPATCH_H
 
 #include "holders.h"
-#include "near.h"
 #include "quota.h"
 
 /* The queue's first thread that may run comes here. */
@@ -124,7 +123,7 @@ APART bool await(__u32 cpu, __u32 slot, __u64 now)
 }
 
 /* So many of a queue's first threads are looked at for one that ran here last. */
-#define FIRST_FEW 4
+#define NEAR 4
 
 /*
  * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
@@ -145,7 +144,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 	bpf_for_each(scx_dsq, p, slot, 0) {
 		if (!looked)
 			latest = p->scx.dsq_vtime + shared.be_slice_ns;
-		if (looked++ >= FIRST_FEW || (__s64)(p->scx.dsq_vtime - latest) > 0)
+		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
 			break;
 		if (scx_bpf_task_cpu(p) == cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 			/* `___it` is the iterator that the macro declares. */
@@ -176,7 +175,7 @@ APART bool inherit(__u32 cpu, __u64 now)
 }
 
 /*
- * A latency-critical workload that waits below its guarantee or burst took a CPU when its thread came. That can fail: the CPU may
+ * A latency-critical workload that waits below its guarantee took a CPU when its thread came. That can fail: the CPU may
  * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
  * hypervisor took it). It is made good where a best-effort workload's slice ends.
  */
@@ -188,7 +187,7 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 		return false;
 	struct workload *w = workload_at(&shared, heir);
 
-	if (!w->lc || (w->held >= w->guaranteed && w->held >= w->burst) || !hand(cpu, holder, heir))
+	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
 		return false;
 	if (run_first(heir, now)) {
 		__sync_fetch_and_add(&shared.preemptions, 1);
@@ -241,9 +240,9 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
 	    (goes_on_first(prev, SYSTEM, now) || run_first(SYSTEM, now)))
 		return;
-	if (run_starving(cpu, now) || make_good(cpu, now) || run_near(cpu, now) || run_holder(cpu, prev, now))
+	if (run_starving(cpu, now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
-	if (cpu_at(&shared, cpu)->holder == NOBODY && (inherit(cpu, now) || take_from_near(cpu)))
+	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;
 	if (!is_waiting(system) || (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now)))
 		go_on(prev, SYSTEM, now);

@@ -8,12 +8,10 @@
  * What belongs to no workload is the system: it has its turns on every CPU.
  */
 #include "state.h"
-#include "grace.h"
 #include "groups.h"
 #include "queues.h"
 #include "quota.h"
 #include "holders.h"
-#include "near.h"
 #include "seek.h"
 #include "dispatch.h"
 #include "patrol.h"
@@ -51,7 +49,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), SCX_ENQ_PREEMPT);
 	return cpu;
 }
 
@@ -84,10 +82,6 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	__u32 slot = slot_of(p, t);
-
-	leave_near(t, NO_CPU);
-	if (stay_near(p, t, slot, enq_flags))
-		return;
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();
 	/* It wants a CPU anew: it woke up, was born, came from elsewhere, or a higher class took the CPU that it was on. */
@@ -108,10 +102,11 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	t->formed = begins_to_wait(t, slot, now, came);
+	bool formed = begins_to_wait(t, slot, now, came);
+
 	insert(p, t, slot, enq_flags);
 	if (came)
-		seek_cpu(p, t, slot, now);
+		seek_cpu(p, t, slot, formed, now);
 	else if (slot == SYSTEM)
 		find_cpu_for_system(p, false, now);
 }
@@ -146,7 +141,6 @@ void OP(grant_running, struct task_struct *p)
 	__u64 now = bpf_ktime_get_ns();
 
 	ceases_to_wait(t);
-	leave_near(t, cpu);
 	advance(t);
 	if (t->woke || !t->request)
 		t->request = now;
@@ -156,8 +150,6 @@ void OP(grant_running, struct task_struct *p)
 	t->wants_since = 0;
 	t->ran_at = now;
 	is_back(cpu);
-	if (t->slot < SYSTEM && workload_of(t->slot)->grace_ns)
-		cpu_at(&shared, cpu)->tid = p->pid;
 	cpu_at(&shared, cpu)->runs = t->slot;
 	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
 	cpu_at(&shared, cpu)->awaits = 0;
@@ -178,7 +170,6 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	cpu_at(&shared, cpu)->runs = NOBODY;
-	cpu_at(&shared, cpu)->leaving = 0;
 	if (t->slot == SYSTEM)
 		cpu_at(&shared, cpu)->system_until = now;
 	end_request(cpu);
@@ -190,7 +181,6 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 
 	if (t) {
 		ceases_to_wait(t);
-		leave_near(t, NO_CPU);
 		parts(t);
 		t->goes_on = 0;
 		t->wants_since = 0;
@@ -215,13 +205,9 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 /* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu < 0 || cpu >= MAX_CPUS)
-		return;
-	__u32 holder = lose_cpu(cpu, args->task, TOOK);
-
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		lose_cpu(cpu, args->task, TOOK);
 	scx_bpf_reenqueue_local();
-	if (holder < SYSTEM && cpu_at(&shared, cpu)->holder == NOBODY)
-		tell_yield(cpu, holder);
 }
 
 void OP(grant_cpu_online, __s32 cpu)
@@ -275,13 +261,6 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
-	bpf_for(i, 0, shared.nr_cpus) {
-		__s32 error = scx_bpf_create_dsq(NEAR_CPU + i, -1);
-
-		if (error)
-			return error;
-	}
-	prepare_notices();
 	start_patrol();
 	return 0;
 }
@@ -303,7 +282,7 @@ int kick_cpus(void *unused)
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if ((*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
+		if (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64)))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

@@ -31,8 +31,6 @@ struct workload {
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
 	__u32 held;       /* CPUs that it holds; written by both, atomically */
-	__u32 grace_signal; /* what a thread is sent before it loses its CPU */
-	__u64 grace_ns;   /* and how long it goes on at most; 0: no grace */
 
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
@@ -59,9 +57,6 @@ struct cpu {
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
-	__u32 near;          /* the slot of a thread that stays near while a higher class has the CPU, plus one; 0: none does */
-	__u32 tid;           /* the thread that runs here, if its workload has a grace */
-	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
 };
 

@@ -28,24 +28,18 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	return true;
 }
 
-/* For the loader. */
-static __always_inline void tell_yield(__u32 cpu, __u32 holder)
-{
-	cpu_at(&shared, cpu)->yielder = holder;
-	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
-}
-
 /* The holder has nothing to run here. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
 	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
 		return false;
-	tell_yield(cpu, holder);
+	cpu_at(&shared, cpu)->yielder = holder;
+	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
 	return true;
 }
 
-/* A higher scheduling class has the CPU: nobody holds it. Returns who held it, or NOBODY. */
-static __always_inline __u32 lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
+/* A higher scheduling class has the CPU: it is yielded. */
+static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
@@ -53,7 +47,8 @@ static __always_inline __u32 lose_cpu(__u32 cpu, struct task_struct *to, __u32 h
 	c->away = how;
 	c->away_since = bpf_ktime_get_ns();
 	c->hog = to->pid;
-	return holder < SYSTEM && hand(cpu, holder, NOBODY) ? holder : NOBODY;
+	if (holder < SYSTEM)
+		yield_cpu(cpu, holder);
 }
 
 /* The CPU asks us for a thread, runs one of ours, or nobody. */
@@ -72,12 +67,8 @@ static __always_inline bool is_hogged(__u32 cpu)
 
 	if (!p || p->prio >= MAX_RT_PRIO)
 		return false;
-	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid)) {
-		__u32 holder = lose_cpu(cpu, p, FOUND);
-
-		if (holder < SYSTEM)
-			tell_yield(cpu, holder);
-	}
+	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
+		lose_cpu(cpu, p, FOUND);
 	return true;
 }
 

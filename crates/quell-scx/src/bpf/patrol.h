@@ -4,7 +4,6 @@
 #define QUELL_PATROL_H
 
 #include "holders.h"
-#include "near.h"
 #include "quota.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
@@ -155,10 +154,9 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 
 /*
  * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
- * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues. Who has been
- * near a CPU for longer than a slice looks for another one.
+ * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues.
  */
-APART int visit_cpus(__u64 now)
+APART int visit_cpus(void)
 {
 	int i;
 
@@ -170,8 +168,6 @@ APART int visit_cpus(__u64 now)
 			break;
 		if (!cpu_at(&shared, cpu)->online)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (now - cpu_at(&shared, cpu)->away_since > shared.be_slice_ns && scx_bpf_dsq_nr_queued(NEAR_CPU + cpu) > 0)
-			send_home(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
@@ -209,7 +205,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	next_patrol = now + PATROL_NS;
 	if (visits) {
 		visited = now;
-		visit_cpus(now);
+		visit_cpus();
 		visit_groups(look_for_overdue, now);
 		wake_for_starving(look_for_overdue, now);
 	}

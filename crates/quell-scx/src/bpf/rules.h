@@ -59,50 +59,26 @@ static inline bool is_waiting(const struct workload *w)
 	return w->queued != w->taken;
 }
 
-/* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
-enum from { FROM_NOBODY, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
-enum beside { BESIDE_NOBODY, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
-
-static __always_inline __u32 beside_of(const struct shared *s, __u32 cpu, __u32 slot)
-{
-	__u32 worst = BESIDE_NOBODY;
-
-	for (int i = 0; i < SIBLINGS; i++) {
-		__u32 sibling = cpu_at(s, cpu)->sibling[i];
-
-		if (sibling >= MAX_CPUS)
-			break;
-		__u32 holder = cpu_at(s, sibling)->holder;
-
-		if (holder == slot)
-			return BESIDE_ITSELF;
-		if (holder < SYSTEM)
-			worst = BESIDE_OTHERS;
-	}
-	return worst;
-}
-
 /*
  * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
- * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the lowest
- * number. NO_CPU at the limit, or when there is none.
+ * also one of an LC workload that holds more than it is guaranteed. The lowest number wins. NO_CPU at the limit, or when
+ * there is none.
  */
 static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPUS *cpus)
 {
-	__u32 best = NO_CPU, least = FROM_NONE * BESIDES;
+	__u32 best = NO_CPU, from_lc = NO_CPU;
+	bool free = false;
 	int i;
 
 	if (slot >= SYSTEM)
 		return NO_CPU;
 	const struct workload *own = workload_at(s, slot);
 	__u32 held = own->held;
-	bool guaranteed = held < own->guaranteed, burst = held < own->burst;
 
 	if (held >= own->limit)
 		return NO_CPU;
 	FOR(i, 0, s->nr_cpus) {
 		__u32 cpu = i;
-		__u32 from = FROM_NOBODY;
 
 		if (cpu >= MAX_CPUS)
 			break;
@@ -110,28 +86,27 @@ static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPU
 			continue;
 		__u32 holder = cpu_at(s, cpu)->holder;
 
+		if (holder >= SYSTEM) {
+			best = cpu;
+			free = true;
+			break;
+		}
 		if (holder == slot)
 			continue;
-		if (holder < SYSTEM) {
-			const struct workload *other = workload_at(s, holder);
+		const struct workload *other = workload_at(s, holder);
 
-			if (!other->lc && (guaranteed || burst))
-				from = FROM_BEST_EFFORT;
-			else if (other->lc && guaranteed && other->held > other->guaranteed)
-				from = FROM_LATENCY_CRITICAL;
-			else
-				continue;
+		if (!other->lc) {
+			if (best == NO_CPU)
+				best = cpu;
+		} else if (from_lc == NO_CPU && other->held > other->guaranteed) {
+			from_lc = cpu;
 		}
-		__u32 fit = from * BESIDES + beside_of(s, cpu, slot);
-
-		if (fit < least) {
-			least = fit;
-			best = cpu;
-		}
-		if (!least)
-			break;
 	}
-	return best;
+	if (free)
+		return best;
+	if (best != NO_CPU && (held < own->guaranteed || held < own->burst))
+		return best;
+	return held < own->guaranteed ? from_lc : NO_CPU;
 }
 
 /* Workloads that turned out to have no thread that may run on the CPU. */

@@ -3,7 +3,6 @@
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
 
-#include "grace.h"
 #include "holders.h"
 #include "queues.h"
 
@@ -56,8 +55,8 @@ static __always_inline bool is_for_loader(__u32 slot)
 	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
 }
 
-/* A thread has come to wait. */
-static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
+/* A thread has come to wait: a queue formed, or not. */
+static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {
 	displace_idle(p, t, slot);
 	if (slot == SYSTEM) {
@@ -66,12 +65,10 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	__u32 cpu = take_cpu(p, slot);
 
-	if (cpu < MAX_CPUS) {
-		if (!gives_grace(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (t->formed && is_for_loader(slot)) {
+	if (cpu < MAX_CPUS)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (formed && is_for_loader(slot))
 		wake_loader();
-	}
 }
 
 #endif

@@ -40,8 +40,6 @@ struct thread {
 	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
-	__u32 near;       /* the CPU near which it stays, plus one; 0: none */
-	__u32 formed;     /* did a queue form when it came? Kept here, the verifier does not follow either case by itself */
 	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
 	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
 	__u64 ran_at;     /* until when its run time is accounted for */
