@@ -120,7 +120,8 @@ fn caladans_evaluation_has_its_shape() {
     // Figure 7: tails stay while load and interference change, with hundreds of thousands of reallocations a second.
     assert!(ours("fig7.tail") < 1.6 && ours("fig7.bandwidth") < 1.0 && ours("fig7.reallocations") > 100e3);
     // Figure 8: KSCHED is faster than system calls; each controller has its part.
-    assert!(ours("fig8b.tail") < 0.8 && ours("fig8b.reallocations") > 2.0 * ours("fig8b.syscalls"));
+    assert!(ours("fig8b.tail") < 0.8 && ours("fig8b.reallocations") > 200e3);
+    assert!(ours("fig8b.reallocations") > 2.0 * ours("fig8b.syscalls"));
     assert!((0.9..1.1).contains(&ours("fig8c.low")) && ours("fig8c.both") < 1.3);
     assert!(ours("fig8c.bandwidth") < 1.0 && ours("fig8c.hyperthread") < 0.95);
     // Figure 9: more work of both kinds than under Elfen, and long requests protected, for little best-effort work.

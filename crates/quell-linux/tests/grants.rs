@@ -11,7 +11,7 @@ use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
     Class, CpuCount, CpuId, CpuSet, Cycle, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Selector, Signal,
-    SignalSet, Support, Topology, Verdict, View, Workload, WorkloadId,
+    SignalSet, Support, Topology, Verdict, View, Wake, Workload, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 
@@ -77,6 +77,28 @@ fn best_effort_work_keeps_to_the_cpus_that_it_is_granted() {
     assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "", "put back");
     host.linux().restore();
     assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "");
+}
+
+#[test]
+fn it_looks_less_often_while_no_cpu_changes_hands() {
+    let (_tree, mut host, [_, first, _]) = machine();
+    let mut looks = |host: &mut AffinityHost, changes: bool| {
+        let begun = Instant::now();
+        let mut looks = 0;
+        while begun.elapsed() < Duration::from_millis(400) {
+            let now = look(host).now;
+            if changes {
+                apply(host, &[grant(1, first)]);
+            }
+            host.wait(Wake::At(now)).unwrap();
+            looks += 1;
+        }
+        looks
+    };
+    let calm = looks(&mut host, false);
+    assert!((1..=40).contains(&calm), "each 20 ms in the end: {calm} in 400 ms");
+    let busy = looks(&mut host, true);
+    assert!(busy > calm, "each millisecond: {busy}, before {calm}");
 }
 
 #[test]

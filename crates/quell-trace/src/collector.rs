@@ -233,7 +233,6 @@ impl Collector {
     /// The watched threads, and what each did and does. The kernel walks its whole table for that, which takes some
     /// 100 µs: for looks at a few threads each millisecond there is [`Collector::thread`].
     ///
-    ///
     /// # Errors
     /// If the kernel refuses.
     pub fn threads(&self) -> Result<Vec<(Member, Watched)>, TraceError> {
