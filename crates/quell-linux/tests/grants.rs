@@ -82,7 +82,7 @@ fn best_effort_work_keeps_to_the_cpus_that_it_is_granted() {
 #[test]
 fn it_looks_less_often_while_no_cpu_changes_hands() {
     let (_tree, mut host, [_, first, _]) = machine();
-    let mut looks = |host: &mut AffinityHost, changes: bool| {
+    let looks = |host: &mut AffinityHost, changes: bool| {
         let begun = Instant::now();
         let mut looks = 0;
         while begun.elapsed() < Duration::from_millis(400) {
