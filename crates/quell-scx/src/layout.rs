@@ -63,6 +63,9 @@ pub(crate) struct CpuState {
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
+    pub stopped: AtomicU32,
+    pub stays: AtomicU32,
+    pub fetch: AtomicU32,
     pub away_since: AtomicU64,
 }
 
@@ -85,6 +88,7 @@ pub(crate) struct Shared {
     pub stuck_before: AtomicU64,
     pub exit_kind: AtomicU64,
     pub bans: AtomicU64,
+    pub fetches: AtomicU64,
     pub cpu: [CpuState; MAX_CPUS],
     pub workload: [WorkloadState; MAX_SLOTS + 1],
 }

@@ -175,9 +175,9 @@ APART bool inherit(__u32 cpu, __u64 now)
 }
 
 /*
- * A latency-critical workload that waits below its guarantee took a CPU when its thread came. That can fail: the CPU may
- * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
- * hypervisor took it). It is made good where a best-effort workload's slice ends.
+ * A latency-critical workload that is owed a CPU took one when its thread came. That can fail: the CPU may have given up
+ * waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a hypervisor took
+ * it). It is made good where a best-effort workload's slice ends.
  */
 APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 {
@@ -185,9 +185,7 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;
-	struct workload *w = workload_at(&shared, heir);
-
-	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
+	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
 		return false;
 	if (run_first(heir, now)) {
 		__sync_fetch_and_add(&shared.preemptions, 1);

@@ -14,6 +14,7 @@
 #include "holders.h"
 #include "seek.h"
 #include "dispatch.h"
+#include "stay.h"
 #include "patrol.h"
 #include "requests.h"
 #include "stuck.h"
@@ -90,6 +91,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	t->goes_on = 0;
 	__u32 cpu = scx_bpf_task_cpu(p);
 
+	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
+		cpu_at(&shared, cpu)->stays = 0;
 	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
 	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu) &&
 	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
@@ -150,6 +153,8 @@ void OP(grant_running, struct task_struct *p)
 	t->wants_since = 0;
 	t->ran_at = now;
 	is_back(cpu);
+	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
+		comes_back(cpu, t->slot);
 	cpu_at(&shared, cpu)->runs = t->slot;
 	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
 	cpu_at(&shared, cpu)->awaits = 0;
@@ -170,6 +175,7 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	cpu_at(&shared, cpu)->runs = NOBODY;
+	cpu_at(&shared, cpu)->stopped = runnable && may_stay(p, t) ? p->pid : 0;
 	if (t->slot == SYSTEM)
 		cpu_at(&shared, cpu)->system_until = now;
 	end_request(cpu);
@@ -202,12 +208,19 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
+/*
+ * A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. Or
+ * what ran stays.
+ */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS)
-		lose_cpu(cpu, args->task, TOOK);
-	scx_bpf_reenqueue_local();
+	if (cpu < 0 || cpu >= MAX_CPUS)
+		return;
+	bool waits = stays(cpu);
+
+	lose_cpu(cpu, args->task, TOOK, waits);
+	if (!waits)
+		scx_bpf_reenqueue_local();
 }
 
 void OP(grant_cpu_online, __s32 cpu)

@@ -38,8 +38,8 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 	return true;
 }
 
-/* A higher scheduling class has the CPU: it is yielded. */
-static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
+/* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
+static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
@@ -47,7 +47,7 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 	c->away = how;
 	c->away_since = bpf_ktime_get_ns();
 	c->hog = to->pid;
-	if (holder < SYSTEM)
+	if (holder < SYSTEM && !is_kept)
 		yield_cpu(cpu, holder);
 }
 
@@ -68,7 +68,7 @@ static __always_inline bool is_hogged(__u32 cpu)
 	if (!p || p->prio >= MAX_RT_PRIO)
 		return false;
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
-		lose_cpu(cpu, p, FOUND);
+		lose_cpu(cpu, p, FOUND, false);
 	return true;
 }
 
@@ -105,6 +105,14 @@ APART __u32 heir_of(__u32 cpu, __u32 first, __u32 second, __u32 third)
 	struct passed_over except = { { first, second, third } };
 
 	return rule_heir(&shared, cpu, &except);
+}
+
+/* May the workload take a CPU from best-effort work? */
+static __always_inline bool is_owed_cpu(__u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	return w->lc && (w->held < w->guaranteed || w->held < w->burst);
 }
 
 /* The CPU's request is over, and with it the ban of its siblings: they look for work again. */
