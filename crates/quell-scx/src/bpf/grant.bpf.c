@@ -8,6 +8,7 @@
  * What belongs to no workload is the system: it has its turns on every CPU.
  */
 #include "state.h"
+#include "grace.h"
 #include "groups.h"
 #include "queues.h"
 #include "quota.h"
@@ -50,7 +51,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
 	return cpu;
 }
 
@@ -155,6 +156,8 @@ void OP(grant_running, struct task_struct *p)
 	is_back(cpu);
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
 		comes_back(cpu, t->slot);
+	if (t->slot < SYSTEM && workload_of(t->slot)->grace_ns)
+		cpu_at(&shared, cpu)->tid = p->pid;
 	cpu_at(&shared, cpu)->runs = t->slot;
 	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
 	cpu_at(&shared, cpu)->awaits = 0;
@@ -175,6 +178,7 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	cpu_at(&shared, cpu)->runs = NOBODY;
+	cpu_at(&shared, cpu)->leaving = 0;
 	cpu_at(&shared, cpu)->stopped = runnable && may_stay(p, t) ? p->pid : 0;
 	if (t->slot == SYSTEM)
 		cpu_at(&shared, cpu)->system_until = now;
@@ -274,6 +278,7 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
+	prepare_notices();
 	start_patrol();
 	return 0;
 }
@@ -295,7 +300,7 @@ int kick_cpus(void *unused)
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64)))
+		if ((*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

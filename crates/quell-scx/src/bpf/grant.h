@@ -31,6 +31,8 @@ struct workload {
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
 	__u32 held;       /* CPUs that it holds; written by both, atomically */
+	__u32 grace_signal; /* the loader's: what a thread is sent before it loses its CPU */
+	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
 
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
@@ -60,6 +62,8 @@ struct cpu {
 	__u32 stopped;       /* the best-effort thread that stopped here last and may stay, by number; 0: none */
 	__u32 stays;         /* the thread that stays while a higher class has the CPU; 0: none */
 	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
+	__u32 tid;           /* the thread that runs here, if its workload has a grace */
+	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
 };
 
