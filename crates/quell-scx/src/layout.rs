@@ -66,6 +66,8 @@ pub(crate) struct CpuState {
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
     pub stopped: AtomicU32,
+    pub stopped_at: AtomicU64,
+    pub unserved: AtomicU64,
     pub stays: AtomicU32,
     pub fetch: AtomicU32,
     pub tid: AtomicU32,

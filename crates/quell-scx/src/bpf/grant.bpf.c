@@ -117,7 +117,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	dispatch(cpu, prev, bpf_ktime_get_ns());
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		dispatch(cpu, prev, time_on(cpu_at(&shared, cpu)));
 }
 
 void OP(grant_runnable, struct task_struct *p, __u64 enq_flags)
@@ -142,8 +143,11 @@ void OP(grant_running, struct task_struct *p)
 
 	if (!t || cpu >= MAX_CPUS)
 		return;
-	__u64 now = bpf_ktime_get_ns();
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u64 now = time_on(c);
+	__u32 slot = t->slot;
 
+	c->stopped_at = 0;
 	ceases_to_wait(t);
 	advance(t);
 	if (t->woke || !t->request)
@@ -153,16 +157,17 @@ void OP(grant_running, struct task_struct *p)
 	t->overdue = 0;
 	t->wants_since = 0;
 	t->ran_at = now;
-	is_back(cpu);
-	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
-		comes_back(cpu, t->slot);
-	if (t->slot < SYSTEM && workload_of(t->slot)->grace_ns)
-		cpu_at(&shared, cpu)->tid = p->pid;
-	cpu_at(&shared, cpu)->runs = t->slot;
-	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
-	cpu_at(&shared, cpu)->awaits = 0;
-	if (t->slot < SYSTEM)
-		cpu_at(&shared, cpu)->request_start = t->request;
+	c->away = 0;
+	if (c->stays == (__u32)p->pid)
+		comes_back(cpu, slot);
+	if (slot < SYSTEM) {
+		c->request_start = t->request;
+		if (workload_of(slot)->grace_ns)
+			c->tid = p->pid;
+	}
+	c->runs = slot;
+	c->runs_idle = group_at(t->group)->idle;
+	c->awaits = 0;
 }
 
 void OP(grant_stopping, struct task_struct *p, bool runnable)
@@ -172,17 +177,20 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || cpu >= MAX_CPUS)
 		return;
+	struct cpu *c = cpu_at(&shared, cpu);
 	__u64 now = bpf_ktime_get_ns();
 
 	account(p, t, now);
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
-	cpu_at(&shared, cpu)->runs = NOBODY;
-	cpu_at(&shared, cpu)->leaving = 0;
-	cpu_at(&shared, cpu)->stopped = runnable && may_stay(p, t) ? p->pid : 0;
+	c->stopped_at = now;
+	c->stopped = runnable && may_stay(p, t) ? p->pid : 0;
+	c->leaving = 0;
+	c->runs = NOBODY;
 	if (t->slot == SYSTEM)
-		cpu_at(&shared, cpu)->system_until = now;
-	end_request(cpu);
+		c->system_until = now;
+	if (c->request_start)
+		end_request(cpu);
 }
 
 void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
@@ -202,10 +210,12 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 {
 	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
 		return;
-	is_back(cpu);
-	__u32 holder = cpu_at(&shared, cpu)->holder;
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u32 holder = c->holder;
 
-	cpu_at(&shared, cpu)->runs = NOBODY;
+	c->away = 0;
+	c->runs = NOBODY;
+	c->stopped_at = 0;
 
 	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
 	    (holder == NOBODY && heir_of(cpu, NOBODY, NOBODY, NOBODY) < SYSTEM))

@@ -5,6 +5,12 @@
 
 #include "state.h"
 
+/* Now, on the CPU that does this. Where something has just stopped, that was now: the clock costs more than this. */
+static __always_inline __u64 time_on(const struct cpu *c)
+{
+	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
+}
+
 /* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
 static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 {
@@ -45,7 +51,8 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 	__u32 holder = c->holder;
 
 	c->away = how;
-	c->away_since = bpf_ktime_get_ns();
+	c->away_since = time_on(c);
+	c->stopped_at = 0;
 	c->hog = to->pid;
 	if (holder < SYSTEM && !is_kept)
 		yield_cpu(cpu, holder);
@@ -71,6 +78,8 @@ static __always_inline bool is_hogged(__u32 cpu)
 		lose_cpu(cpu, p, FOUND, false);
 	return true;
 }
+
+__u64 unserved; /* times that a latency-critical thread came and got no CPU */
 
 #define TRIES 3 /* when another CPU is faster */
 

@@ -71,6 +71,8 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
+	if (workload_of(slot)->lc)
+		__sync_fetch_and_add(&unserved, 1);
 	if (formed && is_for_loader(slot))
 		wake_loader();
 }

@@ -47,16 +47,25 @@ static __always_inline bool stays(__u32 cpu)
 	    has_free_cpu())
 		return false;
 	c->stays = c->stopped;
+	c->unserved = unserved;
 	return true;
 }
 
-/* It runs again. Meanwhile somebody may have come who goes first. */
-static __always_inline void comes_back(__u32 cpu, __u32 slot)
+/* Has a latency-critical workload come meanwhile that is owed the CPU? */
+static __always_inline bool is_wanted(__u32 cpu)
 {
+	if (cpu_at(&shared, cpu)->unserved == unserved)
+		return false;
 	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
+	return heir < SYSTEM && is_owed_cpu(heir);
+}
+
+/* It runs again, unless somebody goes first. */
+static __always_inline void comes_back(__u32 cpu, __u32 slot)
+{
 	cpu_at(&shared, cpu)->stays = 0;
-	if (cpu_at(&shared, cpu)->holder != slot || (heir < SYSTEM && is_owed_cpu(heir)) || is_banned(&shared, cpu))
+	if (cpu_at(&shared, cpu)->holder != slot || is_wanted(cpu) || is_banned(&shared, cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
