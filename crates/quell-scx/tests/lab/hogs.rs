@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
 use quell_model::{Class, CpuId, Event, Nanos};
+use quell_scx::{ScxOptions, Slices};
 
 use crate::support::*;
 
@@ -48,7 +49,9 @@ lab_tests! {
 
         fn best_effort_work_stays_behind_a_short_one_and_is_fetched_from_behind_a_long_one() {
             let _first = RealTime::begin();
-            let mut machine = Machine::load();
+            // Whose slice is over goes to its queue.
+            let slices = Slices { be: Nanos::from_millis(100), ..Slices::default() };
+            let mut machine = Machine::with(ScxOptions { slices, ..ScxOptions::default() });
             let group = Group::new("be");
             let be = machine.attach("be", Class::BestEffort);
             machine.apply(&rights(be, 0, 2, 1), &[]);
@@ -57,7 +60,7 @@ lab_tests! {
             let short = Child::run(None, Some(1), come_and_go);
             pass(300);
             let beside_short = shares(&[&work[0], &work[1]], 1000);
-            assert!(beside_short.iter().all(|&share| share > 500), "{beside_short:?}");
+            assert!(beside_short.iter().sum::<u128>() > 800, "{beside_short:?}");
             let mut yielded = 0;
             for _ in 0..100 {
                 pass(5);
@@ -69,7 +72,7 @@ lab_tests! {
             drop(short);
 
             let long = Child::run(None, Some(1), hog_for_4_s);
-            pass(200);
+            pass(300);
             machine.observe();
             pass(300);
             let beside_long = shares(&[&work[0], &work[1]], 1000);
