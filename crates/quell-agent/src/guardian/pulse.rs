@@ -72,6 +72,13 @@ impl Pulse {
         self.shared().lease_until.store(until.map_or(0, |until| until.0), Ordering::Relaxed);
     }
 
+    /// Did the loop turn within this time?
+    #[must_use]
+    pub fn turned_within(&self, span: Nanos, now: Nanos) -> bool {
+        let beat = Nanos(self.shared().beat.load(Ordering::Relaxed));
+        beat != Nanos::ZERO && now - beat <= span
+    }
+
     /// Has the loop turned at all?
     #[must_use]
     pub fn has_begun(&self) -> bool {
@@ -113,6 +120,8 @@ mod tests {
         pulse.beat(Nanos::from_secs(5));
         assert!(pulse.has_begun());
         assert_eq!(pulse.hung(now()), None);
+        let a_second = Nanos::from_secs(1);
+        assert!(pulse.turned_within(a_second, now()) && !pulse.turned_within(a_second, now() + a_second + a_second));
         assert!(pulse.hung(now() + Nanos::from_secs(6)).unwrap().contains("has not turned"));
     }
 

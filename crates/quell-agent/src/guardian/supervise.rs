@@ -29,6 +29,8 @@ use crate::realtime::{Sentry, run_before_others};
 const PRIORITY: u8 = 98;
 /// A worker that was told to stop is killed after this.
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
+/// A worker whose loop has not turned for so long, half as long again as it sleeps at most, may have been killed.
+const STANDS_STILL: Nanos = Nanos::from_millis(150);
 /// What a worker exits with that wants to be started anew, at once.
 pub const START_AGAIN: u8 = 75;
 /// What a worker exits with that panicked.
@@ -252,7 +254,9 @@ impl Guardian {
             if waiting[0].revents().contains(PollFlags::IN) {
                 return Ok(early);
             }
-            if status.as_ref().is_some_and(is_doomed) {
+            let time = now();
+            // Its status costs more than all the rest here. Whose loop turns is alive.
+            if !pulse.turned_within(STANDS_STILL, time) && status.as_ref().is_some_and(is_doomed) {
                 // Twice in a row: most need less than that to die.
                 if std::mem::replace(&mut was_doomed, true) {
                     early.add(put_back_meanwhile(&self.options.claim.journal(), &self.options.roots)?);
@@ -260,7 +264,6 @@ impl Guardian {
                 continue;
             }
             self.hand_signals_on(process);
-            let time = now();
             if let Some(why) = pulse.hung(time) {
                 if !std::mem::replace(&mut self.killed, true) {
                     (self.options.news)(News::Hung(&why));

@@ -44,6 +44,9 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 	return true;
 }
 
+/* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
+__u64 unserved;
+
 /* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
 static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how, bool is_kept)
 {
@@ -54,8 +57,11 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 	c->away_since = time_on(c);
 	c->stopped_at = 0;
 	c->hog = to->pid;
-	if (holder < SYSTEM && !is_kept)
-		yield_cpu(cpu, holder);
+	if (holder >= SYSTEM || is_kept)
+		return;
+	yield_cpu(cpu, holder);
+	if (workload_of(holder)->lc)
+		__sync_fetch_and_add(&unserved, 1);
 }
 
 /* The CPU asks us for a thread, runs one of ours, or nobody. */
@@ -78,8 +84,6 @@ static __always_inline bool is_hogged(__u32 cpu)
 		lose_cpu(cpu, p, FOUND, false);
 	return true;
 }
-
-__u64 unserved; /* times that a latency-critical thread came and got no CPU */
 
 #define TRIES 3 /* when another CPU is faster */
 
