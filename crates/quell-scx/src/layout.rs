@@ -38,6 +38,7 @@ pub(crate) struct WorkloadState {
     pub held: AtomicU32,
     pub grace_signal: AtomicU32,
     pub grace_ns: AtomicU64,
+    pub pulls: AtomicU32,
     pub queued: AtomicU64,
     pub taken: AtomicU64,
     pub formed: AtomicU64,

@@ -27,6 +27,11 @@ pub(super) fn killed_for_memory(finished: &Finished) -> bool {
     finished.reason == Reason::Reported && finished.console.contains("Out of memory: Killed process")
 }
 
+/// What the kernel says before it panics, if it says why …
+const CAUSES: [&str; 4] = ["BUG: ", "Oops: ", "kernel BUG at", "general protection fault"];
+/// … and how much of that is shown.
+const MOST_OF_A_CAUSE: usize = 80;
+
 fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     const OUT_OF_MEMORY: [&str; 3] =
         ["System is deadlocked on memory", "Initramfs unpacking failed: write error", "Out of memory"];
@@ -37,9 +42,11 @@ fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     if OUT_OF_MEMORY.iter().any(|sign| finished.console.contains(sign)) {
         return LabError::GuestOutOfMemory { given_mib, console: console() };
     }
-    if let Some(begin) = finished.console.find("Kernel panic") {
-        let lines: Vec<_> = finished.console[begin..].lines().take(SHOWN_LINES).collect();
-        return LabError::GuestPanic { console: lines.join("\n") };
+    if let Some(end) = finished.console.find("Kernel panic") {
+        let begin = CAUSES.iter().filter_map(|cause| finished.console[..end].find(cause)).min().unwrap_or(end);
+        let cause: Vec<_> = finished.console[begin..end].lines().take(MOST_OF_A_CAUSE).collect();
+        let lines = cause.into_iter().chain(finished.console[end..].lines().take(SHOWN_LINES));
+        return LabError::GuestPanic { console: lines.collect::<Vec<_>>().join("\n") };
     }
     let log = format!("{}\n{}", console(), last_lines(&finished.messages));
     LabError::GuestDied { qemu: finished.qemu.to_string(), log: log.trim().to_owned() }
@@ -71,6 +78,9 @@ mod tests {
         assert_eq!(verdict(Reason::Reported, "3\n", "", "").unwrap(), 3);
         let panic = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash";
         assert!(matches!(verdict(Reason::Ended, "", panic, ""), Err(LabError::GuestPanic { .. })));
+        let oops = "[ 0.9] noise\n[ 1.0] BUG: kernel NULL pointer dereference\n[ 1.0] RIP: 0010:f+0x1/0x2\n[ 1.1] Kernel panic - ";
+        let told = verdict(Reason::Ended, "", oops, "").unwrap_err().to_string();
+        assert!(told.contains("NULL pointer") && told.contains("RIP") && !told.contains("noise"), "{told}");
         let memory = "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory";
         assert!(matches!(verdict(Reason::Ended, "", memory, ""), Err(LabError::GuestOutOfMemory { .. })));
         let plugin = "qemu: Could not load plugin x.so: undefined symbol: main_loop_tlg";

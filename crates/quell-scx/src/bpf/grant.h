@@ -34,6 +34,7 @@ struct workload {
 	__u32 grace_signal; /* the loader's: what a thread is sent before it loses its CPU */
 	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
 
+	__u32 pulls;      /* CPUs that take a thread from its queue just now */
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
 	__u64 formed;     /* queues that formed, ever */
