@@ -27,8 +27,8 @@ pub(super) fn killed_for_memory(finished: &Finished) -> bool {
     finished.reason == Reason::Reported && finished.console.contains("Out of memory: Killed process")
 }
 
-/// What the kernel says before it panics, if it says why …
-const CAUSES: [&str; 4] = ["BUG: ", "Oops: ", "kernel BUG at", "general protection fault"];
+/// What the kernel says before it panics, if it says why: its first oops has the number 1 …
+const CAUSES: [&str; 3] = ["BUG: ", "kernel BUG at", " [#1] "];
 /// … and how much of that is shown.
 const MOST_OF_A_CAUSE: usize = 80;
 
@@ -43,7 +43,9 @@ fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
         return LabError::GuestOutOfMemory { given_mib, console: console() };
     }
     if let Some(end) = finished.console.find("Kernel panic") {
-        let begin = CAUSES.iter().filter_map(|cause| finished.console[..end].find(cause)).min().unwrap_or(end);
+        let before = &finished.console[..end];
+        let begin = CAUSES.iter().filter_map(|cause| before.find(cause)).min();
+        let begin = begin.map_or(end, |begin| before[..begin].rfind('\n').map_or(0, |newline| newline + 1));
         let cause: Vec<_> = finished.console[begin..end].lines().take(MOST_OF_A_CAUSE).collect();
         let lines = cause.into_iter().chain(finished.console[end..].lines().take(SHOWN_LINES));
         return LabError::GuestPanic { console: lines.collect::<Vec<_>>().join("\n") };
@@ -79,6 +81,9 @@ mod tests {
         let panic = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash";
         assert!(matches!(verdict(Reason::Ended, "", panic, ""), Err(LabError::GuestPanic { .. })));
         let oops = "[ 0.9] noise\n[ 1.0] BUG: kernel NULL pointer dereference\n[ 1.0] RIP: 0010:f+0x1/0x2\n[ 1.1] Kernel panic - ";
+        let trap = "[ 0.9] noise\n[ 1.0] int3: 0000 [#1] PREEMPT SMP\n[ 1.1] Kernel panic - not syncing";
+        let told = verdict(Reason::Ended, "", trap, "").unwrap_err().to_string();
+        assert!(told.contains("int3") && !told.contains("noise"), "{told}");
         let told = verdict(Reason::Ended, "", oops, "").unwrap_err().to_string();
         assert!(told.contains("NULL pointer") && told.contains("RIP") && !told.contains("noise"), "{told}");
         let memory = "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory";
