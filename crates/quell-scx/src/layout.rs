@@ -36,8 +36,6 @@ pub(crate) struct WorkloadState {
     pub in_line: AtomicU32,
     pub rank: AtomicU32,
     pub held: AtomicU32,
-    pub grace_signal: AtomicU32,
-    pub grace_ns: AtomicU64,
     pub pulls: AtomicU32,
     pub queued: AtomicU64,
     pub taken: AtomicU64,
@@ -71,8 +69,6 @@ pub(crate) struct CpuState {
     pub unserved: AtomicU64,
     pub stays: AtomicU32,
     pub fetch: AtomicU32,
-    pub tid: AtomicU32,
-    pub leaving: AtomicU32,
     pub away_since: AtomicU64,
 }
 

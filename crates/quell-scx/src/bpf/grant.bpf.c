@@ -8,7 +8,6 @@
  * What belongs to no workload is the system: it has its turns on every CPU.
  */
 #include "state.h"
-#include "grace.h"
 #include "groups.h"
 #include "queues.h"
 #include "quota.h"
@@ -51,7 +50,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), SCX_ENQ_PREEMPT);
 	return cpu;
 }
 
@@ -160,11 +159,8 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, slot);
-	if (slot < SYSTEM) {
+	if (slot < SYSTEM)
 		c->request_start = t->request;
-		if (workload_of(slot)->grace_ns)
-			c->tid = p->pid;
-	}
 	c->runs = slot;
 	c->runs_idle = group_at(t->group)->idle;
 	c->awaits = 0;
@@ -185,7 +181,6 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->wants_since = runnable ? now : 0;
 	c->stopped_at = now;
 	c->stopped = runnable && may_stay(p, t) ? p->pid : 0;
-	c->leaving = 0;
 	c->runs = NOBODY;
 	if (t->slot == SYSTEM)
 		c->system_until = now;
@@ -288,7 +283,6 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
-	prepare_notices();
 	start_patrol();
 	return 0;
 }
@@ -310,7 +304,7 @@ int kick_cpus(void *unused)
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if ((*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
+		if (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64)))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

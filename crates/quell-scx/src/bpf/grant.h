@@ -31,8 +31,6 @@ struct workload {
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
 	__u32 held;       /* CPUs that it holds; written by both, atomically */
-	__u32 grace_signal; /* the loader's: what a thread is sent before it loses its CPU */
-	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
 
 	__u32 pulls;      /* CPUs that take a thread from its queue just now */
 	__u64 queued;     /* threads that began to wait, ever */
@@ -65,8 +63,6 @@ struct cpu {
 	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
 	__u32 stays;         /* the thread that stays while a higher class has the CPU; 0: none */
 	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
-	__u32 tid;           /* the thread that runs here, if its workload has a grace */
-	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
 };
 

@@ -97,10 +97,6 @@ struct scx_exit_info {
 	const char *msg;
 } KEEP_NAMES;
 
-enum pid_type {
-	PIDTYPE_PID,
-};
-
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];
 } __attribute__((aligned(8)));
@@ -167,9 +163,6 @@ struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;
-struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
-void bpf_task_release(struct task_struct *p) __ksym __weak;
-int bpf_send_signal_task(struct task_struct *p, int signal, enum pid_type to, __u64 value) __ksym __weak;
 void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;

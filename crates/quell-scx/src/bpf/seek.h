@@ -3,7 +3,6 @@
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
 
-#include "grace.h"
 #include "holders.h"
 #include "queues.h"
 
@@ -67,8 +66,7 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	__u32 cpu = take_cpu(p, slot);
 
 	if (cpu < MAX_CPUS) {
-		if (!gives_grace(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
 	if (workload_of(slot)->lc)

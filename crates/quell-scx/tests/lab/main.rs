@@ -4,7 +4,6 @@
 
 mod chaos;
 mod fair;
-mod grace;
 mod grant;
 mod hogs;
 mod moves;

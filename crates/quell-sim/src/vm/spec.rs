@@ -115,7 +115,6 @@ impl VmSpec {
             limit: self.limit,
             reservation: self.reservation,
             pausable: self.pausable,
-            grace: None,
             ..Workload::new(self.name.clone(), self.class, self.cpus)
         }
     }
