@@ -6,23 +6,12 @@
 #include "holders.h"
 #include "quota.h"
 
-/* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
-static __always_inline bool pull(__u32 slot)
-{
-	__u32 *pulls = &workload_of(slot)->pulls;
-
-	__sync_fetch_and_add(pulls, 1);
-	bool comes = scx_bpf_dsq_move_to_local(slot);
-
-	__sync_fetch_and_sub(pulls, 1);
-	return comes;
-}
-
+/* The queue's first thread that may run comes here. */
 APART bool run_first(__u32 slot, __u64 now)
 {
 	if (throttled_groups)
 		park_head(slot, now);
-	return pull(slot);
+	return scx_bpf_dsq_move_to_local(slot);
 }
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
@@ -110,21 +99,20 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 
 /*
  * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
- * it? Then the CPU looks again at once: all the time it holds the lock that others need to pull a thread from here or to
- * wake one up here. So it does not for those who take a CPU by rule when they have come.
+ * it? Then the CPU looks again at once.
  */
 APART bool await(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 
-	if (cpu >= MAX_CPUS || !is_waiting(w) || (w->lc && w->on_wake_up))
+	if (cpu >= MAX_CPUS || !is_waiting(w))
 		return false;
 	__s32 seen = scx_bpf_dsq_nr_queued(slot);
 
 	/* Somebody may have come since it was looked last. */
 	if (seen > 0 && run_first(slot, now))
 		return true;
-	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
+	if ((__s64)(w->queued - w->taken) <= seen)
 		return false;
 	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
 		cpu_at(&shared, cpu)->awaits = 0;
@@ -165,7 +153,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 		}
 	}
 	bpf_rcu_read_unlock();
-	return moved || pull(slot);
+	return moved || scx_bpf_dsq_move_to_local(slot);
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
@@ -187,9 +175,9 @@ APART bool inherit(__u32 cpu, __u64 now)
 }
 
 /*
- * A latency-critical workload that is owed a CPU took one when its thread came. That can fail: the CPU may have given up
- * waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a hypervisor took
- * it). It is made good where a best-effort workload's slice ends.
+ * A latency-critical workload that waits below its guarantee took a CPU when its thread came. That can fail: the CPU may
+ * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
+ * hypervisor took it). It is made good where a best-effort workload's slice ends.
  */
 APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 {
@@ -197,7 +185,9 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;
-	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
+	struct workload *w = workload_at(&shared, heir);
+
+	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
 		return false;
 	if (run_first(heir, now)) {
 		__sync_fetch_and_add(&shared.preemptions, 1);

@@ -70,7 +70,6 @@ struct task_struct {
 	char comm[16];
 	unsigned int flags;
 	int prio;
-	unsigned int policy;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
@@ -139,7 +138,6 @@ struct sched_ext_ops {
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
 #define MAX_RT_PRIO 100
-#define SCHED_NORMAL 0
 #define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
 #define BPF_TASK_ITER_ALL_THREADS 1

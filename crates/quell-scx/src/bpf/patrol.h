@@ -5,7 +5,6 @@
 
 #include "holders.h"
 #include "quota.h"
-#include "stay.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
 #define PATROL_NS 50000000ULL
@@ -155,10 +154,9 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 
 /*
  * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
- * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues. And those that a
- * real-time thread does not give back to who stays there.
+ * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues.
  */
-APART int visit_cpus(__u64 now)
+APART int visit_cpus(void)
 {
 	int i;
 
@@ -170,7 +168,6 @@ APART int visit_cpus(__u64 now)
 			break;
 		if (!cpu_at(&shared, cpu)->online)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		fetch(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
@@ -208,7 +205,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	next_patrol = now + PATROL_NS;
 	if (visits) {
 		visited = now;
-		visit_cpus(now);
+		visit_cpus();
 		visit_groups(look_for_overdue, now);
 		wake_for_starving(look_for_overdue, now);
 	}

@@ -65,13 +65,9 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	__u32 cpu = take_cpu(p, slot);
 
-	if (cpu < MAX_CPUS) {
+	if (cpu < MAX_CPUS)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		return;
-	}
-	if (workload_of(slot)->lc)
-		__sync_fetch_and_add(&unserved, 1);
-	if (formed && is_for_loader(slot))
+	else if (formed && is_for_loader(slot))
 		wake_loader();
 }
 
