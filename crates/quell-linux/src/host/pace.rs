@@ -6,11 +6,8 @@ use super::{Level, LinuxHost, Managed};
 
 /// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
 const PROMPT_SHARE: u64 = 20;
-/// … and half a hundredth where they are only counted, or …
+/// … and half a hundredth where they are only counted.
 const COUNTING_SHARE: u64 = 200;
-/// … if nobody waits for any, not even that: so many times less often than where somebody waits. The loop runs before
-/// others, and a look everywhere is its longest piece of work.
-const IDLE_INTERVALS: u64 = 25;
 
 /// The last look: when, and the CPU time that it took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,11 +83,7 @@ impl LinuxHost {
         if self.options.scan_interval == Nanos::ZERO {
             return self.full_look.at;
         }
-        let interval = self.options.scan_interval;
-        match waiting {
-            Waiting::Everybody => self.full_look.next(interval, PROMPT_SHARE),
-            Waiting::SomeGroups => self.full_look.next(interval, COUNTING_SHARE),
-            Waiting::Nobody => self.full_look.next(Nanos(interval.0 * IDLE_INTERVALS), COUNTING_SHARE),
-        }
+        let share = if waiting == Waiting::Everybody { PROMPT_SHARE } else { COUNTING_SHARE };
+        self.full_look.next(self.options.scan_interval, share)
     }
 }
