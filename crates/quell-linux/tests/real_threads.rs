@@ -356,6 +356,25 @@ fn command_lines_select_processes() {
 }
 
 #[test]
+fn who_is_enqueued_anew_is_as_before() {
+    let sleepers = Sleepers::start(1);
+    let tid = sleepers.threads[0].0;
+    let mut kernel = Kernel::new().unwrap();
+    let slices = if kernel.has_slices() { &[None, Some(Nanos::from_millis(5))][..] } else { &[None] };
+    for slice in slices {
+        let class = ThreadClass { class: SchedClass::Fair { nice: 7, slice: *slice }, reset_on_fork: true };
+        kernel.set_class(tid, &class).unwrap();
+        kernel.enqueue_anew(tid).unwrap();
+        assert_eq!(kernel.class(tid).unwrap(), class);
+    }
+    let idle = ThreadClass::of(SchedClass::Idle);
+    kernel.set_class(tid, &idle).unwrap();
+    kernel.enqueue_anew(tid).unwrap();
+    assert_eq!(kernel.class(tid).unwrap(), idle, "others are left alone");
+    assert!(kernel.enqueue_anew(i32::MAX).is_err());
+}
+
+#[test]
 fn the_waker_and_births_end_a_wait() {
     let guest = Guest::start("sleep 0.3; sleep 30");
     let mut host = host();

@@ -26,7 +26,8 @@ pub struct Cpu {
 pub struct Topology {
     cpus: Vec<Cpu>,
     /// Sets by CPU number, so that look-ups on the hot path are one index.
-    siblings: Vec<CpuSet>,
+    core_of: Vec<CpuSet>,
+    siblings: Vec<Vec<CpuId>>,
     by_number: Vec<Option<u32>>,
     all: CpuSet,
     sockets: Vec<CpuSet>,
@@ -50,15 +51,20 @@ impl Topology {
             return bad(format!("CPU {} stands in it twice", pair[0].id));
         }
         let mut by_number = vec![None; last.id.index() + 1];
-        let mut siblings = vec![CpuSet::EMPTY; last.id.index() + 1];
+        let mut core_of = vec![CpuSet::EMPTY; last.id.index() + 1];
+        let mut siblings = vec![Vec::new(); last.id.index() + 1];
         for (at, cpu) in cpus.iter().enumerate() {
             by_number[cpu.id.index()] = Some(at as u32);
         }
         let cores = units(&cpus, |cpu| cpu.core);
         for core in &cores {
-            core.iter().for_each(|cpu| siblings[cpu.index()] = *core);
+            for cpu in core.iter() {
+                core_of[cpu.index()] = *core;
+                siblings[cpu.index()] = core.iter().filter(|&other| other != cpu).collect();
+            }
         }
         Ok(Topology {
+            core_of,
             siblings,
             by_number,
             all: cpus.iter().map(|cpu| cpu.id).collect(),
@@ -116,7 +122,7 @@ impl Topology {
     /// All CPUs of this CPU's core, itself included; empty if there is no such CPU.
     #[must_use]
     pub fn core_of(&self, cpu: CpuId) -> CpuSet {
-        self.siblings.get(cpu.index()).copied().unwrap_or(CpuSet::EMPTY)
+        self.core_of.get(cpu.index()).copied().unwrap_or(CpuSet::EMPTY)
     }
 
     /// The other CPUs of this CPU's core.
@@ -125,6 +131,12 @@ impl Topology {
         let mut siblings = self.core_of(cpu);
         siblings.remove(cpu);
         siblings
+    }
+
+    /// The same as a list, for loops on the hot path.
+    #[must_use]
+    pub fn siblings(&self, cpu: CpuId) -> &[CpuId] {
+        self.siblings.get(cpu.index()).map_or(&[], Vec::as_slice)
     }
 
     /// The CPUs of each socket.

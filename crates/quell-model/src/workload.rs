@@ -156,6 +156,33 @@ pub enum Reservation {
     Standard,
 }
 
+/// What a thread is told before it loses its CPU to another workload, so that it can let go where it likes: finish a critical
+/// section, save what it works on, and call sched_yield (caladan-osdi20 §6: "delivers a signal to the runtime to give it a
+/// few microseconds to yield cleanly").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grace {
+    /// The signal that the thread gets.
+    pub signal: GraceSignal,
+    /// How long it may go on if it does not yield.
+    pub time: Nanos,
+}
+
+/// A signal that tells of a preemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraceSignal {
+    /// SIGUSR1
+    Usr1,
+    /// SIGUSR2
+    Usr2,
+    /// SIGURG: who does not know it does not die of it.
+    Urg,
+}
+
+/// Longer graces would be a part of the tail that others are to be kept from.
+const LONGEST_GRACE: Nanos = Nanos::from_millis(1);
+
 /// Where a workload's threads are found. Several selectors may form one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -205,6 +232,9 @@ pub struct Workload {
     /// May a solo run of another workload pause this one, although it is latency-critical?
     #[serde(default)]
     pub pausable: bool,
+    /// What its threads are told before they lose a CPU; None: nothing, and they lose it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Grace>,
     /// Where its threads are found.
     #[serde(default)]
     pub selectors: Vec<Selector>,
@@ -222,6 +252,7 @@ impl Workload {
             limit: None,
             reservation: Reservation::Standard,
             pausable: false,
+            grace: None,
             selectors: Vec::new(),
         }
     }
@@ -263,6 +294,9 @@ impl Workload {
                 return bad("a limit of 0 CPUs would stop it; leave the limit out or raise it".into());
             }
         }
+        if self.grace.is_some_and(|grace| grace.time == Nanos::ZERO || grace.time > LONGEST_GRACE) {
+            return bad("a grace is longer than nothing and at most 1 ms; write \"20us\"".into());
+        }
         if self.reservation == Reservation::Strict && self.cpus.floor() == 0 {
             return bad(format!(
                 "a strict reservation of {} CPUs holds no whole CPU; request at least 1, or make it standard",
@@ -287,7 +321,9 @@ mod tests {
             Workload { slo: Some(Slo { quantile: 0.99, bound: Nanos(0) }), ..base.clone() },
             Workload { limit: Some(CpuCount::whole(1)), ..base.clone() },
             Workload { reservation: Reservation::Strict, cpus: CpuCount(500), ..base.clone() },
-            Workload { cpus: CpuCount::ZERO, limit: Some(CpuCount::ZERO), ..base },
+            Workload { cpus: CpuCount::ZERO, limit: Some(CpuCount::ZERO), ..base.clone() },
+            Workload { grace: Some(Grace { signal: GraceSignal::Urg, time: Nanos::from_millis(2) }), ..base.clone() },
+            Workload { grace: Some(Grace { signal: GraceSignal::Urg, time: Nanos::ZERO }), ..base },
         ];
         for workload in bad {
             assert!(workload.check().is_err(), "{workload:?}");

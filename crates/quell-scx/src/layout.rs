@@ -36,6 +36,9 @@ pub(crate) struct WorkloadState {
     pub in_line: AtomicU32,
     pub rank: AtomicU32,
     pub held: AtomicU32,
+    pub grace_signal: AtomicU32,
+    pub grace_ns: AtomicU64,
+    pub pulls: AtomicU32,
     pub queued: AtomicU64,
     pub taken: AtomicU64,
     pub formed: AtomicU64,
@@ -63,6 +66,13 @@ pub(crate) struct CpuState {
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
+    pub stopped: AtomicU32,
+    pub stopped_at: AtomicU64,
+    pub unserved: AtomicU64,
+    pub stays: AtomicU32,
+    pub fetch: AtomicU32,
+    pub tid: AtomicU32,
+    pub leaving: AtomicU32,
     pub away_since: AtomicU64,
 }
 
@@ -85,6 +95,7 @@ pub(crate) struct Shared {
     pub stuck_before: AtomicU64,
     pub exit_kind: AtomicU64,
     pub bans: AtomicU64,
+    pub fetches: AtomicU64,
     pub cpu: [CpuState; MAX_CPUS],
     pub workload: [WorkloadState; MAX_SLOTS + 1],
 }

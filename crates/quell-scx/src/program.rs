@@ -10,7 +10,7 @@ use std::time::Duration;
 use libbpf_rs::btf::{self, Btf};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
-use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, Workload, WorkloadId};
+use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, WorkloadId};
 
 use crate::inspect::as_text;
 use crate::layout::{
@@ -171,9 +171,26 @@ impl Grant {
         for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
+        self.describe(id, spec)?;
         state.attached.store(1, Relaxed);
         self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);
         self.change_cgroups(id, &[], cgroups)
+    }
+
+    /// What of a workload's description may change while it is attached.
+    ///
+    /// # Errors
+    /// If there are too many workloads.
+    pub fn describe(&self, id: WorkloadId, spec: &Workload) -> Result<(), ScxError> {
+        let state = self.workload(id)?;
+        let signal = spec.grace.map_or(0, |grace| match grace.signal {
+            GraceSignal::Usr1 => libc::SIGUSR1,
+            GraceSignal::Usr2 => libc::SIGUSR2,
+            GraceSignal::Urg => libc::SIGURG,
+        });
+        state.grace_signal.store(signal as u32, Relaxed);
+        state.grace_ns.store(spec.grace.map_or(0, |grace| grace.time.0), Release);
+        Ok(())
     }
 
     /// The workload has other cgroups from now on; it keeps what it holds.

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
 use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
-use quell_model::{CpuId, CpuSet, Nanos, WorkloadId};
+use quell_model::topology::Cpu;
+use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SYSTEM, Shared, WorkloadState};
 
@@ -40,6 +41,12 @@ fn machine() -> Box<Shared> {
     shared
 }
 
+/// The topology of that machine: 0 and 1 are siblings, 2 and 3, …
+fn pairs() -> Topology {
+    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: 0, node: 0, socket: 0 };
+    Topology::new((0..CPUS as u32).map(cpu).collect()).unwrap()
+}
+
 /// The same state as the reference functions see it.
 struct Mirror {
     pool: CpuSet,
@@ -47,6 +54,7 @@ struct Mirror {
     holder: Vec<Option<WorkloadId>>,
     standing: Vec<Standing>,
     waiting: Vec<bool>,
+    topology: Topology,
 }
 
 impl Mirror {
@@ -62,6 +70,7 @@ impl Mirror {
             holder: Vec::new(),
             standing: Vec::new(),
             waiting: Vec::new(),
+            topology: pairs(),
         };
         for (at, cpu) in shared.cpu[..CPUS].iter().enumerate() {
             let id = CpuId(at as u32);
@@ -89,7 +98,13 @@ impl Mirror {
     }
 
     fn occupancy(&self) -> Occupancy<'_> {
-        Occupancy { pool: self.pool, banned: self.banned, holder: &self.holder, standing: &self.standing }
+        Occupancy {
+            pool: self.pool,
+            banned: self.banned,
+            holder: &self.holder,
+            standing: &self.standing,
+            topology: &self.topology,
+        }
     }
 
     fn heir(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {

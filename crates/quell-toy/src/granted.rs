@@ -194,7 +194,8 @@ impl ToyHost {
     fn with_occupancy<T>(&self, decide: impl FnOnce(&Occupancy<'_>) -> T) -> T {
         let holder: Vec<Option<WorkloadId>> = self.cpus.iter().map(|slot| slot.holder).collect();
         let standing: Vec<Standing> = (0..self.members.len()).map(|slot| self.standing(slot)).collect();
-        decide(&Occupancy { pool: self.online, banned: self.banned, holder: &holder, standing: &standing })
+        let (pool, banned, topology) = (self.online, self.banned, &*self.topology);
+        decide(&Occupancy { pool, banned, holder: &holder, standing: &standing, topology })
     }
 
     fn standing(&self, slot: usize) -> Standing {

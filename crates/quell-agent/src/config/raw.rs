@@ -1,6 +1,6 @@
 //! The files' shape, before anything is checked. Every table's keys are optional, so that a drop-in can override one.
 
-use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, Selector, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Grace, Nanos, Reservation, Selector, Slo, Workload};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -98,6 +98,7 @@ pub(super) struct RawWorkload {
     pub reservation: Option<Spanned<Reservation>>,
     #[serde(default)]
     pub pausable: bool,
+    pub grace: Option<Spanned<Grace>>,
     #[serde(rename = "match", default)]
     pub selectors: Vec<Spanned<Selector>>,
 }
@@ -113,6 +114,7 @@ impl RawWorkload {
             limit: self.limit.as_ref().map(|limit| *limit.get_ref()),
             reservation: self.reservation.as_ref().map(|reservation| *reservation.get_ref()).unwrap_or_default(),
             pausable: self.pausable,
+            grace: self.grace.as_ref().map(|grace| *grace.get_ref()),
             selectors: self.selectors.iter().map(|selector| selector.get_ref().clone()).collect(),
         }
     }
@@ -132,6 +134,7 @@ impl RawWorkload {
                 .as_ref()
                 .filter(|_| without(|raw| raw.reservation = None))
                 .map(|reservation| start(reservation.span())),
+            self.grace.as_ref().filter(|_| without(|raw| raw.grace = None)).map(|grace| start(grace.span())),
         ];
         found.into_iter().flatten().next().unwrap_or(self.name.span().start)
     }

@@ -238,6 +238,18 @@ fn only_changed_workloads_are_taken_over_in_place() {
 }
 
 #[test]
+fn a_grace_names_its_signal_and_is_short() {
+    let graced = |grace: &str| parse(&with_workload(&format!("grace = {grace}")));
+    let config = graced("{ signal = \"usr1\", time = \"20us\" }").unwrap();
+    let grace = config.workload("b").unwrap().grace.unwrap();
+    assert_eq!((grace.signal, grace.time), (quell_model::GraceSignal::Usr1, Nanos::from_micros(20)));
+    let too_long = graced("{ signal = \"usr1\", time = \"2ms\" }").unwrap_err().to_string();
+    assert!(too_long.contains("at most 1 ms"), "{too_long}");
+    let unknown = graced("{ signal = \"kill\", time = \"20us\" }").unwrap_err().to_string();
+    assert!(unknown.contains("urg"), "{unknown}");
+}
+
+#[test]
 fn on_the_kernels_scheduler_guard_stands_beside_grants() {
     let text = |policies: &str| {
         let workloads = "[[workload]]\nname = \"web\"\nclass = \"lc\"\ncpus = 1\nmatch = [{ command = \"web\" }]\n\

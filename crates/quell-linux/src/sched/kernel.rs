@@ -33,6 +33,21 @@ impl Kernel {
     pub fn has_slices(&self) -> bool {
         self.kernel_slice != 0
     }
+
+    /// The kernel takes the thread, if it is a normal one that waits for a CPU, out of the queue where it waits and enqueues
+    /// it anew. Nothing else changes: a slice of its own is taken away and given back.
+    ///
+    /// # Errors
+    /// What the system call says.
+    pub fn enqueue_anew(&self, tid: i32) -> io::Result<()> {
+        let before = get(tid)?;
+        if before.sched_policy != libc::SCHED_OTHER as u32 {
+            return Ok(());
+        }
+        // Where nothing changes the kernel does nothing. It takes "a slice that the kernel chooses" for a change.
+        set(tid, &sched_attr { sched_runtime: 0, ..before })?;
+        if get(tid)?.sched_runtime == before.sched_runtime { Ok(()) } else { set(tid, &before) }
+    }
 }
 
 impl ThreadCalls for Kernel {
@@ -63,9 +78,7 @@ impl ThreadCalls for Kernel {
     }
 
     fn set_class(&mut self, tid: i32, class: &ThreadClass) -> io::Result<()> {
-        let attr = attr::encode(class);
-        // SAFETY: the kernel reads `attr.size` bytes from the structure, which lives during the call.
-        result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0u32) })
+        set(tid, &attr::encode(class))
     }
 
     fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {
@@ -82,6 +95,12 @@ fn get(tid: i32) -> io::Result<sched_attr> {
         libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<sched_attr>() as u32, 0u32)
     })?;
     Ok(attr)
+}
+
+fn set(tid: i32, attr: &sched_attr) -> io::Result<()> {
+    let attr: *const sched_attr = attr;
+    // SAFETY: the kernel reads `attr.size` bytes from the structure, which lives during the call.
+    result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, attr, 0u32) })
 }
 
 fn result(code: libc::c_long) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Who gets a CPU at a wake-up, and who inherits one at a yield.
 
-use crate::{CpuId, CpuSet, WorkloadId};
+use crate::{CpuId, CpuSet, Topology, WorkloadId};
 
 /// One workload's rights, from the rules that stand for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Occupancy<'a> {
     pub holder: &'a [Option<WorkloadId>],
     /// Rights of each workload, by slot.
     pub standing: &'a [Standing],
+    /// Which CPUs are siblings.
+    pub topology: &'a Topology,
 }
 
 impl Occupancy<'_> {
@@ -53,11 +55,40 @@ impl Occupancy<'_> {
     fn holder_of(&self, cpu: CpuId) -> Option<WorkloadId> {
         self.holder.get(cpu.index()).copied().flatten()
     }
+
+    /// What the CPU's siblings are for this workload.
+    fn beside(&self, cpu: CpuId, workload: WorkloadId) -> Beside {
+        let beside = |&sibling: &CpuId| match self.holder_of(sibling) {
+            None => Beside::Nobody,
+            Some(other) if other == workload => Beside::Itself,
+            Some(_) => Beside::Others,
+        };
+        self.topology.siblings(cpu).iter().map(beside).max().unwrap_or(Beside::Nobody)
+    }
+}
+
+/// From whom a CPU would be taken, the first first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum From {
+    Nobody,
+    BestEffort,
+    /// A latency-critical workload that holds more than it is guaranteed.
+    LatencyCritical,
+}
+
+/// What runs beside a CPU, the best first (caladan-osdi20 §5.2.1: "we prefer sibling pairs that are both idle. Second, we
+/// prefer hyperthread pairings between *different* tasks").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Beside {
+    Nobody,
+    Others,
+    Itself,
 }
 
 /// The CPU that a workload gets at once when one of its threads wakes up: one that nobody holds; below its guarantee or
 /// within its burst one of a best-effort workload; below its guarantee also one of a latency-critical workload that holds
-/// more than it is guaranteed. The lowest number wins. None at its limit, or when there is no such CPU.
+/// more than it is guaranteed. Of equals that with the best siblings, then the lowest number. None at its limit, or when
+/// there is no such CPU.
 #[must_use]
 pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     let own = now.standing(workload);
@@ -65,20 +96,32 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     if held >= own.limit {
         return None;
     }
-    let allowed = now.pool.difference(&now.banned);
-    if let Some(free) = allowed.iter().find(|&cpu| now.holder_of(cpu).is_none()) {
-        return Some(free);
-    }
     let (is_guaranteed, is_burst) = (held < own.guaranteed, held < own.burst);
-    let held_by = |test: &dyn Fn(WorkloadId, Standing) -> bool| {
-        allowed
-            .iter()
-            .find(|&cpu| now.holder_of(cpu).is_some_and(|other| other != workload && test(other, now.standing(other))))
+    let from = |cpu| match now.holder_of(cpu) {
+        None => Some(From::Nobody),
+        Some(other) if other == workload => None,
+        Some(other) => {
+            let standing = now.standing(other);
+            let is_surplus = standing.lc && now.held(other) > standing.guaranteed;
+            match standing.lc {
+                false if is_guaranteed || is_burst => Some(From::BestEffort),
+                true if is_guaranteed && is_surplus => Some(From::LatencyCritical),
+                _ => None,
+            }
+        }
     };
-    let from_be = || held_by(&|_, standing| !standing.lc);
-    let from_lc = || held_by(&|other, standing| now.held(other) > standing.guaranteed);
-    let best_effort = if is_guaranteed || is_burst { from_be() } else { None };
-    best_effort.or_else(|| if is_guaranteed { from_lc() } else { None })
+    let mut best: Option<((From, Beside), CpuId)> = None;
+    for cpu in now.pool.difference(&now.banned).iter() {
+        let Some(from) = from(cpu) else { continue };
+        let fit = (from, now.beside(cpu, workload));
+        if best.is_none_or(|(least, _)| fit < least) {
+            best = Some((fit, cpu));
+        }
+        if fit == (From::Nobody, Beside::Nobody) {
+            break;
+        }
+    }
+    best.map(|(_, cpu)| cpu)
 }
 
 /// Who inherits a CPU that was yielded, among the workloads that wait for one: first a latency-critical one below its
@@ -104,12 +147,31 @@ pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = W
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::LazyLock;
 
     const LC: Standing = Standing { lc: true, guaranteed: 1, burst: 0, limit: 2, rank: 0 };
     const BE: Standing = Standing { lc: false, guaranteed: 0, burst: 0, limit: 8, rank: 1 };
 
+    /// Eight CPUs without siblings.
+    static APART: LazyLock<Topology> = LazyLock::new(|| Topology::synthetic(1, 1, 8, 1));
+    /// Three pairs: 0 and 3, 1 and 4, 2 and 5.
+    static PAIRS: LazyLock<Topology> = LazyLock::new(|| Topology::synthetic(1, 1, 3, 2));
+
     fn occupancy<'a>(holder: &'a [Option<WorkloadId>], standing: &'a [Standing]) -> Occupancy<'a> {
-        Occupancy { pool: CpuSet::first(holder.len()), banned: CpuSet::EMPTY, holder, standing }
+        Occupancy { pool: CpuSet::first(holder.len()), banned: CpuSet::EMPTY, holder, standing, topology: &APART }
+    }
+
+    #[test]
+    fn idle_pairs_come_first_and_nobody_runs_beside_itself_where_there_is_a_choice() {
+        let (lc, be) = (WorkloadId(0), WorkloadId(1));
+        let standing = [Standing { guaranteed: 2, burst: 6, limit: 6, ..LC }, BE];
+        let on_pairs = |holder: [Option<WorkloadId>; 6]| {
+            on_wake_up(&Occupancy { topology: &PAIRS, ..occupancy(&holder, &standing) }, lc)
+        };
+        assert_eq!(on_pairs([None, Some(be), None, Some(lc), None, None]), Some(CpuId(2)), "an idle pair");
+        assert_eq!(on_pairs([None, Some(be), Some(be), Some(lc), Some(be), None]), Some(CpuId(5)), "beside others");
+        assert_eq!(on_pairs([None, Some(be), Some(be), Some(lc), Some(be), Some(be)]), Some(CpuId(0)), "a free one");
+        assert_eq!(on_pairs([Some(be), Some(be), Some(be), Some(lc), Some(be), Some(be)]), Some(CpuId(1)));
     }
 
     #[test]

@@ -6,12 +6,23 @@
 #include "holders.h"
 #include "quota.h"
 
-/* The queue's first thread that may run comes here. */
+/* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
+static __always_inline bool pull(__u32 slot)
+{
+	__u32 *pulls = &workload_of(slot)->pulls;
+
+	__sync_fetch_and_add(pulls, 1);
+	bool comes = scx_bpf_dsq_move_to_local(slot);
+
+	__sync_fetch_and_sub(pulls, 1);
+	return comes;
+}
+
 APART bool run_first(__u32 slot, __u64 now)
 {
 	if (throttled_groups)
 		park_head(slot, now);
-	return scx_bpf_dsq_move_to_local(slot);
+	return pull(slot);
 }
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
@@ -99,20 +110,21 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 
 /*
  * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
- * it? Then the CPU looks again at once.
+ * it? Then the CPU looks again at once: all the time it holds the lock that others need to pull a thread from here or to
+ * wake one up here. So it does not for those who take a CPU by rule when they have come.
  */
 APART bool await(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 
-	if (cpu >= MAX_CPUS || !is_waiting(w))
+	if (cpu >= MAX_CPUS || !is_waiting(w) || (w->lc && w->on_wake_up))
 		return false;
 	__s32 seen = scx_bpf_dsq_nr_queued(slot);
 
 	/* Somebody may have come since it was looked last. */
 	if (seen > 0 && run_first(slot, now))
 		return true;
-	if ((__s64)(w->queued - w->taken) <= seen)
+	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
 		return false;
 	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
 		cpu_at(&shared, cpu)->awaits = 0;
@@ -153,7 +165,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 		}
 	}
 	bpf_rcu_read_unlock();
-	return moved || scx_bpf_dsq_move_to_local(slot);
+	return moved || pull(slot);
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
@@ -175,9 +187,9 @@ APART bool inherit(__u32 cpu, __u64 now)
 }
 
 /*
- * A latency-critical workload that waits below its guarantee took a CPU when its thread came. That can fail: the CPU may
- * have given up waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a
- * hypervisor took it). It is made good where a best-effort workload's slice ends.
+ * A latency-critical workload that is owed a CPU took one when its thread came. That can fail: the CPU may have given up
+ * waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a hypervisor took
+ * it). It is made good where a best-effort workload's slice ends.
  */
 APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 {
@@ -185,9 +197,7 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;
-	struct workload *w = workload_at(&shared, heir);
-
-	if (!w->lc || w->held >= w->guaranteed || !hand(cpu, holder, heir))
+	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
 		return false;
 	if (run_first(heir, now)) {
 		__sync_fetch_and_add(&shared.preemptions, 1);

@@ -8,12 +8,14 @@
  * What belongs to no workload is the system: it has its turns on every CPU.
  */
 #include "state.h"
+#include "grace.h"
 #include "groups.h"
 #include "queues.h"
 #include "quota.h"
 #include "holders.h"
 #include "seek.h"
 #include "dispatch.h"
+#include "stay.h"
 #include "patrol.h"
 #include "requests.h"
 #include "stuck.h"
@@ -49,7 +51,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
 	return cpu;
 }
 
@@ -90,6 +92,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	t->goes_on = 0;
 	__u32 cpu = scx_bpf_task_cpu(p);
 
+	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
+		cpu_at(&shared, cpu)->stays = 0;
 	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
 	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu) &&
 	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
@@ -113,7 +117,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	dispatch(cpu, prev, bpf_ktime_get_ns());
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		dispatch(cpu, prev, time_on(cpu_at(&shared, cpu)));
 }
 
 void OP(grant_runnable, struct task_struct *p, __u64 enq_flags)
@@ -138,8 +143,11 @@ void OP(grant_running, struct task_struct *p)
 
 	if (!t || cpu >= MAX_CPUS)
 		return;
-	__u64 now = bpf_ktime_get_ns();
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u64 now = time_on(c);
+	__u32 slot = t->slot;
 
+	c->stopped_at = 0;
 	ceases_to_wait(t);
 	advance(t);
 	if (t->woke || !t->request)
@@ -149,12 +157,17 @@ void OP(grant_running, struct task_struct *p)
 	t->overdue = 0;
 	t->wants_since = 0;
 	t->ran_at = now;
-	is_back(cpu);
-	cpu_at(&shared, cpu)->runs = t->slot;
-	cpu_at(&shared, cpu)->runs_idle = group_at(t->group)->idle;
-	cpu_at(&shared, cpu)->awaits = 0;
-	if (t->slot < SYSTEM)
-		cpu_at(&shared, cpu)->request_start = t->request;
+	c->away = 0;
+	if (c->stays == (__u32)p->pid)
+		comes_back(cpu, slot);
+	if (slot < SYSTEM) {
+		c->request_start = t->request;
+		if (workload_of(slot)->grace_ns)
+			c->tid = p->pid;
+	}
+	c->runs = slot;
+	c->runs_idle = group_at(t->group)->idle;
+	c->awaits = 0;
 }
 
 void OP(grant_stopping, struct task_struct *p, bool runnable)
@@ -164,15 +177,20 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || cpu >= MAX_CPUS)
 		return;
+	struct cpu *c = cpu_at(&shared, cpu);
 	__u64 now = bpf_ktime_get_ns();
 
 	account(p, t, now);
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
-	cpu_at(&shared, cpu)->runs = NOBODY;
+	c->stopped_at = now;
+	c->stopped = runnable && may_stay(p, t) ? p->pid : 0;
+	c->leaving = 0;
+	c->runs = NOBODY;
 	if (t->slot == SYSTEM)
-		cpu_at(&shared, cpu)->system_until = now;
-	end_request(cpu);
+		c->system_until = now;
+	if (c->request_start)
+		end_request(cpu);
 }
 
 void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
@@ -192,22 +210,31 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 {
 	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
 		return;
-	is_back(cpu);
-	__u32 holder = cpu_at(&shared, cpu)->holder;
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u32 holder = c->holder;
 
-	cpu_at(&shared, cpu)->runs = NOBODY;
+	c->away = 0;
+	c->runs = NOBODY;
+	c->stopped_at = 0;
 
 	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
 	    (holder == NOBODY && heir_of(cpu, NOBODY, NOBODY, NOBODY) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. */
+/*
+ * A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. Or
+ * what ran stays.
+ */
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS)
-		lose_cpu(cpu, args->task, TOOK);
-	scx_bpf_reenqueue_local();
+	if (cpu < 0 || cpu >= MAX_CPUS)
+		return;
+	bool waits = stays(cpu);
+
+	lose_cpu(cpu, args->task, TOOK, waits);
+	if (!waits)
+		scx_bpf_reenqueue_local();
 }
 
 void OP(grant_cpu_online, __s32 cpu)
@@ -261,6 +288,7 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
+	prepare_notices();
 	start_patrol();
 	return 0;
 }
@@ -282,7 +310,7 @@ int kick_cpus(void *unused)
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64)))
+		if ((*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

@@ -31,7 +31,10 @@ struct workload {
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
 	__u32 held;       /* CPUs that it holds; written by both, atomically */
+	__u32 grace_signal; /* the loader's: what a thread is sent before it loses its CPU */
+	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
 
+	__u32 pulls;      /* CPUs that take a thread from its queue just now */
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
 	__u64 formed;     /* queues that formed, ever */
@@ -57,6 +60,13 @@ struct cpu {
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
+	__u32 stopped;       /* the best-effort thread that stopped here last and may stay, by number; 0: none */
+	__u64 stopped_at;    /* when what ran here stopped, as long as nobody has followed; 0: somebody has, or it is idle */
+	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
+	__u32 stays;         /* the thread that stays while a higher class has the CPU; 0: none */
+	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
+	__u32 tid;           /* the thread that runs here, if its workload has a grace */
+	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
 };
 
@@ -76,6 +86,7 @@ struct shared {
 	__u64 stuck_before;  /* threads that wait since then, behind a higher class, are what the loader asks for */
 	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
 	__u64 bans;          /* the loader's: may any CPU be banned? */
+	__u64 fetches;       /* times that a thread was to be fetched, ever */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
 };

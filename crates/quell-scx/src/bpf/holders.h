@@ -5,6 +5,12 @@
 
 #include "state.h"
 
+/* Now, on the CPU that does this. Where something has just stopped, that was now: the clock costs more than this. */
+static __always_inline __u64 time_on(const struct cpu *c)
+{
+	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
+}
+
 /* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
 static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 {
@@ -38,17 +44,24 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 	return true;
 }
 
-/* A higher scheduling class has the CPU: it is yielded. */
-static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how)
+/* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
+__u64 unserved;
+
+/* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
+static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
 
 	c->away = how;
-	c->away_since = bpf_ktime_get_ns();
+	c->away_since = time_on(c);
+	c->stopped_at = 0;
 	c->hog = to->pid;
-	if (holder < SYSTEM)
-		yield_cpu(cpu, holder);
+	if (holder >= SYSTEM || is_kept)
+		return;
+	yield_cpu(cpu, holder);
+	if (workload_of(holder)->lc)
+		__sync_fetch_and_add(&unserved, 1);
 }
 
 /* The CPU asks us for a thread, runs one of ours, or nobody. */
@@ -68,7 +81,7 @@ static __always_inline bool is_hogged(__u32 cpu)
 	if (!p || p->prio >= MAX_RT_PRIO)
 		return false;
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
-		lose_cpu(cpu, p, FOUND);
+		lose_cpu(cpu, p, FOUND, false);
 	return true;
 }
 
@@ -105,6 +118,14 @@ APART __u32 heir_of(__u32 cpu, __u32 first, __u32 second, __u32 third)
 	struct passed_over except = { { first, second, third } };
 
 	return rule_heir(&shared, cpu, &except);
+}
+
+/* May the workload take a CPU from best-effort work? */
+static __always_inline bool is_owed_cpu(__u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	return w->lc && (w->held < w->guaranteed || w->held < w->burst);
 }
 
 /* The CPU's request is over, and with it the ban of its siblings: they look for work again. */

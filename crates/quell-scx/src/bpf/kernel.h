@@ -70,6 +70,7 @@ struct task_struct {
 	char comm[16];
 	unsigned int flags;
 	int prio;
+	unsigned int policy;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
@@ -95,6 +96,10 @@ struct scx_exit_info {
 	const char *reason;
 	const char *msg;
 } KEEP_NAMES;
+
+enum pid_type {
+	PIDTYPE_PID,
+};
 
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];
@@ -138,6 +143,7 @@ struct sched_ext_ops {
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_TASK_QUEUED 1U
 #define MAX_RT_PRIO 100
+#define SCHED_NORMAL 0
 #define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
 #define BPF_TASK_ITER_ALL_THREADS 1
@@ -161,6 +167,9 @@ struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
+void bpf_task_release(struct task_struct *p) __ksym __weak;
+int bpf_send_signal_task(struct task_struct *p, int signal, enum pid_type to, __u64 value) __ksym __weak;
 void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;

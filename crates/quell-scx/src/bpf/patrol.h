@@ -5,6 +5,7 @@
 
 #include "holders.h"
 #include "quota.h"
+#include "stay.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
 #define PATROL_NS 50000000ULL
@@ -154,9 +155,10 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 
 /*
  * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
- * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues.
+ * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues. And those that a
+ * real-time thread does not give back to who stays there.
  */
-APART int visit_cpus(void)
+APART int visit_cpus(__u64 now)
 {
 	int i;
 
@@ -168,6 +170,7 @@ APART int visit_cpus(void)
 			break;
 		if (!cpu_at(&shared, cpu)->online)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		fetch(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
@@ -205,7 +208,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	next_patrol = now + PATROL_NS;
 	if (visits) {
 		visited = now;
-		visit_cpus();
+		visit_cpus(now);
 		visit_groups(look_for_overdue, now);
 		wake_for_starving(look_for_overdue, now);
 	}

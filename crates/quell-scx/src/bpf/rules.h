@@ -8,6 +8,7 @@
  *   TASK_CPUS               the type of a set of CPUs that a thread may run on
  *   task_may_use(cpus, cpu) is the CPU in that set?
  *   OPAQUE(i)               keeps the compiler from knowing what i is
+ *   FIT(s, cpu, slot)       calls rule_fit
  */
 #ifndef QUELL_RULES_H
 #define QUELL_RULES_H
@@ -59,54 +60,84 @@ static inline bool is_waiting(const struct workload *w)
 	return w->queued != w->taken;
 }
 
+/* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
+enum from { FROM_NOBODY, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
+enum beside { BESIDE_NOBODY, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
+#define UNFIT (FROM_NONE * BESIDES)
+
+static __always_inline __u32 rule_beside(const struct shared *s, __u32 cpu, __u32 slot)
+{
+	__u32 worst = BESIDE_NOBODY;
+
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = cpu_at(s, cpu)->sibling[i];
+
+		if (sibling >= MAX_CPUS)
+			break;
+		__u32 holder = cpu_at(s, sibling)->holder;
+
+		if (holder == slot)
+			return BESIDE_ITSELF;
+		if (holder < SYSTEM)
+			worst = BESIDE_OTHERS;
+	}
+	return worst;
+}
+
+/* How fit is the CPU for one more of the workload's threads? The lower the better; UNFIT: it may not have it. */
+static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
+{
+	if (slot >= SYSTEM || cpu >= MAX_CPUS || !is_available(s, cpu))
+		return UNFIT;
+	const struct workload *own = workload_at(s, slot);
+	__u32 holder = cpu_at(s, cpu)->holder;
+	__u32 from = FROM_NOBODY;
+
+	if (holder == slot)
+		return UNFIT;
+	if (holder < SYSTEM) {
+		const struct workload *other = workload_at(s, holder);
+		bool is_guaranteed = own->held < own->guaranteed;
+
+		if (!other->lc && (is_guaranteed || own->held < own->burst))
+			from = FROM_BEST_EFFORT;
+		else if (other->lc && is_guaranteed && other->held > other->guaranteed)
+			from = FROM_LATENCY_CRITICAL;
+		else
+			return UNFIT;
+	}
+	return from * BESIDES + rule_beside(s, cpu, slot);
+}
+
 /*
  * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
- * also one of an LC workload that holds more than it is guaranteed. The lowest number wins. NO_CPU at the limit, or when
- * there is none.
+ * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the lowest
+ * number. NO_CPU at the limit, or when there is none.
  */
 static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPUS *cpus)
 {
-	__u32 best = NO_CPU, from_lc = NO_CPU;
-	bool free = false;
+	__u32 best = NO_CPU, least = UNFIT;
 	int i;
 
-	if (slot >= SYSTEM)
-		return NO_CPU;
-	const struct workload *own = workload_at(s, slot);
-	__u32 held = own->held;
-
-	if (held >= own->limit)
+	if (slot >= SYSTEM || workload_at(s, slot)->held >= workload_at(s, slot)->limit)
 		return NO_CPU;
 	FOR(i, 0, s->nr_cpus) {
 		__u32 cpu = i;
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!is_available(s, cpu) || !task_may_use(cpus, cpu))
+		if (!task_may_use(cpus, cpu))
 			continue;
-		__u32 holder = cpu_at(s, cpu)->holder;
+		__u32 fit = FIT(s, cpu, slot);
 
-		if (holder >= SYSTEM) {
+		if (fit < least) {
+			least = fit;
 			best = cpu;
-			free = true;
+		}
+		if (!fit)
 			break;
-		}
-		if (holder == slot)
-			continue;
-		const struct workload *other = workload_at(s, holder);
-
-		if (!other->lc) {
-			if (best == NO_CPU)
-				best = cpu;
-		} else if (from_lc == NO_CPU && other->held > other->guaranteed) {
-			from_lc = cpu;
-		}
 	}
-	if (free)
-		return best;
-	if (best != NO_CPU && (held < own->guaranteed || held < own->burst))
-		return best;
-	return held < own->guaranteed ? from_lc : NO_CPU;
+	return best;
 }
 
 /* Workloads that turned out to have no thread that may run on the CPU. */

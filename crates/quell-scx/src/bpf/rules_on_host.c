@@ -7,6 +7,7 @@
 #define TASK_CPUS const __u64
 #define task_may_use(cpus, cpu) ((cpus)[(cpu) / 64] >> ((cpu) % 64) & 1)
 #define OPAQUE(i) (void)(i)
+#define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
 #include "rules.h"
 
 __u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, const __u64 *cpus)

@@ -3,6 +3,7 @@
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
 
+#include "grace.h"
 #include "holders.h"
 #include "queues.h"
 
@@ -65,9 +66,14 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	__u32 cpu = take_cpu(p, slot);
 
-	if (cpu < MAX_CPUS)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (formed && is_for_loader(slot))
+	if (cpu < MAX_CPUS) {
+		if (!gives_grace(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	if (workload_of(slot)->lc)
+		__sync_fetch_and_add(&unserved, 1);
+	if (formed && is_for_loader(slot))
 		wake_loader();
 }
 

@@ -13,10 +13,17 @@ int zero;
 #define TASK_CPUS const struct cpumask
 #define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
 #define OPAQUE(i) barrier_var(i)
+#define FIT(s, cpu, slot) fit_of(cpu, slot)
+__u32 fit_of(__u32 cpu, __u32 slot);
 #include "rules.h"
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
+
+APART __u32 fit_of(__u32 cpu, __u32 slot)
+{
+	return rule_fit(&shared, cpu, slot);
+}
 
 /* From a cgroup's number to its workload's slot: the loader's. */
 struct {

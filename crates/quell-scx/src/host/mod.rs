@@ -1,6 +1,7 @@
 //! The host for policies that grant CPUs: the stock Linux host, and Quell's scheduler in the kernel.
 
 mod apply;
+mod fetch;
 mod hogs;
 mod observe;
 mod wait;
@@ -9,6 +10,7 @@ mod workloads;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quell_linux::sched::Kernel;
 use quell_linux::{LinuxHost, Roots};
 use quell_model::{
     Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Signal, SignalSet, Support, Topology, View,
@@ -72,6 +74,9 @@ pub struct ScxHost {
     /// Who cannot run because of real-time threads, and when it is looked for them next.
     stuck: Vec<Stuck>,
     stuck_at: Nanos,
+    /// To have the kernel enqueue threads anew, and how often that was asked for before.
+    threads: Kernel,
+    fetched: u64,
 }
 
 impl ScxHost {
@@ -100,6 +105,8 @@ impl ScxHost {
             cgroups_at: Nanos::ZERO,
             stuck: Vec::new(),
             stuck_at: Nanos::ZERO,
+            threads: Kernel::new()?,
+            fetched: 0,
         };
         let known: Vec<(WorkloadId, Workload)> = host.linux.workloads().map(|(id, spec)| (id, spec.clone())).collect();
         for (id, spec) in known {
@@ -126,6 +133,7 @@ impl Host for ScxHost {
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
+        self.fetch_who_stays();
         self.follow_cgroups()?;
         self.look_for_stuck()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.

@@ -36,7 +36,7 @@ impl ScxHost {
         self.hear(&mut told);
         self.told = told;
         let wakes = |event: &Event| yields || !matches!(event, Event::Yielded(..));
-        let waited = match self.told.iter().any(wakes) {
+        let waited = match self.has_to_fetch() || self.told.iter().any(wakes) {
             true => Ok(()),
             false => self.grant.wait_for_news(Duration::from_nanos(at_most.0)),
         };

@@ -44,6 +44,7 @@ impl Manager for ScxHost {
         }
         self.linux.update(id, workload.clone())?;
         if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::as_mut) {
+            self.grant.describe(id, &workload)?;
             attached.spec = workload;
         }
         self.find_cgroups(id)

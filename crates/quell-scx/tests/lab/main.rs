@@ -4,6 +4,7 @@
 
 mod chaos;
 mod fair;
+mod grace;
 mod grant;
 mod hogs;
 mod moves;

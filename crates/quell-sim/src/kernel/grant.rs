@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
-use quell_model::{CpuId, CpuSet, Event, Nanos, Rule, RuleKind, WorkloadId};
+use quell_model::{CpuId, CpuSet, Event, Nanos, Rule, RuleKind, Topology, WorkloadId};
 
 use super::Kernel;
 use super::state::{State, TaskId};
@@ -37,8 +37,8 @@ impl Grants {
         }
     }
 
-    fn occupancy(&self, pool: CpuSet) -> Occupancy<'_> {
-        Occupancy { pool, banned: self.banned, holder: &self.holder, standing: &self.standing }
+    fn occupancy<'a>(&'a self, pool: CpuSet, topology: &'a Topology) -> Occupancy<'a> {
+        Occupancy { pool, banned: self.banned, holder: &self.holder, standing: &self.standing, topology }
     }
 
     fn has_rule(&self, kind: RuleKind, workload: WorkloadId) -> bool {
@@ -68,7 +68,7 @@ impl Kernel {
         }
         let takes = |kind| self.grants.has_rule(kind, workload);
         if (takes(RuleKind::Guaranteed) || takes(RuleKind::Burst))
-            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.online), workload)
+            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.online, &self.topology), workload)
         {
             self.hand(cpu, Some(workload));
         }
@@ -153,7 +153,7 @@ impl Kernel {
                     && !self.grants.waiting[workload.index()].is_empty()
             };
             let waiting = (0..self.grants.waiting.len() as u32).map(WorkloadId).filter(waits);
-            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.online), id, waiting);
+            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.online, &self.topology), id, waiting);
         }
     }
 

@@ -115,6 +115,7 @@ impl VmSpec {
             limit: self.limit,
             reservation: self.reservation,
             pausable: self.pausable,
+            grace: None,
             ..Workload::new(self.name.clone(), self.class, self.cpus)
         }
     }

@@ -196,6 +196,7 @@ impl WorkloadSpec {
             limit: self.limit,
             reservation: self.reservation,
             pausable: self.pausable,
+            grace: None,
             ..Workload::new(self.name.clone(), self.class, self.cpus)
         }
     }
