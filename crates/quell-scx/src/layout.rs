@@ -67,6 +67,7 @@ pub(crate) struct CpuState {
     pub runs_idle: AtomicU32,
     pub hog: AtomicU32,
     pub stopped: AtomicU32,
+    pub starving: AtomicU32,
     pub stopped_at: AtomicU64,
     pub unserved: AtomicU64,
     pub stays: AtomicU32,

@@ -49,6 +49,7 @@ APART bool look_for_starving(__u32 cpu, __u64 now)
 	}
 	if (slot == NOBODY || !run_first(slot, now))
 		return false;
+	cpu_at(&shared, cpu)->starving = 1;
 	__sync_fetch_and_add(&shared.starved, 1);
 	return true;
 }
@@ -73,6 +74,7 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 
 	if (!t || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
+	price(t);
 	advance(t);
 	prev->scx.slice = slice_of(t, slot);
 	return true;
@@ -240,6 +242,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	if (cpu >= MAX_CPUS)
 		return;
 	is_back(cpu);
+	cpu_at(&shared, cpu)->starving = 0;
 	/* One that goes on does not stop: it is accounted for here. */
 	if (wants_on(prev)) {
 		struct thread *t = thread_of(prev);

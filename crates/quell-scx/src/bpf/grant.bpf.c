@@ -160,6 +160,9 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, slot);
+	else if (c->holder != slot && slot < SYSTEM && !c->starving && !is_bound(p))
+		settle_holder(cpu, slot);
+	c->starving = 0;
 	if (slot < SYSTEM) {
 		c->request_start = t->request;
 		if (workload_of(slot)->grace_ns)

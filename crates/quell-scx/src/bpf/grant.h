@@ -61,6 +61,7 @@ struct cpu {
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
 	__u32 stopped;       /* the best-effort thread that stopped here last and may stay, by number; 0: none */
+	__u32 starving;      /* has the thread that comes next its turn because it starves? */
 	__u64 stopped_at;    /* when what ran here stopped, as long as nobody has followed; 0: somebody has, or it is idle */
 	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
 	__u32 stays;         /* the thread that stays while a higher class has the CPU; 0: none */

@@ -60,6 +60,16 @@ static __always_inline bool is_first_come_first_served(__u32 slot)
 	return slot < SYSTEM && workload_of(slot)->lc;
 }
 
+/* What the thread ran goes into its virtual time: when that matters, and not at each stop. */
+static __always_inline void price(struct thread *t)
+{
+	__u64 ran = t->unpriced;
+
+	t->unpriced = 0;
+	if (ran)
+		t->vtime += virtual_time(t->group, t->counted > 0 ? t->counted : WEIGHT_ONE, ran);
+}
+
 /* Its place in a queue that is ordered by virtual time. Who slept long comes back with no more than one slice's credit. */
 static __always_inline __u64 place_in_order(struct thread *t, __u32 slot)
 {
@@ -67,6 +77,7 @@ static __always_inline __u64 place_in_order(struct thread *t, __u32 slot)
 	__u64 earliest = clock - shared.be_slice_ns;
 	__u64 latest = clock + MAX_AHEAD_NS;
 
+	price(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
 	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != slot + 1)

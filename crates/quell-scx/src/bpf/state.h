@@ -53,6 +53,7 @@ struct thread {
 	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
 	__u64 vtime;
 	__u64 vtime_of;   /* the slot whose clock that is by, plus one */
+	__u64 unpriced;   /* ns that it ran and that are not in its virtual time yet */
 
 	__u64 tg;         /* the address of its cgroup's record in the kernel, as of the last look */
 	__u32 groups_generation;
