@@ -69,8 +69,9 @@ const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 17] = [
+pub const PEERS: [Peer; 19] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
+    Peer { id: "alone-grouped", title: "EEVDF, no antagonist, in a cgroup", alone: true, ..GROUPED },
     PLAIN,
     Peer { id: "idle", title: "EEVDF, antagonist SCHED_IDLE", be: "chrt -i 0", ..PLAIN },
     Peer { id: "weight", title: "EEVDF, cpu.weight 10000 : 1", weights: "10000 1", ..GROUPED },
@@ -84,6 +85,7 @@ pub const PEERS: [Peer; 17] = [
         ..PLAIN
     },
     Peer { id: "fifo", title: "server SCHED_FIFO", lc: "chrt -f 5", ..PLAIN },
+    Peer { id: "fifo-grouped", title: "server SCHED_FIFO, both in cgroups", lc: "chrt -f 5", ..GROUPED },
     Peer { id: "guard", title: "Quell guard", policy: Some("guard"), ..GROUPED },
     Peer { id: "rkube", title: "Quell rkube, 1 CPU strict", policy: Some("rkube"), ..GROUPED },
     Peer {

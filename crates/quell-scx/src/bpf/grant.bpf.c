@@ -81,13 +81,19 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 
 	if (!t || is_bound(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
+		/* The CPU has decided to be idle, and would not look again. */
+		if (enq_flags & SCX_ENQ_LAST)
+			scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
 		return;
 	}
 	__u32 slot = slot_of(p, t);
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();
-	/* It wants a CPU anew: it woke up, was born, came from elsewhere, or a higher class took the CPU that it was on. */
-	bool came = !t->goes_on || cpu_at(&shared, scx_bpf_task_cpu(p))->away;
+	/*
+	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
+	 * one is rather idle than to go on with it.
+	 */
+	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, scx_bpf_task_cpu(p))->away;
 
 	t->goes_on = 0;
 	__u32 cpu = scx_bpf_task_cpu(p);
@@ -145,7 +151,7 @@ void OP(grant_running, struct task_struct *p)
 		return;
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u64 now = time_on(c);
-	__u32 slot = t->slot;
+	__u32 slot = t->slot, holder = c->holder;
 
 	c->stopped_at = 0;
 	ceases_to_wait(t);
@@ -159,9 +165,9 @@ void OP(grant_running, struct task_struct *p)
 	t->ran_at = now;
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
-		comes_back(cpu, slot);
-	else if (c->holder != slot && slot < SYSTEM && !c->starving && !is_bound(p))
-		settle_holder(cpu, slot);
+		comes_back(cpu, t);
+	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !is_bound(p))
+		settle_holder(cpu, holder, slot);
 	c->starving = 0;
 	if (slot < SYSTEM) {
 		c->request_start = t->request;
@@ -361,7 +367,8 @@ struct sched_ext_ops grant_ops = {
 	.cgroup_exit = (void *)grant_cgroup_exit,
 	.init = (void *)grant_init,
 	.exit = (void *)grant_exit,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_KEEP_BUILTIN_IDLE,
+	/* Threads that end are ours too: left to the kernel, one would wait on a CPU that is idle and does not look for it. */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
 	.timeout_ms = 30000,
 	.name = "quell_grant",
 };

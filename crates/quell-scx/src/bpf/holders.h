@@ -129,18 +129,14 @@ static __always_inline bool is_owed_cpu(__u32 slot)
 }
 
 /*
- * A thread runs on a CPU that is not its workload's: somebody took the CPU, or it was yielded, while it chose the thread; and
- * the kernel loses a kick of a CPU that is just choosing. If the holder is latency-critical and waits, or the CPU was
- * revoked, the CPU looks again. Else it is this thread's.
+ * A thread runs on a CPU that another workload holds: the CPU changed hands while it chose the thread, and the kernel loses
+ * a kick of a CPU that is just choosing. A latency-critical thread may keep it; else the CPU looks again.
  */
-static __always_inline void settle_holder(__u32 cpu, __u32 slot)
+static __always_inline void settle_holder(__u32 cpu, __u32 holder, __u32 slot)
 {
-	if (cpu >= MAX_CPUS)
-		return;
-	__u32 holder = cpu_at(&shared, cpu)->holder;
-	bool goes_first = holder < SYSTEM && workload_of(holder)->lc && is_waiting(workload_of(holder));
+	bool is_best_effort = holder < SYSTEM && !workload_of(holder)->lc;
 
-	if (holder == PARKED || goes_first || !hand(cpu, holder, slot))
+	if (!is_best_effort || !is_owed_cpu(slot) || !hand(cpu, holder, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

@@ -137,10 +137,12 @@ struct sched_ext_ops {
 #define SCX_DSQ_LOCAL_ON ((1ULL << 63) | (1ULL << 62))
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_ENQ_LAST (1ULL << 41)
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
 #define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
 #define SCX_OPS_ENQ_LAST 2ULL
+#define SCX_OPS_ENQ_EXITING 4ULL
 #define SCX_TASK_QUEUED 1U
 #define MAX_RT_PRIO 100
 #define SCHED_NORMAL 0

@@ -70,21 +70,28 @@ static __always_inline void price(struct thread *t)
 		t->vtime += virtual_time(t->group, t->counted > 0 ? t->counted : WEIGHT_ONE, ran);
 }
 
-/* Its place in a queue that is ordered by virtual time. Who slept long comes back with no more than one slice's credit. */
+/* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
+static __always_inline void limit_credit(struct thread *t, __u32 slot)
+{
+	__u64 earliest = workload_of(slot)->vtime - shared.be_slice_ns;
+
+	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != slot + 1)
+		t->vtime = earliest;
+	t->vtime_of = slot + 1;
+}
+
+/* Its place in a queue that is ordered by virtual time. */
 static __always_inline __u64 place_in_order(struct thread *t, __u32 slot)
 {
 	__u64 clock = workload_of(slot)->vtime;
-	__u64 earliest = clock - shared.be_slice_ns;
 	__u64 latest = clock + MAX_AHEAD_NS;
 
 	price(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
-	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != slot + 1)
-		t->vtime = earliest;
-	else if ((__s64)(t->vtime - latest) > 0)
+	limit_credit(t, slot);
+	if ((__s64)(t->vtime - latest) > 0)
 		t->vtime = latest;
-	t->vtime_of = slot + 1;
 	return t->vtime + (group_at(t->group)->idle ? IDLE_BEHIND : 0);
 }
 

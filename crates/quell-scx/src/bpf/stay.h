@@ -62,10 +62,11 @@ static __always_inline bool is_wanted(__u32 cpu)
 }
 
 /* It runs again, unless somebody goes first. */
-static __always_inline void comes_back(__u32 cpu, __u32 slot)
+static __always_inline void comes_back(__u32 cpu, struct thread *t)
 {
 	cpu_at(&shared, cpu)->stays = 0;
-	if (cpu_at(&shared, cpu)->holder != slot || is_wanted(cpu) || is_banned(&shared, cpu))
+	limit_credit(t, t->slot);
+	if (cpu_at(&shared, cpu)->holder != t->slot || is_wanted(cpu) || is_banned(&shared, cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

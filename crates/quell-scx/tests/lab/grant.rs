@@ -7,6 +7,21 @@ use quell_lab::lab_tests;
 use quell_linux::Manager;
 use quell_model::{Class, CpuId, GrantCommand};
 
+/// Spins on 128 MiB, which take more than a slice to give back.
+fn spin_with_much_memory() {
+    const SIZE: usize = 128 << 20;
+    // SAFETY: a mapping of this process's own, of this size.
+    unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), SIZE, access, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        libc::memset(memory, 1, SIZE);
+    }
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 lab_tests! {
     /// What holds whatever the timing.
     mod grant {
@@ -66,6 +81,27 @@ lab_tests! {
             let share = shares(&[&hog], 300)[0];
             assert!(share < 100, "it still runs: {share}");
             assert_eq!(machine.holder(1), None);
+        }
+
+        fn who_ends_without_a_cpu_of_its_own_comes_to_its_end() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            let big = Child::run(Some(&be_group), None, spin_with_much_memory);
+            machine.grant(&[(0, be), (1, be)]);
+            pass(3000);
+            machine.apply(&[], &[GrantCommand::Revoke(CpuId(0)), GrantCommand::Revoke(CpuId(1))]);
+            big.signal(libc::SIGKILL);
+            let start = Instant::now();
+            while !big.has_ended() {
+                if start.elapsed().as_secs() > 60 {
+                    drop(machine);
+                    panic!("it stands still");
+                }
+                pass(100);
+            }
+            println!("ended after {:?}, a turn each half second", start.elapsed());
         }
 
         fn a_wake_up_takes_the_guaranteed_cpu_and_yields_it_back() {

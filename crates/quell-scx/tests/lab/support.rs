@@ -216,6 +216,12 @@ impl Child {
         unsafe { libc::kill(self.0, signal) };
     }
 
+    /// Has it come to its end after a signal?
+    pub fn has_ended(&self) -> bool {
+        // SAFETY: a child of ours.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), libc::WNOHANG) == self.0 }
+    }
+
     /// CPU time so far.
     pub fn ran(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0)).unwrap();
