@@ -114,8 +114,9 @@ const fn claim(id: &'static str, statement: &'static str, bound: f64) -> Claim {
         tolerance: Tolerance { relative: 0.0, reason: "a bound that Quell sets itself" },
         no_effect: f64::INFINITY,
         known_difference: Some(
-            "the scheduler's own instructions: most go where the load generator, a real-time thread, displaces a thread, \
-             twice a request, which then goes through its workload's queue",
+            "a third is the cgroups' own cost (compare `quell lab peers --only alone-grouped,fifo-grouped`); the rest is \
+             sched_ext's calls at each switch, and that a real-time thread, as the load generator is, displaces a \
+             latency-critical thread that is not",
         ),
     }
 }
