@@ -56,6 +56,9 @@ pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<P
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
+        if has_no_children(&directory) {
+            continue;
+        }
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if is_gone(&error) => continue,
@@ -71,6 +74,12 @@ pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<P
         found.append(&mut children);
     }
     Ok(found)
+}
+
+/// A directory has a link from its parent, one from itself and one from each child. To list the many files of a cgroup
+/// costs more than all else that is asked of it. (A file system that does not count says 1.)
+fn has_no_children(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| found.nlink() == 2)
 }
 
 /// The processes in a cgroup itself, not in its children, appended. In a threaded cgroup the kernel lists no processes
@@ -108,4 +117,26 @@ pub fn unit(root: &Path, name: &str) -> Result<Option<PathBuf>, LinuxError> {
     let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
     let groups = subtree(root, &|_| true)?;
     Ok(groups.into_iter().find(|path| path.file_name().is_some_and(|last| last == name.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_had_no_children_is_looked_into_when_it_has_one() {
+        let root = tempfile::tempdir().unwrap();
+        let pod = root.path().join("pod");
+        fs::create_dir(&pod).unwrap();
+        fs::write(pod.join("cgroup.procs"), "").unwrap();
+        let all = || subtree(&pod, &|_| true).unwrap();
+        assert_eq!(all(), [pod.clone()]);
+        let inner = pod.join("container").join("inner");
+        fs::create_dir_all(&inner).unwrap();
+        assert_eq!(all(), [pod.clone(), pod.join("container"), inner]);
+        fs::remove_dir_all(pod.join("container")).unwrap();
+        assert_eq!(all(), [pod.clone()]);
+        fs::remove_dir_all(&pod).unwrap();
+        assert!(all().is_empty());
+    }
 }

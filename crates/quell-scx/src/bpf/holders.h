@@ -145,14 +145,15 @@ static __always_inline void end_request(__u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
 		return;
-	__u64 start = cpu_at(&shared, cpu)->request_start;
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u64 start = c->request_start;
 
-	cpu_at(&shared, cpu)->request_start = 0;
-	if (!rule_ban_holds(cpu_at(&shared, cpu)->banned_for, start))
+	c->request_start = 0;
+	if (!rule_ban_holds(c->banned_for, start))
 		return;
-	cpu_at(&shared, cpu)->banned_for = NO_REQUEST;
+	c->banned_for = NO_REQUEST;
 	for (int i = 0; i < SIBLINGS; i++) {
-		__u32 sibling = cpu_at(&shared, cpu)->sibling[i];
+		__u32 sibling = c->sibling[i];
 
 		if (sibling < MAX_CPUS)
 			scx_bpf_kick_cpu(sibling, SCX_KICK_PREEMPT);

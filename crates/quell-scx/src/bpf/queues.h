@@ -57,7 +57,7 @@ static __always_inline void wake_loader(void)
 
 static __always_inline bool is_first_come_first_served(__u32 slot)
 {
-	return slot < SYSTEM && workload_of(slot)->lc;
+	return workload_of(slot)->lc;
 }
 
 /* What the thread ran goes into its virtual time: when that matters, and not at each stop. */

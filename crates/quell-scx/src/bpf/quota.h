@@ -125,7 +125,7 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 
 	t->ran_at = now;
 	__sync_fetch_and_add(&w->run_time, ran);
-	if (!is_first_come_first_served(t->slot))
+	if (!w->lc)
 		t->unpriced += ran;
 	if (group_at(at)->limited)
 		use_quota(at, ran, now);

@@ -52,7 +52,9 @@ static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
-	return cpu_at(s, cpu)->in_pool && cpu_at(s, cpu)->online && !cpu_at(s, cpu)->away && !is_banned(s, cpu);
+	const struct cpu *c = cpu_at(s, cpu);
+
+	return c->in_pool && c->online && !c->away && !is_banned(s, cpu);
 }
 
 static inline bool is_waiting(const struct workload *w)
@@ -67,10 +69,11 @@ enum beside { BESIDE_NOBODY, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
 
 static __always_inline __u32 rule_beside(const struct shared *s, __u32 cpu, __u32 slot)
 {
+	const struct cpu *c = cpu_at(s, cpu);
 	__u32 worst = BESIDE_NOBODY;
 
 	for (int i = 0; i < SIBLINGS; i++) {
-		__u32 sibling = cpu_at(s, cpu)->sibling[i];
+		__u32 sibling = c->sibling[i];
 
 		if (sibling >= MAX_CPUS)
 			break;
@@ -149,7 +152,7 @@ struct passed_over {
  * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
  * then the lowest rank, then the lowest slot. Nobody inherits a banned CPU, and nobody beyond the limit.
  */
-static inline __u32 rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
+static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
 {
 	__u32 heir = NOBODY;
 	__u64 best = ~0ULL;

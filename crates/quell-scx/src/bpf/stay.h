@@ -30,7 +30,9 @@ APART bool has_free_cpu(void)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+		const struct cpu *c = cpu_at(&shared, cpu);
+
+		if (c->holder == NOBODY && is_available(&shared, cpu))
 			return true;
 	}
 	return false;
