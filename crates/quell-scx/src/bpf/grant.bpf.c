@@ -41,6 +41,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 		if (cpu < 0)
 			return prev_cpu;
+		t->woke = 1;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), 0);
 		return cpu;
 	}
@@ -51,6 +52,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
+	t->woke = 1;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
 	return cpu;
 }
@@ -59,13 +61,23 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
  * Is the thread in a part of the kernel that binds it to its CPU? Each of our programs binds the thread that it interrupts,
  * which is no such reason: this one, and `cpu_release` if it called.
  */
-static __always_inline bool is_bound(struct task_struct *p)
+static __always_inline bool is_bound(struct task_struct *p, __u32 cpu)
 {
 	unsigned int ours = 0;
 
 	if (p == bpf_get_current_task_btf())
-		ours = cpu_at(&shared, scx_bpf_task_cpu(p))->away == TOOK ? 2 : 1;
+		ours = cpu_at(&shared, cpu)->away == TOOK ? 2 : 1;
 	return p->migration_disabled > ours;
+}
+
+/* It wants a CPU. Returns since when. */
+static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
+{
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		t->woke = 1;
+	if (!t->wants_since)
+		t->wants_since = bpf_ktime_get_ns();
+	return t->wants_since;
 }
 
 static __always_inline bool runs_lc(__u32 cpu)
@@ -78,26 +90,27 @@ static __always_inline bool runs_lc(__u32 cpu)
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	struct thread *t = thread_of(p);
+	__u32 cpu = scx_bpf_task_cpu(p);
+	/* Mostly it has just come to want a CPU: then that was now. */
+	__u64 now = t ? wants(t, enq_flags) : 0;
 
-	if (!t || is_bound(p)) {
+	if (!t || is_bound(p, cpu)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		/* The CPU has decided to be idle, and would not look again. */
 		if (enq_flags & SCX_ENQ_LAST)
-			scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);
+			scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
 	__u32 slot = slot_of(p, t);
-	/* Mostly it has just come to want a CPU: then that was now. */
-	__u64 now = t->wants_since ? t->wants_since : bpf_ktime_get_ns();
+
+	join(p, t, slot, now);
 	/*
 	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
 	 * one is rather idle than to go on with it.
 	 */
-	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, scx_bpf_task_cpu(p))->away;
+	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away;
 
 	t->goes_on = 0;
-	__u32 cpu = scx_bpf_task_cpu(p);
-
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
 		cpu_at(&shared, cpu)->stays = 0;
 	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
@@ -127,21 +140,6 @@ void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)
 		dispatch(cpu, prev, time_on(cpu_at(&shared, cpu)));
 }
 
-void OP(grant_runnable, struct task_struct *p, __u64 enq_flags)
-{
-	struct thread *t = thread_of(p);
-
-	if (!t)
-		return;
-	__u64 now = bpf_ktime_get_ns();
-
-	if (enq_flags & SCX_ENQ_WAKEUP)
-		t->woke = 1;
-	t->wants_since = now;
-	if (!is_first_come_first_served(slot_of(p, t)))
-		joins(p, t, now);
-}
-
 void OP(grant_running, struct task_struct *p)
 {
 	__u32 cpu = scx_bpf_task_cpu(p);
@@ -151,9 +149,14 @@ void OP(grant_running, struct task_struct *p)
 		return;
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u64 now = time_on(c);
+
+	/* Whatever changed about it changed while it ran: it was not enqueued. */
+	if (!t->generation)
+		slot_of(p, t);
 	__u32 slot = t->slot, holder = c->holder;
 
 	c->stopped_at = 0;
+	join(p, t, slot, now);
 	ceases_to_wait(t);
 	advance(t);
 	if (t->woke || !t->request)
@@ -166,7 +169,7 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, t);
-	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !is_bound(p))
+	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
 	if (slot < SYSTEM) {
@@ -211,6 +214,9 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 		parts(t);
 		t->goes_on = 0;
 		t->wants_since = 0;
+		/* It may have gone to another cgroup. */
+		if (!(deq_flags & SCX_DEQ_SLEEP))
+			t->generation = 0;
 	}
 }
 
@@ -354,7 +360,6 @@ struct sched_ext_ops grant_ops = {
 	.select_cpu = (void *)grant_select_cpu,
 	.enqueue = (void *)grant_enqueue,
 	.dispatch = (void *)grant_dispatch,
-	.runnable = (void *)grant_runnable,
 	.running = (void *)grant_running,
 	.stopping = (void *)grant_stopping,
 	.quiescent = (void *)grant_quiescent,

@@ -156,9 +156,11 @@ static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, _
 	return t->group;
 }
 
-/* The thread wants to run from now on. */
-static __always_inline void joins(struct task_struct *p, struct thread *t, __u64 now)
+/* The thread wants to run: it counts in its group's load. Latency-critical ones do not. */
+static __always_inline void join(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
+	if (t->counted || workload_of(slot)->lc)
+		return;
 	__u32 at = group_of(p, t, now);
 	struct group *g = group_at(at);
 

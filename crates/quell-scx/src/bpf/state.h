@@ -42,7 +42,7 @@ struct {
 
 struct thread {
 	__u64 cgroup;     /* as of the last look */
-	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked */
+	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked, or it may have moved */
 	__u32 slot;
 	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
 	__u32 woke;       /* did it wake up since it ran last? */
