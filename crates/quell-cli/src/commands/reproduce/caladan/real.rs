@@ -72,13 +72,19 @@ impl Series<'_> {
     fn crowded(&self, case: &Crowded) -> Result<Vec<Row>> {
         let scene = Scene::find(case.scene).context("the lab knows this scene")?;
         let cells = |scene: &str, peer: &str| self.measured(scene, peer, CROWDED_CPUS);
-        let (fifo, ours) = (cells(scene.id, "fifo")?, cells(scene.id, "caladan")?);
+        // Where nothing is compared with them one seed shows what SCHED_FIFO servers come to.
+        let fifo =
+            if case.lost.is_some() { cells(scene.id, "fifo")? } else { self.some(scene.id, "fifo", CROWDED_CPUS, 1)? };
+        let ours = cells(scene.id, "caladan")?;
         // Servers that are alike are counted together; else the first one is compared with the single server's scene.
         let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
         let alone = cells(if alike { scene.id } else { SCENES[0].id }, "alone")?;
         let of = if alike { |cells: &[&CellResult]| quantile(cells, None, 0.99) } else { first_p99 };
         let mut row = latency(case.p99, &ours, &alone, of);
-        row.note += &format!("; SCHED_FIFO servers: {}", human::nanoseconds(of(&all(&fifo)) as u64));
+        row.note += &match of(&all(&fifo)) {
+            0.0 => "; a SCHED_FIFO server answers nothing".to_owned(),
+            theirs => format!("; SCHED_FIFO servers: {}", human::nanoseconds(theirs as u64)),
+        };
         let mut rows = vec![row];
         if let Some(claim) = case.lost {
             rows.push(match alike {
@@ -90,16 +96,20 @@ impl Series<'_> {
     }
 
     fn measured(&self, scene: &str, peer: &str, cpus: u32) -> Result<Vec<CellResult>> {
+        self.some(scene, peer, cpus, self.seeds)
+    }
+
+    fn some(&self, scene: &str, peer: &str, cpus: u32, seeds: u64) -> Result<Vec<CellResult>> {
         let scene = Scene::find(scene).context("the lab knows this scene")?;
         let peer: &Peer = PEERS.iter().find(|known| known.id == peer).context("the lab knows this peer")?;
         let measure = |seed| {
             let cell = Cell { scene, peer, cpus, seed };
             if self.bench.cached(cell).is_none() {
-                eprintln!("reproduce: {}, {}, {cpus} CPUs, seed {seed} of {}", scene.id, peer.title, self.seeds);
+                eprintln!("reproduce: {}, {}, {cpus} CPUs, seed {seed} of {seeds}", scene.id, peer.title);
             }
             Ok(self.bench.measure(cell)?)
         };
-        (1..=self.seeds).map(measure).collect()
+        (1..=seeds).map(measure).collect()
     }
 }
 
