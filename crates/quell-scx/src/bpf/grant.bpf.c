@@ -48,13 +48,9 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
 	if (is_waiting(workload_of(slot)))
 		return prev_cpu;
-	__u32 cpu = take_cpu(p, slot);
+	__u32 cpu = choose_cpu(p, slot);
 
-	if (cpu >= MAX_CPUS)
-		return prev_cpu;
-	t->woke = 1;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT);
-	return cpu;
+	return cpu < MAX_CPUS ? cpu : prev_cpu;
 }
 
 /*
@@ -123,6 +119,12 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 
 	if (above != NO_GROUP) {
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
+		return;
+	}
+	if ((enq_flags & SCX_ENQ_WAKEUP) && !is_waiting(workload_of(slot)) && take_chosen(cpu, slot)) {
+		__u64 how = gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT;
+
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | how);
 		return;
 	}
 	bool formed = begins_to_wait(t, slot, now, came);

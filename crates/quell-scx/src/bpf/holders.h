@@ -87,8 +87,8 @@ static __always_inline bool is_hogged(__u32 cpu)
 
 #define TRIES 3 /* when another CPU is faster */
 
-/* A thread of the workload waits: the CPU that the workload gets at once, if there is one. */
-static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
+/* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
+static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 {
 	int i;
 
@@ -99,17 +99,47 @@ static __noinline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (is_hogged(cpu))
-			continue;
-		__u32 from = cpu_at(&shared, cpu)->holder;
-
-		if (from == slot || !hand(cpu, from, slot))
-			continue;
-		if (from < SYSTEM)
-			__sync_fetch_and_add(&shared.preemptions, 1);
-		return cpu;
+		if (!is_hogged(cpu))
+			return cpu;
 	}
 	return NO_CPU;
+}
+
+static __always_inline bool take(__u32 cpu, __u32 slot)
+{
+	__u32 from = cpu_at(&shared, cpu)->holder;
+
+	if (from == slot || !hand(cpu, from, slot))
+		return false;
+	if (from < SYSTEM)
+		__sync_fetch_and_add(&shared.preemptions, 1);
+	return true;
+}
+
+/* A thread of the workload waits: the CPU that the workload gets at once, if there is one. */
+static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
+{
+	int i;
+
+	FOR(i, 0, TRIES) {
+		__u32 cpu = choose_cpu(p, slot);
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (take(cpu, slot))
+			return cpu;
+	}
+	return NO_CPU;
+}
+
+/*
+ * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from here on
+ * the CPU neither decides nor goes to a higher class before the thread is in its queue. May the workload have it still?
+ */
+static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
+{
+	return slot < SYSTEM && workload_at(&shared, slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) &&
+	       take(cpu, slot);
 }
 
 /* Who inherits the CPU, these excepted. */
