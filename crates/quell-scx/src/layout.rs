@@ -44,6 +44,7 @@ pub(crate) struct WorkloadState {
     pub formed: AtomicU64,
     pub run_time: AtomicU64,
     pub vtime: AtomicU64,
+    pub crowded_at: AtomicU64,
     pub since: [AtomicU64; QUEUE_TIMES],
 }
 
@@ -75,6 +76,7 @@ pub(crate) struct CpuState {
     pub tid: AtomicU32,
     pub leaving: AtomicU32,
     pub away_since: AtomicU64,
+    pub stays_since: AtomicU64,
 }
 
 /// `struct shared`.

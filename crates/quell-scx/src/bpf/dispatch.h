@@ -76,7 +76,7 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 		return false;
 	price(t);
 	advance(t);
-	prev->scx.slice = slice_of(t, slot);
+	t->slice_left = prev->scx.slice = slice_of(t, slot);
 	return true;
 }
 

@@ -43,14 +43,9 @@ static __always_inline bool tell(__u32 tid, __u32 signal)
 	return !error;
 }
 
-/* Whoever runs here is to leave. Does it go on for a moment? Then it is preempted when that is over. */
-APART bool gives_grace(__u32 cpu)
+APART bool tell_to_leave(__u32 cpu, __u32 slot)
 {
 	if (cpu >= MAX_CPUS)
-		return false;
-	__u32 slot = cpu_at(&shared, cpu)->runs;
-
-	if (slot >= SYSTEM || !workload_of(slot)->grace_ns)
 		return false;
 	if (cpu_at(&shared, cpu)->leaving)
 		return true;
@@ -60,6 +55,14 @@ APART bool gives_grace(__u32 cpu)
 		return false;
 	cpu_at(&shared, cpu)->leaving = 1;
 	return !bpf_timer_start(&notice->timer, workload_of(slot)->grace_ns, 0);
+}
+
+/* Whoever runs here is to leave. Does it go on for a moment? Then it is preempted when that is over. */
+static __always_inline bool gives_grace(__u32 cpu)
+{
+	__u32 slot = cpu_at(&shared, cpu)->runs;
+
+	return slot < SYSTEM && workload_of(slot)->grace_ns && tell_to_leave(cpu, slot);
 }
 
 static __always_inline void prepare_notices(void)

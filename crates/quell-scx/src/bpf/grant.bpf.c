@@ -50,7 +50,10 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return prev_cpu;
 	__u32 cpu = choose_cpu(p, slot);
 
-	return cpu < MAX_CPUS ? cpu : prev_cpu;
+	if (cpu >= MAX_CPUS)
+		return prev_cpu;
+	t->chosen = cpu + 1;
+	return cpu;
 }
 
 /*
@@ -76,17 +79,26 @@ static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
 	return t->wants_since;
 }
 
-static __always_inline bool runs_lc(__u32 cpu)
+/* The thread woke up and comes to the CPU that was chosen for it, where it runs next if its workload may still have that. */
+static __always_inline bool runs_next(struct task_struct *p, struct thread *t, __u32 cpu, __u64 enq_flags)
 {
-	__u32 slot = cpu_at(&shared, cpu)->runs;
+	__u32 chosen = t->chosen;
 
-	return slot < SYSTEM && workload_of(slot)->lc;
+	t->chosen = 0;
+	if (chosen != cpu + 1 || is_waiting(workload_of(t->slot)) || !take_chosen(cpu, t->slot))
+		return false;
+	t->woke = 1;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, t->slot), enq_flags | (gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
+	return true;
 }
 
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	struct thread *t = thread_of(p);
 	__u32 cpu = scx_bpf_task_cpu(p);
+
+	if (t && t->chosen && runs_next(p, t, cpu, enq_flags))
+		return;
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t ? wants(t, enq_flags) : 0;
 
@@ -119,12 +131,6 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 
 	if (above != NO_GROUP) {
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
-		return;
-	}
-	if ((enq_flags & SCX_ENQ_WAKEUP) && !is_waiting(workload_of(slot)) && take_chosen(cpu, slot)) {
-		__u64 how = gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT;
-
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | how);
 		return;
 	}
 	bool formed = begins_to_wait(t, slot, now, came);
@@ -168,6 +174,7 @@ void OP(grant_running, struct task_struct *p)
 	t->overdue = 0;
 	t->wants_since = 0;
 	t->ran_at = now;
+	t->slice_left = p->scx.slice;
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, t);
@@ -198,7 +205,7 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	c->stopped_at = now;
-	c->stopped = runnable && may_stay(p, t) ? p->pid : 0;
+	c->stopped = runnable && ((p->scx.slice && may_stay(p, t)) || makes_way(p, t, cpu, now)) ? p->pid : 0;
 	c->leaving = 0;
 	c->runs = NOBODY;
 	if (t->slot == SYSTEM)

@@ -40,6 +40,7 @@ struct workload {
 	__u64 formed;     /* queues that formed, ever */
 	__u64 run_time;   /* ns */
 	__u64 vtime;
+	__u64 crowded_at; /* when a thread of it came last and got no CPU, while others of it had some */
 	__u64 since[QUEUE_TIMES]; /* when they began to wait: a ring over `queued` */
 };
 
@@ -64,11 +65,12 @@ struct cpu {
 	__u32 starving;      /* has the thread that comes next its turn because it starves? */
 	__u64 stopped_at;    /* when what ran here stopped, as long as nobody has followed; 0: somebody has, or it is idle */
 	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
-	__u32 stays;         /* the thread that stays while a higher class has the CPU; 0: none */
+	__u32 stays;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
 	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
 	__u32 tid;           /* the thread that runs here, if its workload has a grace */
 	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
+	__u64 stays_since;   /* when the thread that stays stopped */
 };
 
 struct shared {

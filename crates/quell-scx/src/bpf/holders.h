@@ -11,6 +11,14 @@ static __always_inline __u64 time_on(const struct cpu *c)
 	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
 }
 
+/* Does latency-critical work run here? */
+static __always_inline bool runs_lc(__u32 cpu)
+{
+	__u32 slot = cpu_at(&shared, cpu)->runs;
+
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
 /* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
 static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 {
@@ -85,24 +93,14 @@ static __always_inline bool is_hogged(__u32 cpu)
 	return true;
 }
 
-#define TRIES 3 /* when another CPU is faster */
+#define TRIES 3 /* when another CPU is faster, or a real-time thread turns out to have it */
 
 /* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
 static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 {
-	int i;
-
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	FOR(i, 0, TRIES) {
-		__u32 cpu = rule_on_wake_up(&shared, slot, p->cpus_ptr);
-
-		if (cpu >= MAX_CPUS)
-			break;
-		if (!is_hogged(cpu))
-			return cpu;
-	}
-	return NO_CPU;
+	return rule_on_wake_up(&shared, slot, p->cpus_ptr);
 }
 
 static __always_inline bool take(__u32 cpu, __u32 slot)
@@ -126,7 +124,7 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (take(cpu, slot))
+		if (!is_hogged(cpu) && take(cpu, slot))
 			return cpu;
 	}
 	return NO_CPU;
@@ -138,8 +136,7 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
  */
 static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
 {
-	return slot < SYSTEM && workload_at(&shared, slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) &&
-	       take(cpu, slot);
+	return fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
 }
 
 /* Who inherits the CPU, these excepted. */

@@ -124,6 +124,7 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 	__u32 at = group_of(p, t, now);
 
 	t->ran_at = now;
+	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	__sync_fetch_and_add(&w->run_time, ran);
 	if (!w->lc)
 		t->unpriced += ran;

@@ -71,8 +71,13 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	if (workload_of(slot)->lc)
+	struct workload *w = workload_of(slot);
+
+	if (w->lc) {
 		__sync_fetch_and_add(&unserved, 1);
+		if (w->held)
+			w->crowded_at = now;
+	}
 	if (formed && is_for_loader(slot))
 		wake_loader();
 }

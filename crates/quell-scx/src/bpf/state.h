@@ -45,11 +45,13 @@ struct thread {
 	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked, or it may have moved */
 	__u32 slot;
 	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
+	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
 	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
 	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
 	__u64 ran_at;     /* until when its run time is accounted for */
+	__u64 slice_left; /* ns, of the slice that it was given last, as of then */
 	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
 	__u64 vtime;
 	__u64 vtime_of;   /* the slot whose clock that is by, plus one */

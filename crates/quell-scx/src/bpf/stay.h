@@ -1,23 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A best-effort thread whose CPU a real-time thread takes stays there, if no other CPU is free. Mostly it gets the CPU back
- * in a moment, and goes on with what is left of its slice, for much less than the way through its queue costs. Its workload
- * goes on holding the CPU. Where the real-time thread does not leave, the loader fetches the thread: it has the kernel
- * enqueue it anew, which nothing here can do.
+ * A best-effort thread stays on its CPU while a real-time or a latency-critical thread has that, if no other CPU is free.
+ * Mostly it gets the CPU back in a moment, and goes on with what is left of its slice, for much less than the way through its
+ * queue costs. Behind a real-time thread its workload goes on holding the CPU; a latency-critical workload holds the CPU
+ * itself. Where whoever came does not leave, the loader fetches the thread: it has the kernel enqueue it anew, which nothing
+ * here can do.
  */
 #ifndef QUELL_STAY_H
 #define QUELL_STAY_H
 
 #include "holders.h"
 
-/* The thread stops, though it could go on. Is it one that may stay? */
+/* Is the thread one that may stay? The loader can fetch none but normal threads. */
 static __always_inline bool may_stay(struct task_struct *p, struct thread *t)
 {
 	struct group *g = group_at(t->group);
 
-	/* Without a slice it goes to its queue. And the loader can fetch none but normal threads. */
-	return p->scx.slice && p->policy == SCHED_NORMAL && t->slot < SYSTEM && !workload_of(t->slot)->lc && !g->limited &&
-	       !g->idle;
+	return p->policy == SCHED_NORMAL && t->slot < SYSTEM && !workload_of(t->slot)->lc && !g->limited && !g->idle;
+}
+
+static __always_inline void begin_stay(__u32 cpu, __u32 pid, __u64 now)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+
+	c->stays = pid;
+	c->stays_since = now;
+	c->unserved = unserved;
+}
+
+/* Threads of a workload that wait for each other more often than this are expected to do so again. */
+#define CROWDED_NS 250000ULL
+
+/* Will a thread of the workload find the others asleep? */
+static __always_inline bool is_served_at_once(const struct workload *w, __u64 now)
+{
+	return !is_waiting(w) && now - w->crowded_at > CROWDED_NS;
+}
+
+/*
+ * The thread stops without a slice. Is that for a latency-critical thread that has just taken the CPU? Then it has back what
+ * was left of its slice, for which the kernel puts it behind the other one. Not where the others of that workload wait for
+ * their turn: the kernel asks us for nobody before the thread that stays has had the CPU again.
+ */
+static __always_inline bool makes_way(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	if (p->scx.slice || holder >= SYSTEM || !workload_of(holder)->lc || t->slice_left < SHORTEST_NS || !may_stay(p, t) ||
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 || !is_served_at_once(workload_of(holder), now))
+		return false;
+	p->scx.slice = t->slice_left;
+	begin_stay(cpu, p->pid, now);
+	return true;
 }
 
 /* Is there a CPU that nobody holds? */
@@ -48,39 +82,54 @@ static __always_inline bool stays(__u32 cpu)
 	if (!c->stopped || holder >= SYSTEM || workload_of(holder)->lc || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 ||
 	    has_free_cpu())
 		return false;
-	c->stays = c->stopped;
-	c->unserved = unserved;
+	begin_stay(cpu, c->stopped, time_on(c));
 	return true;
 }
 
-/* Has a latency-critical workload come meanwhile that is owed the CPU? */
+/* Is there a latency-critical workload that waits and is owed the CPU? */
 static __always_inline bool is_wanted(__u32 cpu)
 {
-	if (cpu_at(&shared, cpu)->unserved == unserved)
-		return false;
 	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
 	return heir < SYSTEM && is_owed_cpu(heir);
 }
 
+/* The latency-critical thread that took the CPU sleeps. Does the CPU go back to whom it was taken from? */
+static __always_inline bool gets_back(__u32 cpu, __u32 slot)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+	struct workload *w = workload_of(holder);
+
+	if (holder < SYSTEM && (!w->lc || is_waiting(w)))
+		return false;
+	if (!workload_of(slot)->in_line || !is_available(&shared, cpu) || (holder < SYSTEM && !yield_cpu(cpu, holder)))
+		return false;
+	/* Who comes from now on may take the CPU; who came before and found it held is waiting. */
+	return hand(cpu, NOBODY, slot) && !is_wanted(cpu);
+}
+
 /* It runs again, unless somebody goes first. */
 static __always_inline void comes_back(__u32 cpu, struct thread *t)
 {
-	cpu_at(&shared, cpu)->stays = 0;
+	struct cpu *c = cpu_at(&shared, cpu);
+	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : gets_back(cpu, t->slot);
+
+	c->stays = 0;
 	limit_credit(t, t->slot);
-	if (cpu_at(&shared, cpu)->holder != t->slot || is_wanted(cpu) || is_banned(&shared, cpu))
+	if (!goes_on || is_banned(&shared, cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Whoever has stayed for longer than a slice is fetched. */
+/* Whoever has stayed for longer than a slice, behind one that is still there, is fetched. */
 static __always_inline void fetch(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 stays = c->stays, holder = c->holder;
+	bool is_behind_rt = c->away == TOOK;
 
-	if (!stays || c->away != TOOK || now - c->away_since < shared.be_slice_ns)
+	if (!stays || (!is_behind_rt && !runs_lc(cpu)) || now - c->stays_since < shared.be_slice_ns)
 		return;
-	if (holder < SYSTEM)
+	if (is_behind_rt && holder < SYSTEM)
 		yield_cpu(cpu, holder);
 	c->fetch = stays;
 	__sync_fetch_and_add(&shared.fetches, 1);

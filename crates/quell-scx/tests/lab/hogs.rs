@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
-use quell_model::{Class, CpuId, Event, Nanos};
-use quell_scx::{ScxOptions, Slices};
+use quell_model::Nanos;
 
 use crate::support::*;
 
@@ -33,56 +32,9 @@ fn spin_as_victim() {
     }
 }
 
-/// Runs before everything that is not real-time for a moment, twice a millisecond.
-fn come_and_go() {
-    set_class(libc::SCHED_FIFO, 10);
-    loop {
-        let end = Instant::now() + Duration::from_micros(50);
-        while Instant::now() < end {}
-        std::thread::sleep(Duration::from_micros(450));
-    }
-}
-
 lab_tests! {
     mod hogs {
         machine: guest(2);
-
-        fn best_effort_work_stays_behind_a_short_one_and_is_fetched_from_behind_a_long_one() {
-            let _first = RealTime::begin();
-            // Whose slice is over goes to its queue.
-            let slices = Slices { be: Nanos::from_millis(100), ..Slices::default() };
-            let mut machine = Machine::with(ScxOptions { slices, ..ScxOptions::default() });
-            let group = Group::new("be");
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(be, 0, 2, 1), &[]);
-            let work = [Child::spin(Some(&group), None), Child::spin(Some(&group), None)];
-            pass(300);
-            let short = Child::run(None, Some(1), come_and_go);
-            pass(300);
-            let beside_short = shares(&[&work[0], &work[1]], 1000);
-            assert!(beside_short.iter().sum::<u128>() > 800, "{beside_short:?}");
-            let mut yielded = 0;
-            for _ in 0..100 {
-                pass(5);
-                machine.observe();
-                yielded += usize::from(machine.events.contains(&Event::Yielded(CpuId(1), be)));
-            }
-            println!("beside a short one: {beside_short:?}, yielded between {yielded} of 100 looks");
-            assert!(yielded < 50, "ten times between two looks the CPU goes on being held: {yielded}");
-            drop(short);
-
-            let long = Child::run(None, Some(1), hog_for_4_s);
-            pass(300);
-            machine.observe();
-            pass(300);
-            let beside_long = shares(&[&work[0], &work[1]], 1000);
-            assert!(beside_long.iter().all(|&share| share > 250), "one CPU for both: {beside_long:?}");
-            drop(long);
-            pass(300);
-            let alone = shares(&[&work[0], &work[1]], 1000);
-            assert!(alone.iter().all(|&share| share > 600), "{alone:?}");
-            machine.host.grant().check().unwrap();
-        }
 
         fn threads_behind_a_real_time_hog_are_named_and_go_on_after_it() {
             let _first = RealTime::begin();

@@ -10,4 +10,5 @@ mod hogs;
 mod moves;
 mod programs;
 mod requests;
+mod stay;
 mod support;
