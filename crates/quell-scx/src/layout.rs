@@ -76,7 +76,6 @@ pub(crate) struct CpuState {
     pub tid: AtomicU32,
     pub leaving: AtomicU32,
     pub away_since: AtomicU64,
-    pub stays_since: AtomicU64,
 }
 
 /// `struct shared`.

@@ -79,16 +79,21 @@ static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
 	return t->wants_since;
 }
 
-/* The thread woke up and comes to the CPU that was chosen for it, where it runs next if its workload may still have that. */
-static __always_inline bool runs_next(struct task_struct *p, struct thread *t, __u32 cpu, __u64 enq_flags)
+/* Does latency-critical work run here? */
+static __always_inline bool runs_lc(__u32 cpu)
 {
-	__u32 chosen = t->chosen;
+	__u32 slot = cpu_at(&shared, cpu)->runs;
 
-	t->chosen = 0;
-	if (chosen != cpu + 1 || is_waiting(workload_of(t->slot)) || !take_chosen(cpu, t->slot))
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
+/* The thread woke up and comes to this CPU: it runs next, if nobody waits longer and its workload may have the CPU. */
+static __always_inline bool takes_cpu(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 enq_flags)
+{
+	if (is_waiting(workload_of(slot)) || !take_chosen(cpu, slot))
 		return false;
 	t->woke = 1;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, t->slot), enq_flags | (gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | (gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
 	return true;
 }
 
@@ -97,8 +102,14 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	struct thread *t = thread_of(p);
 	__u32 cpu = scx_bpf_task_cpu(p);
 
-	if (t && t->chosen && runs_next(p, t, cpu, enq_flags))
-		return;
+	/* Mostly it comes to where it was sent. What else it might be was looked at then. */
+	if (t && t->chosen) {
+		bool is_here = t->chosen == cpu + 1;
+
+		t->chosen = 0;
+		if (is_here && takes_cpu(p, t, t->slot, cpu, enq_flags))
+			return;
+	}
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t ? wants(t, enq_flags) : 0;
 
@@ -133,6 +144,9 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
+	/* One that is bound to a CPU is sent nowhere. */
+	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && takes_cpu(p, t, slot, cpu, enq_flags))
+		return;
 	bool formed = begins_to_wait(t, slot, now, came);
 
 	insert(p, t, slot, enq_flags);

@@ -70,7 +70,6 @@ struct cpu {
 	__u32 tid;           /* the thread that runs here, if its workload has a grace */
 	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
-	__u64 stays_since;   /* when the thread that stays stopped */
 };
 
 struct shared {

@@ -11,14 +11,6 @@ static __always_inline __u64 time_on(const struct cpu *c)
 	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
 }
 
-/* Does latency-critical work run here? */
-static __always_inline bool runs_lc(__u32 cpu)
-{
-	__u32 slot = cpu_at(&shared, cpu)->runs;
-
-	return slot < SYSTEM && workload_of(slot)->lc;
-}
-
 /* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
 static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 {
@@ -132,11 +124,11 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 /*
  * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from here on
- * the CPU neither decides nor goes to a higher class before the thread is in its queue. May the workload have it still?
+ * the CPU neither decides nor goes to a higher class before the thread is in its queue. May the workload have it?
  */
 static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
 {
-	return fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
+	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
 }
 
 /* Who inherits the CPU, these excepted. */

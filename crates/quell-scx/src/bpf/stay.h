@@ -3,8 +3,9 @@
  * A best-effort thread stays on its CPU while a real-time or a latency-critical thread has that, if no other CPU is free.
  * Mostly it gets the CPU back in a moment, and goes on with what is left of its slice, for much less than the way through its
  * queue costs. Behind a real-time thread its workload goes on holding the CPU; a latency-critical workload holds the CPU
- * itself. Where whoever came does not leave, the loader fetches the thread: it has the kernel enqueue it anew, which nothing
- * here can do.
+ * itself. Where the other one does not leave, the thread goes to its queue: behind a latency-critical thread when the slice
+ * of that ends, and from behind a real-time thread the loader fetches it. It has the kernel enqueue the thread anew, which
+ * nothing here can do.
  */
 #ifndef QUELL_STAY_H
 #define QUELL_STAY_H
@@ -19,13 +20,10 @@ static __always_inline bool may_stay(struct task_struct *p, struct thread *t)
 	return p->policy == SCHED_NORMAL && t->slot < SYSTEM && !workload_of(t->slot)->lc && !g->limited && !g->idle;
 }
 
-static __always_inline void begin_stay(__u32 cpu, __u32 pid, __u64 now)
+static __always_inline void begin_stay(__u32 cpu, __u32 pid)
 {
-	struct cpu *c = cpu_at(&shared, cpu);
-
-	c->stays = pid;
-	c->stays_since = now;
-	c->unserved = unserved;
+	cpu_at(&shared, cpu)->stays = pid;
+	cpu_at(&shared, cpu)->unserved = unserved;
 }
 
 /* Threads of a workload that wait for each other more often than this are expected to do so again. */
@@ -50,7 +48,7 @@ static __always_inline bool makes_way(struct task_struct *p, struct thread *t, _
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 || !is_served_at_once(workload_of(holder), now))
 		return false;
 	p->scx.slice = t->slice_left;
-	begin_stay(cpu, p->pid, now);
+	begin_stay(cpu, p->pid);
 	return true;
 }
 
@@ -82,7 +80,7 @@ static __always_inline bool stays(__u32 cpu)
 	if (!c->stopped || holder >= SYSTEM || workload_of(holder)->lc || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 ||
 	    has_free_cpu())
 		return false;
-	begin_stay(cpu, c->stopped, time_on(c));
+	begin_stay(cpu, c->stopped);
 	return true;
 }
 
@@ -120,16 +118,15 @@ static __always_inline void comes_back(__u32 cpu, struct thread *t)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Whoever has stayed for longer than a slice, behind one that is still there, is fetched. */
+/* Whoever has stayed for longer than a slice, behind a real-time thread, is fetched. */
 static __always_inline void fetch(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 stays = c->stays, holder = c->holder;
-	bool is_behind_rt = c->away == TOOK;
 
-	if (!stays || (!is_behind_rt && !runs_lc(cpu)) || now - c->stays_since < shared.be_slice_ns)
+	if (!stays || c->away != TOOK || now - c->away_since < shared.be_slice_ns)
 		return;
-	if (is_behind_rt && holder < SYSTEM)
+	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);
 	c->fetch = stays;
 	__sync_fetch_and_add(&shared.fetches, 1);

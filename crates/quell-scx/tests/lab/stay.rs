@@ -74,56 +74,47 @@ lab_tests! {
             machine.host.grant().check().unwrap();
         }
 
-        fn who_stays_behind_a_brief_latency_critical_thread_is_fetched_from_behind_a_long_one() {
+        fn who_makes_way_for_a_brief_latency_critical_thread_goes_on_after_it() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = with_long_slices();
             machine.attach_pair(1);
-            // With three threads on two CPUs one always waits in the queue.
-            let work = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
-            pass(300);
-            let brief = Child::run(Some(&lc_group), None, come_and_go);
-            pass(300);
-            let mut at_once = 0;
-            let served = brief.ran();
-            for _ in 0..100 {
+            let work = [0, 1, 2].map(|_| Child::spin(Some(&be_group), Some(1)));
+            let visitor = Child::run(Some(&lc_group), Some(1), come_and_go);
+            pass(600);
+            let served = visitor.ran();
+            let changes = (0..100).map(|_| {
                 let before = work.each_ref().map(Child::ran);
                 pass(5);
-                at_once += usize::from(work.iter().zip(before).all(|(child, before)| child.ran() > before));
-            }
-            let served = (brief.ran() - served).as_millis();
-            println!("in {at_once} of 100 looks, ten visits each, all three ran; the visitor had {served} ms");
-            assert!(at_once < 50, "who made way goes on, and not who waits: {at_once}");
+                work.iter().zip(before).filter(|(child, before)| child.ran() > *before).count().saturating_sub(1)
+            });
+            let changes: usize = changes.sum();
+            let served = (visitor.ran() - served).as_millis();
+            println!("one followed another {changes} times in 100 looks, ten visits each; the visitor had {served} ms");
+            assert!(changes < 50, "{changes}");
             assert!(served > 20, "{served} ms");
-            drop(brief);
-
-            let long = Child::spin(Some(&lc_group), None);
-            pass(500);
-            let beside_long = shares(&[&long, &work[0], &work[1], &work[2]], 1000);
-            assert!(beside_long[0] > 700, "{beside_long:?}");
-            assert!(beside_long[1..].iter().all(|&share| share > 150), "one CPU for all three: {beside_long:?}");
-            drop(long);
-            pass(300);
-            let alone = shares(&[&work[0], &work[1], &work[2]], 1000);
-            assert!(alone.iter().all(|&share| share > 400), "{alone:?}");
             machine.host.grant().check().unwrap();
         }
 
-        fn who_made_way_leaves_the_cpu_to_latency_critical_threads_that_wait() {
+        fn who_made_way_for_one_that_does_not_sleep_goes_on_elsewhere() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = with_long_slices();
             machine.attach_pair(1);
-            let hogs = [0, 1].map(|_| Child::spin(Some(&be_group), None));
-            // Together they want a CPU for a tenth each of the time, and mostly find each other there.
-            let visitors = [0; 4].map(|_| Child::run(Some(&lc_group), Some(1), come_and_go));
+            let work = [0, 1].map(|_| Child::spin(Some(&be_group), None));
             pass(300);
-            let before: Vec<_> = visitors.iter().map(Child::ran).collect();
-            pass(1000);
-            let served: Vec<_> = visitors.iter().zip(before).map(|(child, before)| (child.ran() - before).as_millis()).collect();
-            println!("{served:?} ms");
-            assert!(served.iter().all(|&ms| ms > 40), "each comes at least 800 times a second: {served:?}");
-            assert!(hogs.iter().all(|hog| hog.ran().as_millis() > 300));
+            let hog = Child::spin(Some(&lc_group), None);
+            pass(300);
+            machine.observe();
+            pass(300);
+            let shares_of_all = shares(&[&hog, &work[0], &work[1]], 1000);
+            println!("{shares_of_all:?}");
+            assert!(shares_of_all[0] > 700, "{shares_of_all:?}");
+            assert!(shares_of_all[1..].iter().all(|&share| share > 250), "one CPU for both: {shares_of_all:?}");
+            drop(hog);
+            pass(300);
+            let alone = shares(&[&work[0], &work[1]], 1000);
+            assert!(alone.iter().all(|&share| share > 600), "{alone:?}");
             machine.host.grant().check().unwrap();
         }
     }
