@@ -92,7 +92,18 @@ static __always_inline bool is_wanted(__u32 cpu)
 	return heir < SYSTEM && is_owed_cpu(heir);
 }
 
-/* The latency-critical thread that took the CPU sleeps. Does the CPU go back to whom it was taken from? */
+/* Is there somebody in the line for the CPU, which nobody holds, who comes before this best-effort workload? */
+static __always_inline bool is_next_after_another(__u32 cpu, __u32 slot)
+{
+	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
+
+	return heir < SYSTEM && (workload_of(heir)->lc || workload_of(heir)->rank < workload_of(slot)->rank);
+}
+
+/*
+ * The latency-critical thread that took the CPU sleeps. Does the CPU go back to whom it was taken from? Who came before and
+ * found it held is waiting; who comes from now on may take it.
+ */
 static __always_inline bool gets_back(__u32 cpu, __u32 slot)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
@@ -102,8 +113,7 @@ static __always_inline bool gets_back(__u32 cpu, __u32 slot)
 		return false;
 	if (!workload_of(slot)->in_line || !is_available(&shared, cpu) || (holder < SYSTEM && !yield_cpu(cpu, holder)))
 		return false;
-	/* Who comes from now on may take the CPU; who came before and found it held is waiting. */
-	return hand(cpu, NOBODY, slot) && !is_wanted(cpu);
+	return !is_next_after_another(cpu, slot) && hand(cpu, NOBODY, slot);
 }
 
 /* It runs again, unless somebody goes first. */
