@@ -31,7 +31,7 @@ pub use machine::{Accelerator, Clock, Lockstep, Machine, Root, Topology};
 pub use run::{Ending, Job, Lab, native};
 
 /// Is told what the lab is doing where that takes more than a moment.
-pub trait Progress {
+pub trait Progress: Sync {
     /// A step begins; `text` says which.
     fn step(&self, text: &str);
 }

@@ -63,6 +63,18 @@ impl<'a> Bench<'a> {
         &self.kernel.release
     }
 
+    /// Fetches what the peer needs and the cache has not.
+    ///
+    /// # Errors
+    /// When that cannot be had.
+    pub fn fetch(&self, peer: &Peer) -> Result<()> {
+        self.scheduler(peer).map(drop)
+    }
+
+    fn scheduler(&self, peer: &Peer) -> Result<Option<PathBuf>> {
+        peer.scheduler.map(|name| schedulers::program(&self.lab.cache, name, self.lab.progress)).transpose()
+    }
+
     /// The result in the cache, if the cell was measured before with all else equal.
     #[must_use]
     pub fn cached(&self, cell: Cell<'_>) -> Option<CellResult> {
@@ -116,13 +128,8 @@ impl<'a> Bench<'a> {
             let found = dirs.into_iter().find(|path| path.exists());
             files.push(found.ok_or(LabError::MissingTool { tool: tool.into(), package })?);
         }
-        let scheduler = match peer.scheduler {
-            Some(name) => schedulers::program(&self.lab.cache, name, self.lab.progress)?.display().to_string(),
-            None => String::new(),
-        };
-        if !scheduler.is_empty() {
-            files.push(PathBuf::from(&scheduler));
-        }
+        let scheduler = self.scheduler(peer)?;
+        files.extend(scheduler.clone());
         let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS / self.speed };
         let kernel = Some(self.kernel.version.clone());
         let machine = Machine { kernel, ..Machine::measuring(cpus, lockstep, files) };
@@ -137,7 +144,7 @@ impl<'a> Bench<'a> {
             ("BE", peer.be.into()),
             ("SERVERS", scene.server_lines(self.speed)),
             ("HOGS", if peer.alone { String::new() } else { scene.hog_lines(cpus) }),
-            ("SCHEDULER", scheduler),
+            ("SCHEDULER", scheduler.map_or(String::new(), |program| program.display().to_string())),
             ("POLICY", peer.policy.unwrap_or("").into()),
             ("PARAMETERS", peer.parameters.into()),
             ("SEED", seed.to_string()),

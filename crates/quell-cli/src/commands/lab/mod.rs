@@ -1,6 +1,7 @@
 //! `quell lab`: a real sched_ext kernel on any machine.
 
 mod fetch;
+pub mod measure;
 mod peers;
 mod run;
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -10,18 +9,21 @@ use quell_bench::table::table;
 use quell_lab::peers::{Bench, Cell, PEERS, Peer, SCENES, Scene, Spread, Summary, summarise};
 use quell_lab::{Lab, ToStderr};
 
+use super::measure::measure_missing;
+
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
 ///
 /// By default memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million
-/// instructions a second; other scenes: --list. Each peer, number of CPUs and seed is one boot, whose result is kept: an interrupted comparison goes on where
-/// it was. Use a release build: the load generator's own instructions count.
+/// instructions a second; other scenes: --list. Each peer, number of CPUs and seed is one boot, as many of them at once as
+/// this machine has CPUs. Results are kept: an interrupted comparison goes on where it was. Use a release build: the load
+/// generator's own instructions count.
 #[derive(Args)]
 pub struct Arguments {
     /// Numbers of CPUs
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,…")]
     cpus: Vec<u32>,
     /// Seeds of the load's schedule: 1 to this number
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Only these peers
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
@@ -60,28 +62,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let lab = Lab::new(&ToStderr)?;
     let bench =
         Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed, arguments.seconds)?;
-    let cells = arguments.cpus.len() * peers.len() * arguments.seeds as usize;
-    let (mut done, begin) = (0, Instant::now());
+    let cells: Vec<_> = arguments
+        .cpus
+        .iter()
+        .flat_map(|&cpus| peers.iter().map(move |peer| (cpus, peer)))
+        .flat_map(|(cpus, peer)| {
+            (1..=arguments.seeds).map(move |seed| Cell { scene: arguments.scene, peer, cpus, seed })
+        })
+        .collect();
+    if !arguments.cached {
+        measure_missing(&bench, &cells)?;
+    }
     let mut rows = Vec::new();
-    for &cpus in &arguments.cpus {
-        for peer in &peers {
-            let mut results = Vec::new();
-            for seed in 1..=arguments.seeds {
-                done += 1;
-                let cell = Cell { scene: arguments.scene, peer, cpus, seed };
-                let result = match bench.cached(cell) {
-                    Some(result) => result,
-                    None if arguments.cached => continue,
-                    None => {
-                        let elapsed = begin.elapsed().as_secs();
-                        eprintln!("lab: cell {done} of {cells}, {elapsed} s: {} on {cpus} CPUs, seed {seed}", peer.id);
-                        bench.measure(cell)?
-                    }
-                };
-                results.push(result);
-            }
-            rows.extend(summarise(arguments.scene, peer, cpus, &results));
-        }
+    for of_one in cells.chunks(arguments.seeds as usize) {
+        let results: Vec<_> = of_one.iter().filter_map(|&cell| bench.cached(cell)).collect();
+        rows.extend(summarise(arguments.scene, of_one[0].peer, of_one[0].cpus, &results));
     }
     if arguments.json {
         serde_json::to_writer_pretty(io::stdout().lock(), &rows)?;

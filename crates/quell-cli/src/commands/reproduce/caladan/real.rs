@@ -8,6 +8,8 @@ use quell_lab::peers::pool::{Ratio, quantile, ratio};
 use quell_lab::peers::{Bench, Cell, CellResult, PEERS, Peer, SCENES, Scene};
 use quell_lab::{Lab, ToStderr};
 
+use crate::commands::lab::measure::measure_missing;
+
 /// Says that all scenes are meant.
 pub const ALL: &str = "all";
 
@@ -60,8 +62,8 @@ pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Row>> {
 
 impl Series<'_> {
     fn real(&self, case: &Real) -> Result<[Row; 3]> {
-        let cells = |peer: &str| self.measured(case.scene, peer, case.cpus);
-        let (alone, fifo, ours) = (cells("alone")?, cells("fifo")?, cells("caladan")?);
+        let [alone, fifo, ours] =
+            self.measured(case.cpus, ["alone", "fifo", "caladan"].map(|peer| (case.scene, peer, self.seeds)))?;
         Ok([
             latency(case.p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99)),
             latency(case.p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999)),
@@ -71,14 +73,13 @@ impl Series<'_> {
 
     fn crowded(&self, case: &Crowded) -> Result<Vec<Row>> {
         let scene = Scene::find(case.scene).context("the lab knows this scene")?;
-        let cells = |scene: &str, peer: &str| self.measured(scene, peer, CROWDED_CPUS);
-        // Where nothing is compared with them one seed shows what SCHED_FIFO servers come to.
-        let fifo =
-            if case.lost.is_some() { cells(scene.id, "fifo")? } else { self.some(scene.id, "fifo", CROWDED_CPUS, 1)? };
-        let ours = cells(scene.id, "caladan")?;
         // Servers that are alike are counted together; else the first one is compared with the single server's scene.
         let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
-        let alone = cells(if alike { scene.id } else { SCENES[0].id }, "alone")?;
+        let solo = if alike { scene.id } else { SCENES[0].id };
+        // Where nothing is compared with them one seed shows what SCHED_FIFO servers come to.
+        let fifo_seeds = if case.lost.is_some() { self.seeds } else { 1 };
+        let wanted = [(solo, "alone", self.seeds), (scene.id, "fifo", fifo_seeds), (scene.id, "caladan", self.seeds)];
+        let [alone, fifo, ours] = self.measured(CROWDED_CPUS, wanted)?;
         let of = if alike { |cells: &[&CellResult]| quantile(cells, None, 0.99) } else { first_p99 };
         let mut row = latency(case.p99, &ours, &alone, of);
         row.note += &match of(&all(&fifo)) {
@@ -95,21 +96,20 @@ impl Series<'_> {
         Ok(rows)
     }
 
-    fn measured(&self, scene: &str, peer: &str, cpus: u32) -> Result<Vec<CellResult>> {
-        self.some(scene, peer, cpus, self.seeds)
-    }
-
-    fn some(&self, scene: &str, peer: &str, cpus: u32, seeds: u64) -> Result<Vec<CellResult>> {
-        let scene = Scene::find(scene).context("the lab knows this scene")?;
-        let peer: &Peer = PEERS.iter().find(|known| known.id == peer).context("the lab knows this peer")?;
-        let measure = |seed| {
-            let cell = Cell { scene, peer, cpus, seed };
-            if self.bench.cached(cell).is_none() {
-                eprintln!("reproduce: {}, {}, {cpus} CPUs, seed {seed} of {seeds}", scene.id, peer.title);
-            }
-            Ok(self.bench.measure(cell)?)
-        };
-        (1..=seeds).map(measure).collect()
+    /// The results of scenes, peers and numbers of seeds.
+    fn measured<const N: usize>(&self, cpus: u32, wanted: [(&str, &str, u64); N]) -> Result<[Vec<CellResult>; N]> {
+        let mut rows = Vec::new();
+        for (scene, peer, seeds) in wanted {
+            let scene = Scene::find(scene).context("the lab knows this scene")?;
+            let peer: &Peer = PEERS.iter().find(|known| known.id == peer).context("the lab knows this peer")?;
+            rows.push((1..=seeds).map(|seed| Cell { scene, peer, cpus, seed }).collect::<Vec<_>>());
+        }
+        measure_missing(&self.bench, &rows.concat())?;
+        let mut results = [const { Vec::new() }; N];
+        for (results, row) in results.iter_mut().zip(rows) {
+            *results = row.into_iter().map(|cell| self.bench.measure(cell)).collect::<Result<_, _>>()?;
+        }
+        Ok(results)
     }
 }
 
