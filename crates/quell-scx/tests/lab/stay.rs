@@ -35,6 +35,12 @@ fn with_long_slices() -> Machine {
     Machine::with(ScxOptions { slices, ..ScxOptions::default() })
 }
 
+fn each_has_a_cpu(work: &[Child; 2]) {
+    pass(300);
+    let shares = shares(&[&work[0], &work[1]], 1000);
+    assert!(shares.iter().all(|&share| share > 600), "{shares:?}");
+}
+
 lab_tests! {
     mod stay {
         machine: guest(2);
@@ -75,9 +81,7 @@ lab_tests! {
             let ran: Vec<_> = work.iter().zip(before).map(|(child, before)| (child.ran() - before).as_millis()).collect();
             assert!(ran.iter().all(|&ran| ran > 500), "one CPU for both: {ran:?} ms of 2000");
             drop(long);
-            pass(300);
-            let alone = shares(&[&work[0], &work[1]], 1000);
-            assert!(alone.iter().all(|&share| share > 600), "{alone:?}");
+            each_has_a_cpu(&work);
             machine.host.grant().check().unwrap();
         }
 
@@ -111,17 +115,13 @@ lab_tests! {
             let work = [0, 1].map(|_| Child::spin(Some(&be_group), None));
             pass(300);
             let hog = Child::spin(Some(&lc_group), None);
-            pass(300);
-            machine.observe();
-            pass(300);
+            pass(600);
             let shares_of_all = shares(&[&hog, &work[0], &work[1]], 1000);
             println!("{shares_of_all:?}");
             assert!(shares_of_all[0] > 700, "{shares_of_all:?}");
             assert!(shares_of_all[1..].iter().all(|&share| share > 250), "one CPU for both: {shares_of_all:?}");
             drop(hog);
-            pass(300);
-            let alone = shares(&[&work[0], &work[1]], 1000);
-            assert!(alone.iter().all(|&share| share > 600), "{alone:?}");
+            each_has_a_cpu(&work);
             machine.host.grant().check().unwrap();
         }
     }
