@@ -28,8 +28,11 @@ APART bool run_first(__u32 slot, __u64 now)
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
 #define STARVING_SHARE 16
 
-/* Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. */
-APART bool look_for_starving(__u32 cpu, __u64 now)
+/*
+ * Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. If the
+ * holder has nothing to run, it yields the CPU: it takes it back when it has.
+ */
+APART bool look_for_starving(__u32 cpu, bool wants_on, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot = NOBODY;
@@ -47,16 +50,22 @@ APART bool look_for_starving(__u32 cpu, __u64 now)
 			slot = at;
 		}
 	}
-	if (slot == NOBODY || !run_first(slot, now))
+	if (slot == NOBODY)
 		return false;
-	cpu_at(&shared, cpu)->starving = 1;
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+	bool has_work = wants_on || holder >= SYSTEM || is_waiting(workload_of(holder));
+	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
+
+	if (!run_first(slot, now))
+		return false;
+	cpu_at(&shared, cpu)->starving = !is_free;
 	__sync_fetch_and_add(&shared.starved, 1);
 	return true;
 }
 
-static __always_inline bool run_starving(__u32 cpu, __u64 now)
+static __always_inline bool run_starving(__u32 cpu, bool wants_on, __u64 now)
 {
-	return now >= cpu_at(&shared, cpu)->look_at && look_for_starving(cpu, now);
+	return now >= cpu_at(&shared, cpu)->look_at && look_for_starving(cpu, wants_on, now);
 }
 
 /* Does the thread that ran here want to run on? */
@@ -253,7 +262,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
 	    (goes_on_first(prev, SYSTEM, now) || run_first(SYSTEM, now)))
 		return;
-	if (run_starving(cpu, now) || make_good(cpu, now) || run_holder(cpu, prev, now))
+	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;

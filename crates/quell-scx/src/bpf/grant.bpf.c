@@ -48,7 +48,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
 	if (is_waiting(workload_of(slot)))
 		return prev_cpu;
-	__u32 cpu = choose_cpu(p, slot);
+	__u32 cpu = choose_free_cpu(p, slot);
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;

@@ -95,6 +95,23 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 	return rule_on_wake_up(&shared, slot, p->cpus_ptr);
 }
 
+/*
+ * The CPU that a thread which wakes up is sent to. Where one of ours is preempted by a real-time thread the kernel tells; of
+ * one that takes an idle CPU it does not.
+ */
+static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
+{
+	int i;
+
+	FOR(i, 0, TRIES) {
+		__u32 cpu = choose_cpu(p, slot);
+
+		if (cpu >= MAX_CPUS || cpu_at(&shared, cpu)->holder != NOBODY || !is_hogged(cpu))
+			return cpu;
+	}
+	return NO_CPU;
+}
+
 static __always_inline bool take(__u32 cpu, __u32 slot)
 {
 	__u32 from = cpu_at(&shared, cpu)->holder;

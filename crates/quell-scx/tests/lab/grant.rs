@@ -5,7 +5,8 @@ use std::time::Instant;
 use crate::support::*;
 use quell_lab::lab_tests;
 use quell_linux::Manager;
-use quell_model::{Class, CpuId, GrantCommand};
+use quell_model::{Class, CpuId, GrantCommand, Nanos};
+use quell_scx::{ScxOptions, Slices};
 
 /// Spins on 128 MiB, which take more than a slice to give back.
 fn spin_with_much_memory() {
@@ -166,6 +167,27 @@ lab_tests! {
             assert!(ran > 3 && served > 3, "{ran} beside {served}");
             assert!(machine.host.grant().starved() > 0);
             machine.host.grant().check().unwrap();
+        }
+
+        fn who_starves_gives_way_to_the_guaranteed() {
+            let _first = RealTime::begin();
+            let groups = ["server", "runaway", "be"].map(Group::new);
+            // A starving thread's turn is a slice; looked for after 16 of them.
+            let slices = Slices { be: Nanos::from_millis(400), ..Slices::default() };
+            let mut machine = Machine::with(ScxOptions { slices, ..ScxOptions::default() });
+            let server = machine.attach("server", Class::LatencyCritical);
+            let runaway = machine.attach("runaway", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            let rules = [rights(server, 1, 1, 0), rights(runaway, 0, 2, 1), rights(be, 0, 2, 2)].concat();
+            machine.apply(&rules, &[]);
+            let beats = Beats::begin();
+            let _server = beats.child(Some(&groups[0]), Some(1));
+            let _runaway = Child::spin(Some(&groups[1]), Some(1));
+            let starves = Child::spin(Some(&groups[2]), Some(1));
+            pass(9000);
+            assert!(machine.host.grant().starved() > 0 && starves.ran().as_micros() > 100);
+            let longest = beats.longest();
+            assert!(longest[0].as_millis() < 200, "half of such a turn, on the CPU that it is guaranteed: {longest:?}");
         }
 
         fn a_thread_of_the_system_has_its_turns() {
