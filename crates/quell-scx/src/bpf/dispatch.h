@@ -63,9 +63,17 @@ APART bool look_for_starving(__u32 cpu, bool wants_on, __u64 now)
 	return true;
 }
 
+/* Has the holder just taken the CPU from whoever runs here? Then it has its turn first. */
+static __always_inline bool is_just_taken(__u32 cpu)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder, runs = cpu_at(&shared, cpu)->runs;
+
+	return holder < SYSTEM && runs != NOBODY && runs != holder;
+}
+
 static __always_inline bool run_starving(__u32 cpu, bool wants_on, __u64 now)
 {
-	return now >= cpu_at(&shared, cpu)->look_at && look_for_starving(cpu, wants_on, now);
+	return now >= cpu_at(&shared, cpu)->look_at && !is_just_taken(cpu) && look_for_starving(cpu, wants_on, now);
 }
 
 /* Does the thread that ran here want to run on? */

@@ -101,15 +101,11 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
  */
 static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 {
-	int i;
+	__u32 cpu = choose_cpu(p, slot);
 
-	FOR(i, 0, TRIES) {
-		__u32 cpu = choose_cpu(p, slot);
-
-		if (cpu >= MAX_CPUS || cpu_at(&shared, cpu)->holder != NOBODY || !is_hogged(cpu))
-			return cpu;
-	}
-	return NO_CPU;
+	if (cpu < MAX_CPUS && cpu_at(&shared, cpu)->holder == NOBODY && is_hogged(cpu))
+		cpu = choose_cpu(p, slot);
+	return cpu;
 }
 
 static __always_inline bool take(__u32 cpu, __u32 slot)
