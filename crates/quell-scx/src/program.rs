@@ -328,6 +328,12 @@ impl Grant {
         self.shared().preemptions.load(Relaxed)
     }
 
+    /// Times that a thread of the workload had to wait while no other one did, so far; 0 for one that has no place.
+    #[must_use]
+    pub fn queues_formed(&self, id: WorkloadId) -> u64 {
+        self.shared().workload.get(id.index()).map_or(0, |state| state.formed.load(Relaxed))
+    }
+
     /// Turns that were given to somebody because they starved, so far.
     #[must_use]
     pub fn starved(&self) -> u64 {

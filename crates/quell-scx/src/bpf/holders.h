@@ -95,17 +95,27 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 	return rule_on_wake_up(&shared, slot, p->cpus_ptr);
 }
 
+/* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
+static __always_inline bool has_real_time(__u32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->rt.rt_nr_running;
+}
+
 /*
- * The CPU that a thread which wakes up is sent to. Where one of ours is preempted by a real-time thread the kernel tells; of
- * one that takes an idle CPU it does not.
+ * The CPU that a thread which wakes up is sent to. Of a real-time thread that takes an idle CPU the kernel does not tell, and
+ * of one that preempts one of ours not before it does: then the thread would have to look for another CPU, while that one
+ * waits.
  */
 static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 {
 	__u32 cpu = choose_cpu(p, slot);
 
-	if (cpu < MAX_CPUS && cpu_at(&shared, cpu)->holder == NOBODY && is_hogged(cpu))
-		cpu = choose_cpu(p, slot);
-	return cpu;
+	if (cpu >= MAX_CPUS || !has_real_time(cpu))
+		return cpu;
+	cpu_at(&shared, cpu)->away = FOUND;
+	return choose_cpu(p, slot);
 }
 
 static __always_inline bool take(__u32 cpu, __u32 slot)

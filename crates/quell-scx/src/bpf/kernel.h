@@ -97,6 +97,17 @@ struct scx_exit_info {
 	const char *msg;
 } KEEP_NAMES;
 
+struct rt_rq {
+	unsigned int rt_nr_running;
+} KEEP_NAMES;
+
+/* Of one CPU. */
+struct rq {
+	struct rt_rq rt;
+} KEEP_NAMES;
+
+extern const struct rq runqueues __ksym;
+
 enum pid_type {
 	PIDTYPE_PID,
 };

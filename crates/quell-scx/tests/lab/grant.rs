@@ -1,6 +1,6 @@
 //! Who runs where: grants, rules, the system's turns.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::*;
 use quell_lab::lab_tests;
@@ -151,6 +151,35 @@ lab_tests! {
                 let both = served + hogged;
                 assert!(both > 20 && served * 10 > both * 7, "{served} ms, and the other's hog {hogged} ms");
             }
+        }
+
+        fn who_wakes_up_is_not_sent_behind_a_real_time_thread() {
+            let _first = RealTime::begin();
+            let lc_group = Group::new("lc");
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            machine.apply(&rights(lc, 1, 2, 0), &[]);
+            // Takes CPU 0, which is idle and of all CPUs the first, half of the time.
+            let _often = Child::run(None, Some(0), || {
+                set_class(libc::SCHED_FIFO, 10);
+                loop {
+                    let end = Instant::now() + Duration::from_micros(500);
+                    while Instant::now() < end {}
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+            });
+            let sleeper = Child::run(Some(&lc_group), None, || {
+                loop {
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            pass(200);
+            let before = (sleeper.turns(), machine.host.grant().queues_formed(lc));
+            pass(2000);
+            let (turns, waited) =
+                (sleeper.turns() - before.0, machine.host.grant().queues_formed(lc) - before.1);
+            println!("it waited in {waited} of {turns} times");
+            assert!(turns > 500 && waited * 6 < turns, "it waited in {waited} of {turns} times");
         }
 
         fn affinity_is_honoured_on_cpus_of_others() {

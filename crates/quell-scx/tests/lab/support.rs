@@ -228,6 +228,12 @@ impl Child {
         Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
     }
 
+    /// Times that it came to run so far.
+    pub fn turns(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0)).unwrap();
+        text.trim().rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
     /// The CPU that it runs on or ran on last.
     pub fn cpu(&self) -> u32 {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap();
