@@ -176,8 +176,7 @@ lab_tests! {
             pass(200);
             let before = (sleeper.turns(), machine.host.grant().queues_formed(lc));
             pass(2000);
-            let (turns, waited) =
-                (sleeper.turns() - before.0, machine.host.grant().queues_formed(lc) - before.1);
+            let (turns, waited) = (sleeper.turns() - before.0, machine.host.grant().queues_formed(lc) - before.1);
             println!("it waited in {waited} of {turns} times");
             assert!(turns > 500 && waited * 6 < turns, "it waited in {waited} of {turns} times");
         }
