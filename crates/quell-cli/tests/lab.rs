@@ -133,6 +133,17 @@ fn a_panic_is_told_with_the_console() {
     assert!(text(&output.stderr).contains("sysrq triggered crash"));
 }
 
+/// A fault of the emulator, which makes the kernel panic: as long as nothing was printed the guest boots once more.
+#[test]
+fn a_stale_breakpoint_boots_once_more() {
+    let panic = "echo '<0>Oops: int3: 0000 [#1] SMP' > /dev/kmsg; echo c > /proc/sysrq-trigger";
+    for (printed, again) in [("", 1), ("echo out; sleep 1; ", 0)] {
+        let output = Lab::new("breakpoint").run(&["--pack", "--", "sh", "-c", &format!("{printed}{panic}")]);
+        assert_fails(&output, 125, "Oops: int3");
+        assert_eq!(text(&output.stderr).matches("booting once more").count(), again, "{printed:?}");
+    }
+}
+
 #[test]
 fn a_time_out_is_told() {
     assert_fails(

@@ -91,16 +91,16 @@ impl<'a> Bench<'a> {
             return Ok(result);
         }
         let (machine, job) = self.setup(cell)?;
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let ending = self.lab.run(&machine, &job, &mut out, &mut err)?;
+        let output = self.lab.output(&machine, &job)?;
         let failed = |detail: String| {
             let Cell { scene, peer, cpus, seed } = cell;
             LabError::Tool { command: format!("{} in {} on {cpus} CPUs, seed {seed}", peer.id, scene.id), detail }
         };
-        if ending.status != 0 {
-            return Err(failed(format!("status {}: {}", ending.status, String::from_utf8_lossy(&err).trim())));
+        let status = output.ending.status;
+        if status != 0 {
+            return Err(failed(format!("status {status}: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }
-        let result = report::read(&String::from_utf8_lossy(&out)).map_err(failed)?;
+        let result = report::read(&String::from_utf8_lossy(&output.stdout)).map_err(failed)?;
         let path = self.path(cell);
         let dir = path.parent().unwrap_or(&path);
         fs::create_dir_all(dir).map_err(LabError::io("create", dir))?;

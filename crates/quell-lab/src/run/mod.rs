@@ -5,12 +5,14 @@
 
 mod command;
 mod native;
+mod once_more;
 mod process;
 mod pump;
 mod verdict;
 
 pub use native::native;
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -25,6 +27,7 @@ use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Machine, Root, Wiring, fd};
 use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, lockstep};
+use once_more::{Heard, once_more};
 use process::{Process, connect_virtiofsd, pipe};
 use pump::{Channels, Pump, Signals};
 
@@ -62,6 +65,17 @@ pub struct Ending {
     pub wall: Duration,
 }
 
+/// A command that ended, and what it printed.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub ending: Ending,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its error output.
+    pub stderr: Vec<u8>,
+}
+
 /// Runs guests.
 pub struct Lab<'a> {
     /// Where kernel, QEMU and the rest are kept.
@@ -83,11 +97,32 @@ impl<'a> Lab<'a> {
         Ok(Self { cache: Cache::of_user()?, progress, show_console: false, statistics: false })
     }
 
-    /// Boots `machine`, runs `job` in it; its output goes to `out` and `err` as it comes.
+    /// Boots `machine`, runs `job` in it; its output goes to `out` and `err` as it comes. Where the emulator broke the
+    /// guest's kernel before anything came, it boots once more.
     ///
     /// # Errors
     /// When the command could not be run to its end; that it failed is no error, but an [`Ending`].
     pub fn run(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
+        let anything = Cell::new(false);
+        let (mut out, mut err) = (Heard { to: out, anything: &anything }, Heard { to: err, anything: &anything });
+        once_more(self.progress, || self.boot(machine, job, &mut out, &mut err), || !anything.get())
+    }
+
+    /// As [`Lab::run`], with the output when the command has ended. Where the emulator broke the guest's kernel, it boots
+    /// once more.
+    ///
+    /// # Errors
+    /// As [`Lab::run`].
+    pub fn output(&self, machine: &Machine, job: &Job) -> Result<Output> {
+        let boot = || {
+            let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+            let ending = self.boot(machine, job, &mut stdout, &mut stderr)?;
+            Ok(Output { ending, stdout, stderr })
+        };
+        once_more(self.progress, boot, || true)
+    }
+
+    fn boot(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
         machine.check()?;
         self.check_accelerator(machine)?;
         let kernel = Kernel::get(&self.cache, machine.kernel.as_deref(), self.progress)?;

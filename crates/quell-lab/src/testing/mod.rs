@@ -20,11 +20,10 @@
 mod report;
 
 use std::env;
-use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::{Job, Lab, LabError, Machine, Root, ToStderr};
+use crate::{Job, Lab, Machine, Root, ToStderr};
 use report::{Report, Verdict};
 
 /// Set in the guest: the tests' bodies run.
@@ -60,12 +59,6 @@ macro_rules! lab_tests {
             )+
         }
     )+};
-}
-
-/// The kernel patches its own code by way of breakpoints, as when a scheduler is unloaded. Once in dozens of boots QEMU
-/// executes one that is in the code no longer, and the kernel, which knows of none there, panics. No real CPU does so.
-fn is_stale_breakpoint(error: &LabError) -> bool {
-    matches!(error, LabError::GuestPanic { console } if console.contains("Oops: int3"))
 }
 
 /// The tests of one module and the machine that they run in.
@@ -123,39 +116,13 @@ impl Suite {
         let other = env::var(OTHER_LIMIT).ok().and_then(|seconds| seconds.parse().ok());
         job.timeout = Some(other.map_or(LIMIT, Duration::from_secs));
         let lab = Lab::new(&ToStderr).map_err(|error| error.to_string())?;
-        let run = || {
-            let (mut out, mut err) = (Vec::new(), Vec::new());
-            lab.run(&machine, &job, &mut out, &mut err).map(|ending| (ending, out, err))
-        };
-        let ended = match run() {
-            Err(error) if is_stale_breakpoint(&error) => {
-                eprintln!("lab: {}: the emulator ran a breakpoint that was gone; once more", self.module);
-                run()
-            }
-            ended => ended,
-        };
-        let (ending, mut out, err) = ended.map_err(|error| error.to_string())?;
-        out.write_all(&err).expect("memory can be written");
-        let text = String::from_utf8_lossy(&out).into_owned();
+        let output = lab.output(&machine, &job).map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         // 101 is the status of a test program some of whose tests have failed.
-        if ending.status != 0 && ending.status != 101 {
-            return Err(format!("the test program ended with status {}:\n{text}", ending.status));
+        let status = output.ending.status;
+        if status != 0 && status != 101 {
+            return Err(format!("the test program ended with status {status}:\n{text}"));
         }
         Ok(Report::read(text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_other_panic_is_taken_for_the_emulators() {
-        let panic = |console: &str| LabError::GuestPanic { console: console.to_owned() };
-        let stale = "[   57.466652] Oops: int3: 0000 [#1] SMP NOPTI\n[   57.470395] RIP: 0010:sched_tick+0xef/0x260";
-        assert!(is_stale_breakpoint(&panic(stale)));
-        assert!(!is_stale_breakpoint(&panic("[   57.466652] Oops: general protection fault: 0000 [#1] SMP NOPTI")));
-        assert!(!is_stale_breakpoint(&panic("[   57.466652] Kernel panic - not syncing: sysrq triggered crash")));
-        assert!(!is_stale_breakpoint(&LabError::TimedOut { seconds: 3 }));
     }
 }

@@ -32,7 +32,7 @@ APART bool run_first(__u32 slot, __u64 now)
  * Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. If the
  * holder has nothing to run, it yields the CPU: it takes it back when it has.
  */
-APART bool look_for_starving(__u32 cpu, bool wants_on, __u64 now)
+APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot = NOBODY;
@@ -53,7 +53,7 @@ APART bool look_for_starving(__u32 cpu, bool wants_on, __u64 now)
 	if (slot == NOBODY)
 		return false;
 	__u32 holder = cpu_at(&shared, cpu)->holder;
-	bool has_work = wants_on || holder >= SYSTEM || is_waiting(workload_of(holder));
+	bool has_work = prev_wants_on || holder >= SYSTEM || is_waiting(workload_of(holder));
 	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
 
 	if (!run_first(slot, now))
@@ -71,9 +71,9 @@ static __always_inline bool is_just_taken(__u32 cpu)
 	return holder < SYSTEM && runs != NOBODY && runs != holder;
 }
 
-static __always_inline bool run_starving(__u32 cpu, bool wants_on, __u64 now)
+static __always_inline bool run_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
-	return now >= cpu_at(&shared, cpu)->look_at && !is_just_taken(cpu) && look_for_starving(cpu, wants_on, now);
+	return now >= cpu_at(&shared, cpu)->look_at && !is_just_taken(cpu) && look_for_starving(cpu, prev_wants_on, now);
 }
 
 /* Does the thread that ran here want to run on? */

@@ -1,0 +1,84 @@
+//! The one fault of the emulation that a second boot mends.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+
+use crate::Progress;
+use crate::error::{LabError, Result};
+
+/// Boots once more if the emulator broke the kernel and `may` allows it then.
+pub(super) fn once_more<T>(
+    progress: &dyn Progress,
+    mut boot: impl FnMut() -> Result<T>,
+    may: impl FnOnce() -> bool,
+) -> Result<T> {
+    match boot() {
+        Err(error) if is_stale_breakpoint(&error) && may() => {
+            progress.step("the emulator ran a breakpoint that was gone; booting once more");
+            boot()
+        }
+        ended => ended,
+    }
+}
+
+/// The kernel patches its own code by way of breakpoints, as when a scheduler is unloaded. Once in dozens of boots QEMU
+/// executes one that is in the code no longer, and the kernel, which knows of none there, panics. No real CPU does so.
+fn is_stale_breakpoint(error: &LabError) -> bool {
+    matches!(error, LabError::GuestPanic { console } if console.contains("Oops: int3"))
+}
+
+/// Passes on what is written, and notes that something was.
+pub(super) struct Heard<'a> {
+    pub(super) to: &'a mut dyn Write,
+    pub(super) anything: &'a Cell<bool>,
+}
+
+impl Write for Heard<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.anything.set(true);
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Silent;
+
+    const STALE: &str =
+        "[   57.466652] Oops: int3: 0000 [#1] SMP NOPTI\n[   57.470395] RIP: 0010:sched_tick+0xef/0x260";
+
+    fn panic(console: &str) -> LabError {
+        LabError::GuestPanic { console: console.to_owned() }
+    }
+
+    #[test]
+    fn no_other_panic_is_taken_for_the_emulators() {
+        assert!(is_stale_breakpoint(&panic(STALE)));
+        assert!(!is_stale_breakpoint(&panic("[   57.466652] Oops: general protection fault: 0000 [#1] SMP NOPTI")));
+        assert!(!is_stale_breakpoint(&panic("[   57.466652] Kernel panic - not syncing: sysrq triggered crash")));
+        assert!(!is_stale_breakpoint(&LabError::TimedOut { seconds: 3 }));
+    }
+
+    #[test]
+    fn a_guest_boots_twice_at_most_and_only_where_nothing_was_heard() {
+        let boots = Cell::new(0);
+        let heard = Cell::new(false);
+        let broken = |words: &'static [u8]| {
+            boots.set(boots.get() + 1);
+            Heard { to: &mut io::sink(), anything: &heard }.write_all(words).unwrap();
+            Err::<(), _>(panic(STALE))
+        };
+        assert!(once_more(&Silent, || broken(b""), || !heard.get()).is_err());
+        assert_eq!(boots.take(), 2);
+        assert!(once_more(&Silent, || broken(b"words"), || !heard.get()).is_err());
+        assert_eq!(boots.take(), 1);
+        let mut first = true;
+        let mends = || if std::mem::take(&mut first) { Err(panic(STALE)) } else { Ok("ran") };
+        assert_eq!(once_more(&Silent, mends, || true).unwrap(), "ran");
+    }
+}
