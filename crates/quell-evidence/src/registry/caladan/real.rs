@@ -8,13 +8,15 @@ use crate::claim::{Claim, Expected, Source, Tolerance};
 pub struct Real {
     /// The scene's name in the lab (`quell lab peers --list`).
     pub scene: &'static str,
+    /// Quell's name there as a peer: its loop sleeps, or polls on a CPU of its own.
+    pub peer: &'static str,
     /// CPUs of the machine.
     pub cpus: u32,
     /// 99th percentile of latency, as a multiple of the server's alone.
     pub p99: &'static Claim,
     /// 99.9th percentile, as a multiple of the SCHED_FIFO server's.
     pub p999: &'static Claim,
-    /// The part of the neighbours' work beside a SCHED_FIFO server that is lost.
+    /// The part of the neighbours' work beside a SCHED_FIFO server, less that of a CPU that polls, that is lost.
     pub work: &'static Claim,
 }
 
@@ -30,27 +32,34 @@ pub struct Crowded {
 }
 
 macro_rules! real {
-    ($($name:ident $scene:literal $cpus:literal $what:literal)+) => {
+    ($($name:ident $scene:literal $cpus:literal $loop:literal $what:literal)+) => {
         $(const $name: [Claim; 3] = [
             claim(
-                concat!("caladan.real.", $scene, ".", $cpus, ".p99"),
+                concat!("caladan.real.", $scene, ".", $cpus, $loop, ".p99"),
                 concat!($what, ", ", $cpus, " CPUs: p99 of latency, as a multiple of what it is alone"),
                 1.05,
             ),
             claim(
-                concat!("caladan.real.", $scene, ".", $cpus, ".p999"),
+                concat!("caladan.real.", $scene, ".", $cpus, $loop, ".p999"),
                 "the same: p99.9, as a multiple of the p99.9 of a SCHED_FIFO server",
                 1.25,
             ),
             claim(
-                concat!("caladan.real.", $scene, ".", $cpus, ".work"),
-                "the same: the part that those threads lose of their work beside a SCHED_FIFO server",
+                concat!("caladan.real.", $scene, ".", $cpus, $loop, ".work"),
+                "the same: the part that they lose of their work beside a SCHED_FIFO server, on CPUs that do not poll",
                 0.03,
             ),
         ];)+
         /// By scene and number of CPUs.
         pub const REAL: &[Real] = &[
-            $(Real { scene: $scene, cpus: $cpus, p99: &$name[0], p999: &$name[1], work: &$name[2] },)+
+            $(Real {
+                scene: $scene,
+                peer: concat!("caladan", $loop),
+                cpus: $cpus,
+                p99: &$name[0],
+                p999: &$name[1],
+                work: &$name[2],
+            },)+
         ];
 
         /// All of them.
@@ -62,14 +71,22 @@ macro_rules! real {
 }
 
 real! {
-    SPIN_2 "spin" 2 "memcached beside spinning threads"
-    SPIN_4 "spin" 4 "memcached beside spinning threads"
-    PHASED_2 "phased" 2 "memcached beside threads that all wake up every 200 ms"
-    PHASED_4 "phased" 4 "memcached beside threads that all wake up every 200 ms"
-    POOL_2 "pool" 2 "memcached with four worker threads beside spinning threads"
-    POOL_4 "pool" 4 "memcached with four worker threads beside spinning threads"
-    POOL_PHASED_2 "pool-phased" 2 "memcached with four worker threads beside threads that all wake up every 200 ms"
-    POOL_PHASED_4 "pool-phased" 4 "memcached with four worker threads beside threads that all wake up every 200 ms"
+    SPIN_2 "spin" 2 "" "memcached beside spinning threads"
+    SPIN_4 "spin" 4 "" "memcached beside spinning threads"
+    SPIN_4_DEDICATED "spin" 4 "-dedicated"
+        "memcached beside spinning threads, Quell's loop on a CPU of its own"
+    PHASED_2 "phased" 2 "" "memcached beside threads that all wake up every 200 ms"
+    PHASED_4 "phased" 4 "" "memcached beside threads that all wake up every 200 ms"
+    PHASED_4_DEDICATED "phased" 4 "-dedicated"
+        "memcached beside threads that all wake up every 200 ms, Quell's loop on a CPU of its own"
+    POOL_2 "pool" 2 "" "memcached with four worker threads beside spinning threads"
+    POOL_4 "pool" 4 "" "memcached with four worker threads beside spinning threads"
+    POOL_4_DEDICATED "pool" 4 "-dedicated"
+        "memcached with four worker threads beside spinning threads, Quell's loop on a CPU of its own"
+    POOL_PHASED_2 "pool-phased" 2 "" "memcached with four worker threads beside threads that all wake up every 200 ms"
+    POOL_PHASED_4 "pool-phased" 4 "" "memcached with four worker threads beside threads that all wake up every 200 ms"
+    POOL_PHASED_4_DEDICATED "pool-phased" 4 "-dedicated"
+        "memcached with four worker threads beside threads that all wake up every 200 ms, Quell's loop on a CPU of its own"
 }
 
 const RUNAWAY_P99: Claim = claim(
