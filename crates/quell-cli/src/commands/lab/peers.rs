@@ -104,26 +104,26 @@ fn chosen(only: &[String]) -> Result<Vec<Peer>> {
 }
 
 fn text(rows: &[Summary]) -> String {
-    let head = ["", "CPUs", "seeds", "server", "answers/s", "p50 ms", "p99 ms", "p99.9 ms", "work, blocks/s"];
+    let head = ["", "CPUs", "seeds", "server", "answers/s", "p50 µs", "p99 µs", "p99.9 µs", "work, blocks/s"];
     let lines = rows.iter().map(|row| {
-        let milliseconds = |spread: &Spread| spread_text(spread, 1e6, 2);
+        let microseconds = |spread: &Spread| spread_text(spread, 1e3);
         [
             row.peer.title.to_owned(),
             row.cpus.to_string(),
             row.seeds.to_string(),
             row.server.to_owned(),
-            spread_text(&row.served_per_s, 1.0, 0),
-            milliseconds(&row.p50_ns),
-            milliseconds(&row.p99_ns),
-            milliseconds(&row.p999_ns),
-            row.work_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0, 0)),
+            spread_text(&row.served_per_s, 1.0),
+            microseconds(&row.p50_ns),
+            microseconds(&row.p99_ns),
+            microseconds(&row.p999_ns),
+            row.work_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0)),
         ]
     });
     table(head, lines).to_string()
 }
 
-fn spread_text(spread: &Spread, unit: f64, digits: usize) -> String {
-    let [median, min, max] = [spread.median, spread.min, spread.max].map(|value| format!("{:.digits$}", value / unit));
+fn spread_text(spread: &Spread, unit: f64) -> String {
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(|value| format!("{:.0}", value / unit));
     if min == max { median } else { format!("{median} ({min}–{max})") }
 }
 
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn spreads_are_read_at_a_glance() {
-        let spread = |median, min, max| spread_text(&Spread { median, min, max }, 1e6, 2);
-        assert_eq!(spread(1_234_567.0, 1_000_000.0, 2_000_000.0), "1.23 (1.00–2.00)");
-        assert_eq!(spread(1_234_567.0, 1_234_000.0, 1_234_999.0), "1.23");
+        let spread = |median, min, max| spread_text(&Spread { median, min, max }, 1e3);
+        assert_eq!(spread(136_400.0, 134_000.0, 2_000_000.0), "136 (134–2000)");
+        assert_eq!(spread(136_400.0, 135_900.0, 136_499.0), "136");
     }
 }
