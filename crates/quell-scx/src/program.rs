@@ -58,10 +58,11 @@ pub struct Slices {
     pub lc: Nanos,
     /// A thread of a BE workload or of the system.
     pub be: Nanos,
-    /// The system's threads wait at most so long for a turn on a CPU that an LC workload holds, beside the slice that
-    /// runs there and a tick.
+    /// The system's threads wait at most so long for a turn on a CPU that an LC workload holds beyond its guarantee, twice
+    /// as long on one within it, beside the slice that runs there and a tick.
     pub system: Nanos,
-    /// Who waited so long has a turn on any CPU that it may run on, whoever holds it.
+    /// Who waited so long has a turn on any CPU that it may run on; on one of an LC workload that has work, and no more
+    /// than it is guaranteed, after four times as long.
     pub starving: Nanos,
 }
 

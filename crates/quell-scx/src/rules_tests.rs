@@ -267,6 +267,9 @@ fn the_system_has_its_turns() {
     assert!(!turn(200, 180), "an LC's CPU is not for who has just come");
     assert!(turn(200, 150));
     assert!(!turn(140, 0), "nor again before the pause is over");
+    shared.workload[1].guaranteed.store(1, Relaxed);
+    assert!(!turn(200, 150), "others give way before one that has what it is guaranteed");
+    assert!(turn(200, 100));
 }
 
 #[test]

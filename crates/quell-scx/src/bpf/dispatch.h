@@ -28,6 +28,9 @@ APART bool run_first(__u32 slot, __u64 now)
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
 #define STARVING_SHARE 16
 
+/* A latency-critical workload that has work, and no more than it is guaranteed, gives a turn after so many times as long. */
+#define PATIENCE 4
+
 /*
  * Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. If the
  * holder has nothing to run, it yields the CPU: it takes it back when it has.
@@ -54,6 +57,10 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 		return false;
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 	bool has_work = prev_wants_on || holder >= SYSTEM || is_waiting(workload_of(holder));
+
+	if (has_work && holder < SYSTEM && is_within_guarantee(workload_of(holder)) &&
+	    now - oldest < PATIENCE * shared.starving_ns)
+		return false;
 	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
 
 	if (!run_first(slot, now))

@@ -78,7 +78,7 @@ struct shared {
 	__u32 generation;    /* of the table of cgroups: a change makes every thread look its workload up again */
 	__u32 listening;     /* does the loader sleep, and what wakes it? */
 	__u64 starving_ns;   /* a thread that waited so long gets a turn wherever it may run */
-	__u64 system_ns;     /* the system's threads wait at most so long for a turn on a CPU that an LC holds */
+	__u64 system_ns;     /* the system's threads wait so long for a turn on a CPU that an LC holds beyond its guarantee */
 	__u64 lc_slice_ns;
 	__u64 be_slice_ns;
 	__u64 preemptions;   /* CPUs that a wake-up took from somebody */

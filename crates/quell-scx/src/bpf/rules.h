@@ -187,9 +187,16 @@ static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const 
 	return heir;
 }
 
+/* Does the workload hold no more CPUs than are its own whatever others want? */
+static inline bool is_within_guarantee(const struct workload *w)
+{
+	return w->lc && w->held <= w->guaranteed;
+}
+
 /*
  * Do the system's threads have their turn on this CPU? Always where nobody holds it; in turns with a BE workload; on an
- * LC's CPU only when they have waited for as long as is allowed.
+ * LC's CPU only when they have waited for as long as is allowed, and twice as long where the LC has no more than it is
+ * guaranteed: others give way first.
  */
 static inline bool rule_system_turn(const struct shared *s, __u32 cpu, __u64 now, __u64 waiting_since)
 {
@@ -200,9 +207,13 @@ static inline bool rule_system_turn(const struct shared *s, __u32 cpu, __u64 now
 
 	if (holder >= SYSTEM)
 		return true;
-	if (!workload_at(s, holder)->lc)
+	const struct workload *w = workload_at(s, holder);
+
+	if (!w->lc)
 		return pause >= s->be_slice_ns;
-	return pause >= s->system_ns && now - waiting_since >= s->system_ns;
+	__u64 patience = is_within_guarantee(w) ? 2 * s->system_ns : s->system_ns;
+
+	return pause >= s->system_ns && now - waiting_since >= patience;
 }
 
 /* How long the oldest of a queue has waited, if its threads were taken in the order in which they came. */

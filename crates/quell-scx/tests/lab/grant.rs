@@ -218,6 +218,29 @@ lab_tests! {
             assert!(longest[0].as_millis() < 200, "half of such a turn, on the CPU that it is guaranteed: {longest:?}");
         }
 
+        /// A CPU of somebody who has more than it is guaranteed serves all who starve: the guaranteed one has its own for
+        /// itself, though it never sleeps.
+        fn who_starves_waits_for_others_than_the_guaranteed() {
+            let _first = RealTime::begin();
+            let groups = ["server", "runaway", "be-1", "be-2"].map(Group::new);
+            // Looked for on each CPU once in 800 ms.
+            let slices = Slices { be: Nanos::from_millis(50), ..Slices::default() };
+            let mut machine = Machine::with(ScxOptions { slices, ..ScxOptions::default() });
+            let server = machine.attach("server", Class::LatencyCritical);
+            let runaway = machine.attach("runaway", Class::LatencyCritical);
+            let be = ["be-1", "be-2"].map(|name| machine.attach(name, Class::BestEffort));
+            let lc = [rights(server, 1, 1, 0), rights(runaway, 0, 2, 1)].concat();
+            let others = [rights(be[0], 0, 2, 2), rights(be[1], 0, 2, 3)].concat();
+            machine.apply(&[lc, others].concat(), &[]);
+            let guaranteed = Child::spin(Some(&groups[0]), Some(1));
+            let _runaway = [0, 1].map(|_| Child::spin(Some(&groups[1]), None));
+            let starve = [2, 3].map(|at| Child::spin(Some(&groups[at]), None));
+            pass(1000);
+            let share = shares(&[&guaranteed], 6000)[0];
+            assert!(machine.host.grant().starved() > 2 && starve.iter().all(|one| one.ran().as_millis() > 40));
+            assert!(share > 970, "of a thousandth of its CPU's time each: {share}");
+        }
+
         fn a_thread_of_the_system_has_its_turns() {
             let _first = RealTime::begin();
             let lc_group = Group::new("lc");
