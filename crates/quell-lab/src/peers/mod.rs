@@ -69,7 +69,7 @@ const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 19] = [
+pub const PEERS: [Peer; 20] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
     Peer { id: "alone-grouped", title: "EEVDF, no antagonist, in a cgroup", alone: true, ..GROUPED },
     PLAIN,
@@ -111,6 +111,13 @@ pub const PEERS: [Peer; 19] = [
         ..GROUPED
     },
     Peer { id: "shenango", title: "Quell shenango", policy: Some("shenango"), ..GROUPED },
+    Peer {
+        id: "shenango-dedicated",
+        title: "Quell shenango, polling on a CPU of its own",
+        policy: Some("shenango"),
+        prepare: r#"AGENT='poll = "dedicated"'"#,
+        ..GROUPED
+    },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
 ];
