@@ -94,7 +94,9 @@ lab_tests! {
             let high = Child::spin(Some(&busy), None);
             pass(200);
             let beside = shares(&[&low, &high], 2000);
-            assert!(beside[0] < 10 && beside[1] > 800, "{beside:?}");
+            println!("beside another: {beside:?}");
+            // A starving thread has a tick every half second, 8 of 1000: a rule for all. A busy host makes ticks longer.
+            assert!(beside[0] < 20 && beside[1] > 800, "{beside:?}");
             high.signal(libc::SIGSTOP);
             pass(100);
             let again = shares(&[&low], 500)[0];
