@@ -52,6 +52,14 @@ pub enum LabError {
         /// The Debian package that holds it.
         package: &'static str,
     },
+    /// What the build of a scheduler needs is not installed.
+    #[error("not installed: {}; mend: apt-get install {}", files.join(", "), packages.join(" "))]
+    MissingForBuild {
+        /// Files that tell that a package is there.
+        files: Vec<&'static str>,
+        /// The Debian packages that hold them.
+        packages: Vec<&'static str>,
+    },
     /// A program that the lab calls failed.
     #[error("`{command}` failed: {detail}")]
     Tool {

@@ -21,11 +21,11 @@ pub const SCHEDULERS: [Scheduler; 2] =
 
 /// What building them needs beside Rust and clang, by the file that tells that it is there.
 const NEEDS: [(&str, &str); 5] = [
-    ("/usr/include/libelf.h", "libelf-dev"),
-    ("/usr/include/zstd.h", "libzstd-dev"),
-    ("/usr/include/seccomp.h", "libseccomp-dev"),
-    ("/usr/bin/protoc", "protobuf-compiler"),
-    ("/usr/bin/pkg-config", "pkg-config"),
+    ("usr/include/libelf.h", "libelf-dev"),
+    ("usr/include/zstd.h", "libzstd-dev"),
+    ("usr/include/seccomp.h", "libseccomp-dev"),
+    ("usr/bin/protoc", "protobuf-compiler"),
+    ("usr/bin/pkg-config", "pkg-config"),
 ];
 /// Versions of clang that can compile their BPF programs, the best known first.
 const CLANGS: [u32; 6] = [19, 20, 21, 18, 17, 16];
@@ -40,12 +40,7 @@ pub(super) fn program(cache: &Cache, name: &str, progress: &dyn Progress) -> Res
         why: format!("the lab does not know how to build {name}"),
     })?;
     let entry = cache.get_or_make(&format!("{}-{}", scheduler.name, scheduler.version), |dir| {
-        for (file, package) in NEEDS {
-            if !Path::new(file).exists() {
-                return Err(LabError::MissingTool { tool: file.into(), package });
-            }
-        }
-        let (clang, libclang) = clang().ok_or(LabError::MissingTool { tool: "clang".into(), package: "clang-19" })?;
+        let (clang, libclang) = compiler(Path::new("/"))?;
         progress.step(&format!("building {name} {} from the registry (some minutes, once)", scheduler.version));
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "--locked", "--quiet", "--root"]).arg(dir);
@@ -58,12 +53,50 @@ pub(super) fn program(cache: &Cache, name: &str, progress: &dyn Progress) -> Res
     Ok(entry.join("bin").join(name))
 }
 
-/// A clang and the directory of its library.
-fn clang() -> Option<(String, PathBuf)> {
-    let mut versions = CLANGS.iter();
-    versions.find_map(|version| {
-        let library = PathBuf::from(format!("/usr/lib/llvm-{version}/lib"));
-        let program = format!("clang-{version}");
-        (library.exists() && Path::new("/usr/bin").join(&program).exists()).then_some((program, library))
-    })
+/// A clang and the directory of its library, if nothing that the build needs is missing; else all that is.
+fn compiler(root: &Path) -> Result<(PathBuf, PathBuf)> {
+    let mut missing: Vec<_> = NEEDS.into_iter().filter(|(file, _)| !root.join(file).exists()).collect();
+    let clang = clang(root);
+    if clang.is_none() {
+        missing.push(("clang", "clang-19"));
+    }
+    let (files, packages) = missing.iter().copied().unzip();
+    clang.filter(|_| missing.is_empty()).ok_or(LabError::MissingForBuild { files, packages })
+}
+
+fn clang(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let mut versions = CLANGS.iter().map(|version| {
+        (root.join(format!("usr/bin/clang-{version}")), root.join(format!("usr/lib/llvm-{version}/lib")))
+    });
+    versions.find(|(program, library)| program.exists() && library.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn put(root: &Path, file: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "usr/include/libelf.h");
+        put(root.path(), "usr/bin/pkg-config");
+        let error = compiler(root.path()).unwrap_err().to_string();
+        assert!(error.ends_with("apt-get install libzstd-dev libseccomp-dev protobuf-compiler clang-19"), "{error}");
+        assert!(error.contains("usr/include/zstd.h") && !error.contains("libelf"), "{error}");
+        for (file, _) in NEEDS {
+            put(root.path(), file);
+        }
+        put(root.path(), "usr/bin/clang-20");
+        assert!(compiler(root.path()).is_err(), "no library");
+        put(root.path(), "usr/lib/llvm-20/lib/libclang.so");
+        assert!(compiler(root.path()).unwrap().0.ends_with("clang-20"));
+    }
 }
