@@ -173,8 +173,8 @@ impl Elfen {
                 && (lc || self.may_borrow(core, now))
                 && self.cores.task_on(core).is_none_or(yields)
         };
-        let pool = self.cores.pool();
-        let lanes = pool.iter().filter(fits);
+        let allowed = self.cores.allowed();
+        let lanes = allowed.iter().filter(fits);
         lanes.max_by_key(|&core| {
             (self.cores.task_on(core).is_none(), self.cores.last_used(id, core), std::cmp::Reverse(core))
         })

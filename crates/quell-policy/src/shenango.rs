@@ -109,8 +109,8 @@ impl Shenango {
     /// The core that suits a task best: an idle one before a bursting task's; then one whose sibling runs the task
     /// already, then the one that it used last, then the lowest.
     fn pick_core(&self, id: WorkloadId, may_preempt: bool) -> Option<CpuId> {
-        let pool = self.cores.pool();
-        let candidates = pool.iter().filter_map(|core| {
+        let allowed = self.cores.allowed();
+        let candidates = allowed.iter().filter_map(|core| {
             let on = self.cores.task_on(core);
             let can_be_had = match on {
                 None => true,
@@ -128,7 +128,7 @@ impl Shenango {
 
     /// A yielded core goes at once to a congested task: that on the sibling before the one that used it last.
     fn hand_on(&mut self, core: CpuId, view: &View, plan: &mut Plan) {
-        if !self.cores.pool().contains(core) || self.cores.task_on(core).is_some() {
+        if !self.cores.allowed().contains(core) || self.cores.task_on(core).is_some() {
             return;
         }
         let cores = &self.cores;

@@ -158,6 +158,8 @@ proptest! {
                 for command in &plan.grants {
                     let (GrantCommand::Grant(cpu, _) | GrantCommand::Revoke(cpu)) = *command;
                     prop_assert!(pool.contains(cpu), "{} touches CPU {}", policy.describe().name, cpu);
+                    let is_away = view.cpus.away.contains(cpu) && matches!(command, GrantCommand::Grant(..));
+                    prop_assert!(!is_away, "{} grants CPU {}, which a real-time thread has", policy.describe().name, cpu);
                 }
                 for setting in &plan.knobs {
                     if let Knob::Cpus(cpus) = setting.knob {

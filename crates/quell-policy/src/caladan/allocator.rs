@@ -59,7 +59,7 @@ pub(super) fn best_core(
     right: Right,
     except: &CpuSet,
 ) -> Option<CpuId> {
-    let allowed = cores.pool().difference(&cores.banned()).difference(except);
+    let allowed = cores.allowed().difference(except);
     let mut best: Option<(Score, CpuId)> = None;
     for core in allowed.iter() {
         if cores.task_on(core) == Some(task) || has_priority(cores, tasks, core, right) {
@@ -129,10 +129,7 @@ impl Caladan {
     /// A core was yielded, or its ban ended: it goes at once to the task with the strongest right, among equals to the one
     /// that has waited longest, "reducing the cycles the core spends idling".
     pub(super) fn hand_on(&mut self, core: CpuId, view: &View, plan: &mut Plan) {
-        let free = self.cores.pool().contains(core)
-            && !self.cores.banned().contains(core)
-            && self.cores.task_on(core).is_none();
-        if !free {
+        if !self.cores.allowed().contains(core) || self.cores.task_on(core).is_some() {
             return;
         }
         let mut best: Option<(Right, Nanos, WorkloadId)> = None;

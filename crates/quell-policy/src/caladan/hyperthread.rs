@@ -101,7 +101,7 @@ impl Hyperthread {
     }
 
     fn find_long_requests(&mut self, view: &View, tasks: &Tasks, cores: &Cores) {
-        for core in cores.pool().difference(&cores.banned()).iter() {
+        for core in cores.allowed().iter() {
             let Some(task) = cores.task_on(core).and_then(|task| tasks.get(task)).filter(|task| task.lc) else {
                 continue;
             };

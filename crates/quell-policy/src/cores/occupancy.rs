@@ -99,6 +99,11 @@ impl Cores {
         self.pool
     }
 
+    /// The cores of the pool that somebody may have now.
+    pub fn allowed(&self) -> CpuSet {
+        self.pool.difference(&self.banned)
+    }
+
     /// Cores that nobody may have now: sibling bans park them, or a higher scheduling class has them.
     pub fn banned(&self) -> CpuSet {
         self.banned
