@@ -67,12 +67,15 @@ pub fn run_agent(
         Poll::Adaptive => quell_scx::Poll::Adaptive(LOOK),
         Poll::Dedicated => quell_scx::Poll::Dedicated,
     };
-    if let Some(cpu) = config.loops_cpu(all) {
-        quell_agent::realtime::stay_on(cpu)?;
-    }
+    let loops_cpu = config.loops_cpu(all);
     let options = ScxOptions { pool: Some(config.pool(all)), poll, granted: config.granted(), ..ScxOptions::default() };
     let host = ScxHost::new(linux, Roots::default(), options)?;
-    Ok(Agent::new(host, config, extras)?.run(worker, stop)?)
+    let mut agent = Agent::new(host, config, extras)?;
+    // The agent's other threads run by now, and do not inherit it: the loop would wait for them.
+    if let Some(cpu) = loops_cpu {
+        quell_agent::realtime::stay_on(cpu)?;
+    }
+    Ok(agent.run(worker, stop)?)
 }
 
 /// What the host can that a policy would run on, given what the stock host can. `grants`: do policies grant CPUs? `own`: by

@@ -57,6 +57,15 @@ await 'batch work still goes on' works
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
 await 'the kernel has its own again' is disabled
 await 'batch work goes on without Quell' works
+sed '1i agent.poll = "dedicated"' /run/quell.toml > /run/polls.toml
+"$QUELL" run --config /run/polls.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'it took over with a loop that polls' is enabled
+worker=$(tr -d ' ' < /proc/$guardian/task/$guardian/children)
+await 'the loop has a CPU of its own' grep -q 'Cpus_allowed_list:.1$' /proc/$worker/status
+for thread in /proc/$worker/task/*; do echo "$(cat $thread/comm) may use $(sed -n 's/Cpus_allowed_list:.//p' $thread/status)"; done
+kill -9 $guardian $worker
+await 'the kernel has its own once more' is disabled
 sed 's/cgroup = "batch"/command = "sh"/' /run/quell.toml > /run/by-command.toml
 "$QUELL" check /run/by-command.toml
 echo "check: $?"
@@ -77,6 +86,9 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "it took over again",
         "the kernel has its own again",
         "batch work goes on without Quell",
+        "the loop has a CPU of its own",
+        "quell-api may use 0-1",
+        "the kernel has its own once more",
         "check: 1",
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");
