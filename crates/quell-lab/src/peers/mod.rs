@@ -66,6 +66,7 @@ const PLAIN: Peer = Peer {
 const GROUPED: Peer = Peer { weights: "100 100", ..PLAIN };
 
 const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
+const POLLS: &str = r#"AGENT='poll = "dedicated"'"#;
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
@@ -100,7 +101,7 @@ pub const PEERS: [Peer; 20] = [
         id: "caladan-dedicated",
         title: "Quell caladan, polling on a CPU of its own",
         policy: Some("caladan"),
-        prepare: r#"AGENT='poll = "dedicated"'"#,
+        prepare: POLLS,
         ..GROUPED
     },
     Peer {
@@ -115,7 +116,7 @@ pub const PEERS: [Peer; 20] = [
         id: "shenango-dedicated",
         title: "Quell shenango, polling on a CPU of its own",
         policy: Some("shenango"),
-        prepare: r#"AGENT='poll = "dedicated"'"#,
+        prepare: POLLS,
         ..GROUPED
     },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
