@@ -98,6 +98,7 @@ pub(crate) struct Shared {
     pub exit_kind: AtomicU64,
     pub bans: AtomicU64,
     pub fetches: AtomicU64,
+    pub loops_thread: AtomicU64,
     pub cpu: [CpuState; MAX_CPUS],
     pub workload: [WorkloadState; MAX_SLOTS + 1],
 }

@@ -304,6 +304,12 @@ impl Grant {
         program.test_run(ProgramInput::default()).map(drop).map_err(broken(step))
     }
 
+    /// This thread decides from now on, by its number. When it wakes up it goes before best-effort work, as the kernel's own
+    /// threads; if it may run on one CPU only, others have turns there only if they waited for long.
+    pub fn set_loop(&self, thread: i32) {
+        self.shared().loops_thread.store(thread as u64, Release);
+    }
+
     /// Is it still the machine's scheduler?
     ///
     /// # Errors

@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
     fn quell_rule_heir(shared: *const Shared, cpu: u32, except: *const [u32; 3]) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
-    fn quell_rule_system_turn(shared: *const Shared, cpu: u32, now: u64, since: u64) -> bool;
+    fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
     fn quell_waiting_since(workload: *const WorkloadState, now: u64) -> u64;
     fn quell_sizes(which: i32) -> u64;
 }
@@ -257,9 +257,13 @@ fn the_system_has_its_turns() {
     shared.system_ns.store(50, Relaxed);
     shared.workload[1].lc.store(1, Relaxed);
     // SAFETY: the pointer is to a value of the type that the function takes.
-    let turn = |now, since| unsafe { quell_rule_system_turn(&raw const *shared, 0, now, since) };
+    let turn_if = |polls, now, since| unsafe { quell_rule_system_turn(&raw const *shared, 0, polls, now, since) };
+    let turn = |now, since| turn_if(false, now, since);
     assert!(turn(100, 100), "nobody holds the CPU");
     shared.cpu[0].system_until.store(98, Relaxed);
+    assert!(!turn_if(true, 200, 150), "the loop polls there, and others give way first");
+    assert!(turn_if(true, 200, 100));
+    assert!(!turn_if(true, 140, 0), "nor again before the pause is over");
     hand(&shared, 0, 0);
     assert!(!turn(100, 0), "the BE's slice comes first");
     assert!(turn(102, 102));

@@ -254,14 +254,14 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 		return true;
 	if (go_on(prev, holder, now) || await(cpu, holder, now))
 		return true;
-	if (yield_cpu(cpu, holder) && (shared.listening & YIELDS))
-		wake_loader();
+	yield_cpu(cpu, holder);
 	return false;
 }
 
 static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct workload *system = workload_of(SYSTEM);
+	bool polled = wants_on(prev) && polls(prev);
 
 	if (cpu >= MAX_CPUS)
 		return;
@@ -274,12 +274,14 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		if (t)
 			account(prev, t, now);
 	}
-	if (is_waiting(system) && rule_system_turn(&shared, cpu, now, waiting_since(system, now)) &&
-	    (goes_on_first(prev, SYSTEM, now) || run_first(SYSTEM, now)))
+	if (is_waiting(system) && rule_system_turn(&shared, cpu, polled, now, waiting_since(system, now)) &&
+	    ((!polled && goes_on_first(prev, SYSTEM, now)) || run_first(SYSTEM, now)))
 		return;
 	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
+		return;
+	if (polled && go_on(prev, SYSTEM, now))
 		return;
 	if (!is_waiting(system) || (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now)))
 		go_on(prev, SYSTEM, now);

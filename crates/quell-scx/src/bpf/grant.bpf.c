@@ -39,8 +39,11 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 	if (slot == SYSTEM) {
 		__s32 cpu = idle_cpu(p, prev_cpu);
 
-		if (cpu < 0)
-			return prev_cpu;
+		if (cpu < 0) {
+			__u32 other = is_loop(p) ? cpu_of_best_effort(p) : NO_CPU;
+
+			return other < MAX_CPUS ? (__s32)other : prev_cpu;
+		}
 		t->woke = 1;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), 0);
 		return cpu;
@@ -77,14 +80,6 @@ static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
 	if (!t->wants_since)
 		t->wants_since = bpf_ktime_get_ns();
 	return t->wants_since;
-}
-
-/* Does latency-critical work run here? */
-static __always_inline bool runs_lc(__u32 cpu)
-{
-	__u32 slot = cpu_at(&shared, cpu)->runs;
-
-	return slot < SYSTEM && workload_of(slot)->lc;
 }
 
 /* The thread woke up and comes to this CPU: it runs next, if nobody waits longer and its workload may have the CPU. */
@@ -132,16 +127,20 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	t->goes_on = 0;
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
 		cpu_at(&shared, cpu)->stays = 0;
-	/* The kernel's own threads go before best-effort work, and wait for latency-critical work as the rest of the system. */
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && !runs_lc(cpu) &&
-	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
-		return;
-	}
 	__u32 above = throttled_by(p, t, now);
 
 	if (above != NO_GROUP) {
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
+		return;
+	}
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && goes_before_best_effort(p) && !runs_lc(cpu) &&
+	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	/* The loop that polls gave others a turn: it goes on after that one. */
+	if (polls(p)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
 	}
 	/* One that is bound to a CPU is sent nowhere. */
@@ -339,16 +338,18 @@ void OP(grant_exit, struct scx_exit_info *info)
 	wake_loader();
 }
 
-/* Many CPUs look at their holder again, at once. */
+/* Many CPUs look at their holder again, at once; the loop's own one when the loop sleeps. */
 SEC("syscall")
 int kick_cpus(void *unused)
 {
+	struct task_struct *caller = bpf_get_current_task_btf();
+	__u32 own = is_loop(caller) ? bpf_get_smp_processor_id() : NO_CPU;
 	int i;
 
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if ((*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
+		if (cpu != own && (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

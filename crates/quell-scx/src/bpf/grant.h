@@ -89,6 +89,7 @@ struct shared {
 	__u64 exit_kind;     /* why the scheduler ended; 0 while it runs */
 	__u64 bans;          /* the loader's: may any CPU be banned? */
 	__u64 fetches;       /* times that a thread was to be fetched, ever */
+	__u64 loops_thread;  /* the loader's thread that decides, by number; 0: none */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
 };

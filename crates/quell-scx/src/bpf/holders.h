@@ -3,7 +3,7 @@
 #ifndef QUELL_HOLDERS_H
 #define QUELL_HOLDERS_H
 
-#include "state.h"
+#include "queues.h"
 
 /* Now, on the CPU that does this. Where something has just stopped, that was now: the clock costs more than this. */
 static __always_inline __u64 time_on(const struct cpu *c)
@@ -41,6 +41,8 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 		return false;
 	cpu_at(&shared, cpu)->yielder = holder;
 	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+	if (shared.listening & YIELDS)
+		wake_loader();
 	return true;
 }
 

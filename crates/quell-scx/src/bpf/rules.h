@@ -196,24 +196,27 @@ static inline bool is_within_guarantee(const struct workload *w)
 /*
  * Do the system's threads have their turn on this CPU? Always where nobody holds it; in turns with a BE workload; on an
  * LC's CPU only when they have waited for as long as is allowed, and twice as long where the LC has no more than it is
- * guaranteed: others give way first.
+ * guaranteed, or where the loop polls: others give way first.
  */
-static inline bool rule_system_turn(const struct shared *s, __u32 cpu, __u64 now, __u64 waiting_since)
+static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 waiting_since)
 {
 	if (cpu >= MAX_CPUS)
 		return true;
 	__u32 holder = cpu_at(s, cpu)->holder;
 	__u64 pause = now - cpu_at(s, cpu)->system_until;
 
-	if (holder >= SYSTEM)
-		return true;
-	const struct workload *w = workload_at(s, holder);
+	bool gives_way = false;
 
-	if (!w->lc)
-		return pause >= s->be_slice_ns;
-	__u64 patience = is_within_guarantee(w) ? 2 * s->system_ns : s->system_ns;
+	if (!polls) {
+		if (holder >= SYSTEM)
+			return true;
+		const struct workload *w = workload_at(s, holder);
 
-	return pause >= s->system_ns && now - waiting_since >= patience;
+		if (!w->lc)
+			return pause >= s->be_slice_ns;
+		gives_way = !is_within_guarantee(w);
+	}
+	return pause >= s->system_ns && now - waiting_since >= (gives_way ? s->system_ns : 2 * s->system_ns);
 }
 
 /* How long the oldest of a queue has waited, if its threads were taken in the order in which they came. */

@@ -25,9 +25,9 @@ bool quell_rule_ban_holds(__u64 banned_for, __u64 now_on)
 	return rule_ban_holds(banned_for, now_on);
 }
 
-bool quell_rule_system_turn(const struct shared *s, __u32 cpu, __u64 now, __u64 since)
+bool quell_rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 since)
 {
-	return rule_system_turn(s, cpu, now, since);
+	return rule_system_turn(s, cpu, polls, now, since);
 }
 
 __u64 quell_waiting_since(const struct workload *w, __u64 now)

@@ -17,6 +17,37 @@ static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
 	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
 }
 
+/* Does latency-critical work run here? */
+static __always_inline bool runs_lc(__u32 cpu)
+{
+	__u32 slot = cpu_at(&shared, cpu)->runs;
+
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
+/* The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the system. */
+static __always_inline bool goes_before_best_effort(struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) || is_loop(p);
+}
+
+/* A CPU where best-effort work gives way to the thread. */
+static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    !is_hogged(cpu))
+			return cpu;
+	}
+	return NO_CPU;
+}
+
 /* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
 static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
 {
@@ -30,7 +61,7 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 	if (!came || home < 0 || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
 		return;
 	/* One of its own kind is not preempted: each such preemption would cause the next one. */
-	if (cpu_at(&shared, home)->runs < SYSTEM && rule_system_turn(&shared, home, now, now))
+	if (cpu_at(&shared, home)->runs < SYSTEM && rule_system_turn(&shared, home, false, now, now))
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 

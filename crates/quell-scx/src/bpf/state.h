@@ -77,6 +77,18 @@ static __always_inline struct thread *thread_of(struct task_struct *p)
 	return bpf_task_storage_get(&threads, p, 0, 0);
 }
 
+/* Is it the thread that decides? */
+static __always_inline bool is_loop(struct task_struct *p)
+{
+	return p->pid == (__s32)shared.loops_thread;
+}
+
+/* And does it have a CPU of its own, on which it polls? */
+static __always_inline bool polls(struct task_struct *p)
+{
+	return is_loop(p) && p->nr_cpus_allowed == 1;
+}
+
 static __always_inline struct workload *workload_of(__u32 slot)
 {
 	return workload_at(&shared, slot);

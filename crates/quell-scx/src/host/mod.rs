@@ -80,7 +80,7 @@ pub struct ScxHost {
 }
 
 impl ScxHost {
-    /// Loads the scheduler. The workloads that the stock host has already are attached to it too.
+    /// Loads the scheduler. The calling thread is the loop, which decides. The workloads that the stock host has already are attached to it too.
     ///
     /// # Errors
     /// If the kernel refuses, or a workload is not selected by cgroups alone.
@@ -89,6 +89,7 @@ impl ScxHost {
         let online = quell_linux::sysfs::online(&roots.sys)?;
         let pool = options.pool.unwrap_or_else(|| topology.all());
         let grant = Grant::load(&topology, &online, &pool, options.slices)?;
+        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         let mut host = ScxHost {
             linux,

@@ -39,7 +39,6 @@ impl ScxHost {
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         let columns = self.topology.columns();
-        let own = self.loops_cpu();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
         cpus.request_start.clear();
@@ -51,8 +50,8 @@ impl ScxHost {
             if state.runs.load(Acquire) == NOBODY {
                 cpus.idle.insert(cpu);
             }
-            // A real-time thread has it, or the loop itself: it is nobody's to hand out until they sleep.
-            if state.away.load(Acquire) != 0 || own == Some(cpu) {
+            // A real-time thread has it: it is nobody's to hand out until that sleeps.
+            if state.away.load(Acquire) != 0 {
                 cpus.away.insert(cpu);
             }
             let start = state.request_start.load(Acquire);
@@ -66,12 +65,6 @@ impl ScxHost {
         }
         self.grant.count_bans();
         view.scope.pool = view.scope.pool.intersection(&self.topology.all());
-    }
-
-    /// The CPU that the loop runs on, where it took an idle one.
-    fn loops_cpu(&self) -> Option<CpuId> {
-        let cpu = CpuId(rustix::thread::sched_getcpu() as u32);
-        (cpu.index() < self.topology.columns() && self.grant.holder(cpu).workload().is_none()).then_some(cpu)
     }
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.

@@ -67,6 +67,55 @@ lab_tests! {
             assert!(strays < 20, "{strays} of 80 looks found a thread on a CPU of the other's");
         }
 
+        fn a_loop_that_polls_keeps_its_cpu() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let pool = [1].map(CpuId).into_iter().collect();
+            let mut machine = Machine::with(ScxOptions { pool: Some(pool), ..ScxOptions::default() });
+            let be = machine.attach("be", Class::BestEffort);
+            let _hog = Child::spin(Some(&be_group), None);
+            machine.grant(&[(1, be)]);
+            let (looping, daemon) = (Child::spin(None, Some(0)), Child::spin(None, None));
+            machine.host.grant().set_loop(looping.0);
+            pass(200);
+            let beside_a_daemon = shares(&[&looping, &daemon], 1000);
+            println!("loop, daemon: {beside_a_daemon:?}");
+            assert!(beside_a_daemon[0] > 900 && beside_a_daemon[1] > 200, "{beside_a_daemon:?}");
+            // What may run nowhere else has its turns.
+            let bound = Child::spin(None, Some(0));
+            pass(200);
+            let beside_both = shares(&[&looping, &daemon, &bound], 2000);
+            println!("loop, daemon, one bound to its CPU: {beside_both:?}");
+            assert!(beside_both[0] > 800 && beside_both[2] > 10, "{beside_both:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn a_loop_that_sleeps_goes_before_best_effort_work() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            let _hogs = [0, 1].map(|_| Child::spin(Some(&be_group), None));
+            machine.apply(&rights(be, 0, 2, 0), &[]);
+            machine.grant(&[(0, be), (1, be)]);
+            let sleeper = Child::run(None, None, || {
+                loop {
+                    pass(1);
+                }
+            });
+            let waits_within_a_second = || {
+                let before = sleeper.waited();
+                pass(1000);
+                sleeper.waited() - before
+            };
+            pass(100);
+            let as_a_daemon = waits_within_a_second();
+            machine.host.grant().set_loop(sleeper.0);
+            let as_the_loop = waits_within_a_second();
+            println!("waits as a daemon {as_a_daemon:?}, as the loop {as_the_loop:?}");
+            assert!(as_the_loop * 3 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
+        }
+
         fn a_revoked_cpu_is_given_up_at_once() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");

@@ -224,14 +224,22 @@ impl Child {
 
     /// CPU time so far.
     pub fn ran(&self) -> Duration {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0)).unwrap();
-        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+        Duration::from_nanos(self.statistic(0))
+    }
+
+    /// Time for which it wanted a CPU and had none, so far.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.statistic(1))
     }
 
     /// Times that it came to run so far.
     pub fn turns(&self) -> u64 {
+        self.statistic(2)
+    }
+
+    fn statistic(&self, which: usize) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0)).unwrap();
-        text.trim().rsplit(' ').next().unwrap().parse().unwrap()
+        text.split_whitespace().nth(which).unwrap().parse().unwrap()
     }
 
     /// The CPU that it runs on or ran on last.
