@@ -116,6 +116,22 @@ lab_tests! {
             assert!(as_the_loop * 3 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
         }
 
+        fn the_loop_hands_out_the_cpu_that_it_is_on() {
+            let lc_group = Group::new("lc");
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let server = Child::spin(Some(&lc_group), None);
+            pin(0, 1..2);
+            let away = machine.observe().cpus.away;
+            assert!(!away.contains(CpuId(1)), "{away:?}");
+            machine.grant(&[(1, lc)]);
+            pass(50);
+            let share = shares(&[&server], 400)[0];
+            assert!(share > 500, "{share}");
+            pin(0, 0..2);
+            machine.host.grant().check().unwrap();
+        }
+
         fn a_revoked_cpu_is_given_up_at_once() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");
