@@ -88,6 +88,11 @@ fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: 
         let what = "the loop takes the only CPU for itself: write poll = \"adaptive\" under [agent]";
         problems.error(place, what);
     }
+    if config.agent.poll == Poll::Dedicated && config.agent.realtime && config.sets_classes() {
+        let what = "a loop that polls would be real-time beside a policy that sets scheduling classes, and keep the \
+                    kernel's own threads from its CPU: write poll = \"adaptive\" under [agent]";
+        problems.error(place, what);
+    }
     let is_granted = |name: &String| granted.as_ref().is_none_or(|names| names.contains(name));
     for member in config.workloads.iter().filter(|member| is_granted(&member.workload.name)) {
         let by_process = |selector: &&Selector| matches!(selector, Selector::Pid(_) | Selector::Command(_));

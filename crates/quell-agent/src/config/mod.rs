@@ -178,15 +178,20 @@ impl Config {
         self.policies.iter().any(|layer| layer.policy.describe().grants)
     }
 
+    /// Does a policy set scheduling classes?
+    #[must_use]
+    pub fn sets_classes(&self) -> bool {
+        let sets_them = |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
+        self.policies.iter().any(sets_them)
+    }
+
     /// The same on the kernel's scheduler. There a grant is an affinity and cannot be quick: so latency-critical threads
     /// run before all others, by `guard`, unless a policy sets scheduling classes already.
     #[must_use]
     pub fn on_the_kernels_scheduler(mut self) -> Config {
         self.machine.scheduler = Scheduler::Kernel;
-        let sets_classes =
-            |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
         let granting = self.policies.iter().position(|layer| layer.policy.describe().grants);
-        if let Some(at) = granting.filter(|_| !self.policies.iter().any(sets_classes)) {
+        if let Some(at) = granting.filter(|_| !self.sets_classes()) {
             let workloads = self.granted().map(|names| names.into_iter().collect());
             let place = self.policies[at].place.clone();
             let policy = AnyPolicy::Guard(Guard::new(GuardConfig::default()));

@@ -317,4 +317,10 @@ fn a_policy_that_grants_cpus_has_quells_own_scheduler_which_wants_cgroups() {
     assert_eq!((config.has_own_scheduler(), config.granted().map(|names| names.len())), (true, Some(0)));
     let (_, alone) = said("machine.cpus = \"1\"\nagent.poll = \"dedicated\"", "{ cgroup = \"web\" }", Support::Yes);
     assert!(alone.iter().any(|what| what.contains("adaptive")), "{alone:?}");
+    let polls_above = "agent.poll = \"dedicated\"\n[[policy]]\nname = \"guard\"";
+    let (_, polls_above) = said(polls_above, "{ cgroup = \"web\" }", Support::Yes);
+    assert!(polls_above.iter().any(|what| what.contains("would be real-time")), "{polls_above:?}");
+    let polls = "agent.poll = \"dedicated\"\nagent.realtime = false\n[[policy]]\nname = \"guard\"";
+    let (_, polls) = said(polls, "{ cgroup = \"web\" }", Support::Yes);
+    assert!(!polls.iter().any(|what| what.contains("would be real-time")), "{polls:?}");
 }

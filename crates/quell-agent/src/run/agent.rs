@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
-    Capabilities, Event, Knob, KnobKind, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
-    Verdict, View, Wake,
+    Capabilities, Event, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology, Verdict,
+    View, Wake,
 };
 
 use super::Shadow;
@@ -252,10 +252,8 @@ impl<H: Manager> Agent<H> {
     }
 
     fn raise_priority(&mut self, priority: u8) {
-        let sets_classes =
-            |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
         let writes = !self.extras.shadow && !self.extras.dry_run;
-        if !(self.config.agent.realtime && writes && self.stack.layers().iter().any(sets_classes)) {
+        if !(self.config.agent.realtime && writes && self.config.sets_classes()) {
             return;
         }
         if priority > HIGHEST {
