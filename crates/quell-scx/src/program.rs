@@ -358,6 +358,16 @@ impl Grant {
         yields
     }
 
+    /// Does a thread of an LC workload wait for a CPU that only the loop can give it?
+    pub(crate) fn waits_for_the_loop(&self) -> bool {
+        let slots = self.shared().nr_slots.load(Relaxed) as usize;
+        self.shared().workload[..slots.min(MAX_SLOTS)].iter().any(|state| {
+            let is_outside = state.attached.load(Relaxed) == 1 && state.in_line.load(Relaxed) == 0;
+            let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
+            is_outside && waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
+        })
+    }
+
     /// Waits until the scheduler told something, at most for so long.
     pub(crate) fn wait_for_news(&self, at_most: Duration) -> Result<(), ScxError> {
         // SAFETY: the ring keeps its descriptor open while it lives.

@@ -69,6 +69,8 @@ pub struct ScxHost {
     told: Vec<Event>,
     /// So long the next sleep lasts at most, if nothing wakes the loop.
     patience: Nanos,
+    /// And so long if a queue waits that no rule serves; zero while there is none.
+    queue_looks: Nanos,
     /// When it is looked next which cgroups the workloads have.
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
@@ -103,6 +105,7 @@ impl ScxHost {
             holders: vec![Holder::default(); columns],
             told: Vec::new(),
             patience: Nanos::ZERO,
+            queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
             stuck: Vec::new(),
             stuck_at: Nanos::ZERO,

@@ -9,6 +9,8 @@ use crate::ScxError;
 
 /// What nobody tells of, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
 const LONGEST: Nanos = Nanos(100_000_000);
+/// A sleep that takes longer than this in any case.
+const SHORTEST: Nanos = Nanos(1000);
 
 impl ScxHost {
     pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), ScxError> {
@@ -21,12 +23,23 @@ impl ScxHost {
             }
             (Poll::Dedicated, Wake::OnEvent) => self.sleep(LONGEST),
             (Poll::Adaptive(look), Wake::At(until)) => {
-                let at_most = (until - self.linux.now()).max(look).max(self.patience).min(LONGEST);
+                let asked = until - self.linux.now();
+                let at_most = asked.max(look).max(self.patience).min(LONGEST);
                 self.patience = at_most + at_most;
-                self.sleep(at_most)
+                let soon = self.until_the_queue_is_looked_at_again(asked);
+                self.sleep(soon.map_or(at_most, |soon| soon.min(at_most)))
             }
             (Poll::Adaptive(_), Wake::OnEvent) => self.sleep(LONGEST),
         }
+    }
+
+    /// A queue that no rule serves may have been too short to act on, and it is not told of again: it is looked at when the
+    /// policy asks for it, and as long as it stays after twice as long each time. None: there is no such queue.
+    fn until_the_queue_is_looked_at_again(&mut self, asked: Nanos) -> Option<Nanos> {
+        let waits = self.grant.waits_for_the_loop();
+        self.queue_looks =
+            if waits { asked.max(SHORTEST).max(self.queue_looks + self.queue_looks) } else { Nanos::ZERO };
+        waits.then_some(self.queue_looks)
     }
 
     /// Sleeps until the scheduler tells something. What happened before it listened ends the sleep at once.
