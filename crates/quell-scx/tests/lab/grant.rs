@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 use quell_lab::lab_tests;
 use quell_linux::Manager;
-use quell_model::{Class, CpuId, GrantCommand, Nanos};
+use quell_model::{Class, CpuId, GrantCommand, Host, Nanos, Wake};
 use quell_scx::{ScxOptions, Slices};
 
 /// Spins on 128 MiB, which take more than a slice to give back.
@@ -130,6 +130,32 @@ lab_tests! {
             assert!(share > 500, "{share}");
             pin(0, 0..2);
             machine.host.grant().check().unwrap();
+        }
+
+        fn a_queue_that_only_the_loop_serves_is_looked_at_again() {
+            let _first = RealTime::begin();
+            let lc_group = Group::new("lc");
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let mut looks_within_300_ms = || {
+                // Something was done: the loop's sleeps begin short again.
+                machine.grant(&[(0, lc)]);
+                machine.apply(&[], &[GrantCommand::Revoke(CpuId(0))]);
+                let end = monotonic() + Nanos::from_millis(300);
+                let mut looks = 0;
+                while monotonic() < end {
+                    machine.observe();
+                    machine.host.wait(Wake::At(monotonic() + Nanos::from_micros(10))).unwrap();
+                    looks += 1;
+                }
+                looks
+            };
+            let idle = looks_within_300_ms();
+            let _waiting = Child::spin(Some(&lc_group), None);
+            let beside_a_queue = looks_within_300_ms();
+            println!("looks: {idle} at nothing, {beside_a_queue} at a queue");
+            // From 10 µs instead of 1 ms, each sleep twice as long.
+            assert!(beside_a_queue >= idle + 3, "{idle}, {beside_a_queue}");
         }
 
         fn a_revoked_cpu_is_given_up_at_once() {
