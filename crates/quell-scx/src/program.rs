@@ -350,9 +350,7 @@ impl Grant {
     /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
     /// that is yielded; says whether there is such a workload.
     pub(crate) fn listen(&self, on: bool) -> bool {
-        let outside = |state: &WorkloadState| state.attached.load(Relaxed) == 1 && state.in_line.load(Relaxed) == 0;
-        let slots = self.shared().nr_slots.load(Relaxed) as usize;
-        let yields = self.shared().workload[..slots.min(MAX_SLOTS)].iter().any(outside);
+        let yields = self.outside_the_line().next().is_some();
         let wakes = if yields { NEWS | YIELDS } else { NEWS };
         self.shared().listening.store(if on { wakes } else { 0 }, SeqCst);
         yields
@@ -360,12 +358,18 @@ impl Grant {
 
     /// Does a thread of an LC workload wait for a CPU that only the loop can give it?
     pub(crate) fn waits_for_the_loop(&self) -> bool {
-        let slots = self.shared().nr_slots.load(Relaxed) as usize;
-        self.shared().workload[..slots.min(MAX_SLOTS)].iter().any(|state| {
-            let is_outside = state.attached.load(Relaxed) == 1 && state.in_line.load(Relaxed) == 0;
+        self.outside_the_line().any(|state| {
             let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
-            is_outside && waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
+            waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
         })
+    }
+
+    /// The workloads that no yielded CPU goes to by itself.
+    fn outside_the_line(&self) -> impl Iterator<Item = &WorkloadState> {
+        let slots = self.shared().nr_slots.load(Relaxed) as usize;
+        let attached =
+            self.shared().workload[..slots.min(MAX_SLOTS)].iter().filter(|state| state.attached.load(Relaxed) == 1);
+        attached.filter(|state| state.in_line.load(Relaxed) == 0)
     }
 
     /// Waits until the scheduler told something, at most for so long.

@@ -82,7 +82,8 @@ pub struct ScxHost {
 }
 
 impl ScxHost {
-    /// Loads the scheduler. The calling thread is the loop, which decides. The workloads that the stock host has already are attached to it too.
+    /// Loads the scheduler. The calling thread is the loop, which decides. The workloads that the stock host has already
+    /// are attached to it too.
     ///
     /// # Errors
     /// If the kernel refuses, or a workload is not selected by cgroups alone.
