@@ -11,16 +11,18 @@
 //! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/stuck.h`: who waits behind real-time
 //!   threads
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `layout`: the shared memory; `program`: loading and commanding; `inspect`: what it says of itself; `host`: the view and
-//!   the plan
+//! - `kernel`: can it run here; `layout`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
+//!   `inspect`: what it says of itself; `host`: the view and the plan
 //!
 //! When the loader dies the kernel's own scheduler takes over.
 
 mod error;
 mod host;
 mod inspect;
+mod kernel;
 mod layout;
 mod messages;
+mod news;
 mod program;
 mod requests;
 #[cfg(test)]
@@ -29,4 +31,5 @@ mod rules_tests;
 pub use error::ScxError;
 pub use host::{Poll, ScxHost, ScxOptions, capabilities};
 pub use inspect::{Hog, Program, Stuck};
-pub use program::{Grant, Holder, NAME, Slices, ready};
+pub use kernel::ready;
+pub use program::{Grant, Holder, NAME, Slices};

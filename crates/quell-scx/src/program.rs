@@ -1,22 +1,17 @@
 //! The scheduler in the kernel: loaded, attached, told what to do.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::time::Duration;
 
-use libbpf_rs::btf::{self, Btf};
+use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, WorkloadId};
 
 use crate::inspect::as_text;
-use crate::layout::{
-    CpuState, MAX_CPUS, MAX_SLOTS, NEWS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState, YIELDS,
-};
-use crate::{ScxError, messages, requests};
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
+use crate::{ScxError, kernel, messages, requests};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
@@ -29,7 +24,6 @@ use skeleton::{GrantSkel, GrantSkelBuilder};
 /// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
 pub const NAME: &str = "quell_grant";
 
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's number for "the loader went away" (`SCX_EXIT_UNREG`).
 const UNREGISTERED: u64 = 64;
 
@@ -85,7 +79,7 @@ pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: Link,
     pub(crate) requests: Option<Link>,
-    wakeups: RingBuffer<'static>,
+    pub(crate) wakeups: RingBuffer<'static>,
     pub(crate) skeleton: GrantSkel<'static>,
     shared: NonNull<Shared>,
 }
@@ -98,20 +92,7 @@ pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Sc
     move |source| ScxError::Refused { step, source, messages: messages::last() }
 }
 
-/// Has `enqueue` see threads that a part of the kernel binds to their CPU, where the kernel (from 6.14 on) would leave them
-/// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
-/// them: without this flag it would wait behind the real-time thread that took its CPU.
-fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
-    let name = Some("SCX_OPS_ENQ_MIGRATION_DISABLED".as_ref());
-    let wide = types.type_by_name::<btf::types::Enum64<'_>>("scx_ops_flags");
-    let narrow = types.type_by_name::<btf::types::Enum<'_>>("scx_ops_flags");
-    let wide = wide.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
-    let narrow =
-        narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
-    wide.or(narrow).unwrap_or(0)
-}
-
-fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
+pub(crate) fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
     move |source| ScxError::Broken { step, source }
 }
 
@@ -122,13 +103,13 @@ impl Grant {
     /// # Errors
     /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours.
     pub fn load(topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) -> Result<Grant, ScxError> {
-        ready()?;
+        kernel::ready()?;
         messages::listen();
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
         let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
-        open.struct_ops.grant_ops_mut().flags |= flag_of_bound_threads(&types);
+        open.struct_ops.grant_ops_mut().flags |= kernel::flag_of_bound_threads(&types);
         open.progs.request_given.set_autoload(requests::is_traceable(&types));
         let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
         let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
@@ -346,63 +327,6 @@ impl Grant {
     pub fn starved(&self) -> u64 {
         self.shared().starved.load(Relaxed)
     }
-
-    /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
-    /// that is yielded; says whether there is such a workload.
-    pub(crate) fn listen(&self, on: bool) -> bool {
-        let yields = self.outside_the_line().next().is_some();
-        let wakes = if yields { NEWS | YIELDS } else { NEWS };
-        self.shared().listening.store(if on { wakes } else { 0 }, SeqCst);
-        yields
-    }
-
-    /// Does a thread of an LC workload wait for a CPU that only the loop can give it?
-    pub(crate) fn waits_for_the_loop(&self) -> bool {
-        self.outside_the_line().any(|state| {
-            let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
-            waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
-        })
-    }
-
-    /// The workloads that no yielded CPU goes to by itself.
-    fn outside_the_line(&self) -> impl Iterator<Item = &WorkloadState> {
-        let slots = self.shared().nr_slots.load(Relaxed) as usize;
-        let attached =
-            self.shared().workload[..slots.min(MAX_SLOTS)].iter().filter(|state| state.attached.load(Relaxed) == 1);
-        attached.filter(|state| state.in_line.load(Relaxed) == 0)
-    }
-
-    /// Waits until the scheduler told something, at most for so long.
-    pub(crate) fn wait_for_news(&self, at_most: Duration) -> Result<(), ScxError> {
-        // SAFETY: the ring keeps its descriptor open while it lives.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.wakeups.epoll_fd().as_raw_fd()) };
-        let mut fds = [rustix::event::PollFd::from_borrowed_fd(ring.as_fd(), rustix::event::PollFlags::IN)];
-        let at_most =
-            rustix::time::Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
-        match rustix::event::poll(&mut fds, Some(&at_most)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(ScxError::Wait(errno.into())),
-        }
-        self.wakeups.consume().map_err(broken("reading the ring of wake-ups"))
-    }
-}
-
-/// Can this kernel load a scheduler now?
-///
-/// # Errors
-/// [`ScxError::NoSchedExt`], or [`ScxError::Busy`] with the name of the scheduler that is loaded.
-pub fn ready() -> Result<(), ScxError> {
-    check_kernel(Path::new(SCHED_EXT))
-}
-
-fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
-    let state = sched_ext.join("state");
-    let Ok(state) = std::fs::read_to_string(&state) else { return Err(ScxError::NoSchedExt { path: state }) };
-    if state.trim() == "disabled" {
-        return Ok(());
-    }
-    let name = std::fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
-    Err(ScxError::Busy { name: name.trim().to_owned() })
 }
 
 fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) {
@@ -424,16 +348,5 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
         for (place, sibling) in state.sibling.iter().zip(siblings) {
             place.store(sibling, Relaxed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
-        let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
-        assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell lab"), "{error}");
     }
 }

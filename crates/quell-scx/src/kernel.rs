@@ -1,0 +1,51 @@
+//! What the running kernel offers.
+
+use std::path::Path;
+
+use libbpf_rs::btf::{self, Btf};
+
+use crate::ScxError;
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+
+/// Can this kernel load a scheduler now?
+///
+/// # Errors
+/// [`ScxError::NoSchedExt`], or [`ScxError::Busy`] with the name of the scheduler that is loaded.
+pub fn ready() -> Result<(), ScxError> {
+    check_kernel(Path::new(SCHED_EXT))
+}
+
+fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
+    let state = sched_ext.join("state");
+    let Ok(state) = std::fs::read_to_string(&state) else { return Err(ScxError::NoSchedExt { path: state }) };
+    if state.trim() == "disabled" {
+        return Ok(());
+    }
+    let name = std::fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
+    Err(ScxError::Busy { name: name.trim().to_owned() })
+}
+
+/// Has `enqueue` see threads that a part of the kernel binds to their CPU, where the kernel (from 6.14 on) would leave them
+/// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
+/// them: without this flag it would wait behind the real-time thread that took its CPU.
+pub(crate) fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
+    let name = Some("SCX_OPS_ENQ_MIGRATION_DISABLED".as_ref());
+    let wide = types.type_by_name::<btf::types::Enum64<'_>>("scx_ops_flags");
+    let narrow = types.type_by_name::<btf::types::Enum<'_>>("scx_ops_flags");
+    let wide = wide.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
+    let narrow =
+        narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
+    wide.or(narrow).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
+        let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
+        assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell lab"), "{error}");
+    }
+}

@@ -1,0 +1,50 @@
+//! The scheduler wakes the loader.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+use crate::ScxError;
+use crate::layout::{MAX_SLOTS, NEWS, WorkloadState, YIELDS};
+use crate::program::{Grant, broken};
+
+impl Grant {
+    /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
+    /// that is yielded; says whether there is such a workload.
+    pub(crate) fn listen(&self, on: bool) -> bool {
+        let yields = self.outside_the_line().next().is_some();
+        let wakes = if yields { NEWS | YIELDS } else { NEWS };
+        self.shared().listening.store(if on { wakes } else { 0 }, SeqCst);
+        yields
+    }
+
+    /// Does a thread of an LC workload wait for a CPU that only the loop can give it?
+    pub(crate) fn waits_for_the_loop(&self) -> bool {
+        self.outside_the_line().any(|state| {
+            let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
+            waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
+        })
+    }
+
+    /// The workloads that no yielded CPU goes to by itself.
+    fn outside_the_line(&self) -> impl Iterator<Item = &WorkloadState> {
+        let slots = self.shared().nr_slots.load(Relaxed) as usize;
+        let attached =
+            self.shared().workload[..slots.min(MAX_SLOTS)].iter().filter(|state| state.attached.load(Relaxed) == 1);
+        attached.filter(|state| state.in_line.load(Relaxed) == 0)
+    }
+
+    /// Waits until the scheduler told something, at most for so long.
+    pub(crate) fn wait_for_news(&self, at_most: Duration) -> Result<(), ScxError> {
+        // SAFETY: the ring keeps its descriptor open while it lives.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.wakeups.epoll_fd().as_raw_fd()) };
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(ring.as_fd(), rustix::event::PollFlags::IN)];
+        let at_most =
+            rustix::time::Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        match rustix::event::poll(&mut fds, Some(&at_most)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(ScxError::Wait(errno.into())),
+        }
+        self.wakeups.consume().map_err(broken("reading the ring of wake-ups"))
+    }
+}
