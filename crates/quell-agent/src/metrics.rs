@@ -68,6 +68,9 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     gauge("workload_queueing_delay", "Age of the oldest waiting item", Some(Unit::Seconds), &|w| {
         seconds(w.queueing_delay_ns)
     });
+    gauge("workload_unread_delay", "Age of the oldest unread data in sockets", Some(Unit::Seconds), &|w| {
+        seconds(w.unread_delay_ns)
+    });
     gauge("workload_latency", "Latency at the SLO's quantile", Some(Unit::Seconds), &|w| seconds(w.latency_ns));
     gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)

@@ -57,13 +57,15 @@ await 'batch work still goes on' works
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
 await 'the kernel has its own again' is disabled
 await 'batch work goes on without Quell' works
-sed '1i agent.poll = "dedicated"' /run/quell.toml > /run/polls.toml
+sed -e '1i agent.poll = "dedicated"' -e '/caladan/a parameters = { sockets = true }' /run/quell.toml > /run/polls.toml
 "$QUELL" run --config /run/polls.toml > /run/quell.log 2>&1 &
 guardian=$!
 await 'it took over with a loop that polls' is enabled
 worker=$(tr -d ' ' < /proc/$guardian/task/$guardian/children)
 await 'the loop has a CPU of its own' grep -q 'Cpus_allowed_list:.1$' /proc/$worker/status
 for thread in /proc/$worker/task/*; do echo "$(cat $thread/comm) may use $(sed -n 's/Cpus_allowed_list:.//p' $thread/status)"; done
+sees_sockets() { "$QUELL" status --json --socket /run/quell/api.sock | tr -d ' \n' | grep -q '"unread_delay_ns":{'; }
+await 'sockets are looked at' sees_sockets
 kill -9 $guardian $worker
 await 'the kernel has its own once more' is disabled
 sed 's/cgroup = "batch"/command = "sh"/' /run/quell.toml > /run/by-command.toml
@@ -88,6 +90,7 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "batch work goes on without Quell",
         "the loop has a CPU of its own",
         "quell-api may use 0-1",
+        "sockets are looked at",
         "the kernel has its own once more",
         "check: 1",
     ] {

@@ -107,6 +107,8 @@ signals! {
     Preemptions = "preemptions",
     /// Per thread that is wanted: who woke it, and how often.
     WakeUps = "wake-ups and by whom",
+    /// Per workload: how long the oldest unread data of its sockets has waited; of latency-critical ones.
+    UnreadDelay = "age of unread data in sockets",
 }
 
 /// A set of signals.

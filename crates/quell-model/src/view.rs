@@ -36,6 +36,8 @@ pub struct WorkloadColumns {
     pub spec: Vec<Option<Arc<Workload>>>,
     /// How long the oldest waiting item has waited.
     pub queueing_delay: Vec<Sample<Nanos>>,
+    /// How long the oldest unread data of its sockets has waited; of latency-critical workloads.
+    pub unread_delay: Vec<Sample<Nanos>>,
     /// CPU time used since it attached.
     pub run_time: Vec<Sample<Nanos>>,
     /// Time its threads were runnable without running, since it attached.
@@ -175,6 +177,7 @@ impl WorkloadColumns {
         let WorkloadColumns {
             spec,
             queueing_delay,
+            unread_delay,
             run_time,
             run_delay,
             thread_count,
@@ -185,6 +188,7 @@ impl WorkloadColumns {
         } = other;
         self.spec.clone_from(spec);
         self.queueing_delay.clone_from(queueing_delay);
+        self.unread_delay.clone_from(unread_delay);
         self.run_time.clone_from(run_time);
         self.run_delay.clone_from(run_delay);
         self.thread_count.clone_from(thread_count);

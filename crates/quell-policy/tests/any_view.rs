@@ -51,6 +51,7 @@ prop_compose! {
     fn any_workload_columns()(
         spec in prop::collection::vec(prop::option::of(any_spec().prop_map(Arc::new)), 0..8),
         queueing_delay in column(any_nanos()),
+        unread_delay in column(any_nanos()),
         run_time in column(any_nanos()),
         thread_count in column(any::<u32>()),
         llc_hit_ratio in column(0.0..=1.0),
@@ -58,7 +59,7 @@ prop_compose! {
         instruction_rate in column(any_rate()),
     ) -> quell_model::view::WorkloadColumns {
         quell_model::view::WorkloadColumns {
-            spec, queueing_delay, run_time, thread_count, llc_hit_ratio, memory_bandwidth, instruction_rate,
+            spec, queueing_delay, unread_delay, run_time, thread_count, llc_hit_ratio, memory_bandwidth, instruction_rate,
             ..Default::default()
         }
     }

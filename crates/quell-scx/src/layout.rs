@@ -10,6 +10,8 @@ pub(crate) const MAX_SLOTS: usize = 1023;
 pub(crate) const SIBLINGS: usize = 3;
 /// Waiting threads of a workload whose waiting time is known exactly.
 pub(crate) const QUEUE_TIMES: usize = 64;
+/// Sockets of a workload that have unread data, at once.
+pub(crate) const UNREAD_TIMES: usize = 64;
 /// The slot of everything that no workload has.
 #[cfg(test)]
 pub(crate) const SYSTEM: u32 = MAX_SLOTS as u32;
@@ -46,6 +48,8 @@ pub(crate) struct WorkloadState {
     pub vtime: AtomicU64,
     pub crowded_at: AtomicU64,
     pub since: [AtomicU64; QUEUE_TIMES],
+    pub unread: AtomicU64,
+    pub unread_since: [AtomicU64; UNREAD_TIMES],
 }
 
 /// `struct cpu`.

@@ -8,7 +8,8 @@
 //! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to
 //! - `bpf/queues.h`: the workloads' queues; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
 //! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
-//! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/stuck.h`: who waits behind real-time
+//! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread
+//!   data; `bpf/stuck.h`: who waits behind real-time
 //!   threads
 //! - `bpf/grant.bpf.c`: the scheduler's operations
 //! - `kernel`: can it run here; `layout`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
@@ -27,6 +28,7 @@ mod program;
 mod requests;
 #[cfg(test)]
 mod rules_tests;
+mod sockets;
 
 pub use error::ScxError;
 pub use host::{Poll, ScxHost, ScxOptions, capabilities};

@@ -11,7 +11,7 @@ use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, W
 
 use crate::inspect::as_text;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
-use crate::{ScxError, kernel, messages, requests};
+use crate::{ScxError, kernel, messages, requests, sockets};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
@@ -79,6 +79,7 @@ pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: Link,
     pub(crate) requests: Option<Link>,
+    pub(crate) sockets: Vec<Link>,
     pub(crate) wakeups: RingBuffer<'static>,
     pub(crate) skeleton: GrantSkel<'static>,
     shared: NonNull<Shared>,
@@ -111,6 +112,9 @@ impl Grant {
         let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
         open.struct_ops.grant_ops_mut().flags |= kernel::flag_of_bound_threads(&types);
         open.progs.request_given.set_autoload(requests::is_traceable(&types));
+        for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
+            program.set_autoload(sockets::are_traceable(&types));
+        }
         let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
         let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
         data.giving_calls = requests::giving_calls();
@@ -122,7 +126,7 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        Ok(Grant { _link: link, requests: None, wakeups, skeleton, shared })
+        Ok(Grant { _link: link, requests: None, sockets: Vec::new(), wakeups, skeleton, shared })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -153,6 +157,7 @@ impl Grant {
         for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
+        sockets::forget(state);
         self.describe(id, spec)?;
         state.attached.store(1, Relaxed);
         self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);

@@ -305,6 +305,8 @@ impl Host for ToyHost {
         has.signals.extend(Signal::ALL.iter().map(|&signal| (signal, Support::Yes)));
         let why = "no client tells it".to_owned();
         has.signals.insert(Signal::Latency, Support::No { why, mend: "use the simulator".into() });
+        let why = "it has no sockets".to_owned();
+        has.signals.insert(Signal::UnreadDelay, Support::No { why, mend: "use a real machine".into() });
         for signal in [Signal::Preemptions, Signal::WakeUps] {
             let why = "its threads do not wake each other, and share CPUs evenly".to_owned();
             has.signals.insert(signal, Support::No { why, mend: "use a real machine".into() });

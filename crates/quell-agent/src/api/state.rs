@@ -246,6 +246,7 @@ fn workload(
         cpus_granted_count: granted.map(|cpus| cpus.len() as u32),
         threads: measured(&at(&columns.thread_count, slot), now, f64::from),
         queueing_delay_ns: measured(&at(&columns.queueing_delay, slot), now, |delay| delay.0 as f64),
+        unread_delay_ns: measured(&at(&columns.unread_delay, slot), now, |delay| delay.0 as f64),
         threads_waiting: rate.and_then(|rate| rate.run_delay.measured(now)),
         latency_ns: measured(&latency, now, |latency| latency.0 as f64),
         slo: spec.slo.map(|slo| wire::Slo { quantile: slo.quantile, bound_ns: slo.bound.0 }),

@@ -148,6 +148,8 @@ pub struct Workload {
     pub threads: Option<Measured>,
     /// How long the oldest waiting item has waited, in nanoseconds.
     pub queueing_delay_ns: Option<Measured>,
+    /// How long the oldest unread data of its sockets has waited, in nanoseconds.
+    pub unread_delay_ns: Option<Measured>,
     /// Threads that were runnable without running, on average over the last second or so.
     pub threads_waiting: Option<Measured>,
     /// The SLO's quantile of latency, in nanoseconds.

@@ -10,6 +10,7 @@ pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
     let WorkloadColumns {
         spec,
         queueing_delay,
+        unread_delay,
         run_time,
         run_delay,
         thread_count,
@@ -33,6 +34,7 @@ pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
     } = &*turn.threads;
     let per_workload = [
         queueing_delay.len(),
+        unread_delay.len(),
         run_time.len(),
         run_delay.len(),
         thread_count.len(),

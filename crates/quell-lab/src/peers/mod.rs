@@ -70,7 +70,7 @@ const POLLS: &str = r#"AGENT='poll = "dedicated"'"#;
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 20] = [
+pub const PEERS: [Peer; 21] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
     Peer { id: "alone-grouped", title: "EEVDF, no antagonist, in a cgroup", alone: true, ..GROUPED },
     PLAIN,
@@ -102,6 +102,13 @@ pub const PEERS: [Peer; 20] = [
         title: "Quell caladan, polling on a CPU of its own",
         policy: Some("caladan"),
         prepare: POLLS,
+        ..GROUPED
+    },
+    Peer {
+        id: "caladan-sockets",
+        title: "Quell caladan, unread data waits too",
+        policy: Some("caladan"),
+        parameters: "{ sockets = true }",
         ..GROUPED
     },
     Peer {

@@ -11,10 +11,11 @@
 //!     find core C with highest score; allocate C to T (if found)
 //! ```
 
+use quell_model::view::at;
 use quell_model::{CpuId, CpuSet, Nanos, NoteKind, Plan, Quality, View, WorkloadId};
 
 use super::Caladan;
-use crate::cores::{Cores, Right, Task, Tasks, queueing_delay};
+use crate::cores::{self, Cores, Right, Task, Tasks};
 
 /// How well a core suits a task; the first difference decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +95,7 @@ impl Caladan {
 
     /// How many cores a task may be granted in one round.
     fn cores_a_round(&self, view: &View, id: WorkloadId, task: &Task) -> u64 {
-        let delay = queueing_delay(view, id).filter(|_| self.config.many_a_round).unwrap_or_default();
+        let delay = self.queueing_delay(view, id).filter(|_| self.config.many_a_round).unwrap_or_default();
         (delay.0 / task.thresh_qd.0.max(1)).clamp(1, self.cores.pool().len().max(1) as u64)
     }
 
@@ -140,7 +141,7 @@ impl Caladan {
                 continue;
             }
             let right = task.right_to_next(self.cores.held(id));
-            let delay = queueing_delay(view, id).unwrap_or_default();
+            let delay = self.queueing_delay(view, id).unwrap_or_default();
             if best.is_none_or(|(strongest, longest, _)| (right, delay) > (strongest, longest)) {
                 best = Some((right, delay, id));
             }
@@ -150,10 +151,17 @@ impl Caladan {
         }
     }
 
+    /// `QueueingDelay(T)`: how long the oldest element of any of its queues has waited. (The paper adds up what waits on one
+    /// of its runtime's cores; here no queue belongs to a core.)
+    fn queueing_delay(&self, view: &View, id: WorkloadId) -> Option<Nanos> {
+        let unread = at(&view.workloads.unread_delay, id.index()).usable().filter(|_| self.config.sockets);
+        cores::queueing_delay(view, id).map(|ready| ready.max(unread.unwrap_or_default()))
+    }
+
     /// Is the task delayed, and may it have one more core?
     fn wants_core(&mut self, view: &View, id: WorkloadId, task: &Task, plan: &mut Plan) -> bool {
-        let Some(delay) = queueing_delay(view, id) else {
-            let sample = quell_model::view::at(&view.workloads.queueing_delay, id.index());
+        let Some(delay) = self.queueing_delay(view, id) else {
+            let sample = at(&view.workloads.queueing_delay, id.index());
             if sample.quality == Quality::Absent && !std::mem::replace(&mut self.said_absent, true) {
                 plan.note(NoteKind::Refused, Some(id), "its queueing delay is not measured: it is granted no core");
             }

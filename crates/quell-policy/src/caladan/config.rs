@@ -33,6 +33,9 @@ pub struct CaladanConfig {
     /// Is a task granted as many cores in a round as its delay is multiples of its THRESH_QD? In the paper it is one
     /// (Algorithm 1), so that a task that needs many of them waits for as many rounds.
     pub many_a_round: bool,
+    /// Is data that lies unread in a task's sockets part of its queueing delay, as the network's queues are in the paper
+    /// (§5.2.1)? For programs of which any thread may read any socket; of others no core helps where a thread is busy.
+    pub sockets: bool,
     /// Thresholds of single tasks, by workload name.
     pub tasks: BTreeMap<String, Thresholds>,
 }
@@ -67,6 +70,7 @@ impl Default for CaladanConfig {
             thresh_bw: None,
             rules: true,
             many_a_round: false,
+            sockets: false,
             tasks: BTreeMap::new(),
         }
     }

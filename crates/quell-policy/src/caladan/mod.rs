@@ -70,6 +70,7 @@ impl Caladan {
             Need::or(Signal::MemoryBandwidth, "memory bandwidth interference is not detected"),
             Need::or(Signal::LlcMisses, "memory bandwidth interference is not removed: nobody can be blamed"),
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
+            Need::or(Signal::UnreadDelay, "data that lies unread in sockets is no part of the queueing delay"),
         ],
         knobs: &[],
         rules: &[
@@ -112,10 +113,16 @@ impl Policy for Caladan {
         &Self::DESCRIPTION
     }
 
-    /// What the memory bandwidth controller reads costs something.
+    /// What the memory bandwidth controller reads costs something, and so does looking at sockets.
     fn signals(&self) -> SignalSet {
-        let all = Self::DESCRIPTION.signal_set();
-        if self.config.thresh_bw.is_some() { all } else { all.difference(bandwidth::SIGNALS) }
+        let mut wanted = Self::DESCRIPTION.signal_set();
+        if self.config.thresh_bw.is_none() {
+            wanted = wanted.difference(bandwidth::SIGNALS);
+        }
+        if !self.config.sockets {
+            wanted = wanted.difference(SignalSet::of(&[Signal::UnreadDelay]));
+        }
+        wanted
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {

@@ -1,6 +1,9 @@
 //! Scenarios on the toy host; the assertions are sentences of the paper.
 
-use quell_model::{BytesPerSecond, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, HostDomain, Topology, WorkloadId};
+use quell_model::{
+    BytesPerSecond, Class, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, HostDomain, Sample, Topology, Workload,
+    WorkloadId,
+};
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
 use quell_model::Rule;
@@ -98,6 +101,29 @@ fn many_cores_a_round_are_as_many_as_the_delay_has_thresholds() {
     assert_eq!(scene.host.held(lc).len(), 1, "a delay of one threshold");
     scene.run(micros(30));
     assert!(scene.host.held(lc).len() >= 5, "two, then as many each round: {}", scene.host.held(lc).len());
+}
+
+#[test]
+fn unread_data_is_part_of_the_delay_where_that_is_asked_for() {
+    let granted = |sockets: bool, ready: Sample<Nanos>, unread: Sample<Nanos>| {
+        let mut view = View::new(plain(2).into());
+        view.workloads.spec = vec![Some(Workload::new("lc", Class::LatencyCritical, cores(1)).into())];
+        view.workloads.queueing_delay = vec![ready];
+        view.workloads.unread_delay = vec![unread];
+        view.cpus.holder = vec![None; 2];
+        let mut policy = Caladan::new(CaladanConfig { sockets, ..CaladanConfig::default() });
+        assert_eq!(policy.signals().contains(Signal::UnreadDelay), sockets);
+        let mut plan = Plan::default();
+        policy.step(&view, &[Event::Attached(WorkloadId(0))], &mut plan);
+        plan.grants.len()
+    };
+    let delay = |delay: u64| Sample::exact(micros(delay), Nanos::ZERO);
+    assert_eq!(granted(true, delay(0), delay(10)), 1);
+    assert_eq!(granted(true, delay(0), delay(9)), 0, "below THRESH_QD");
+    assert_eq!(granted(true, delay(10), Sample::default()), 1, "a host that does not see sockets");
+    assert_eq!(granted(true, delay(0), Sample::default()), 0);
+    assert_eq!(granted(false, delay(0), delay(10)), 0, "as it is unless asked for");
+    assert_eq!(granted(true, Sample::default(), delay(10)), 0, "whether a thread waits is not known");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn every_policy() -> Vec<AnyPolicy> {
     let mut policies: Vec<AnyPolicy> =
         AnyPolicy::ALL.iter().map(|description| AnyPolicy::named(description.name).unwrap()).collect();
     policies.push(built("caladan", r#"{"thresh_ht": "30us", "thresh_bw": 15e9}"#));
-    policies.push(built("caladan", r#"{"many_a_round": true, "rules": false}"#));
+    policies.push(built("caladan", r#"{"many_a_round": true, "rules": false, "sockets": true}"#));
     policies.push(built("elfen", r#"{"mode": "borrow-idle"}"#));
     policies.push(built("rkube", r#"{"system_reserve": 1, "partition": true}"#));
     policies.push(built("his", r#"{"outdated": "2s", "solo": "300ms"}"#));

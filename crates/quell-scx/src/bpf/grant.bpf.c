@@ -19,6 +19,7 @@
 #include "patrol.h"
 #include "requests.h"
 #include "stuck.h"
+#include "unread.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -9,6 +9,7 @@
 #define MAX_SLOTS 1024 /* the system's included */
 #define SIBLINGS 3     /* of one CPU, itself not counted */
 #define QUEUE_TIMES 64 /* threads of a queue whose waiting time is known exactly; a power of two */
+#define UNREAD_TIMES 64 /* sockets of a workload that have unread data, at once: the bits of a word */
 
 #define SYSTEM (MAX_SLOTS - 1) /* the slot of everything that no workload has */
 #define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
@@ -42,6 +43,8 @@ struct workload {
 	__u64 vtime;
 	__u64 crowded_at; /* when a thread of it came last and got no CPU, while others of it had some */
 	__u64 since[QUEUE_TIMES]; /* when they began to wait: a ring over `queued` */
+	__u64 unread;     /* its sockets with unread data, as bits */
+	__u64 unread_since[UNREAD_TIMES]; /* and since when they have it; 0: none, or about to be said */
 };
 
 /* One CPU. */

@@ -108,6 +108,20 @@ struct rq {
 
 extern const struct rq runqueues __ksym;
 
+struct socket_lock {
+	int owned;
+} KEEP_NAMES;
+
+struct sock {
+	struct socket_lock sk_lock;
+	__u8 sk_shutdown;
+} KEEP_NAMES;
+
+struct tcp_sock {
+	__u32 rcv_nxt;
+	__u32 copied_seq;
+} KEEP_NAMES;
+
 enum pid_type {
 	PIDTYPE_PID,
 };
@@ -163,6 +177,9 @@ struct sched_ext_ops {
 #define CLOCK_MONOTONIC 1
 #define ENOMEM 12
 #define EEXIST 17
+#define RCV_SHUTDOWN 1
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE_WAIT 8
 
 __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
 void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym __weak;

@@ -19,7 +19,7 @@ use quell_model::{
 
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Grant, ScxError, Slices, Stuck, requests};
+use crate::{Grant, ScxError, Slices, Stuck, requests, sockets};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,9 @@ impl Host for ScxHost {
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;
         }
+        if wanted.contains(Signal::UnreadDelay) {
+            self.grant.watch_sockets()?;
+        }
         self.linux.observe(observe::left_to_linux(wanted), view, events)?;
         self.fill(wanted, view);
         self.hear(events);
@@ -172,6 +175,13 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
                  thread reads without sleeping is not seen";
     let clock = if requests::can_be_watched() { Support::Yes } else { Support::Partly(limit.to_owned()) };
     can.signals.insert(Signal::RequestStart, clock);
+    let sockets = if sockets::can_be_watched() {
+        Support::Yes
+    } else {
+        let why = "this kernel does not tell when data comes to sockets".to_owned();
+        Support::No { why, mend: "use Linux 6.3 or later".to_owned() }
+    };
+    can.signals.insert(Signal::UnreadDelay, sockets);
     for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         can.rules.insert(rule, Support::Yes);
     }

@@ -6,9 +6,10 @@ use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSe
 
 use super::ScxHost;
 use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
+use crate::sockets::unread_delay;
 
 /// What the scheduler alone measures.
-const OURS: [Signal; 3] = [Signal::QueueingDelay, Signal::Holder, Signal::RequestStart];
+const OURS: [Signal; 4] = [Signal::QueueingDelay, Signal::UnreadDelay, Signal::Holder, Signal::RequestStart];
 
 /// The signals that the stock host measures.
 pub(super) fn left_to_linux(wanted: SignalSet) -> SignalSet {
@@ -24,12 +25,20 @@ impl ScxHost {
         let columns = &mut view.workloads;
         columns.queueing_delay.clear();
         columns.queueing_delay.resize(slots, Sample::default());
+        columns.unread_delay.clear();
+        let sees_sockets = wanted.contains(Signal::UnreadDelay) && self.grant.can_watch_sockets();
+        if sees_sockets {
+            columns.unread_delay.resize(slots, Sample::default());
+        }
         columns.run_time.resize(slots, Sample::default());
         for (slot, attached) in self.slots.iter().enumerate() {
             let (Some(attached), Ok(state)) = (attached, self.grant.workload(WorkloadId(slot as u32))) else {
                 continue;
             };
             columns.queueing_delay[slot] = queueing_delay(state, now);
+            if sees_sockets && state.lc.load(Relaxed) == 1 {
+                columns.unread_delay[slot] = unread_delay(state, now);
+            }
             let run_time = state.run_time.load(Relaxed).saturating_sub(attached.run_time_before);
             columns.run_time[slot] = Sample::exact(Nanos(run_time), now);
         }

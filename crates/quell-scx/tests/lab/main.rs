@@ -10,5 +10,6 @@ mod hogs;
 mod moves;
 mod programs;
 mod requests;
+mod sockets;
 mod stay;
 mod support;

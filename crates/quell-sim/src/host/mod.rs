@@ -256,6 +256,10 @@ pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
             {
                 no_contention()
             }
+            Signal::UnreadDelay => Support::No {
+                why: "the simulator has no sockets".into(),
+                mend: "none: the queueing delay has all that waits".into(),
+            },
             _ => Support::Yes,
         };
         has.signals.insert(signal, support);

@@ -21,6 +21,7 @@ fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         cpus_granted_count: None,
         threads: measured(3.0),
         queueing_delay_ns: None,
+        unread_delay_ns: None,
         threads_waiting: measured(0.25),
         latency_ns: None,
         slo: None,
@@ -51,6 +52,7 @@ fn status(cpus: u32) -> Status {
         slo_kept: Some(false),
         cpus_granted: Some("0-1".into()),
         queueing_delay_ns: Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
+        unread_delay_ns: None,
         ..workload("db", Class::Lc, 2.0, 0.5)
     };
     let runs = |cpu| match cpu % 4 {
