@@ -11,8 +11,8 @@ use rayon::prelude::*;
 
 use super::{Figure, micros, row};
 
-/// A decision with 24 CPUs, and one with 128 CPUs and 40 tasks, as `cargo bench -p quell-policy --bench step -- caladan` has
-/// them: 0.9 µs with 24 CPUs and 4 tasks, with 128 CPUs 3.4 µs (20 tasks) to 17 µs (100).
+/// A decision, at least and at most: `cargo bench -p quell-policy --bench step -- caladan` has 0.7 µs with 24 CPUs and 20 tasks, with
+/// 128 CPUs 1.4 µs (20 tasks) to 5.9 µs (100).
 const SMALL: Nanos = Nanos::from_micros(1);
 const LARGE: Nanos = Nanos::from_micros(6);
 
