@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Since when TCP sockets have unread data. Attached only while somebody wants to know. Whose a socket is shows when a thread
- * of a latency-critical workload reads from it: its first data is not seen.
+ * Since when TCP sockets have unread data. Attached when somebody first wants to know. Whose a socket is shows when a
+ * thread of a latency-critical workload reads from it: its first data is not seen.
  */
 #ifndef QUELL_UNREAD_H
 #define QUELL_UNREAD_H
@@ -96,8 +96,8 @@ int BPF_PROG(data_came, struct sock *sk)
 }
 
 /*
- * Where something is left, it came with the last data or before: its age is said to be that of the last. Every way of reading
- * comes by here.
+ * Where something is left, it came with the last data or before: its age is said to be that of the last. Every way of
+ * reading comes by here.
  */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(data_read, struct sock *sk)

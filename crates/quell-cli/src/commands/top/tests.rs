@@ -52,7 +52,6 @@ fn status(cpus: u32) -> Status {
         slo_kept: Some(false),
         cpus_granted: Some("0-1".into()),
         queueing_delay_ns: Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
-        unread_delay_ns: None,
         ..workload("db", Class::Lc, 2.0, 0.5)
     };
     let runs = |cpu| match cpu % 4 {

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 
 use super::{Figure, micros, row};
 
-/// A decision, at least and at most: `cargo bench -p quell-policy --bench step -- caladan` has 0.7 µs with 24 CPUs and 20 tasks, with
-/// 128 CPUs 1.4 µs (20 tasks) to 5.9 µs (100).
+/// A decision, at least and at most: `cargo bench -p quell-policy --bench step -- caladan` has 0.7 µs with 24 CPUs and 20
+/// tasks, with 128 CPUs 1.4 µs (20 tasks) to 5.9 µs (100).
 const SMALL: Nanos = Nanos::from_micros(1);
 const LARGE: Nanos = Nanos::from_micros(6);
 
