@@ -5,6 +5,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use common::every_policy;
 use quell_model::{
@@ -100,6 +101,7 @@ fn run_slices(host: &mut ToyHost, counted: &mut Counted, cycle: &mut Cycle<HostD
 
 #[test]
 fn no_policy_allocates_in_a_step_after_warm_up() {
+    let mut commands = BTreeMap::new();
     for policy in every_policy() {
         let name = policy.describe().name;
         let fast = policy.describe().interval < Nanos::from_millis(1) && policy.describe().grants;
@@ -111,10 +113,12 @@ fn no_policy_allocates_in_a_step_after_warm_up() {
         (counted.allocations, counted.steps, counted.commands) = (0, 0, 0);
         run_slices(&mut host, &mut counted, &mut cycle, slice);
         assert!(counted.steps >= 10, "{name} stepped {} times", counted.steps);
-        if matches!(name, "caladan" | "shenango" | "elfen" | "his") {
-            assert!(counted.commands > 0, "{name} had nothing to do");
-        }
         assert_eq!(counted.allocations, 0, "{name}: in {} steps", counted.steps);
+        *commands.entry(name).or_insert(0) += counted.commands;
+    }
+    // Not with each parameter: where rules stand at the event, as by default in caladan, little is left to do.
+    for name in ["caladan", "shenango", "elfen", "his"] {
+        assert!(commands[name] > 0, "{name} had nothing to do");
     }
 }
 

@@ -42,7 +42,8 @@ pub enum Rule {
         /// How many CPUs.
         cpus: u32,
     },
-    /// This workload's place in the line for a CPU that somebody yields; the lowest rank is first: [`heir`].
+    /// This workload's place in the line for a CPU that somebody yields; the lowest rank is first, and of equals who holds
+    /// the fewest CPUs: [`heir`].
     Rank {
         /// Whose.
         workload: WorkloadId,

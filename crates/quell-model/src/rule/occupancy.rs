@@ -125,8 +125,8 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
 }
 
 /// Who inherits a CPU that was yielded, among the workloads that wait for one: first a latency-critical one below its
-/// guarantee, then latency-critical before best-effort, then the lowest rank, then the lowest slot. Nobody inherits a
-/// banned CPU, and nobody beyond its limit.
+/// guarantee, then latency-critical before best-effort, then the lowest rank, then who holds the fewest other CPUs, then
+/// the lowest slot. Nobody inherits a banned CPU, and nobody beyond its limit.
 #[must_use]
 pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = WorkloadId>) -> Option<WorkloadId> {
     if now.banned.contains(cpu) || !now.pool.contains(cpu) {
@@ -139,7 +139,9 @@ pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = W
             let held = now.held(workload) - u32::from(now.holder_of(cpu) == Some(workload));
             (held < standing.limit).then_some((workload, standing, held))
         })
-        .min_by_key(|&(workload, standing, held)| (held >= standing.guaranteed, !standing.lc, standing.rank, workload))
+        .min_by_key(|&(workload, standing, held)| {
+            (held >= standing.guaranteed, !standing.lc, standing.rank, held, workload)
+        })
         .map(|(workload, ..)| workload)
 }
 
@@ -197,6 +199,16 @@ mod tests {
         let at_its_burst = [Some(lc), Some(lc), Some(be)];
         let limited_by_burst = [Standing { limit: 3, ..bursts }, BE];
         assert_eq!(on_wake_up(&occupancy(&at_its_burst, &limited_by_burst), lc), None);
+    }
+
+    #[test]
+    fn of_equal_rank_who_holds_the_fewest_comes_first() {
+        let [first, second, third] = [0, 1, 2].map(WorkloadId);
+        let standing = [BE, BE, Standing { rank: 0, ..BE }];
+        let holder = [None, Some(first), Some(third), Some(third)];
+        assert_eq!(heir(&occupancy(&holder, &standing), CpuId(0), [first, second]), Some(second));
+        assert_eq!(heir(&occupancy(&holder, &standing), CpuId(0), [first, second, third]), Some(third), "the rank");
+        assert_eq!(heir(&occupancy(&[Some(second), None], &standing), CpuId(0), [first, second]), Some(first), "none");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Caladan {
         self.hyperthread.control(view, &self.tasks, &mut self.cores, plan);
         self.allocate_cores(view, plan);
         if self.config.rules {
-            self.standing.update(&self.tasks, &self.cores, &self.bandwidth, plan);
+            self.standing.update(&self.tasks, &self.bandwidth, plan);
         }
     }
 

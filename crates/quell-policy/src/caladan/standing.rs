@@ -5,11 +5,11 @@
 //! limits are the allocator's own.
 //! Rules bind whoever acts first, so that a host may execute them or leave them to the next round.
 
-use quell_model::{Event, Plan, Rule, WorkloadId};
+use quell_model::{Event, Plan, Rule};
 use serde::{Deserialize, Serialize};
 
 use super::bandwidth::Bandwidth;
-use crate::cores::{Cores, Tasks};
+use crate::cores::Tasks;
 
 /// One task's standing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,15 +17,15 @@ struct Order {
     guaranteed: u32,
     burst: u32,
     limit: u32,
-    rank: u32,
 }
+
+/// All have the same: LC tasks go before BE tasks whatever their rank, and of equals who holds the fewest cores comes first.
+const RANK: u32 = 0;
 
 /// The orders that stand, by slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct StandingOrders {
     given: Vec<Option<Order>>,
-    /// BE tasks, those that hold the fewest cores first.
-    line: Vec<(u32, WorkloadId)>,
 }
 
 impl StandingOrders {
@@ -41,21 +41,12 @@ impl StandingOrders {
     }
 
     /// Gives the orders that changed.
-    pub fn update(&mut self, tasks: &Tasks, cores: &Cores, bandwidth: &Bandwidth, plan: &mut Plan) {
-        let StandingOrders { given, line } = self;
-        given.resize(tasks.slots(), None);
-        line.clear();
-        line.extend(tasks.iter().filter(|(_, task)| !task.lc).map(|(id, _)| (cores.held(id), id)));
-        line.sort_unstable();
-        // LC tasks go before BE tasks whatever their rank.
-        let lc = tasks.iter().filter(|(_, task)| task.lc).map(|(id, _)| (id, 0));
-        let be = line.iter().enumerate().map(|(rank, &(_, id))| (id, rank as u32));
-        for (workload, rank) in lc.chain(be) {
-            let Some(task) = tasks.get(workload) else { continue };
+    pub fn update(&mut self, tasks: &Tasks, bandwidth: &Bandwidth, plan: &mut Plan) {
+        self.given.resize(tasks.slots(), None);
+        for (workload, task) in tasks.iter() {
             let limit = task.limit.min(bandwidth.limit_of(workload).unwrap_or(u32::MAX));
-            let burst = if task.lc { limit } else { 0 };
-            let order = Order { guaranteed: task.guaranteed, burst, limit, rank };
-            let before = given[workload.index()].replace(order);
+            let order = Order { guaranteed: task.guaranteed, burst: if task.lc { limit } else { 0 }, limit };
+            let before = self.given[workload.index()].replace(order);
             let is_new = |part: fn(&Order) -> u32| before.as_ref().map(part) != Some(part(&order));
             if is_new(|order| order.guaranteed) {
                 plan.rules.push(Rule::Guaranteed { workload, cpus: order.guaranteed });
@@ -66,8 +57,8 @@ impl StandingOrders {
             if is_new(|order| order.limit) {
                 plan.rules.push(Rule::Limit { workload, cpus: order.limit });
             }
-            if is_new(|order| order.rank) {
-                plan.rules.push(Rule::Rank { workload, rank: order.rank });
+            if before.is_none() {
+                plan.rules.push(Rule::Rank { workload, rank: RANK });
             }
         }
     }

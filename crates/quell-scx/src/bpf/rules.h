@@ -148,9 +148,16 @@ struct passed_over {
 	__u32 slot[3];
 };
 
+/* The place in the line of who holds so many other CPUs: by rank, then by those. */
+static inline __u64 rule_place(const struct workload *w, __u32 held)
+{
+	return ((__u64)w->rank << 16) | (held & 0xffff);
+}
+
 /*
  * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
- * then the lowest rank, then the lowest slot. Nobody inherits a banned CPU, and nobody beyond the limit.
+ * then the lowest rank, then who holds the fewest other CPUs, then the lowest slot. Nobody inherits a banned CPU, and nobody
+ * beyond the limit.
  */
 static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
 {
@@ -177,7 +184,8 @@ static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const 
 
 		if (held >= w->limit)
 			continue;
-		__u64 key = ((__u64)(held >= w->guaranteed) << 33) | ((__u64)!w->lc << 32) | w->rank;
+		__u64 place = rule_place(w, held);
+		__u64 key = ((__u64)(held >= w->guaranteed) << 62) | ((__u64)!w->lc << 61) | place;
 
 		if (key < best || heir == NOBODY) {
 			best = key;

@@ -97,7 +97,11 @@ static __always_inline bool is_next_after_another(__u32 cpu, __u32 slot)
 {
 	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
 
-	return heir < SYSTEM && (workload_of(heir)->lc || workload_of(heir)->rank < workload_of(slot)->rank);
+	if (heir >= SYSTEM)
+		return false;
+	struct workload *other = workload_of(heir), *own = workload_of(slot);
+
+	return other->lc || rule_place(other, other->held) < rule_place(own, own->held);
 }
 
 /*
