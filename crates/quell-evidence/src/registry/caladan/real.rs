@@ -109,17 +109,11 @@ const MANY_P99: Claim = claim(
     "eleven memcacheds beside two best-effort programs: p99 of all requests, as a multiple of what it is without those",
     1.25,
 );
-const MANY_LOST: Claim = Claim {
-    known_difference: Some(
-        "a third is the policy's loop, which eleven servers wake some 700 times a second (docs/scx.md, \"What it costs\"); \
-         the rest is unexplained",
-    ),
-    ..claim(
-        "caladan.real.many.lost",
-        "the same: the part that the two programs lose of their work beside SCHED_FIFO servers",
-        0.05,
-    )
-};
+const MANY_LOST: Claim = claim(
+    "caladan.real.many.lost",
+    "the same: the part that the two programs lose of their work beside SCHED_FIFO servers",
+    0.05,
+);
 
 /// The crowded scenes.
 pub const CROWDED: &[Crowded] = &[
