@@ -12,9 +12,6 @@ pub(crate) const SIBLINGS: usize = 3;
 pub(crate) const QUEUE_TIMES: usize = 64;
 /// Sockets of a workload that have unread data, at once.
 pub(crate) const UNREAD_TIMES: usize = 64;
-/// The slot of everything that no workload has.
-#[cfg(test)]
-pub(crate) const SYSTEM: u32 = MAX_SLOTS as u32;
 /// A CPU that was yielded, or was never granted.
 pub(crate) const NOBODY: u32 = u32::MAX;
 /// A CPU that was revoked.
@@ -67,6 +64,7 @@ pub(crate) struct CpuState {
     pub yields: AtomicU64,
     pub system_until: AtomicU64,
     pub look_at: AtomicU64,
+    pub look_for_system_at: AtomicU64,
     pub yielder: AtomicU32,
     pub awaits: AtomicU32,
     pub runs_idle: AtomicU32,

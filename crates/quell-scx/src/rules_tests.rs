@@ -7,14 +7,13 @@ use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
-use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SYSTEM, Shared, WorkloadState};
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, Shared, WorkloadState};
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
     fn quell_rule_heir(shared: *const Shared, cpu: u32, except: *const [u32; 3]) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
     fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
-    fn quell_waiting_since(workload: *const WorkloadState, now: u64) -> u64;
     fn quell_sizes(which: i32) -> u64;
 }
 
@@ -274,20 +273,4 @@ fn the_system_has_its_turns() {
     shared.workload[1].guaranteed.store(1, Relaxed);
     assert!(!turn(200, 150), "others give way before one that has what it is guaranteed");
     assert!(turn(200, 100));
-}
-
-#[test]
-fn the_oldest_waits_since_it_came() {
-    let shared = machine();
-    let system = &shared.workload[SYSTEM as usize];
-    // SAFETY: the pointer is to a value of the type that the function takes.
-    let since = |now| unsafe { quell_waiting_since(system, now) };
-    assert_eq!(since(100), 100, "nobody waits");
-    for (place, at) in [10, 20, 30].into_iter().enumerate() {
-        system.since[place].store(at, Relaxed);
-        system.queued.fetch_add(1, Relaxed);
-    }
-    assert_eq!(since(100), 10);
-    system.taken.fetch_add(2, Relaxed);
-    assert_eq!(since(100), 30);
 }

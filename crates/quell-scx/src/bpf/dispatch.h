@@ -46,7 +46,7 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
 	FOR(i, 0, shared.nr_slots + 1) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
-		__u64 since = waiting_since(workload_at(&shared, at), now);
+		__u64 since = first_waits_since(at, cpu, now);
 
 		if (since < oldest) {
 			oldest = since;
@@ -258,6 +258,22 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	return false;
 }
 
+/*
+ * Have the system's threads their turn here? Where that depends on how long the one has waited that may run here, it is
+ * looked for once in a slice.
+ */
+static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+
+	if (rule_system_turn(&shared, cpu, polled, now, now))
+		return true;
+	if (now < c->look_for_system_at || !rule_system_turn(&shared, cpu, polled, now, 0))
+		return false;
+	c->look_for_system_at = now + shared.be_slice_ns;
+	return rule_system_turn(&shared, cpu, polled, now, first_waits_since(SYSTEM, cpu, now));
+}
+
 static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct workload *system = workload_of(SYSTEM);
@@ -274,7 +290,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		if (t)
 			account(prev, t, now);
 	}
-	if (is_waiting(system) && rule_system_turn(&shared, cpu, polled, now, waiting_since(system, now)) &&
+	if (is_waiting(system) && system_has_turn(cpu, polled, now) &&
 	    ((!polled && goes_on_first(prev, SYSTEM, now)) || run_first(SYSTEM, now)))
 		return;
 	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))

@@ -60,6 +60,7 @@ struct cpu {
 	__u64 yields;        /* times that it was yielded, ever */
 	__u64 system_until;  /* when the system's threads ran here last */
 	__u64 look_at;       /* when this CPU looks for starving threads next */
+	__u64 look_for_system_at; /* and for one of the system that has waited for its turn */
 	__u32 yielder;       /* who yielded it last */
 	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */

@@ -189,7 +189,7 @@ APART int wake_for_starving(bool look_for_overdue, __u64 now)
 	FOR(i, 0, shared.nr_slots + 1) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
-		if (now - waiting_since(workload_at(&shared, at), now) > shared.starving_ns)
+		if (now - first_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
 		if (look_for_overdue)
 			hurry_overdue(at, now);

@@ -41,10 +41,36 @@ static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 n
 	bool formed = came && place == w->taken;
 
 	w->since[place & (QUEUE_TIMES - 1)] = now;
+	t->waits_since = now;
 	set_waits_in(t, slot + 1);
 	if (formed)
 		__sync_fetch_and_add(&w->formed, 1);
 	return formed;
+}
+
+/*
+ * Since when the first thread of the queue waits that may run on this CPU, or on any: NO_CPU. Now, if there is none. Who
+ * waits for long comes first by any order, for the others' virtual time goes on.
+ */
+APART __u64 first_waits_since(__u32 slot, __u32 cpu, __u64 now)
+{
+	struct task_struct *p;
+	__u64 since = now;
+
+	if (!is_waiting(workload_of(slot)))
+		return now;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, slot, 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t || (cpu != NO_CPU && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+			continue;
+		if (t->waits_since < now)
+			since = t->waits_since;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return since;
 }
 
 static __always_inline void wake_loader(void)

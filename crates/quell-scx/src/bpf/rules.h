@@ -227,12 +227,4 @@ static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool poll
 	return pause >= s->system_ns && now - waiting_since >= (gives_way ? s->system_ns : 2 * s->system_ns);
 }
 
-/* How long the oldest of a queue has waited, if its threads were taken in the order in which they came. */
-static inline __u64 waiting_since(const struct workload *w, __u64 now)
-{
-	__u64 since = w->since[w->taken & (QUEUE_TIMES - 1)];
-
-	return is_waiting(w) && since < now ? since : now;
-}
-
 #endif

@@ -30,11 +30,6 @@ bool quell_rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64
 	return rule_system_turn(s, cpu, polls, now, since);
 }
 
-__u64 quell_waiting_since(const struct workload *w, __u64 now)
-{
-	return waiting_since(w, now);
-}
-
 __u64 quell_sizes(int which)
 {
 	switch (which) {

@@ -49,6 +49,7 @@ struct thread {
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
 	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
+	__u64 waits_since; /* since when it waits in that queue */
 	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
 	__u64 ran_at;     /* until when its run time is accounted for */
 	__u64 slice_left; /* ns, of the slice that it was given last, as of then */

@@ -348,6 +348,23 @@ lab_tests! {
             assert!(served > 2 * ran, "{served} against {ran}");
         }
 
+        /// The others of its queue come and go on another CPU, and the oldest of them has waited for no time.
+        fn who_may_run_on_one_cpu_only_has_its_turns_there() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let slices = Slices { starving: Nanos::from_millis(100), ..Slices::default() };
+            let mut machine = Machine::with(ScxOptions { slices, ..ScxOptions::default() });
+            machine.attach_pair(1);
+            let _server = Child::spin(Some(&lc_group), Some(1));
+            let _elsewhere = [None, None, Some(&be_group), Some(&be_group)].map(|group| Child::spin(group, Some(0)));
+            let bound = [None, Some(&be_group)].map(|group| Child::spin(group, Some(1)));
+            pass(4000);
+            let ran = bound.each_ref().map(|child| child.ran().as_millis());
+            println!("the system's ran for {} ms, the best-effort one for {} ms", ran[0], ran[1]);
+            assert!(ran[0] > 40 && ran[1] > 8, "{ran:?}");
+            machine.host.grant().check().unwrap();
+        }
+
         fn a_thread_that_changes_its_cgroup_changes_its_workload() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
