@@ -62,6 +62,7 @@ pub(crate) struct CpuState {
     pub request_start: AtomicU64,
     pub banned_for: AtomicU64,
     pub yields: AtomicU64,
+    pub system_since: AtomicU64,
     pub system_until: AtomicU64,
     pub look_at: AtomicU64,
     pub look_for_system_at: AtomicU64,

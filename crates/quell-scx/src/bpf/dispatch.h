@@ -289,6 +289,8 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 
 		if (t)
 			account(prev, t, now);
+		if (t && t->slot == SYSTEM && !polled)
+			cpu_at(&shared, cpu)->system_until = now;
 	}
 	if (is_waiting(system) && system_has_turn(cpu, polled, now) &&
 	    ((!polled && goes_on_first(prev, SYSTEM, now)) || run_first(SYSTEM, now)))

@@ -195,6 +195,8 @@ void OP(grant_running, struct task_struct *p)
 	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
+	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
+		c->system_since = now;
 	if (slot < SYSTEM) {
 		c->request_start = t->request;
 		if (workload_of(slot)->grace_ns)

@@ -58,6 +58,7 @@ struct cpu {
 	__u64 request_start; /* of the request that it works on; 0: none */
 	__u64 banned_for;    /* the loader's: siblings are parked while it works on this request */
 	__u64 yields;        /* times that it was yielded, ever */
+	__u64 system_since;  /* when the system's turn here began last */
 	__u64 system_until;  /* when the system's threads ran here last */
 	__u64 look_at;       /* when this CPU looks for starving threads next */
 	__u64 look_for_system_at; /* and for one of the system that has waited for its turn */

@@ -201,10 +201,17 @@ static inline bool is_within_guarantee(const struct workload *w)
 	return w->lc && w->held <= w->guaranteed;
 }
 
+/* Has it been a slice since the system's threads last ran on this CPU? Then their next turn begins. */
+static inline bool rule_system_turn_begins(const struct shared *s, __u32 cpu, __u64 now)
+{
+	return now - cpu_at(s, cpu)->system_until >= s->be_slice_ns;
+}
+
 /*
- * Do the system's threads have their turn on this CPU? Always where nobody holds it; in turns with a BE workload; on an
- * LC's CPU only when they have waited for as long as is allowed, and twice as long where the LC has no more than it is
- * guaranteed, or where the loop polls: others give way first.
+ * Do the system's threads have their turn on this CPU, before anybody else? Always where it is parked; slice by slice with
+ * a BE workload, and with whoever would inherit a CPU that nobody holds; on an LC's CPU only when they have waited for as
+ * long as is allowed, and twice as long where the LC has no more than it is guaranteed, or where the loop polls: others give
+ * way first.
  */
 static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 waiting_since)
 {
@@ -212,17 +219,14 @@ static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool poll
 		return true;
 	__u32 holder = cpu_at(s, cpu)->holder;
 	__u64 pause = now - cpu_at(s, cpu)->system_until;
-
 	bool gives_way = false;
 
 	if (!polls) {
-		if (holder >= SYSTEM)
+		if (holder == PARKED)
 			return true;
-		const struct workload *w = workload_at(s, holder);
-
-		if (!w->lc)
-			return pause >= s->be_slice_ns;
-		gives_way = !is_within_guarantee(w);
+		if (holder == NOBODY || !workload_at(s, holder)->lc)
+			return now - cpu_at(s, cpu)->system_since < s->be_slice_ns || rule_system_turn_begins(s, cpu, now);
+		gives_way = !is_within_guarantee(workload_at(s, holder));
 	}
 	return pause >= s->system_ns && now - waiting_since >= (gives_way ? s->system_ns : 2 * s->system_ns);
 }

@@ -30,21 +30,6 @@ fn rounds(short: usize, long: usize) -> usize {
     if fs::read_to_string("/proc/cmdline").unwrap().contains(LONG) { long } else { short }
 }
 
-/// Makes 25 processes, again and again, that end at once.
-fn storm() {
-    loop {
-        for _ in 0..25 {
-            // SAFETY: the child does nothing but end; the parent has one thread.
-            if unsafe { libc::fork() } == 0 {
-                // SAFETY: as above.
-                unsafe { libc::_exit(0) };
-            }
-        }
-        // SAFETY: children of this process.
-        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
-    }
-}
-
 fn set_online(cpu: u32, online: bool) {
     fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), if online { "1" } else { "0" }).unwrap();
 }

@@ -13,3 +13,4 @@ mod requests;
 mod sockets;
 mod stay;
 mod support;
+mod turns;

@@ -371,6 +371,21 @@ pub fn shares(children: &[&Child], milliseconds: u64) -> Vec<u128> {
     ran.map(|ran| ran.as_micros() * 1000 / span.as_micros()).collect()
 }
 
+/// Makes 25 processes, again and again, that end at once.
+pub fn storm() {
+    loop {
+        for _ in 0..25 {
+            // SAFETY: the child does nothing but end; the parent has one thread.
+            if unsafe { libc::fork() } == 0 {
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+        }
+        // SAFETY: children of this process.
+        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+    }
+}
+
 /// What the kernel says of its scheduler.
 pub fn state() -> String {
     fs::read_to_string("/sys/kernel/sched_ext/state").unwrap().trim().to_owned()
