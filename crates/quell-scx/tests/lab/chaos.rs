@@ -1,6 +1,6 @@
 //! What must not break anything: no thread that has a CPU stands still, the kernel has no cause to end the scheduler.
 //!
-//! The long form (50 killed loaders, 1,000 cgroups) takes more than the quarter of an hour that a suite has otherwise:
+//! The long form (50 killed loaders, 1,000 cgroups) may take more than the quarter of an hour that a suite has otherwise:
 //! `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200 cargo test -p quell-scx --test lab chaos`.
 
 use std::fs;
