@@ -6,6 +6,23 @@ use quell_scx::{ScxOptions, Slices};
 
 use crate::support::*;
 
+/// What a best-effort workload's thread has of the CPU that it holds, in thousandths, beside these threads of the system.
+fn share_of_best_effort_work_beside(system: fn() -> Vec<Child>) -> u128 {
+    let _first = RealTime::begin();
+    let group = Group::new("be");
+    let mut machine = Machine::load();
+    let be = machine.attach("be", Class::BestEffort);
+    machine.apply(&rights(be, 0, 2, 0), &[]);
+    machine.grant(&[(1, be)]);
+    let work = Child::spin(Some(&group), Some(1));
+    let _system = system();
+    pass(200);
+    let share = shares(&[&work], 2000)[0];
+    println!("{share} beside threads of the system");
+    machine.host.grant().check().unwrap();
+    share
+}
+
 lab_tests! {
     mod turns {
         machine: guest(2);
@@ -89,36 +106,14 @@ lab_tests! {
 
         /// The one that goes on without a stop has had its turn when its slice is over.
         fn busy_threads_of_the_system_share_a_cpu_with_best_effort_work() {
-            let _first = RealTime::begin();
-            let group = Group::new("be");
-            let mut machine = Machine::load();
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(be, 0, 2, 0), &[]);
-            machine.grant(&[(1, be)]);
-            let work = Child::spin(Some(&group), Some(1));
-            let _system = [0, 1].map(|_| Child::spin(None, Some(1)));
-            pass(200);
-            let share = shares(&[&work], 2000)[0];
-            println!("{share} beside two threads of the system");
+            let share = share_of_best_effort_work_beside(|| [0, 1].map(|_| Child::spin(None, Some(1))).into());
             assert!(share > 250, "{share}");
-            machine.host.grant().check().unwrap();
         }
 
         /// Each of them ends at once; together they have as much as one that goes on.
         fn brief_threads_of_the_system_share_a_cpu_with_best_effort_work() {
-            let _first = RealTime::begin();
-            let group = Group::new("be");
-            let mut machine = Machine::load();
-            let be = machine.attach("be", Class::BestEffort);
-            machine.apply(&rights(be, 0, 2, 0), &[]);
-            machine.grant(&[(1, be)]);
-            let work = Child::spin(Some(&group), Some(1));
-            let _system = Child::run(None, Some(1), storm);
-            pass(200);
-            let share = shares(&[&work], 2000)[0];
-            println!("{share} beside processes of the system that end at once");
+            let share = share_of_best_effort_work_beside(|| vec![Child::run(None, Some(1), storm)]);
             assert!((250..750).contains(&share), "{share}");
-            machine.host.grant().check().unwrap();
         }
 
         /// Of the work all wait, so that none of it takes the CPU by waking up.
