@@ -1,6 +1,7 @@
 //! `quell gap` and `quell reproduce` as a user meets them.
 
-use std::process::{Child, Command, Output};
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -17,8 +18,12 @@ fn json(output: &Output) -> Value {
 struct Spinning(Child);
 
 impl Spinning {
+    /// It spins when this returns: a shell that is still read from a slow disk does not.
     fn start() -> Spinning {
-        Spinning(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", "echo; while :; do :; done"]).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        Spinning(child)
     }
 }
 

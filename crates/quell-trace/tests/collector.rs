@@ -65,6 +65,13 @@ impl Ours {
     fn member(&self) -> Member {
         Member { tid: self.0.id() as i32, slot: 3 }
     }
+
+    /// Waits for what it prints next.
+    fn says(&mut self, expected: &str) {
+        let mut said = vec![0; expected.len()];
+        self.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), expected);
+    }
 }
 
 impl Drop for Ours {
@@ -83,8 +90,10 @@ fn drained(collector: &mut Collector) -> Vec<Event> {
 #[test]
 fn a_spinning_process_is_seen_and_its_time_adds_up() {
     let Some(mut collector) = collector(Options { events: true, ..Options::default() }) else { return };
-    let spinner = Ours::shell("while :; do :; done");
+    let mut spinner = Ours::shell("echo spins; while :; do :; done");
     let member = spinner.member();
+    // A shell that is still read from a slow disk does not spin.
+    spinner.says("spins\n");
     collector.watch(member).unwrap();
     collector.look().unwrap();
     let begin = Instant::now();
@@ -114,8 +123,7 @@ fn children_are_watched_from_birth_to_death() {
     collector.watch(parent.member()).unwrap();
     collector.look().unwrap();
     writeln!(parent.0.stdin.as_mut().unwrap(), "go").unwrap();
-    let mut answer = [0; 5];
-    parent.0.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+    parent.says("done\n");
 
     let events = drained(&mut collector);
     let born: Vec<Member> = events
@@ -140,7 +148,6 @@ fn a_waker_is_named_and_a_sleeper_is_seen_asleep() {
     let Some(mut collector) = collector(Options { events: true, edges: true, cost: true }) else { return };
     // `cat` wakes the shell that reads from it.
     let mut sleeper = Ours::shell("cat | while read line; do :; done");
-    std::thread::sleep(Duration::from_millis(100));
     let cat = Member { tid: child_named(sleeper.0.id(), "cat"), slot: 1 };
     let reader = Member { tid: child_named(sleeper.0.id(), "sh"), slot: 2 };
     collector.watch(cat).unwrap();
@@ -176,24 +183,28 @@ fn story(events: &[Event], of: Member) -> String {
 fn until_asleep(tid: i32) {
     let is_asleep = || {
         let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap();
-        stat.rsplit_once(") ").unwrap().1.starts_with('S')
+        stat.rsplit_once(") ").unwrap().1.starts_with('S').then_some(())
     };
+    eventually(&format!("{tid} asleep"), is_asleep);
+}
+
+/// The child of a process that runs this program, once there is one.
+fn child_named(parent: u32, name: &str) -> i32 {
+    let is_named =
+        |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    eventually(&format!("{name} among the children of {parent}"), || {
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+        children.split_whitespace().find(is_named).map(|pid| pid.parse().unwrap())
+    })
+}
+
+/// What is there within ten seconds: a slow disk keeps programs from starting.
+fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     for _ in 0..10_000 {
-        if is_asleep() {
-            return;
+        if let Some(found) = look() {
+            return found;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("{tid} does not sleep");
-}
-
-/// The child of a process that runs this program.
-fn child_named(parent: u32, name: &str) -> i32 {
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    children
-        .split_whitespace()
-        .find(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
-        .unwrap_or_else(|| panic!("no {name} among the children of {parent}: '{children}'"))
-        .parse()
-        .unwrap()
+    panic!("not within ten seconds: {what}");
 }
