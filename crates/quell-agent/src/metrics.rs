@@ -34,6 +34,7 @@ pub fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("quell");
     workloads(&mut registry, &status.workloads);
     layers(&mut registry, status);
+    memory(&mut registry, status);
     let mut out = String::new();
     // Writing into a String cannot fail.
     let _ = text::encode(&mut out, &registry);
@@ -76,6 +77,17 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
     });
     gauge("workload_memory_bandwidth_bytes_per_second", "Memory bandwidth used", None, &|w| value(w.memory_bandwidth));
+}
+
+fn memory(registry: &mut Registry, status: &Status) {
+    let mut gauge = |name: &str, help: &str, measured: Option<Measured>| {
+        let Some(measured) = measured else { return };
+        let gauge = Gauge::<f64, AtomicU64>::default();
+        gauge.set(measured.value);
+        registry.register(name, help, gauge);
+    };
+    gauge("memory_bandwidth_bytes_per_second", "The machine's memory bandwidth in use", status.memory_bandwidth);
+    gauge("memory_slowdown", "How many times its quiet latency memory takes to answer", status.memory_slowdown);
 }
 
 fn layers(registry: &mut Registry, status: &Status) {

@@ -164,8 +164,12 @@ fn metrics_are_what_the_status_says() {
     let directory = tempfile::tempdir().unwrap();
     let mut bench = Bench::new();
     bench.run(Nanos::from_secs(1));
-    let status: wire::Status = bench.client().get("/v1/status").unwrap();
+    let mut status: wire::Status = bench.client().get("/v1/status").unwrap();
+    assert!(!quell_agent::metrics::text(&status).contains("quell_memory"), "nobody wants it");
+    status.memory_slowdown =
+        Some(wire::Measured { value: 1.5, age_ns: 0, window_ns: 0, quality: wire::Quality::Estimated });
     let text = quell_agent::metrics::text(&status);
+    assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");
     assert!(text.contains("quell_workload_cpus_requested{workload=\"db\",class=\"lc\"} 1.0"), "{text}");
     assert!(text.contains("quell_workload_slo_bound_seconds{workload=\"db\",class=\"lc\"} 0.001"), "{text}");
     assert!(text.ends_with("# EOF\n"));

@@ -269,6 +269,7 @@ fn columns_that_do_not_fit_together_are_refused() {
             cpus: Cow::Owned(CpuColumns::default()),
             threads: Cow::Owned(threads),
             memory_bandwidth: Default::default(),
+            memory_slowdown: Default::default(),
             steps: Vec::new(),
         };
         let mut bytes = rmp_serde::to_vec_named(&header).unwrap();

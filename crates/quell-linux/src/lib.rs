@@ -20,6 +20,7 @@ pub mod write;
 pub mod testkit;
 
 mod bandwidth;
+mod canary;
 mod capabilities;
 mod clock;
 mod error;

@@ -1,4 +1,4 @@
-//! Memory bandwidth and LLC misses of the machine that the tests run on: what is told is what is measured.
+//! Memory bandwidth, slowdown and LLC misses of the machine that the tests run on: what is told is what is measured.
 
 use std::time::Duration;
 
@@ -37,6 +37,27 @@ fn the_bandwidth_is_known_where_it_is_said_to_be() {
     let used = view.memory_bandwidth;
     assert_eq!(used.quality == Quality::Absent, !is_there, "{used:?}");
     assert!(used.value.0.is_finite() && used.value.0 >= 0.0, "{used:?}");
+}
+
+#[test]
+fn the_slowdown_is_felt_where_it_is_said_to_be() {
+    let (mut host, mut view) = host();
+    let wanted = SignalSet::of(&[Signal::MemorySlowdown]);
+    if !is_there(&host, Signal::MemorySlowdown) {
+        host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
+        assert_eq!(view.memory_slowdown.quality, Quality::Absent);
+        return;
+    }
+    let begun = std::time::Instant::now();
+    while view.memory_slowdown.usable().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", view.memory_slowdown);
+        std::thread::sleep(Duration::from_millis(1));
+        host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
+    }
+    let slowdown = view.memory_slowdown.value;
+    assert!(slowdown.is_finite() && slowdown > 0.0, "{slowdown}");
+    host.observe(SignalSet::default(), &mut view, &mut Vec::new()).unwrap();
+    assert_eq!(view.memory_slowdown.quality, Quality::Absent, "nobody asks");
 }
 
 #[test]

@@ -109,6 +109,8 @@ signals! {
     WakeUps = "wake-ups and by whom",
     /// Per workload: how long the oldest unread data of its sockets has waited; of latency-critical ones.
     UnreadDelay = "age of unread data in sockets",
+    /// The machine: how many times its quiet latency memory takes to answer.
+    MemorySlowdown = "memory slowdown",
 }
 
 /// A set of signals.

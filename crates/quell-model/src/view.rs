@@ -26,6 +26,9 @@ pub struct View {
     pub threads: ThreadColumns,
     /// The whole machine's memory bandwidth in use.
     pub memory_bandwidth: Sample<BytesPerSecond>,
+    /// How many times its quiet latency the machine's memory takes to answer.
+    #[serde(default)]
+    pub memory_slowdown: Sample<f64>,
 }
 
 /// Per-workload columns. All that are filled have the length of `spec`.
@@ -126,12 +129,13 @@ impl View {
             cpus: CpuColumns { online, ..CpuColumns::default() },
             threads: ThreadColumns::default(),
             memory_bandwidth: Sample::default(),
+            memory_slowdown: Sample::default(),
         }
     }
 
     /// Becomes equal to the other view and keeps its own columns' memory: allocates nothing once they are large enough.
     pub fn copy_from(&mut self, other: &View) {
-        let View { now, topology, scope, workloads, cpus, threads, memory_bandwidth } = other;
+        let View { now, topology, scope, workloads, cpus, threads, memory_bandwidth, memory_slowdown } = other;
         self.now = *now;
         if !Arc::ptr_eq(&self.topology, topology) {
             self.topology = Arc::clone(topology);
@@ -143,6 +147,7 @@ impl View {
         self.cpus.copy_from(cpus);
         self.threads.copy_from(threads);
         self.memory_bandwidth = *memory_bandwidth;
+        self.memory_slowdown = *memory_slowdown;
     }
 
     /// The workloads that the policy owns, in the order of their slots.

@@ -90,9 +90,11 @@ prop_compose! {
         threads in prop::collection::vec(any_thread(), 0..20),
         threads_at in any_nanos(),
         bus in any_sample(any_rate().prop_map(BytesPerSecond)),
+        slowdown in any_sample(any_rate()),
     ) -> View {
         let mut view = View::new(Arc::new(topology));
         (view.now, view.workloads, view.cpus, view.memory_bandwidth) = (now, workloads, cpus, bus);
+        view.memory_slowdown = slowdown;
         view.cpus.online = view.cpus.online.intersection(&view.topology.all());
         view.scope.workloads = owned;
         view.scope.pool = pool;

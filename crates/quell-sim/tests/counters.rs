@@ -5,9 +5,10 @@ use quell_model::{
     Signal, SignalSet, Support, Target, Topology, Verdict, View, Wake, WorkloadId,
 };
 use quell_policy::AnyPolicy;
-use quell_sim::contention::{ContentionSpec, Meter, Meters, ProfileName};
+use quell_sim::contention::{ContentionSpec, MeasuredOfMemory, Meter, Meters, ProfileName};
 use quell_sim::host::{capabilities, drive};
 use quell_sim::machine::Preset;
+use quell_sim::scenario::{SHIPPED, Scenario};
 use quell_sim::workload::{BatchSpec, CpuList};
 use quell_sim::{KernelConfig, Machine, SimHost, WorkloadSpec};
 
@@ -35,6 +36,7 @@ fn host(counters: Meters) -> SimHost {
 
 const ALL: SignalSet = SignalSet::of(&[
     Signal::MemoryBandwidth,
+    Signal::MemorySlowdown,
     Signal::WorkloadBandwidth,
     Signal::LlcHitRatio,
     Signal::InstructionRate,
@@ -191,8 +193,8 @@ fn ways_and_frequencies_act_after_their_latency() {
 
 #[test]
 fn without_contention_signals_and_ways_are_refused_with_the_mend() {
-    for (contention, is_there) in [(false, false), (true, true)] {
-        let has = capabilities(false, contention);
+    for (measured, is_there) in [(MeasuredOfMemory::Nothing, false), (MeasuredOfMemory::Everything, true)] {
+        let has = capabilities(false, measured);
         let yes = |support: &Support| *support == Support::Yes;
         assert_eq!(yes(&has.signals[&Signal::LlcMisses]), is_there);
         assert_eq!(yes(&has.knobs[&KnobKind::CacheWays]), is_there);
@@ -207,11 +209,63 @@ fn without_contention_signals_and_ways_are_refused_with_the_mend() {
     assert!(matches!(&events[..], [Event::Outcome(outcome)] if matches!(outcome.verdict, Verdict::Refused(_))));
 }
 
+/// A virtual machine's: nothing is counted, and memory is felt to be slow.
+#[test]
+fn without_counters_the_slowdown_is_all_that_is_known() {
+    let at_rest = |streaming: u32| {
+        let workloads = [batch("streaming", "streaming", 0, streaming), batch("computing", "computing", 16, 4)];
+        let counters = Meters { slowdown: Meter::default(), ..Meters::named("canary").unwrap() };
+        let mut host = SimHost::new(caladan(counters), KernelConfig::default(), &workloads, 5, false).unwrap();
+        pass(&mut host, Nanos::from_millis(100));
+        look(&mut host);
+        pass(&mut host, Nanos::from_millis(110));
+        let view = look(&mut host);
+        assert_eq!((view.memory_bandwidth.quality, view.cpus.llc_misses.len()), (Quality::Absent, 0));
+        let sample = SampleRequest { signals: SignalSet::of(&[Signal::LlcMisses]), cpus: CpuSet::first(2) };
+        let mut events = Vec::new();
+        host.apply(&Plan { samples: vec![sample], ..Plan::default() }, &mut events).unwrap();
+        assert!(matches!(&events[..], [Event::Outcome(outcome)] if matches!(outcome.verdict, Verdict::Refused(_))));
+        let has = host.capabilities();
+        assert!(matches!(&has.signals[&Signal::LlcMisses], Support::No { why, .. } if why.contains("no counters")));
+        assert_eq!(has.signals[&Signal::MemorySlowdown], Support::Yes);
+        view.memory_slowdown.usable().unwrap()
+    };
+    let [quiet, some, many] = [1, 4, 16].map(at_rest);
+    // The curve of contention/memory.rs: 1.003 at 15 % of the bandwidth, 2.8 at 95 %.
+    assert!(quiet < 1.1 && quiet < some && some < many && many > 2.0, "{quiet} {some} {many}");
+}
+
+fn contended(counters: &str) -> Scenario {
+    let shipped = SHIPPED.iter().find(|shipped| shipped.name == "contended").unwrap();
+    let set = format!("contention.counters={counters}");
+    Scenario::parse(std::path::Path::new("contended"), shipped.text, &[set]).unwrap()
+}
+
+/// Nanoseconds that the streaming work runs in its first turn of computing and of streaming.
+fn streamed(counters: &str, thresh_slowdown: Option<f64>) -> u64 {
+    let scenario = contended(counters);
+    let mut spec = scenario.policies.iter().find(|policy| policy.name == "caladan").unwrap().clone();
+    drop(spec.parameters.remove("thresh_bw"));
+    thresh_slowdown.map(|times| spec.parameters.insert("thresh_slowdown".into(), times.into()));
+    let mut policy = AnyPolicy::build("caladan", spec.deserializer()).unwrap();
+    let machine = scenario.machine().unwrap();
+    let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, 1, true).unwrap();
+    let mut cycle = Cycle::new(host.view());
+    drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(100), |_, _| {});
+    host.sim().stats()[1].run_time
+}
+
+#[test]
+fn caladan_throttles_by_the_slowdown_alone() {
+    let freely = streamed("canary", None);
+    let throttled = streamed("canary", Some(1.3));
+    assert!(throttled * 10 < freely * 9, "{throttled} {freely}");
+}
+
 /// Caladan's controllers act on what they see: samples are taken, siblings banned, and the streaming work loses CPUs.
 #[test]
 fn caladans_controllers_act() {
-    let shipped = quell_sim::scenario::SHIPPED.iter().find(|shipped| shipped.name == "contended").unwrap();
-    let scenario = quell_sim::scenario::Scenario::parse(std::path::Path::new("contended"), shipped.text, &[]).unwrap();
+    let scenario = contended("counters");
     let spec = scenario.policies.iter().find(|policy| policy.name == "caladan").unwrap();
     let run = |without: &[&str]| {
         let mut spec = spec.clone();

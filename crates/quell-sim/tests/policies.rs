@@ -4,6 +4,7 @@ use std::path::Path;
 
 use quell_model::{Class, CpuCount, Cycle, Nanos, Policy, Reservation, SchedClass, Slo, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
+use quell_sim::contention::MeasuredOfMemory;
 use quell_sim::host::{capabilities, drive};
 use quell_sim::scenario::{SHIPPED, Scenario};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
@@ -38,7 +39,7 @@ struct Ran {
 fn run(name: &str, topology: Topology, workloads: &[WorkloadSpec], span: Nanos) -> Ran {
     let mut policy = AnyPolicy::named(name).unwrap();
     let grants = policy.describe().grants;
-    let fidelity = capabilities(grants, false).fidelity(policy.describe());
+    let fidelity = capabilities(grants, MeasuredOfMemory::Nothing).fidelity(policy.describe());
     assert!(fidelity.missing.is_empty(), "{name}: {:?}", fidelity.missing);
     let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
     let mut cycle = Cycle::new(host.view());

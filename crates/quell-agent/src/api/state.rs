@@ -125,6 +125,7 @@ impl State {
                 .collect(),
             cpus: cpus(view),
             memory_bandwidth: measured(&view.memory_bandwidth, view.now, |rate| rate.0),
+            memory_slowdown: measured(&view.memory_slowdown, view.now, |times| times),
             decisions: self.told.recent().take(DECISIONS).cloned().collect(),
             decisions_lost: lost,
         }

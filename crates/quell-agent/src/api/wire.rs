@@ -45,6 +45,9 @@ pub struct Status {
     pub cpus: Vec<Cpu>,
     /// The machine's memory bandwidth in use, in bytes per second.
     pub memory_bandwidth: Option<Measured>,
+    /// How many times its quiet latency memory takes to answer.
+    #[serde(default)]
+    pub memory_slowdown: Option<Measured>,
     /// The last decisions about any workload, newest first.
     pub decisions: Vec<Decision>,
     /// Decisions that are not in any list because they came faster than they could be read.

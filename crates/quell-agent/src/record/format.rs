@@ -54,6 +54,9 @@ pub struct Turn<'a> {
     pub threads: Cow<'a, ThreadColumns>,
     /// The machine's memory bandwidth in use.
     pub memory_bandwidth: Sample<BytesPerSecond>,
+    /// How many times its quiet latency the machine's memory takes to answer.
+    #[serde(default)]
+    pub memory_slowdown: Sample<f64>,
     /// The layers that stepped.
     pub steps: Vec<Step<'a>>,
 }

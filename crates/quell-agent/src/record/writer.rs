@@ -189,6 +189,7 @@ impl Copied {
             cpus: Cow::Borrowed(&view.cpus),
             threads: Cow::Borrowed(&view.threads),
             memory_bandwidth: view.memory_bandwidth,
+            memory_slowdown: view.memory_slowdown,
             steps: self.steps[..self.used]
                 .iter()
                 .map(|step| Step {

@@ -32,6 +32,7 @@ use quell_model::{
 };
 
 use crate::bandwidth::Bandwidth;
+use crate::canary::Canary;
 use crate::clock;
 use crate::knobs::Wanted;
 use crate::members::{self, Found, Members, Resolved};
@@ -79,6 +80,7 @@ pub struct LinuxHost {
     /// What each workload's threads did at the last look that wanted to know.
     activities: Vec<Activity>,
     bandwidth: Bandwidth,
+    canary: Canary,
     /// So many files may stay open from one observation to the next.
     may_stay_open: usize,
     pending: Vec<Event>,
@@ -156,6 +158,7 @@ impl LinuxHost {
             trace: None,
             activities: Vec::new(),
             bandwidth: Bandwidth::new(&roots, topology.columns()),
+            canary: Canary::new(&roots),
             may_stay_open: cgroup::most_open_files(),
             pending: Vec::new(),
             waker: Waker::new()?,
@@ -228,6 +231,7 @@ impl Host for LinuxHost {
         let levels: Vec<Level> = self.slots.iter().flatten().map(|managed| managed.level).collect();
         let mut found = capabilities::probe(&self.roots, &self.options, &levels);
         self.bandwidth.tell(&mut found);
+        self.canary.tell(&mut found);
         found
     }
 

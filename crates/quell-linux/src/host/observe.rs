@@ -26,6 +26,7 @@ impl LinuxHost {
             self.fill_threads(wanted, now, view);
         }
         self.bandwidth.fill(wanted, view);
+        self.canary.fill(wanted, view);
         self.fill_columns(wanted, now, view)?;
         if Trace::is_wanted(wanted) && self.roots.is_this_machine() {
             self.fill_traced(wanted, now, view)?;

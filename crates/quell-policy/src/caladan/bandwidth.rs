@@ -15,6 +15,10 @@
 //!
 //! Reading the counters of other cores takes a while, so that the loop is a state machine here ([`Reading`]). While
 //! the bus stays saturated the end of one measurement is the start of the next: one core is revoked every 10 µs.
+//!
+//! Beyond the paper: where no counter tells the bandwidth, THRESH_SLOWDOWN says when memory answers too slowly. That is
+//! looked at seldom, so that a limit changes by one core a look; and where LLC misses are not counted either, the
+//! best-effort task that holds the most cores pays.
 
 use quell_model::view::at;
 use quell_model::{
@@ -38,11 +42,29 @@ enum Reading {
     EndAsked,
 }
 
+/// How much of the bus is in use.
+enum Saturation {
+    /// Nothing tells.
+    Unmeasured,
+    /// There is no value yet, or none since the last one.
+    Unknown,
+    /// The bandwidth in use is THRESH_BW or more, or not.
+    Counted(bool),
+    /// Memory answers THRESH_SLOWDOWN times as slowly as when it is quiet, or not.
+    Felt(bool),
+}
+
 /// The controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bandwidth {
     /// THRESH_BW; None: off.
     thresh: Option<BytesPerSecond>,
+    /// THRESH_SLOWDOWN; None: off.
+    thresh_slowdown: Option<f64>,
+    /// Is it the slowdown that says how busy the bus is?
+    by_slowdown: bool,
+    /// When memory's slowdown was measured that has been acted on.
+    slowdown_at: Nanos,
     /// The core limit of each task, by slot; None: not limited.
     limit: Vec<Option<u32>>,
     reading: Reading,
@@ -57,9 +79,12 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    pub fn new(thresh: Option<BytesPerSecond>) -> Bandwidth {
+    pub fn new(thresh: Option<BytesPerSecond>, thresh_slowdown: Option<f64>) -> Bandwidth {
         Bandwidth {
             thresh,
+            thresh_slowdown,
+            by_slowdown: false,
+            slowdown_at: Nanos::ZERO,
             limit: Vec::new(),
             reading: Reading::None,
             start: Vec::new(),
@@ -80,22 +105,34 @@ impl Bandwidth {
     }
 
     /// Polls the bus: once a round.
-    pub fn poll(&mut self, view: &View, tasks: &Tasks, plan: &mut Plan) {
-        let Some(thresh) = self.thresh else { return };
-        let used = view.memory_bandwidth;
-        if used.quality == Quality::Absent {
-            return self.switch_off("memory bandwidth is not measured", plan);
+    pub fn poll(&mut self, view: &View, tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
+        if self.thresh.is_none() && self.thresh_slowdown.is_none() {
+            return;
         }
-        // Who is to pay could not be said, and throttling anybody else would help nobody.
-        if view.cpus.llc_misses.is_empty() {
-            return self.switch_off("LLC misses are not counted", plan);
-        }
-        let Some(used) = used.usable() else { return };
-        if used < thresh {
+        let counts_misses = !view.cpus.llc_misses.is_empty();
+        let is_saturated = match self.saturation(view) {
+            Saturation::Unmeasured if self.thresh.is_none() => {
+                return self.switch_off("memory's slowdown is not measured", plan);
+            }
+            Saturation::Unmeasured => return self.switch_off("memory bandwidth is not measured", plan),
+            // Who is to pay could not be said, and throttling anybody else would help nobody.
+            Saturation::Counted(_) if !counts_misses => return self.switch_off("LLC misses are not counted", plan),
+            // The end of a measurement is not put off until memory is looked at again: cores would change hands meanwhile.
+            Saturation::Unknown if self.by_slowdown && self.reading == Reading::Started => true,
+            Saturation::Unknown => return,
+            Saturation::Counted(is_saturated) | Saturation::Felt(is_saturated) => is_saturated,
+        };
+        self.limit.resize(tasks.slots(), None);
+        if !is_saturated {
             self.reading = Reading::None;
             self.said_no_room = false;
             self.increment_most_limited(view.pool().len() as u32);
             return;
+        }
+        if !counts_misses {
+            let held = |id| f64::from(cores.held(id));
+            let largest = worst(tasks, cores, held);
+            return self.throttle(largest, |_| 0.0, cores, plan);
         }
         self.reading = match self.reading {
             Reading::None => Reading::StartAsked,
@@ -103,8 +140,25 @@ impl Bandwidth {
             // The samples are late; they will come.
             waiting => return self.reading = waiting,
         };
-        self.limit.resize(tasks.slots(), None);
         plan.samples.push(SampleRequest { signals: LLC_MISSES, cpus: view.pool() });
+    }
+
+    /// GlobalMemBandwidth() against its threshold, or what stands for both.
+    fn saturation(&mut self, view: &View) -> Saturation {
+        let (used, slowdown) = (view.memory_bandwidth, view.memory_slowdown);
+        self.by_slowdown = self.thresh.is_none() || used.quality == Quality::Absent;
+        if let Some(thresh) = self.thresh.filter(|_| !self.by_slowdown) {
+            return used.usable().map_or(Saturation::Unknown, |used| Saturation::Counted(used >= thresh));
+        }
+        match (self.thresh_slowdown, slowdown.usable()) {
+            (None, _) => Saturation::Unmeasured,
+            (Some(_), _) if slowdown.quality == Quality::Absent => Saturation::Unmeasured,
+            (Some(thresh), Some(times)) if slowdown.at > self.slowdown_at => {
+                self.slowdown_at = slowdown.at;
+                Saturation::Felt(times >= thresh)
+            }
+            (Some(_), _) => Saturation::Unknown,
+        }
     }
 
     fn switch_off(&mut self, why: &str, plan: &mut Plan) {
@@ -141,7 +195,10 @@ impl Bandwidth {
                     Reading::StartAsked => self.read_start(view, cores),
                     Reading::EndAsked => {
                         self.throttle_worst(view, tasks, cores, plan);
-                        self.read_start(view, cores);
+                        match self.by_slowdown {
+                            true => self.reading = Reading::None,
+                            false => self.read_start(view, cores),
+                        }
                     }
                     Reading::None | Reading::Started => {}
                 },
@@ -157,13 +214,25 @@ impl Bandwidth {
         cores.watch();
     }
 
-    /// "Revokes one core from the worst offending task."
+    /// "Find task T that is BE and has the highest misses", and throttle it.
     fn throttle_worst(&mut self, view: &View, tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
         self.attribute(view, tasks, cores);
-        let be = tasks.iter().filter(|(id, task)| !task.lc && cores.held(*id) > 0);
-        let rate = |id: WorkloadId| self.misses.get(id.index()).copied().unwrap_or(0.0);
-        let worst = be.map(|(id, _)| (rate(id), id)).filter(|(rate, _)| *rate > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
-        let Some((_, worst)) = worst else {
+        let worst = worst(tasks, cores, |id| self.misses.get(id.index()).copied().unwrap_or(0.0));
+        let start = std::mem::take(&mut self.start);
+        let missing = |core: CpuId| rate(at(&start, core.index()), at(&view.cpus.llc_misses, core.index()));
+        self.throttle(worst, missing, cores, plan);
+        self.start = start;
+    }
+
+    /// "Revokes one core from the worst offending task": the one that misses most.
+    fn throttle(
+        &mut self,
+        worst: Option<WorkloadId>,
+        missing: impl Fn(CpuId) -> f64,
+        cores: &mut Cores,
+        plan: &mut Plan,
+    ) {
+        let Some(worst) = worst else {
             if !std::mem::replace(&mut self.said_no_room, true) {
                 let text = "memory bandwidth is saturated, and no best-effort workload can be throttled for it";
                 plan.note(NoteKind::Warning, None, text);
@@ -171,12 +240,11 @@ impl Bandwidth {
             return;
         };
         let held = cores.held(worst);
-        self.limit.resize(tasks.slots(), None);
         let limit = &mut self.limit[worst.index()];
         *limit = Some(limit.map_or(held, |limit| limit.min(held)).saturating_sub(1));
         let its = cores.pool();
         let its = its.iter().filter(|&core| cores.task_on(core) == Some(worst));
-        let most_missing = its.max_by(|&a, &b| self.rate(view, a).total_cmp(&self.rate(view, b)));
+        let most_missing = its.max_by(|&a, &b| missing(a).total_cmp(&missing(b)));
         if let Some(core) = most_missing {
             cores.revoke(core, plan);
             plan.note(NoteKind::Because, Some(worst), "memory bandwidth is saturated: one core less");
@@ -197,13 +265,27 @@ impl Bandwidth {
         }
     }
 
-    fn rate(&self, view: &View, core: CpuId) -> f64 {
-        rate(at(&self.start, core.index()), at(&view.cpus.llc_misses, core.index()))
+    /// What the controller reads.
+    pub fn signals(&self) -> SignalSet {
+        let counted = self.thresh.map(|_| SignalSet::of(&[Signal::MemoryBandwidth]));
+        let felt = self.thresh_slowdown.map(|_| SignalSet::of(&[Signal::MemorySlowdown]));
+        match counted.into_iter().chain(felt).reduce(SignalSet::union) {
+            Some(saturation) => saturation.union(LLC_MISSES),
+            None => SignalSet::default(),
+        }
     }
 }
 
-/// What the controller reads.
-pub(super) const SIGNALS: SignalSet = SignalSet::of(&[Signal::MemoryBandwidth, Signal::LlcMisses]);
+/// The best-effort task that holds cores and is worst by this measure; none where nobody has any of it.
+fn worst(tasks: &Tasks, cores: &Cores, measure: impl Fn(WorkloadId) -> f64) -> Option<WorkloadId> {
+    let be = tasks.iter().filter(|(id, task)| !task.lc && cores.held(*id) > 0);
+    let measured = be.map(|(id, _)| (measure(id), id)).filter(|(measure, _)| *measure > 0.0);
+    measured.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
+}
+
+/// All that it may read.
+pub(super) const SIGNALS: SignalSet =
+    SignalSet::of(&[Signal::MemoryBandwidth, Signal::MemorySlowdown, Signal::LlcMisses]);
 
 pub(super) const LLC_MISSES: SignalSet = SignalSet::of(&[Signal::LlcMisses]);
 

@@ -18,7 +18,11 @@ struct Saturated {
 
 impl Saturated {
     fn new() -> Saturated {
-        let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), rules: false, ..CaladanConfig::default() };
+        Saturated::under(CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), ..CaladanConfig::default() })
+    }
+
+    fn under(config: CaladanConfig) -> Saturated {
+        let config = CaladanConfig { rules: false, ..config };
         let mut view = View::new(Topology::synthetic(1, 1, 4, 1).into());
         view.workloads.spec = vec![Some(Workload::new("collector", Class::BestEffort, CpuCount::ZERO).into())];
         view.workloads.queueing_delay = vec![Sample::default()];
@@ -43,6 +47,13 @@ impl Saturated {
         let now = self.view.now;
         self.view.cpus.llc_misses = (0..4).map(|cpu| Sample::exact(count(cpu), now)).collect();
         self.step(&[Event::SamplesReady]);
+    }
+
+    /// A round later, memory is found to be so slow.
+    fn felt(&mut self, times: f64) -> usize {
+        self.view.memory_slowdown = Sample::exact(times, self.view.now + Nanos(1));
+        self.step(&[]);
+        self.revoked().len()
     }
 
     fn requests(&self) -> usize {
@@ -126,11 +137,100 @@ fn samples_that_are_refused_are_asked_for_again() {
 
 #[test]
 fn a_controller_that_is_off_reads_nothing() {
-    let wants = |thresh_bw| {
-        let signals = Caladan::new(CaladanConfig { thresh_bw, ..CaladanConfig::default() }).signals();
+    let wants = |thresh_bw, thresh_slowdown| {
+        let signals = Caladan::new(CaladanConfig { thresh_bw, thresh_slowdown, ..<_>::default() }).signals();
         assert!(signals.contains(Signal::QueueingDelay) && signals.contains(Signal::Holder));
-        [Signal::MemoryBandwidth, Signal::LlcMisses].map(|signal| signals.contains(signal))
+        [Signal::MemoryBandwidth, Signal::MemorySlowdown, Signal::LlcMisses].map(|signal| signals.contains(signal))
     };
-    assert_eq!(wants(None), [false, false]);
-    assert_eq!(wants(Some(BytesPerSecond(25e9))), [true, true]);
+    assert_eq!(wants(None, None), [false; 3]);
+    assert_eq!(wants(Some(BytesPerSecond(25e9)), None), [true, false, true]);
+    assert_eq!(wants(None, Some(1.3)), [false, true, true]);
+}
+
+/// No counter tells anything, as on most virtual machines.
+fn slow_memory(thresh_bw: Option<BytesPerSecond>) -> Saturated {
+    let mut scene = Saturated::under(CaladanConfig { thresh_bw, thresh_slowdown: Some(1.3), ..<_>::default() });
+    scene.view.memory_bandwidth = Sample::default();
+    scene.view.cpus.llc_misses.clear();
+    scene
+}
+
+#[test]
+fn where_nothing_is_counted_slow_memory_costs_who_has_most_cores_one_a_look() {
+    for thresh_bw in [None, Some(BytesPerSecond(25e9))] {
+        let mut scene = slow_memory(thresh_bw);
+        let small = WorkloadId(1);
+        scene.view.workloads.spec.push(Some(Workload::new("small", Class::BestEffort, CpuCount::ZERO).into()));
+        scene.view.workloads.queueing_delay.push(Sample::default());
+        scene.view.cpus.holder[0] = Some(small);
+        scene.step(&[Event::Attached(small)]);
+        assert_eq!(scene.felt(1.2), 0);
+        assert_eq!(scene.felt(1.4), 1);
+        let core = scene.revoked()[0];
+        assert_ne!(core, CpuId(0));
+        scene.view.cpus.holder[core.index()] = None;
+        for _ in 0..5 {
+            scene.step(&[]);
+            assert!(scene.revoked().is_empty(), "nobody has looked again");
+        }
+        assert_eq!((scene.felt(1.4), scene.requests()), (1, 0));
+        assert!(!scene.is_said("is off"));
+    }
+}
+
+#[test]
+fn a_limit_goes_up_by_one_core_a_look_when_memory_is_quick_again() {
+    let mut scene = slow_memory(None);
+    let limit = |scene: &Saturated| scene.policy.bandwidth.limit_of(COLLECTOR);
+    for left in [3, 2] {
+        scene.felt(2.0);
+        assert_eq!(limit(&scene), Some(left));
+        let core = scene.revoked()[0];
+        scene.view.cpus.holder[core.index()] = None;
+    }
+    for expected in [Some(3), None] {
+        scene.felt(1.1);
+        assert_eq!(limit(&scene), expected);
+        scene.step(&[]);
+        assert_eq!(limit(&scene), expected, "nobody has looked again");
+    }
+}
+
+#[test]
+fn slow_memory_costs_who_misses_most_where_misses_are_counted() {
+    let mut scene = Saturated::under(CaladanConfig { thresh_slowdown: Some(1.3), ..CaladanConfig::default() });
+    scene.view.memory_bandwidth = Sample::default();
+    assert_eq!((scene.felt(1.4), scene.requests()), (0, 1));
+    scene.sampled(100, 2);
+    assert_eq!(scene.requests(), 1, "the end follows the start at once");
+    scene.sampled(200, 2);
+    assert_eq!((scene.revoked(), scene.requests()), (vec![CpuId(2)], 0));
+    scene.step(&[]);
+    assert_eq!(scene.requests(), 0, "nobody has looked again");
+    assert_eq!((scene.felt(1.4), scene.requests()), (0, 1));
+}
+
+#[test]
+fn a_bandwidth_that_is_measured_goes_before_the_slowdown() {
+    let thresh_bw = Some(BytesPerSecond(40e9));
+    let mut scene = Saturated::under(CaladanConfig { thresh_bw, thresh_slowdown: Some(1.3), ..<_>::default() });
+    assert_eq!((scene.felt(9.0), scene.requests()), (0, 0));
+}
+
+#[test]
+fn without_a_slowdown_the_controller_is_off() {
+    let mut scene = Saturated::under(CaladanConfig { thresh_slowdown: Some(1.3), ..CaladanConfig::default() });
+    assert!(scene.is_said("memory's slowdown is not measured: the memory bandwidth controller is off"));
+    scene.view.memory_slowdown = Sample { quality: Quality::Stale, ..Sample::exact(9.0, Nanos(1)) };
+    scene.step(&[]);
+    assert_eq!((scene.requests(), scene.revoked().len(), scene.plan.notes.len()), (0, 0, 0), "not known yet");
+}
+
+#[test]
+fn a_threshold_that_quiet_memory_exceeds_is_refused() {
+    let read = |text: &str| serde_json::from_str::<CaladanConfig>(text);
+    assert_eq!(read(r#"{"thresh_slowdown": 1.3}"#).unwrap().thresh_slowdown, Some(1.3));
+    assert_eq!(read("{}").unwrap().thresh_slowdown, None);
+    let error = read(r#"{"thresh_slowdown": 1.0}"#).unwrap_err().to_string();
+    assert!(error.contains("above 1"), "{error}");
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use quell_model::{BytesPerSecond, Nanos};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cores;
 
@@ -27,6 +28,10 @@ pub struct CaladanConfig {
     /// THRESH_BW, "set once per machine to a bandwidth just low enough to avoid the exponential increase in memory
     /// access latency", 70–80 % of its capacity (App. A); None: the controller is off.
     pub thresh_bw: Option<BytesPerSecond>,
+    /// The same as a multiple of the memory's quiet latency, for machines that do not count bytes: the "increase in
+    /// memory access latency" itself. Asked only where THRESH_BW is not set or the bandwidth is not measured; None: never.
+    #[serde(deserialize_with = "above_one")]
+    pub thresh_slowdown: Option<f64>,
     /// Does the host act by itself between two rounds: guaranteed cores at a wake-up, succession at a yield, limits?
     /// Without, as in the paper, everything waits for the scheduler's polling.
     pub rules: bool,
@@ -50,6 +55,16 @@ pub struct Thresholds {
     pub thresh_ht: Option<Nanos>,
 }
 
+/// Memory that is quiet has 1: with that or less, best-effort tasks would never have a core.
+fn above_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match Option::deserialize(deserializer)? {
+        Some(times) if !(times > 1.0 && f64::is_finite(times)) => {
+            Err(D::Error::custom(format!("a thresh_slowdown of {times}: give a number above 1, as in 1.3")))
+        }
+        times => Ok(times),
+    }
+}
+
 impl CaladanConfig {
     /// A task's own thresholds, or everybody's.
     pub(super) fn thresholds(&self, task: &str) -> cores::Thresholds {
@@ -68,6 +83,7 @@ impl Default for CaladanConfig {
             thresh_qd: THRESH_QD,
             thresh_ht: None,
             thresh_bw: None,
+            thresh_slowdown: None,
             rules: true,
             many_a_round: false,
             sockets: false,

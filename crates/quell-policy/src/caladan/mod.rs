@@ -48,7 +48,7 @@ impl Caladan {
         Caladan {
             tasks: Tasks::default(),
             cores: Cores::default(),
-            bandwidth: Bandwidth::new(config.thresh_bw),
+            bandwidth: Bandwidth::new(config.thresh_bw, config.thresh_slowdown),
             hyperthread: Hyperthread::default(),
             standing: StandingOrders::default(),
             next_round: Nanos::ZERO,
@@ -67,8 +67,13 @@ impl Caladan {
         signals: &[
             Need::must(Signal::Holder),
             Need::must(Signal::QueueingDelay),
-            Need::or(Signal::MemoryBandwidth, "memory bandwidth interference is not detected"),
-            Need::or(Signal::LlcMisses, "memory bandwidth interference is not removed: nobody can be blamed"),
+            Need::or(Signal::MemoryBandwidth, "memory bandwidth interference is not detected by thresh_bw"),
+            Need::or(Signal::MemorySlowdown, "memory bandwidth interference is not detected by thresh_slowdown"),
+            Need::or(
+                Signal::LlcMisses,
+                "nobody can be blamed for memory bandwidth: thresh_bw removes no interference, thresh_slowdown takes the \
+                 cores of who has most",
+            ),
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
             Need::or(Signal::UnreadDelay, "data that lies unread in sockets is no part of the queueing delay"),
         ],
@@ -85,7 +90,7 @@ impl Caladan {
 
     /// The controllers and the allocator, once.
     fn round(&mut self, view: &View, plan: &mut Plan) {
-        self.bandwidth.poll(view, &self.tasks, plan);
+        self.bandwidth.poll(view, &self.tasks, &mut self.cores, plan);
         self.hyperthread.control(view, &self.tasks, &mut self.cores, plan);
         self.allocate_cores(view, plan);
         if self.config.rules {
@@ -116,9 +121,7 @@ impl Policy for Caladan {
     /// What the memory bandwidth controller reads costs something, and so does looking at sockets.
     fn signals(&self) -> SignalSet {
         let mut wanted = Self::DESCRIPTION.signal_set();
-        if self.config.thresh_bw.is_none() {
-            wanted = wanted.difference(bandwidth::SIGNALS);
-        }
+        wanted = wanted.difference(bandwidth::SIGNALS).union(self.bandwidth.signals());
         if !self.config.sockets {
             wanted = wanted.difference(SignalSet::of(&[Signal::UnreadDelay]));
         }

@@ -29,8 +29,14 @@ pub(super) struct Pace {
     pub rates: Rates,
 }
 
-/// The pace of every class that runs, by its number.
-type Balance = Vec<(u32, Pace)>;
+/// Those who run, in balance.
+#[derive(Clone, Debug)]
+struct Balance {
+    /// A reference to memory takes so many times its time on idle memory.
+    slowdown: f64,
+    /// The pace of every class that runs, by its number.
+    paces: Vec<(u32, Pace)>,
+}
 
 /// One socket.
 #[derive(Clone, Debug)]
@@ -42,14 +48,14 @@ pub(super) struct Domain {
     running: Vec<Count>,
     /// What is known already, by who runs.
     known: BTreeMap<Box<[Count]>, Arc<Balance>>,
-    balance: Arc<Balance>,
+    balance: Option<Arc<Balance>>,
     pub is_dirty: bool,
 }
 
 impl Domain {
     pub fn new(cpus: Vec<usize>, others: f64) -> Domain {
         let (running, known) = (Vec::new(), BTreeMap::new());
-        Domain { cpus, others, running, known, balance: Arc::default(), is_dirty: true }
+        Domain { cpus, others, running, known, balance: None, is_dirty: true }
     }
 
     /// One thread of this class more.
@@ -82,7 +88,7 @@ impl Domain {
     pub fn settle(&mut self, socket: &Socket, classes: &[Class]) {
         self.is_dirty = false;
         if let Some(known) = self.known.get(&self.running[..]) {
-            self.balance = Arc::clone(known);
+            self.balance = Some(Arc::clone(known));
             return;
         }
         let class = |&(class, threads): &Count| (class, threads, &classes[class as usize]);
@@ -92,16 +98,24 @@ impl Domain {
             let speed = FULL_SPEED as f64 * class.ns_alone / class.load.ns(slowdown) + 0.5;
             (number, Pace { speed: (speed as u64).clamp(1, FULL_SPEED), rates: class.load.rates(slowdown) })
         };
-        self.balance = Arc::new(self.running.iter().map(class).map(pace).collect());
+        let paces = self.running.iter().map(class).map(pace).collect();
+        let balance = Arc::new(Balance { slowdown, paces });
         if self.known.len() >= KEPT {
             self.known.clear();
         }
-        self.known.insert(self.running.clone().into(), Arc::clone(&self.balance));
+        self.known.insert(self.running.clone().into(), Arc::clone(&balance));
+        self.balance = Some(balance);
+    }
+
+    /// A reference to memory takes so many times its time on idle memory.
+    pub fn slowdown(&self) -> f64 {
+        self.balance.as_ref().map_or(1.0, |balance| balance.slowdown)
     }
 
     /// How a class fares that runs.
     pub fn pace(&self, class: u32) -> Pace {
-        let at = self.balance.binary_search_by_key(&class, |&(class, _)| class);
-        at.map_or(Pace::default(), |at| self.balance[at].1)
+        let paces = self.balance.as_ref().map_or(&[][..], |balance| &balance.paces);
+        let at = paces.binary_search_by_key(&class, |&(class, _)| class);
+        at.map_or(Pace::default(), |at| paces[at].1)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use quell_model::{BytesPerSecond, CpuId, KnobKind};
 
 use super::live::Live;
+use super::meters::MeasuredOfMemory;
 use super::phases::Phases;
 use super::solve::Rates;
 use crate::WorkloadSpec;
@@ -203,6 +204,18 @@ impl Sim {
     #[must_use]
     pub fn memory_bytes(&self) -> f64 {
         self.contention.as_ref().map_or(0.0, |contention| contention.live.bytes(self.kernel.now))
+    }
+
+    /// The seconds up to now, each as often as references to memory took longer then than on idle memory.
+    pub(crate) fn memory_stretched_seconds(&self) -> f64 {
+        let contention = self.contention.as_ref();
+        contention.map_or(0.0, |contention| contention.live.stretched_ns(self.kernel.now) / 1e9)
+    }
+
+    /// What policies may learn of caches and memory.
+    #[must_use]
+    pub fn measured_of_memory(&self) -> MeasuredOfMemory {
+        self.machine.contention.counters.measured(self.has_contention())
     }
 
     /// Memory bandwidth in use since the warm-up; none where contention is not modelled.

@@ -43,6 +43,16 @@ struct Cpu {
     counted: Rates,
 }
 
+/// How slow memory has been, on the socket where it is slowest.
+#[derive(Clone, Debug)]
+struct Slowdown {
+    /// So many times its time on idle memory a reference takes from `from` on, …
+    times: f64,
+    from: u64,
+    /// … and the nanoseconds before, each as often as references took longer then.
+    stretched_ns: f64,
+}
+
 /// The whole machine's.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
@@ -52,6 +62,7 @@ pub(crate) struct Live {
     phases: Phases,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
+    slowdown: Slowdown,
     caches: Vec<Cache>,
     classes: Vec<Class>,
     keys: Vec<Key>,
@@ -85,6 +96,7 @@ impl Live {
             max_khz: machine.frequencies.max_khz,
             cpus: topology.cpus().iter().map(cpu).collect(),
             domains: domains(topology, |number| if number == 0 { gpu } else { 0.0 }),
+            slowdown: Slowdown { times: 1.0, from: 0, stretched_ns: 0.0 },
             caches: (0..topology.llcs().len()).map(cache).collect(),
             classes: Vec::new(),
             keys: Vec::new(),
@@ -128,6 +140,7 @@ impl Live {
 
     /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds.
     pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) {
+        let is_dirty = self.domains.iter().any(|domain| domain.is_dirty);
         for number in 0..self.domains.len() {
             if !self.domains[number].is_dirty {
                 continue;
@@ -148,6 +161,16 @@ impl Live {
                 apply(cpu, pace.speed);
             }
         }
+        if is_dirty {
+            let times = self.domains.iter().map(Domain::slowdown).fold(1.0, f64::max);
+            self.slowdown = Slowdown { times, from: now, stretched_ns: self.stretched_ns(now) };
+        }
+    }
+
+    /// The nanoseconds up to now, each as often as references to memory took longer then than on idle memory.
+    pub fn stretched_ns(&self, now: u64) -> f64 {
+        let Slowdown { times, from, stretched_ns } = self.slowdown;
+        stretched_ns + times * now.saturating_sub(from) as f64
     }
 
     /// A cache's step is due: its parts move.

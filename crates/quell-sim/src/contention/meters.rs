@@ -34,6 +34,21 @@ pub struct Meters {
     pub instructions: Meter,
     /// LLC misses of CPUs, sampled on request.
     pub misses: Meter,
+    /// How slow memory is.
+    pub slowdown: Meter,
+    /// Is there no counter, so that the slowdown is all that is known?
+    pub only_slowdown: bool,
+}
+
+/// What policies may learn of caches and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasuredOfMemory {
+    /// Nothing: contention is not modelled.
+    Nothing,
+    /// How slow memory is, and no more: a virtual machine without counters.
+    Slowdown,
+    /// All.
+    Everything,
 }
 
 /// The table, before it is one of the presets.
@@ -46,6 +61,8 @@ struct Table {
     llc: Meter,
     instructions: Meter,
     misses: Meter,
+    slowdown: Meter,
+    only_slowdown: bool,
 }
 
 const fn meter(late: Nanos, settles: Nanos, noise: f64) -> Meter {
@@ -60,12 +77,20 @@ const COUNTERS: Meters = Meters {
     llc: meter(Nanos::ZERO, Nanos::ZERO, 0.01),
     instructions: meter(Nanos::ZERO, Nanos::ZERO, 0.005),
     misses: meter(Nanos::from_micros(2), Nanos::ZERO, 0.01),
+    slowdown: CANARY,
+    only_slowdown: false,
 };
+
+/// A few accesses to memory are timed, each millisecond, and the median of five is told. The noise is what
+/// `cargo run --example canary` of quell-linux shows on a virtual machine.
+const CANARY: Meter =
+    Meter { every: Nanos::from_millis(1), late: Nanos::from_millis(2), settles: Nanos::ZERO, noise: 0.06 };
 
 /// The names of presets, and what they are.
 const PRESETS: &[(&str, Meters)] = &[
-    ("exact", Meters { bus: EXACT, bandwidth: EXACT, llc: EXACT, instructions: EXACT, misses: EXACT }),
+    ("exact", ALL_EXACT),
     ("counters", COUNTERS),
+    ("canary", Meters { slowdown: CANARY, only_slowdown: true, ..ALL_EXACT }),
     // Per workload Intel's CMT and MBM in place of performance counters: "it takes 112 ms for its cache occupancy
     // measurement to stabilize", and MBM "requires milliseconds to accurately estimate memory bandwidth usage"
     // (caladan-osdi20 §3.2; 5 ms and all noise are assumed). What a policy concludes about its part of the cache is as
@@ -82,6 +107,16 @@ const PRESETS: &[(&str, Meters)] = &[
 
 const EXACT: Meter = meter(Nanos::ZERO, Nanos::ZERO, 0.0);
 
+const ALL_EXACT: Meters = Meters {
+    bus: EXACT,
+    bandwidth: EXACT,
+    llc: EXACT,
+    instructions: EXACT,
+    misses: EXACT,
+    slowdown: EXACT,
+    only_slowdown: false,
+};
+
 impl Meters {
     /// The preset of this name.
     #[must_use]
@@ -89,12 +124,22 @@ impl Meters {
         PRESETS.iter().find(|(known, _)| *known == name).map(|&(_, meters)| meters)
     }
 
+    /// What policies may learn where contention is modelled, or is not.
+    #[must_use]
+    pub fn measured(&self, is_modelled: bool) -> MeasuredOfMemory {
+        match (is_modelled, self.only_slowdown) {
+            (false, _) => MeasuredOfMemory::Nothing,
+            (true, true) => MeasuredOfMemory::Slowdown,
+            (true, false) => MeasuredOfMemory::Everything,
+        }
+    }
+
     /// What makes no sense, and the mend.
     ///
     /// # Errors
     /// A sentence.
     pub fn check(&self) -> Result<(), String> {
-        let all = [self.bus, self.bandwidth, self.llc, self.instructions, self.misses];
+        let all = [self.bus, self.bandwidth, self.llc, self.instructions, self.misses, self.slowdown];
         match all.iter().find(|meter| !(0.0..=1.0).contains(&meter.noise)) {
             Some(meter) => Err(format!("a counter's noise of {}: give 0 to 1", meter.noise)),
             None => Ok(()),
@@ -117,9 +162,9 @@ impl<'de> Deserialize<'de> for Meters {
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Meters, A::Error> {
-                let Table { bus, bandwidth, llc, instructions, misses } =
+                let Table { bus, bandwidth, llc, instructions, misses, slowdown, only_slowdown } =
                     Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Meters { bus, bandwidth, llc, instructions, misses })
+                Ok(Meters { bus, bandwidth, llc, instructions, misses, slowdown, only_slowdown })
             }
         }
         deserializer.deserialize_any(Either)

@@ -29,7 +29,7 @@ pub mod solve;
 mod spec;
 
 pub(crate) use follow::Contention;
-pub use meters::{Meter, Meters};
+pub use meters::{MeasuredOfMemory, Meter, Meters};
 pub(crate) use phases::{Phases, Whose};
 pub use profile::{MissCurve, Profile, ProfileName};
 pub use spec::ContentionSpec;

@@ -6,6 +6,7 @@ use quell_model::{
 };
 
 use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
+use crate::contention::MeasuredOfMemory;
 use crate::kernel::{Partition, TaskId};
 use crate::sim::quota;
 use crate::workload::is_way_mask;
@@ -94,7 +95,7 @@ impl SimHost {
         }
         let kind = setting.knob.kind();
         if let Some(Support::No { why, .. }) =
-            capabilities(kernel.grants.is_on, self.sim.has_contention()).knobs.get(&kind)
+            capabilities(kernel.grants.is_on, self.sim.measured_of_memory()).knobs.get(&kind)
         {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
@@ -231,7 +232,7 @@ impl SimHost {
 
     fn rule(&mut self, rule: Rule) -> Verdict {
         if let Some(Support::No { why, .. }) =
-            capabilities(self.sim.kernel.grants.is_on, self.sim.has_contention()).rules.get(&rule.kind())
+            capabilities(self.sim.kernel.grants.is_on, self.sim.measured_of_memory()).rules.get(&rule.kind())
         {
             return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
         }
@@ -276,8 +277,8 @@ impl SimHost {
     }
 
     fn take(&mut self, request: &SampleRequest) -> Verdict {
-        if !self.sim.has_contention() {
-            let why = "no workload of this scenario has a profile, or contention is off".into();
+        if self.sim.measured_of_memory() != MeasuredOfMemory::Everything {
+            let why = "no workload of this scenario has a profile, contention is off, or there are no counters".into();
             return Verdict::Refused(Refusal::Unsupported(why));
         }
         if request.signals.contains(Signal::LlcMisses) {

@@ -6,7 +6,7 @@ use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSe
 
 use super::SimHost;
 use crate::contention::solve::Rates;
-use crate::contention::{Meter, Meters};
+use crate::contention::{MeasuredOfMemory, Meter, Meters};
 use crate::math;
 use crate::random::Stream;
 
@@ -64,6 +64,7 @@ pub(super) struct Gauges {
     meters: Meters,
     noise: Stream,
     bus: Gauge,
+    slowdown: Gauge,
     workloads: Vec<OfWorkload>,
     /// Samples of these CPUs are asked for, until then.
     sampling: Vec<(Nanos, CpuSet)>,
@@ -78,6 +79,7 @@ impl Gauges {
             meters,
             noise: Stream::new(seed, STREAM),
             bus: Gauge::default(),
+            slowdown: Gauge::default(),
             workloads: vec![OfWorkload::default(); workloads],
             sampling: Vec::new(),
             misses: vec![(0.0, 0.0); cpus],
@@ -130,8 +132,10 @@ impl SimHost {
         columns.instruction_rate.clear();
         view.cpus.llc_misses.clear();
         view.memory_bandwidth = Sample::default();
+        view.memory_slowdown = Sample::default();
+        let of_memory = self.sim.measured_of_memory();
         let Some(gauges) = self.gauges.as_deref_mut() else { return };
-        let Gauges { meters, noise, bus, workloads, sampled, .. } = gauges;
+        let Gauges { meters, noise, bus, slowdown, workloads, sampled, .. } = gauges;
         let (sim, now) = (&self.sim, view.now);
         let seconds = now.as_secs_f64();
         let rate = |sample: Sample<f64>| Sample {
@@ -140,6 +144,13 @@ impl SimHost {
             window: sample.window,
             quality: sample.quality,
         };
+        if wanted.contains(Signal::MemorySlowdown) {
+            view.memory_slowdown =
+                slowdown.look(&meters.slowdown, (sim.memory_stretched_seconds(), seconds), now, noise);
+        }
+        if of_memory != MeasuredOfMemory::Everything {
+            return;
+        }
         if wanted.contains(Signal::MemoryBandwidth) {
             view.memory_bandwidth = rate(bus.look(&meters.bus, (sim.memory_bytes(), seconds), now, noise));
         }

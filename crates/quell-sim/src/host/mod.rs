@@ -21,6 +21,7 @@ use reports::Reports;
 
 pub use reports::REPORT;
 
+use crate::contention::MeasuredOfMemory;
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::scenario::Watch;
 use crate::workload::CpuList;
@@ -239,24 +240,29 @@ pub fn drive<P: Policy + ?Sized>(
 
 /// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
 #[must_use]
-pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
+pub fn capabilities(grants: bool, of_memory: MeasuredOfMemory) -> Capabilities {
     let mut has = Capabilities { host: "sim".into(), ..Capabilities::default() };
     let no_contention = || Support::No {
         why: "no workload of this scenario has a profile, or contention is off".into(),
         mend: "give workloads profiles: the simulator models caches and memory then".into(),
     };
+    let no_counters = || Support::No {
+        why: "this scenario's machine has no counters".into(),
+        mend: "choose other `contention.counters`".into(),
+    };
     for &signal in Signal::ALL {
-        let support = match signal {
-            Signal::LlcHitRatio
-            | Signal::WorkloadBandwidth
-            | Signal::InstructionRate
-            | Signal::LlcMisses
-            | Signal::MemoryBandwidth
-                if !contention =>
-            {
-                no_contention()
-            }
-            Signal::UnreadDelay => Support::No {
+        let counted = [
+            Signal::LlcHitRatio,
+            Signal::WorkloadBandwidth,
+            Signal::InstructionRate,
+            Signal::LlcMisses,
+            Signal::MemoryBandwidth,
+        ];
+        let is_counted = counted.contains(&signal);
+        let support = match (signal, of_memory) {
+            (_, MeasuredOfMemory::Nothing) if is_counted || signal == Signal::MemorySlowdown => no_contention(),
+            (_, MeasuredOfMemory::Slowdown) if is_counted => no_counters(),
+            (Signal::UnreadDelay, _) => Support::No {
                 why: "the simulator has no sockets".into(),
                 mend: "none: the queueing delay has all that waits".into(),
             },
@@ -266,7 +272,7 @@ pub fn capabilities(grants: bool, contention: bool) -> Capabilities {
     }
     for &knob in KnobKind::ALL {
         let support = match knob {
-            KnobKind::CacheWays if !contention => no_contention(),
+            KnobKind::CacheWays if of_memory == MeasuredOfMemory::Nothing => no_contention(),
             _ => Support::Yes,
         };
         has.knobs.insert(knob, support);
@@ -288,7 +294,7 @@ impl Host for SimHost {
     type Error = Infallible;
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.sim.kernel.grants.is_on, self.sim.has_contention())
+        capabilities(self.sim.kernel.grants.is_on, self.sim.measured_of_memory())
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {

@@ -11,7 +11,7 @@ mod watch;
 use quell_model::{Nanos, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::contention::ContentionSpec;
+use crate::contention::{ContentionSpec, MeasuredOfMemory};
 use crate::machine::{PRESETS, Preset};
 use crate::vm::homes;
 use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
@@ -170,6 +170,12 @@ impl Scenario {
         let mut stages = self.requests.iter().flat_map(|request| &request.stages);
         let has_profile = self.workloads.iter().any(WorkloadSpec::has_profile);
         self.contention.on && (has_profile || stages.any(|stage| stage.profile.is_some()))
+    }
+
+    /// What policies may learn of caches and memory in it.
+    #[must_use]
+    pub fn measured_of_memory(&self) -> MeasuredOfMemory {
+        self.contention.counters.measured(self.has_contention())
     }
 
     /// Requests and their locks.

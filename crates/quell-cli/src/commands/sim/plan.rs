@@ -94,7 +94,7 @@ pub fn policies(
     let mut built = Vec::new();
     for spec in wanted {
         let policy = AnyPolicy::build(&spec.name, spec.deserializer())?;
-        let has = capabilities(policy.describe().grants, scenario.has_contention());
+        let has = capabilities(policy.describe().grants, scenario.measured_of_memory());
         let fidelity = has.fidelity(policy.describe());
         if !fidelity.missing.is_empty() {
             bail!("'{}' cannot work on the simulated machine: {}", spec.name, fidelity.missing.join("; "));

@@ -91,6 +91,7 @@ fn status(cpus: u32) -> Status {
             })
             .collect(),
         memory_bandwidth: None,
+        memory_slowdown: None,
         decisions: vec![
             decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),
             decision(Some("db"), DecisionKind::Refused, "the plan's knobs were refused", 8_500_000_000),
