@@ -258,6 +258,13 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	return false;
 }
 
+static __always_inline bool is_held_by_lc(__u32 cpu)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	return holder < SYSTEM && workload_of(holder)->lc;
+}
+
 /*
  * Have the system's threads their turn here? Where that depends on how long the one has waited that may run here, it is
  * looked for once in a slice.
@@ -266,7 +273,7 @@ static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 
-	if (rule_system_turn(&shared, cpu, polled, now, now))
+	if (rule_system_turn(&shared, cpu, polled, now, now) || (loop_waits && !is_held_by_lc(cpu)))
 		return true;
 	if (now < c->look_for_system_at || !rule_system_turn(&shared, cpu, polled, now, 0))
 		return false;

@@ -149,6 +149,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	bool formed = begins_to_wait(t, slot, now, came);
 
+	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP))
+		t->overdue = loop_waits = true;
 	insert(p, t, slot, enq_flags);
 	if (came)
 		seek_cpu(p, t, slot, formed, now);
@@ -179,7 +181,7 @@ void OP(grant_running, struct task_struct *p)
 
 	c->stopped_at = 0;
 	join(p, t, slot, now);
-	ceases_to_wait(t);
+	ceases_to_wait(p, t);
 	advance(t);
 	if (t->woke || !t->request)
 		t->request = now;
@@ -205,6 +207,8 @@ void OP(grant_running, struct task_struct *p)
 	c->runs = slot;
 	c->runs_idle = group_at(t->group)->idle;
 	c->awaits = 0;
+	if (loop_waits && slot < SYSTEM && !runs_lc(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void OP(grant_stopping, struct task_struct *p, bool runnable)
@@ -235,7 +239,7 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	struct thread *t = thread_of(p);
 
 	if (t) {
-		ceases_to_wait(t);
+		ceases_to_wait(p, t);
 		parts(t);
 		t->goes_on = 0;
 		t->wants_since = 0;

@@ -26,9 +26,14 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
 }
 
+/* Does the loop wait, which woke up where latency-critical work runs? It goes before best-effort work. */
+bool loop_waits;
+
 /* It runs, or does not want to any more. */
-static __always_inline void ceases_to_wait(struct thread *t)
+static __always_inline void ceases_to_wait(struct task_struct *p, struct thread *t)
 {
+	if (loop_waits && is_loop(p))
+		loop_waits = false;
 	if (t->waits_in)
 		set_waits_in(t, 0);
 }

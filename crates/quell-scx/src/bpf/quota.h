@@ -157,7 +157,7 @@ APART int park_head(__u32 slot, __u64 now)
 		/* `___it` is the iterator that the macro declares. */
 		if (above == NO_GROUP || !scx_bpf_dsq_move(&___it, p, PARKING + above, 0))
 			break;
-		ceases_to_wait(t);
+		ceases_to_wait(p, t);
 	}
 	bpf_rcu_read_unlock();
 	return 0;

@@ -23,6 +23,24 @@ fn spin_with_much_memory() {
     }
 }
 
+const PERIOD: Nanos = Nanos::from_millis(10);
+
+/// Until so long after the next period begins.
+fn sleep_until_next(offset: Nanos) {
+    let next = Nanos((monotonic().0 / PERIOD.0 + 1) * PERIOD.0) + offset;
+    std::thread::sleep((next - monotonic()).into());
+}
+
+fn serve_3_of_10_ms() {
+    loop {
+        sleep_until_next(Nanos::ZERO);
+        let end = monotonic() + Nanos::from_millis(3);
+        while monotonic() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 lab_tests! {
     /// What holds whatever the timing.
     mod grant {
@@ -114,6 +132,28 @@ lab_tests! {
             let as_the_loop = waits_within_a_second();
             println!("waits as a daemon {as_a_daemon:?}, as the loop {as_the_loop:?}");
             assert!(as_the_loop * 3 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
+        }
+
+        /// It wakes up while latency-critical work runs on both CPUs, and before that goes back to best-effort work.
+        fn a_loop_that_waited_for_latency_critical_work_goes_before_best_effort_work() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let lc = machine.attach("lc", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&[rights(lc, 2, 2, 0), rights(be, 0, 2, 1)].concat(), &[]);
+            let _hogs = [0, 1].map(|cpu| Child::spin(Some(&be_group), Some(cpu)));
+            let _servers = [0, 1].map(|cpu| Child::run(Some(&lc_group), Some(cpu), serve_3_of_10_ms));
+            let looping = Child::run(None, None, || loop {
+                sleep_until_next(Nanos::from_millis(1));
+            });
+            machine.host.grant().set_loop(looping.0);
+            pass(200);
+            let before = looping.waited();
+            pass(2000);
+            let wait = (looping.waited() - before) / 200;
+            println!("the loop waits {wait:?} for servers that go on for 2 ms");
+            assert!(wait.as_micros() < 2_800, "{wait:?}");
         }
 
         fn the_loop_hands_out_the_cpu_that_it_is_on() {
