@@ -149,7 +149,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	bool formed = begins_to_wait(t, slot, now, came);
 
-	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP))
+	/* On a CPU where it may not run others would give way for nothing, again and again. */
+	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
 	insert(p, t, slot, enq_flags);
 	if (came)

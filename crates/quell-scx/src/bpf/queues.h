@@ -26,7 +26,7 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
 }
 
-/* Does the loop wait, which woke up where latency-critical work runs? It goes before best-effort work. */
+/* Does the loop wait, which may run anywhere and woke up where latency-critical work runs? It goes before best-effort work. */
 bool loop_waits;
 
 /* It runs, or does not want to any more. */

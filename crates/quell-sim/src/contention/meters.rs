@@ -81,8 +81,8 @@ const COUNTERS: Meters = Meters {
     only_slowdown: false,
 };
 
-/// A few accesses to memory are timed, each millisecond, and the median of five is told. The noise is what
-/// `cargo run --example canary` of quell-linux shows on a virtual machine.
+/// A few accesses to memory are timed, each millisecond, and the median of five is told. The noise is assumed: in quiet
+/// runs of quell-linux's example `canary` on a virtual machine it is about that, in others twice as much.
 const CANARY: Meter =
     Meter { every: Nanos::from_millis(1), late: Nanos::from_millis(2), settles: Nanos::ZERO, noise: 0.06 };
 
