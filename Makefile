@@ -4,14 +4,15 @@
 # make bench  what is fast, measured
 # make doc    the documentation of the code
 # make deb    a Debian package, installed into an empty root, run, and removed
-# make lint   formatting, lints, documentation without warnings
+# make lint   formatting, lints, documentation without warnings, licences of what is linked
+# make licences  the licences, advisories and sources of all dependencies, by cargo-deny
 CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # The same cases each time; new ones are `make soak`'s to find.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test soak bench doc deb lint setup
+.PHONY: demo test soak bench doc deb lint licences setup
 demo: setup
 	$(CARGO) build --release --bin quell
 	./target/release/quell demo
@@ -23,6 +24,7 @@ soak: setup
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=4096 $(CARGO) test -p quell-policy --locked --test properties
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
+	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
 
 bench: setup
 	$(CARGO) bench --workspace --locked
@@ -37,6 +39,11 @@ lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) test -p quell-checks --locked
+
+licences: setup
+	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses sources advisories
 
 setup:
 	@scripts/setup

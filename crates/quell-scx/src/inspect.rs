@@ -55,7 +55,7 @@ impl Grant {
         self.call(&self.skeleton.progs.find_stuck, "looking for threads behind real-time ones")?;
         let Some(data) = self.skeleton.maps.bss_data.as_deref() else { return Ok(Vec::new()) };
         let found = data.stuck.iter().take(data.nr_stuck as usize);
-        let as_stuck = |found: &crate::program::FoundStuck| {
+        let as_stuck = |found: &crate::program::types::stuck| {
             let cpu = self.cpu(CpuId(found.cpu));
             let hog = cpu.hog.load(Acquire);
             let since = Nanos(cpu.away_since.load(Acquire));

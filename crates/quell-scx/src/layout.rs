@@ -1,107 +1,129 @@
 //! The memory that the scheduler shares with us, as `bpf/grant.h` lays it out. All of it is read and written by several
-//! CPUs at once, hence atomics.
+//! CPUs at once, hence atomics. The compiler holds every field against the type that libbpf read from the program.
 
+use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::program::types;
+
+/// A structure of the header with its fields as atomics; it does not compile where name, place or size differ.
+macro_rules! as_in_the_header {
+    ($(#[$doc:meta])* $name:ident = $c:ident { $($field:ident: $type:ty,)+ }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Debug)]
+        pub struct $name {
+            $(pub $field: $type,)+
+        }
+
+        const _: () = {
+            assert!(size_of::<$name>() == size_of::<types::$c>());
+            $(
+                assert!(offset_of!($name, $field) == offset_of!(types::$c, $field));
+            )+
+        };
+    };
+}
+
 /// CPUs that the scheduler knows.
-pub(crate) const MAX_CPUS: usize = 1024;
+pub const MAX_CPUS: usize = 1024;
 /// Workloads that it knows.
-pub(crate) const MAX_SLOTS: usize = 1023;
-pub(crate) const SIBLINGS: usize = 3;
+pub const MAX_SLOTS: usize = 1023;
+pub const SIBLINGS: usize = 3;
 /// Waiting threads of a workload whose waiting time is known exactly.
-pub(crate) const QUEUE_TIMES: usize = 64;
+pub const QUEUE_TIMES: usize = 64;
 /// Sockets of a workload that have unread data, at once.
-pub(crate) const UNREAD_TIMES: usize = 64;
+pub const UNREAD_TIMES: usize = 64;
 /// A CPU that was yielded, or was never granted.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub const NOBODY: u32 = u32::MAX;
 /// A CPU that was revoked.
-pub(crate) const PARKED: u32 = u32::MAX - 1;
+pub const PARKED: u32 = u32::MAX - 1;
 /// Wakes a loader that listens: queues that formed, CPUs that came or went …
-pub(crate) const NEWS: u32 = 1;
+pub const NEWS: u32 = 1;
 /// … and CPUs that were yielded.
-pub(crate) const YIELDS: u32 = 2;
-pub(crate) const NO_CPU: u32 = u32::MAX;
+pub const YIELDS: u32 = 2;
+pub const NO_CPU: u32 = u32::MAX;
 
-/// `struct workload`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct WorkloadState {
-    pub attached: AtomicU32,
-    pub lc: AtomicU32,
-    pub on_wake_up: AtomicU32,
-    pub guaranteed: AtomicU32,
-    pub burst: AtomicU32,
-    pub limit: AtomicU32,
-    pub in_line: AtomicU32,
-    pub rank: AtomicU32,
-    pub held: AtomicU32,
-    pub grace_signal: AtomicU32,
-    pub grace_ns: AtomicU64,
-    pub pulls: AtomicU32,
-    pub queued: AtomicU64,
-    pub taken: AtomicU64,
-    pub formed: AtomicU64,
-    pub run_time: AtomicU64,
-    pub vtime: AtomicU64,
-    pub crowded_at: AtomicU64,
-    pub since: [AtomicU64; QUEUE_TIMES],
-    pub unread: AtomicU64,
-    pub unread_since: [AtomicU64; UNREAD_TIMES],
+as_in_the_header! {
+    /// `struct workload`.
+    WorkloadState = workload {
+        attached: AtomicU32,
+        lc: AtomicU32,
+        on_wake_up: AtomicU32,
+        guaranteed: AtomicU32,
+        burst: AtomicU32,
+        limit: AtomicU32,
+        in_line: AtomicU32,
+        rank: AtomicU32,
+        held: AtomicU32,
+        grace_signal: AtomicU32,
+        grace_ns: AtomicU64,
+        pulls: AtomicU32,
+        queued: AtomicU64,
+        taken: AtomicU64,
+        formed: AtomicU64,
+        run_time: AtomicU64,
+        vtime: AtomicU64,
+        crowded_at: AtomicU64,
+        since: [AtomicU64; QUEUE_TIMES],
+        unread: AtomicU64,
+        unread_since: [AtomicU64; UNREAD_TIMES],
+    }
 }
 
-/// `struct cpu`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct CpuState {
-    pub holder: AtomicU32,
-    pub in_pool: AtomicU32,
-    pub online: AtomicU32,
-    pub away: AtomicU32,
-    pub sibling: [AtomicU32; SIBLINGS],
-    pub runs: AtomicU32,
-    pub request_start: AtomicU64,
-    pub banned_for: AtomicU64,
-    pub yields: AtomicU64,
-    pub system_since: AtomicU64,
-    pub system_until: AtomicU64,
-    pub look_at: AtomicU64,
-    pub look_for_system_at: AtomicU64,
-    pub yielder: AtomicU32,
-    pub awaits: AtomicU32,
-    pub runs_idle: AtomicU32,
-    pub hog: AtomicU32,
-    pub stopped: AtomicU32,
-    pub starving: AtomicU32,
-    pub stopped_at: AtomicU64,
-    pub unserved: AtomicU64,
-    pub stays: AtomicU32,
-    pub fetch: AtomicU32,
-    pub tid: AtomicU32,
-    pub leaving: AtomicU32,
-    pub away_since: AtomicU64,
+as_in_the_header! {
+    /// `struct cpu`.
+    CpuState = cpu {
+        holder: AtomicU32,
+        in_pool: AtomicU32,
+        online: AtomicU32,
+        away: AtomicU32,
+        sibling: [AtomicU32; SIBLINGS],
+        runs: AtomicU32,
+        request_start: AtomicU64,
+        banned_for: AtomicU64,
+        yields: AtomicU64,
+        system_since: AtomicU64,
+        system_until: AtomicU64,
+        look_at: AtomicU64,
+        look_for_system_at: AtomicU64,
+        yielder: AtomicU32,
+        awaits: AtomicU32,
+        runs_idle: AtomicU32,
+        hog: AtomicU32,
+        stopped: AtomicU32,
+        starving: AtomicU32,
+        stopped_at: AtomicU64,
+        unserved: AtomicU64,
+        stays: AtomicU32,
+        fetch: AtomicU32,
+        tid: AtomicU32,
+        leaving: AtomicU32,
+        away_since: AtomicU64,
+    }
 }
 
-/// `struct shared`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub nr_cpus: AtomicU32,
-    pub nr_slots: AtomicU32,
-    pub generation: AtomicU32,
-    pub listening: AtomicU32,
-    pub starving_ns: AtomicU64,
-    pub system_ns: AtomicU64,
-    pub lc_slice_ns: AtomicU64,
-    pub be_slice_ns: AtomicU64,
-    pub preemptions: AtomicU64,
-    pub starved: AtomicU64,
-    pub kick: [AtomicU64; MAX_CPUS / 64],
-    pub drain: AtomicU64,
-    pub stuck_before: AtomicU64,
-    pub exit_kind: AtomicU64,
-    pub bans: AtomicU64,
-    pub fetches: AtomicU64,
-    pub loops_thread: AtomicU64,
-    pub cpu: [CpuState; MAX_CPUS],
-    pub workload: [WorkloadState; MAX_SLOTS + 1],
+as_in_the_header! {
+    /// `struct shared`.
+    Shared = shared {
+        nr_cpus: AtomicU32,
+        nr_slots: AtomicU32,
+        generation: AtomicU32,
+        listening: AtomicU32,
+        starving_ns: AtomicU64,
+        system_ns: AtomicU64,
+        lc_slice_ns: AtomicU64,
+        be_slice_ns: AtomicU64,
+        preemptions: AtomicU64,
+        starved: AtomicU64,
+        kick: [AtomicU64; MAX_CPUS / 64],
+        drain: AtomicU64,
+        stuck_before: AtomicU64,
+        exit_kind: AtomicU64,
+        bans: AtomicU64,
+        fetches: AtomicU64,
+        loops_thread: AtomicU64,
+        cpu: [CpuState; MAX_CPUS],
+        workload: [WorkloadState; MAX_SLOTS + 1],
+    }
 }

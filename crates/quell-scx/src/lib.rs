@@ -4,7 +4,7 @@
 //! a CPU runs the threads of the workload that holds it. [`ScxHost`] is the host for policies that grant CPUs. What cannot
 //! wait for a policy happens in the kernel at the event, by the rules of [`quell_model::rule`].
 //!
-//! - `bpf/rules.h`: the rules, in C; tested against their reference functions
+//! - `bpf/rules.h`: the rules, in C; tested against their reference functions in `quell-scx-rules`
 //! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to
 //! - `bpf/queues.h`: the workloads' queues; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
 //! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
@@ -21,13 +21,12 @@ mod error;
 mod host;
 mod inspect;
 mod kernel;
-mod layout;
+#[doc(hidden)]
+pub mod layout;
 mod messages;
 mod news;
 mod program;
 mod requests;
-#[cfg(test)]
-mod rules_tests;
 mod sockets;
 
 pub use error::ScxError;

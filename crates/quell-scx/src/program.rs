@@ -18,7 +18,7 @@ use crate::{ScxError, kernel, messages, requests, sockets};
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/grant.skel.rs"));
 }
-pub(crate) use skeleton::types::stuck as FoundStuck;
+pub(crate) use skeleton::types;
 use skeleton::{GrantSkel, GrantSkelBuilder};
 
 /// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
@@ -119,7 +119,7 @@ impl Grant {
         let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
         data.giving_calls = requests::giving_calls();
         let shared = NonNull::from(&mut data.shared).cast::<Shared>();
-        // SAFETY: `layout` mirrors the header that both sides were compiled from (a test compares the sizes); the memory
+        // SAFETY: `layout` mirrors the header that both sides were compiled from (the compiler compares them); the memory
         // is a shared mapping that stays as long as the skeleton.
         prepare(unsafe { shared.as_ref() }, topology, online, pool, slices);
         let mut rings = RingBufferBuilder::new();

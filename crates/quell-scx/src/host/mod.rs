@@ -13,8 +13,8 @@ use std::sync::Arc;
 use quell_linux::sched::Kernel;
 use quell_linux::{LinuxHost, Roots};
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobKind, Nanos, Plan, RuleKind, Signal, SignalSet, Support, Topology, View,
-    Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Host, Key, KnobKind, Nanos, Plan, RuleKind, Signal, SignalSet, Support, Topology,
+    View, Wake, Workload, WorkloadId,
 };
 
 use self::workloads::Attached;
@@ -191,6 +191,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
             can.knobs.insert(knob, Support::Partly(within.to_owned()));
         }
     }
+    can.keys.insert(Key::Grace, Support::Yes);
     can.grants = Support::Yes;
     can
 }

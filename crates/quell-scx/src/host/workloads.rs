@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quell_linux::write::RestoreReport;
 use quell_linux::{LinuxError, LinuxHost, Manager, cgroup};
-use quell_model::{Nanos, Selector, Workload, WorkloadId};
+use quell_model::{Nanos, Workload, WorkloadId};
 
 use super::ScxHost;
 use crate::ScxError;
@@ -109,16 +109,17 @@ impl ScxHost {
     fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
         let mut found = Vec::new();
         for selector in &spec.selectors {
-            let path = match selector {
-                Selector::Cgroup(path) => Some(self.roots.cgroup.join(path.strip_prefix("/").unwrap_or(path))),
-                Selector::Unit(name) => cgroup::unit(&self.roots.cgroup, name)?,
-                Selector::Pid(_) | Selector::Command(_) => {
-                    let (workload, selector) = (spec.name.clone(), selector.to_string());
-                    return Err(ScxError::NoCgroup { workload, selector });
-                }
+            let Some(paths) = cgroup::named(&self.roots.cgroup, selector)? else {
+                let (workload, selector) = (spec.name.clone(), selector.to_string());
+                return Err(ScxError::NoCgroup { workload, selector });
             };
             // One that is not there is for the stock host to refuse.
-            found.extend(path.and_then(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino()));
+            let inodes = paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino());
+            for inode in inodes {
+                if !found.contains(&inode) {
+                    found.push(inode);
+                }
+            }
         }
         Ok(found)
     }

@@ -7,14 +7,13 @@ use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
-use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, Shared, WorkloadState};
+use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, Shared};
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
     fn quell_rule_heir(shared: *const Shared, cpu: u32, except: *const [u32; 3]) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
     fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
-    fn quell_sizes(which: i32) -> u64;
 }
 
 const CPUS: usize = 6;
@@ -240,13 +239,6 @@ proptest! {
         // SAFETY: numbers only.
         prop_assert_eq!(unsafe { quell_rule_ban_holds(banned_for, now_on) }, reference);
     }
-}
-
-#[test]
-fn the_layout_is_the_headers() {
-    // SAFETY: numbers only.
-    let sizes = [0, 1, 2].map(|which| unsafe { quell_sizes(which) as usize });
-    assert_eq!(sizes, [size_of::<Shared>(), size_of::<CpuState>(), size_of::<WorkloadState>()]);
 }
 
 #[test]

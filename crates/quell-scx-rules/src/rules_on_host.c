@@ -29,15 +29,3 @@ bool quell_rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64
 {
 	return rule_system_turn(s, cpu, polls, now, since);
 }
-
-__u64 quell_sizes(int which)
-{
-	switch (which) {
-	case 0:
-		return sizeof(struct shared);
-	case 1:
-		return sizeof(struct cpu);
-	default:
-		return sizeof(struct workload);
-	}
-}
