@@ -12,10 +12,12 @@ pub enum ModelError {
         max: usize,
     },
     /// A time span is not a number with a unit.
-    #[error("'{text}' is no time: expected a number and a unit (ns, us, ms, s), such as 10us")]
+    #[error("'{text}' is no time: {why}")]
     Time {
         /// What was given.
         text: String,
+        /// What is wrong with it, or the mend.
+        why: String,
     },
     /// A topology has no CPU, or a CPU twice.
     #[error("this topology is not possible: {why}")]

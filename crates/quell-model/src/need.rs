@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::RuleKind;
-use crate::{KnobKind, Nanos, Signal, SignalSet};
+use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, Workload};
 
 /// Something that a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Description {
     pub knobs: &'static [Need<KnobKind>],
     /// The rules that it hands to the host.
     pub rules: &'static [Need<RuleKind>],
+    /// The keys of a workload's description that it acts on.
+    pub keys: &'static [Heeds],
     /// Does it grant and revoke single CPUs?
     pub grants: bool,
 }
@@ -54,6 +56,12 @@ impl Description {
     #[must_use]
     pub fn signal_set(&self) -> SignalSet {
         self.signals.iter().fold(SignalSet::default(), |set, need| set.union(SignalSet::of(&[need.what])))
+    }
+
+    /// Does it act on this key of this workload?
+    #[must_use]
+    pub fn heeds(&self, key: Key, workload: &Workload) -> bool {
+        self.keys.iter().any(|heeds| heeds.key == key && heeds.of.is_none_or(|class| class == workload.class))
     }
 }
 
@@ -91,6 +99,9 @@ pub struct Capabilities {
     pub knobs: BTreeMap<KnobKind, Support>,
     /// The rules that it executes.
     pub rules: BTreeMap<RuleKind, Support>,
+    /// The keys of a workload's description that it acts on by itself, or has to for a policy.
+    #[serde(default)]
+    pub keys: BTreeMap<Key, Support>,
     /// Does it grant single CPUs?
     pub grants: Support,
 }
@@ -152,6 +163,7 @@ mod tests {
         signals: &[Need::must(Signal::Threads), Need::or(Signal::Latency, "it ignores the SLO")],
         knobs: &[Need::must(KnobKind::Class)],
         rules: &[],
+        keys: &[],
         grants: false,
     };
 

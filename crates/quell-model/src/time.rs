@@ -103,39 +103,85 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// The units of time, smallest first.
+const UNITS: [(&str, f64); 9] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("μs", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("min", 60e9),
+    ("h", 3600e9),
+];
+
+/// A number and a unit, such as `10us`, `1.5 ms` or `2m`, or several, which are added: `1h30m`. `0` needs no unit.
 impl FromStr for Nanos {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Nanos, ModelError> {
-        let bad = || ModelError::Time { text: text.to_owned() };
-        let text = text.trim();
-        let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-        let value: f64 = text[..unit_at].parse().map_err(|_| bad())?;
-        let scale = match text[unit_at..].trim() {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            _ => return Err(bad()),
-        };
-        Ok(Nanos((value * scale).round() as u64))
+        let bad = |why: String| ModelError::Time { text: text.to_owned(), why };
+        let mut rest = text.trim();
+        if rest == "0" {
+            return Ok(Nanos::ZERO);
+        }
+        let mut sum = 0.0;
+        loop {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let (digits, after) = rest.split_at(end);
+            let number: f64 =
+                digits.parse().map_err(|_| bad("write a number and a unit, such as 10us or 2m".into()))?;
+            let after = after.trim_start();
+            let (unit, next) =
+                after.split_at(after.find(|c: char| c.is_whitespace() || c.is_ascii_digit()).unwrap_or(after.len()));
+            if unit.is_empty() {
+                return Err(bad(format!(
+                    "add a unit: {digits}ns, {digits}us, {digits}ms, {digits}s, {digits}m or {digits}h"
+                )));
+            }
+            let known = UNITS.iter().find(|(name, _)| *name == unit);
+            let (_, scale) = known.ok_or_else(|| bad(format!("the unit '{unit}' is none of ns, us, ms, s, m, h")))?;
+            sum += number * scale;
+            rest = next.trim_start();
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if sum > LONGEST.0 as f64 {
+            return Err(bad("more than 100 years".into()));
+        }
+        Ok(Nanos(sum.round() as u64))
     }
 }
 
-/// Reads nanoseconds as a number, or a text with a unit (`10us`).
+/// No text gives a longer time.
+const LONGEST: Nanos = Nanos::from_secs(100 * 365 * 24 * 3600);
+
+/// Reads a text with a unit (`10us`), or nanoseconds as a number where Quell itself wrote it. What people write has a unit:
+/// the formats of records and answers (JSON, MessagePack) have unsigned numbers, while TOML's are signed.
 impl<'de> Deserialize<'de> for Nanos {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
             type Value = Nanos;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a time such as \"10us\", or nanoseconds as a number")
+                f.write_str("a time with its unit, such as \"10us\"")
             }
             fn visit_u64<E: serde::de::Error>(self, nanos: u64) -> Result<Nanos, E> {
                 Ok(Nanos(nanos))
             }
-            fn visit_i64<E: serde::de::Error>(self, nanos: i64) -> Result<Nanos, E> {
-                u64::try_from(nanos).map(Nanos).map_err(|_| E::custom(format!("{nanos} ns: a time cannot be negative")))
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Nanos, E> {
+                match number {
+                    0 => Ok(Nanos::ZERO),
+                    1.. => Err(E::custom(format!(
+                        "{number} is no time: add a unit, as in \"{number}ms\" or \"{number}us\""
+                    ))),
+                    _ => Err(E::custom(format!("{number} is no time: it is negative; write one as in \"20ms\""))),
+                }
+            }
+            fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Nanos, E> {
+                Err(E::custom(format!("{number} is no time: add a unit, as in \"1.5ms\" or \"20us\"")))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Nanos, E> {
                 text.parse().map_err(E::custom)
@@ -154,11 +200,29 @@ mod tests {
         for (text, nanos) in [("10us", 10_000), ("1.5 ms", 1_500_000), ("2s", 2_000_000_000), ("7ns", 7)] {
             assert_eq!(text.parse::<Nanos>().unwrap(), Nanos(nanos));
         }
-        for text in ["", "10", "-1ms", "1h", "ms"] {
-            assert!(text.parse::<Nanos>().is_err(), "{text}");
+        for (text, seconds) in [("2m", 120), ("1.5min", 90), ("1h", 3600), ("1h 30m", 5400), ("1m30s", 90), ("0", 0)] {
+            assert_eq!(text.parse::<Nanos>().unwrap(), Nanos::from_secs(seconds), "{text}");
         }
         assert_eq!(Nanos(1_500_000).to_string(), "1.50 ms");
         assert_eq!(Nanos::from_secs(2).to_string(), "2 s");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_the_mend() {
+        for (text, why) in [
+            ("", "a number and a unit"),
+            ("10", "10ns, 10us"),
+            ("-1ms", "a number and a unit"),
+            ("ms", "a number and a unit"),
+            ("1..5s", "a number and a unit"),
+            ("NaN s", "a number and a unit"),
+            ("1 fortnight", "'fortnight' is none of ns, us"),
+            ("1h30", "30ns"),
+            ("1000000h", "100 years"),
+        ] {
+            let error = text.parse::<Nanos>().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains(text), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -187,14 +187,19 @@ const LONGEST_GRACE: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selector {
-    /// Everything in this cgroup and below it; a path under the cgroup root.
+    /// Everything in this cgroup and below it; a path under the cgroup root, or a pattern of paths (`*`, `**`, `?`,
+    /// `[…]`).
     Cgroup(PathBuf),
-    /// Everything in this systemd unit's cgroup.
+    /// Everything in this systemd unit's cgroup, or in those of all units that match a pattern.
     Unit(String),
     /// This process and its descendants.
     Pid(i32),
-    /// Processes whose command line contains this text, and their descendants.
+    /// Processes whose command line contains this text, or what matches it as a pattern, and their descendants.
     Command(String),
+    /// Everything in the container whose id begins like this, whatever engine runs it.
+    Container(String),
+    /// Everything in the Kubernetes pod of this uid.
+    Pod(String),
 }
 
 impl fmt::Display for Selector {
@@ -204,6 +209,8 @@ impl fmt::Display for Selector {
             Selector::Unit(unit) => write!(f, "systemd unit {unit}"),
             Selector::Pid(pid) => write!(f, "process {pid}"),
             Selector::Command(text) => write!(f, "command lines with '{text}'"),
+            Selector::Container(id) => write!(f, "container {id}"),
+            Selector::Pod(uid) => write!(f, "pod {uid}"),
         }
     }
 }

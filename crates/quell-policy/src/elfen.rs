@@ -10,18 +10,21 @@
 //! the host says when requests begin, the budget runs from then on.
 
 use quell_model::view::at;
-use quell_model::{CpuId, Description, Event, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId};
+use quell_model::{
+    CpuId, Description, Event, Heeds, Key, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::caladan::{INTERVAL, THRESH_QD};
 use crate::cores::{Cores, Right, Tasks, Thresholds, queueing_delay};
+use crate::parameter::{choices, parameters};
 
 /// The budget of *refresh budget* as long as nothing else is set. Elfen derives it from the latency that may be lost;
 /// ours is an assumption: THRESH_HT as caladan-osdi20 App. A chooses it for services of some tens of microseconds.
 pub const BUDGET: Nanos = Nanos::from_micros(20);
 
 /// What batch lanes may do beside busy request lanes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing.
@@ -31,24 +34,27 @@ pub enum Mode {
     RefreshBudget,
 }
 
-/// The parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ElfenConfig {
-    /// How often lanes are looked at.
-    pub interval: Nanos,
-    /// The queueing delay from which on a latency-critical task gets another request lane.
-    pub thresh_qd: Nanos,
-    /// What batch lanes may do beside busy request lanes.
-    pub mode: Mode,
-    /// The budget of *refresh budget*.
-    pub budget: Nanos,
+choices! {
+    Mode {
+        Mode::BorrowIdle = "borrow-idle",
+        Mode::RefreshBudget = "refresh-budget",
+    }
 }
 
-impl Default for ElfenConfig {
-    fn default() -> ElfenConfig {
-        ElfenConfig { interval: INTERVAL, thresh_qd: THRESH_QD, mode: Mode::default(), budget: BUDGET }
+parameters! {
+    /// The parameters of `elfen`.
+    #[derive(Eq)]
+    pub struct ElfenConfig {
+        /// How often lanes are looked at.
+        interval: Nanos = INTERVAL, in Nanos::from_micros(1)..=Nanos::from_secs(10);
+        /// The queueing delay from which on a latency-critical task gets another request lane.
+        thresh_qd: Nanos = THRESH_QD, in Nanos::from_micros(1)..=Nanos::from_secs(10);
+        /// What batch lanes may do beside busy request lanes: nothing, or run until the budget is used up (§4).
+        mode: Mode = Mode::RefreshBudget;
+        /// The budget of *refresh budget*, full again when the request lane falls idle (§4).
+        budget: Nanos = BUDGET, in Nanos::from_micros(1)..=Nanos::from_secs(10);
     }
+    check(config) { Ok(()) }
 }
 
 /// The policy.
@@ -90,6 +96,7 @@ impl Elfen {
         ],
         knobs: &[],
         rules: &[],
+        keys: &[Heeds::all(Key::Limit), Heeds::all(Key::Grace)],
         grants: true,
     };
 

@@ -9,9 +9,11 @@ pub mod elfen;
 pub mod guard;
 pub mod his;
 pub mod none;
+mod parameter;
 pub mod parties;
 mod registry;
 pub mod rkube;
 pub mod shenango;
 
+pub use parameter::{Kind, Parameter, reference};
 pub use registry::{AnyPolicy, PolicyError};

@@ -3,14 +3,17 @@
 use quell_model::{Description, Event, Nanos, Plan, Policy, View, Wake};
 use serde::{Deserialize, Serialize};
 
+use crate::parameter::parameters;
+
 /// Decides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoPolicy;
 
-/// `none` has no parameters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoConfig {}
+parameters! {
+    /// `none` has no parameters.
+    pub struct NoConfig {}
+    check(config) { Ok(()) }
+}
 
 impl NoPolicy {
     /// The policy.
@@ -28,6 +31,7 @@ impl NoPolicy {
         signals: &[],
         knobs: &[],
         rules: &[],
+        keys: &[],
         grants: false,
     };
 }

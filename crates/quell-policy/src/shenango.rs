@@ -13,23 +13,20 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cores::{Cores, Task, Tasks, Thresholds, queueing_delay};
+use crate::cores::{self, Cores, Task, Tasks, Thresholds, queueing_delay};
+use crate::parameter::parameters;
 
 /// How often congestion is looked for (NSDI 2019 §1, §4: "every 5 µs").
 pub const INTERVAL: Nanos = Nanos::from_micros(5);
 
-/// The parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ShenangoConfig {
-    /// How often congestion is looked for; what has waited for so long was there at two checks.
-    pub interval: Nanos,
-}
-
-impl Default for ShenangoConfig {
-    fn default() -> ShenangoConfig {
-        ShenangoConfig { interval: INTERVAL }
+parameters! {
+    /// The parameters of `shenango`.
+    #[derive(Eq)]
+    pub struct ShenangoConfig {
+        /// How often congestion is looked for; what has waited for so long was there at two checks (NSDI 2019 §4: 5 µs).
+        interval: Nanos = INTERVAL, in Nanos::from_micros(1)..=Nanos::from_secs(10);
     }
+    check(config) { Ok(()) }
 }
 
 /// The policy.
@@ -68,6 +65,7 @@ impl Shenango {
         signals: &[Need::must(Signal::Holder), Need::must(Signal::QueueingDelay)],
         knobs: &[],
         rules: &[],
+        keys: cores::KEYS,
         grants: true,
     };
 

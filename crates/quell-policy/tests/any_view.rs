@@ -7,8 +7,9 @@ use std::sync::Arc;
 use common::{any_spec, any_topology, every_policy};
 use proptest::prelude::*;
 use quell_model::{
-    BytesPerSecond, CpuId, CpuSet, Event, GrantCommand, Knob, Nanos, Outcome, Part, Plan, Policy, Quality, Refusal,
-    Sample, SchedClass, SoloEnd, ThreadId, ThreadState, Topology, Verdict, View, WorkloadId,
+    BytesPerSecond, CpuCount, CpuId, CpuSet, Description, Event, GrantCommand, Key, Knob, Nanos, Outcome, Part, Plan,
+    Policy, Quality, Refusal, Reservation, Sample, SchedClass, SoloEnd, ThreadId, ThreadState, Topology, Verdict, View,
+    Workload, WorkloadId,
 };
 
 fn any_nanos() -> impl Strategy<Value = Nanos> {
@@ -169,6 +170,51 @@ proptest! {
                         prop_assert!(!cpus.is_empty() && cpus.is_subset(&pool), "{}: {setting:?}", policy.describe().name);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A workload without what a policy does not say that it acts on.
+fn bared(policy: &Description, spec: &Workload) -> Workload {
+    let mut bare = spec.clone();
+    for key in Key::ALL.iter().filter(|key| !policy.heeds(**key, spec)) {
+        match key {
+            Key::Cpus => bare.cpus = CpuCount::ZERO,
+            Key::Limit => bare.limit = None,
+            Key::Reservation => bare.reservation = Reservation::Standard,
+            Key::Slo => bare.slo = None,
+            Key::Grace => bare.grace = None,
+            Key::Pausable => bare.pausable = false,
+        }
+    }
+    bare
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 500, ..ProptestConfig::default() })]
+
+    /// What a warning says has no effect has none.
+    #[test]
+    fn a_policy_acts_on_no_key_that_it_does_not_declare(
+        steps in prop::collection::vec((any_view(), prop::collection::vec(any_event(), 0..6)), 1..6),
+    ) {
+        for mut policy in every_policy() {
+            let (mut other, described) = (policy.clone(), policy.describe());
+            let (mut plan, mut bare_plan) = (Plan::default(), Plan::default());
+            for (number, (view, events)) in steps.iter().enumerate() {
+                let mut bare = view.clone();
+                for spec in bare.workloads.spec.iter_mut().flatten() {
+                    *spec = Arc::new(bared(described, spec));
+                }
+                plan.begin(number as u64);
+                bare_plan.begin(number as u64);
+                policy.step(view, events, &mut plan);
+                other.step(&bare, events, &mut bare_plan);
+                prop_assert_eq!(&plan.knobs, &bare_plan.knobs, "{}", described.name);
+                prop_assert_eq!(&plan.grants, &bare_plan.grants, "{}", described.name);
+                prop_assert_eq!(&plan.rules, &bare_plan.rules, "{}", described.name);
+                prop_assert_eq!(&plan.leases, &bare_plan.leases, "{}", described.name);
             }
         }
     }

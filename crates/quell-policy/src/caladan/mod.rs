@@ -22,7 +22,7 @@ use bandwidth::Bandwidth;
 use hyperthread::Hyperthread;
 use standing::StandingOrders;
 
-use crate::cores::{Cores, Tasks};
+use crate::cores::{self, Cores, Tasks};
 
 pub use config::{CaladanConfig, INTERVAL, THRESH_QD, Thresholds};
 
@@ -85,6 +85,7 @@ impl Caladan {
             Need::or(RuleKind::Rank, "a core that is yielded goes on at the next step"),
             Need::or(RuleKind::SiblingBan, "hyperthread interference is not removed"),
         ],
+        keys: cores::KEYS,
         grants: true,
     };
 

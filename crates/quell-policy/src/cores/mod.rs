@@ -5,5 +5,10 @@
 mod occupancy;
 mod tasks;
 
+use quell_model::{Heeds, Key};
+
 pub(crate) use occupancy::Cores;
 pub(crate) use tasks::{Right, Task, Tasks, Thresholds, queueing_delay};
+
+/// What they act on: guarantees, limits in whole cores, and, where the host can, a grace before a core is taken.
+pub(crate) const KEYS: &[Heeds] = &[Heeds::critical(Key::Cpus), Heeds::all(Key::Limit), Heeds::all(Key::Grace)];

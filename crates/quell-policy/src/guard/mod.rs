@@ -14,41 +14,46 @@
 //! workloads run as SCHED_IDLE, so that a demoted thread and everything unmanaged still come before them.
 
 use quell_model::{
-    CpuCount, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, SchedClass,
-    Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,
+    CpuCount, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    SchedClass, Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
-/// The parameters of `guard`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GuardConfig {
-    /// How often run times are looked at.
-    pub interval: Nanos,
-    /// How long a thread may run without a pause, and how far a workload may run ahead of its guaranteed CPUs.
-    pub run_budget: Nanos,
-    /// A thread that ran or waited for a CPU for this share of an interval, 0–1, made no pause.
-    pub no_pause: f64,
-    /// How long the first demotion lasts; each further one twice as long, up to 16 times.
-    pub probation: Nanos,
-    /// SCHED_FIFO priority of latency-critical threads; Quell's own threads run above it.
-    pub priority: u8,
-    /// Do best-effort workloads run as SCHED_IDLE?
-    pub idle_best_effort: bool,
-}
+use crate::parameter::parameters;
 
-impl Default for GuardConfig {
-    fn default() -> GuardConfig {
-        GuardConfig {
-            interval: Nanos::from_millis(20),
-            run_budget: Nanos::from_millis(50),
-            no_pause: 0.9,
-            probation: Nanos::from_secs(1),
-            priority: 1,
-            idle_best_effort: true,
+/// How a note about a demotion ends.
+pub const DEMOTED: &str = ": demoted";
+
+parameters! {
+    /// The parameters of `guard`.
+    pub struct GuardConfig {
+        /// How often run times are looked at.
+        interval: Nanos = Nanos::from_millis(20), in Nanos::from_millis(1)..=Nanos::from_secs(1);
+        /// How long a thread may run without a pause, and how far a workload may run ahead of its guaranteed CPUs.
+        run_budget: Nanos = Nanos::from_millis(50), in Nanos::from_millis(1)..=Nanos::from_secs(10);
+        /// A thread that ran or waited for a CPU for this share of an interval made no pause.
+        no_pause: f64 = 0.9, in 0.1..=1.0;
+        /// How long the first demotion lasts; each further one twice as long, up to 16 times.
+        probation: Nanos = Nanos::from_secs(1), in Nanos::from_millis(10)..=Nanos::from_secs(3600);
+        /// SCHED_FIFO priority of latency-critical threads; Quell's own threads run above it.
+        priority: u8 = 1, in 1..=HIGHEST_PRIORITY;
+        /// Do best-effort workloads run as SCHED_IDLE?
+        idle_best_effort: bool = true;
+    }
+    check(config) {
+        if config.run_budget < config.interval {
+            let GuardConfig { run_budget, interval, .. } = config;
+            return Err(format!(
+                "a run_budget of {run_budget} is used up before the first look, after {interval}: give an interval of \
+                 at most the budget"
+            ));
         }
+        Ok(())
     }
 }
+
+/// Above it are Quell's loop, its guardian and what watches them.
+const HIGHEST_PRIORITY: u8 = 95;
 
 /// A thread's or workload's way through demotions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,6 +129,12 @@ impl Guard {
         Guard { config, threads: Vec::new(), workloads: Vec::new(), looked_at: None, paused_until: Nanos::ZERO }
     }
 
+    /// The SCHED_FIFO priority that it gives to others.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.config.priority
+    }
+
     /// What it is and needs.
     pub const DESCRIPTION: Description = Description {
         name: "guard",
@@ -137,6 +148,7 @@ impl Guard {
             Need::or(KnobKind::IdleOnly, "best-effort work competes with demoted threads on equal terms"),
         ],
         rules: &[],
+        keys: &[Heeds::critical(Key::Cpus)],
         grants: false,
     };
 
@@ -238,7 +250,7 @@ impl Guard {
                 None if record.streak >= self.config.run_budget && self.workloads[owner].is_promoted() => {
                     record.conduct.demote(view.now, self.config.probation);
                     plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
-                    let text = format!("thread {} ran {} without a pause: demoted", id.tid, record.streak);
+                    let text = format!("thread {} ran {} without a pause{DEMOTED}", id.tid, record.streak);
                     plan.note(NoteKind::Because, Some(workload), text);
                 }
                 Some(until) if view.now >= until && record.calm >= self.config.run_budget => {
@@ -279,7 +291,7 @@ impl Guard {
                     record.conduct.demote(view.now, self.config.probation);
                     plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
                     let text = format!(
-                        "used {:.2} CPUs of {} guaranteed for longer than its budget allows: demoted",
+                        "used {:.2} CPUs of {} guaranteed for longer than its budget allows{DEMOTED}",
                         seen.0 as f64 / elapsed.0.max(1) as f64,
                         record.guaranteed
                     );

@@ -14,7 +14,8 @@ pub mod isolate;
 pub mod profile;
 
 use quell_model::{
-    CpuSet, Description, Event, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Verdict, View, Wake,
+    CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Verdict, View,
+    Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,7 @@ impl His {
             Need::or(KnobKind::MaxFrequencyKhz, "memory bandwidth contention is met by core allocation alone"),
         ],
         rules: &[],
+        keys: &[Heeds::critical(Key::Cpus), Heeds::critical(Key::Pausable)],
         grants: false,
     };
 

@@ -17,41 +17,41 @@ mod tests;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Target,
-    Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    Signal, Target, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::parameter::parameters;
 
 use shares::{Resource, Shares};
 
 /// How often it looks and acts (caladan-osdi20 §7 and Table 1: "500 ms periods").
 pub const INTERVAL: Nanos = Nanos::from_millis(500);
 
-/// The parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PartiesConfig {
-    /// How often it looks and acts.
-    pub interval: Nanos,
-    /// With less slack than this a workload is upsized (`makeDecision`: 0.05).
-    pub upsize_below: f64,
-    /// With more slack than this a workload may be downsized (`makeDecision`: 0.2).
-    pub downsize_above: f64,
-    /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
-    pub rest: Nanos,
-    /// Ways of the last-level cache (`init`: 20).
-    pub cache_ways: u32,
-}
-
-impl Default for PartiesConfig {
-    fn default() -> PartiesConfig {
-        PartiesConfig {
-            interval: INTERVAL,
-            upsize_below: 0.05,
-            downsize_above: 0.2,
-            rest: Nanos::from_secs(10),
-            cache_ways: 20,
+parameters! {
+    /// The parameters of `parties`.
+    pub struct PartiesConfig {
+        /// How often it looks and acts (caladan-osdi20 §7: 500 ms).
+        interval: Nanos = INTERVAL, in Nanos::from_millis(1)..=Nanos::from_secs(60);
+        /// With less slack than this a workload is upsized (`makeDecision`: 0.05).
+        upsize_below: f64 = 0.05, in 0.0..=1.0;
+        /// With more slack than this a workload may be downsized (`makeDecision`: 0.2).
+        downsize_above: f64 = 0.2, in 0.0..=1.0;
+        /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
+        rest: Nanos = Nanos::from_secs(10), in Nanos::ZERO..=Nanos::from_secs(3600);
+        /// Ways of the last-level cache (`init`: 20).
+        cache_ways: u32 = 20, in 2..=32, unit "ways";
+    }
+    check(config) {
+        let PartiesConfig { upsize_below, downsize_above, .. } = config;
+        if upsize_below > downsize_above {
+            return Err(format!(
+                "with upsize_below = {upsize_below} above downsize_above = {downsize_above} the same workload would gain \
+                 and lose: give upsize_below the smaller one"
+            ));
         }
+        Ok(())
     }
 }
 
@@ -119,6 +119,7 @@ impl Parties {
         signals: &[Need::or(Signal::Latency, "cores and ways stay divided evenly")],
         knobs: &[Need::must(KnobKind::Cpus), Need::or(KnobKind::CacheWays, "the cache is not divided")],
         rules: &[],
+        keys: &[Heeds::critical(Key::Slo)],
         grants: false,
     };
 

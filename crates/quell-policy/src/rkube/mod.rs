@@ -12,10 +12,12 @@ mod choose;
 mod place;
 
 use quell_model::{
-    CpuCount, CpuSet, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    Target, Verdict, View, Wake, Workload, WorkloadId,
+    CpuCount, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan,
+    Policy, Target, Verdict, View, Wake, Workload, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::parameter::parameters;
 
 pub use choose::choose;
 pub use place::{Overcommitment, Placement, place};
@@ -24,15 +26,16 @@ pub use place::{Overcommitment, Placement, place};
 const FIRST_RETRY: Nanos = Nanos::from_secs(1);
 const LAST_RETRY: Nanos = Nanos::from_secs(60);
 
-/// The parameters of `rkube`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RkubeConfig {
-    /// CPUs kept for system services (the paper's kube-reserved and system-reserved; it reserves 2 CPUs a host,
-    /// §3.1.1). Whole CPUs; no workload runs there.
-    pub system_reserve: u32,
-    /// Also move the unmanaged rest of the machine away from reserved CPUs, by cgroup partitions.
-    pub partition: bool,
+parameters! {
+    /// The parameters of `rkube`.
+    pub struct RkubeConfig {
+        /// CPUs kept for system services, where no workload runs (the paper's kube-reserved and system-reserved; it
+        /// reserves 2 CPUs a host, §3.1.1).
+        system_reserve: u32 = 0, in 0..=1023, unit "CPUs";
+        /// Also move the unmanaged rest of the machine away from reserved CPUs, by cgroup partitions.
+        partition: bool = false;
+    }
+    check(config) { Ok(()) }
 }
 
 /// What one workload's knobs were last set to.
@@ -87,6 +90,7 @@ impl Rkube {
             Need::or(KnobKind::Partition, "unmanaged work may still run on reserved CPUs"),
         ],
         rules: &[],
+        keys: &[Heeds::all(Key::Cpus), Heeds::all(Key::Reservation)],
         grants: false,
     };
 
@@ -112,15 +116,16 @@ impl Rkube {
                 plan.note(NoteKind::Refused, Some(id), text);
                 continue;
             }
+            let others = if setting.partition { "" } else { ", but unmanaged work may run there" };
             if !exclusive.is_empty() && workload.cpus.fraction() > CpuCount::ZERO {
                 let text = format!(
-                    "{} of its {} CPUs are exclusive ({exclusive}); the rest is a weight in the shared pool",
+                    "{} of its {} CPUs are its own ({exclusive}){others}; the rest is a weight in the shared pool",
                     exclusive.len(),
                     workload.cpus
                 );
                 plan.note(NoteKind::Because, Some(id), text);
             } else if !exclusive.is_empty() {
-                plan.note(NoteKind::Because, Some(id), format!("CPUs {exclusive} are its own"));
+                plan.note(NoteKind::Because, Some(id), format!("CPUs {exclusive} are its own{others}"));
             }
             wanted.push(setting);
         }

@@ -145,3 +145,14 @@ fn a_plan_that_failed_because_a_target_vanished_is_made_again() {
     view.now = FIRST_RETRY;
     assert_eq!(step(&mut policy, &view, &[], 3).knobs, first.knobs);
 }
+
+#[test]
+fn who_may_run_on_its_own_cpus_beside_it_is_said() {
+    let view = view(Topology::synthetic(1, 1, 4, 1), vec![strict("db", CpuCount::whole(1))]);
+    let note = |partition| {
+        let mut policy = Rkube::new(RkubeConfig { partition, ..RkubeConfig::default() });
+        step(&mut policy, &view, &[], 1).notes[0].text.to_string()
+    };
+    assert!(note(false).ends_with("are its own, but unmanaged work may run there"), "{}", note(false));
+    assert!(note(true).ends_with("are its own"), "{}", note(true));
+}

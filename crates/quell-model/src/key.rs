@@ -1,0 +1,93 @@
+//! What an owner may say about a workload for somebody to act on, and who acts on it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Class, CpuCount, Reservation, Workload};
+
+/// A key of a workload's description that changes what happens to it. (Its name, class and selectors always count.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Key {
+    /// [`Workload::cpus`].
+    Cpus,
+    /// [`Workload::limit`].
+    Limit,
+    /// [`Workload::reservation`].
+    Reservation,
+    /// [`Workload::slo`].
+    Slo,
+    /// [`Workload::grace`].
+    Grace,
+    /// [`Workload::pausable`].
+    Pausable,
+}
+
+impl Key {
+    /// Every key.
+    pub const ALL: &'static [Key] = &[Key::Cpus, Key::Limit, Key::Reservation, Key::Slo, Key::Grace, Key::Pausable];
+
+    /// Its name in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Key::Cpus => "cpus",
+            Key::Limit => "limit",
+            Key::Reservation => "reservation",
+            Key::Slo => "slo",
+            Key::Grace => "grace",
+            Key::Pausable => "pausable",
+        }
+    }
+
+    /// What a workload's owner asks for by it, as a configuration has it; None: nothing.
+    #[must_use]
+    pub fn asked(self, workload: &Workload) -> Option<String> {
+        match self {
+            Key::Cpus => (workload.cpus > CpuCount::ZERO).then(|| format!("cpus = {}", workload.cpus)),
+            Key::Limit => workload.limit.map(|limit| format!("limit = {limit}")),
+            Key::Reservation => {
+                (workload.reservation == Reservation::Strict).then(|| "reservation = \"strict\"".to_owned())
+            }
+            Key::Slo => workload.slo.map(|slo| format!("slo = p{} below {}", slo.quantile * 100.0, slo.bound)),
+            Key::Grace => workload.grace.map(|grace| format!("grace = {}", grace.time)),
+            // Best-effort work may always be paused.
+            Key::Pausable => (workload.pausable && workload.is_lc()).then(|| "pausable = true".to_owned()),
+        }
+    }
+}
+
+/// A key that a policy acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heeds {
+    /// The key.
+    pub key: Key,
+    /// On workloads of this class alone; None: of both.
+    pub of: Option<Class>,
+}
+
+impl Heeds {
+    /// It acts on the key of every workload.
+    #[must_use]
+    pub const fn all(key: Key) -> Heeds {
+        Heeds { key, of: None }
+    }
+
+    /// It acts on the key of latency-critical workloads alone.
+    #[must_use]
+    pub const fn critical(key: Key) -> Heeds {
+        Heeds { key, of: Some(Class::LatencyCritical) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_at_its_default_is_not_asked_for() {
+        let mut plain = Workload::new("a", Class::BestEffort, CpuCount::ZERO);
+        assert!(Key::ALL.iter().all(|key| key.asked(&plain).is_none()));
+        plain.limit = Some(CpuCount(500));
+        assert_eq!(Key::Limit.asked(&plain).unwrap(), "limit = 0.5");
+    }
+}
