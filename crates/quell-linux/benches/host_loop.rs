@@ -30,6 +30,7 @@ static DESCRIPTION: Description = Description {
     signals: &[Need::must(Signal::Threads), Need::must(Signal::RunTime), Need::must(Signal::RunDelay)],
     knobs: &[Need::must(KnobKind::Weight)],
     rules: &[],
+    keys: &[],
     grants: false,
 };
 

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use quell_model::{Capabilities, KnobKind, Signal, Support};
+use quell_model::{Capabilities, Key, KnobKind, Signal, Support};
 
 use crate::host::{HostOptions, Level, TRACED};
-use crate::{Roots, cgroup, file, preempt};
+use crate::{Roots, cgroup, file, limit, preempt};
 
 const CGROUP_MEND: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
                            controllers (boot with systemd.unified_cgroup_hierarchy=1)";
+
+const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
 
 /// Looks what this machine can do. `levels` are those of the attached workloads; while there are none, the machine's
 /// best is meant.
@@ -18,6 +20,7 @@ pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> C
     let some_cgroup = if levels.is_empty() { has_cgroups } else { levels.contains(&Level::Cgroup) };
     let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
     signals(&mut found, roots);
+    keys(&mut found, roots, options);
     let by_level = |on_threads: &str| match (all_cgroup, some_cgroup) {
         (true, _) => Support::Yes,
         (false, true) => Support::Partly(format!("{on_threads}, for workloads without the cgroup controllers")),
@@ -46,6 +49,10 @@ pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> C
         KnobKind::Class,
         match privileged {
             true => Support::Partly(format!("threads that are born later get it within {interval}")),
+            // Who only looks needs to know what it would take.
+            false if options.dry_run => {
+                Support::Partly("without CAP_SYS_NICE it could not be set: run as root for that".into())
+            }
             false => Support::No {
                 why: "real-time classes and smaller nice values need CAP_SYS_NICE".into(),
                 mend: "run as root".into(),
@@ -65,6 +72,20 @@ pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> C
         knobs.insert(kind, Support::No { why, mend: "use the simulator, or leave the policy out".into() });
     }
     found
+}
+
+/// What the host does by itself with what workloads' owners say.
+fn keys(found: &mut Capabilities, roots: &Roots, options: &HostOptions) {
+    let limit = match limit::can_be_here(roots, options) {
+        true => Support::Partly("by cpu.max, of workloads that are one cgroup with the cpu controller".into()),
+        false => Support::No {
+            why: "cgroup v2 has no cpu controller here".into(),
+            mend: "boot with systemd.unified_cgroup_hierarchy=1".into(),
+        },
+    };
+    found.keys.insert(Key::Limit, limit);
+    let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning".to_owned();
+    found.keys.insert(Key::Grace, Support::No { why, mend: OWN_SCHEDULER.into() });
 }
 
 fn signals(found: &mut Capabilities, roots: &Roots) {
@@ -97,7 +118,7 @@ fn signals(found: &mut Capabilities, roots: &Roots) {
         found.signals.insert(signal, Support::No { why, mend: "use the scx host or the simulator".into() });
     }
     let why = "the kernel's own scheduler decides who runs where".to_owned();
-    found.grants = Support::No { why, mend: "use Quell's scheduler: machine.scheduler = \"quell\"".into() };
+    found.grants = Support::No { why, mend: OWN_SCHEDULER.into() };
 }
 
 fn preemption(roots: &Roots, options: &HostOptions) -> Support {

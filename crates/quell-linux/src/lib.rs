@@ -28,12 +28,14 @@ mod file;
 
 mod host;
 mod knobs;
+mod limit;
 mod members;
 mod roots;
 
 pub use bandwidth::COUNTED;
 pub use clock::cpu_time;
 pub use error::LinuxError;
-pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker};
-pub use members::{Census, Counted, mounted_hierarchies};
+pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker, program};
+pub use limit::{LimitState, limit_obstacle};
+pub use members::{Census, Contested, Counted, Matched, Survey, mounted_hierarchies, survey};
 pub use roots::Roots;

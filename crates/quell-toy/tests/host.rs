@@ -204,6 +204,7 @@ fn a_cycle_drives_a_policy() {
                 signals: &[],
                 knobs: &[],
                 rules: &[],
+                keys: &[],
                 grants: true,
             };
             NEEDS

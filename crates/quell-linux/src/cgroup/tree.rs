@@ -107,18 +107,6 @@ pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// The cgroup of a systemd unit: the directory of its name somewhere below the root; None if there is none. A name
-/// without a suffix means a service.
-///
-/// # Errors
-/// If a directory cannot be read.
-pub fn unit(root: &Path, name: &str) -> Result<Option<PathBuf>, LinuxError> {
-    let has_suffix = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
-    let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
-    let groups = subtree(root, &|_| true)?;
-    Ok(groups.into_iter().find(|path| path.file_name().is_some_and(|last| last == name.as_str())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -153,14 +153,7 @@ impl LinuxHost {
             .iter()
             .filter_map(|&id| {
                 let managed = self.slots.get(id.index())?.as_ref()?;
-                Some(Subject {
-                    id,
-                    name: &managed.spec.name,
-                    level: managed.level,
-                    resolved: super::resolved(&self.selectors, id).unwrap_or(&none),
-                    history: &managed.history,
-                    wanted: super::solo::wanted(&self.solo, id, &managed.spec, managed.standing),
-                })
+                Some(managed.subject(id, super::resolved(&self.selectors, id).unwrap_or(&none), &self.solo))
             })
             .collect();
         let mut compiler = Compiler::new(&mut *self.medium, &self.ledger, self.online, &self.roots.cgroup);
@@ -188,6 +181,7 @@ impl LinuxHost {
     /// tried again at each scan, and logged the first time.
     pub(super) fn reapply(&mut self, dirty: &[WorkloadId], refused_before: &[WorkloadId]) {
         for id in dirty {
+            self.settle_limit(*id);
             let result = self.compile(&[*id], None).and_then(|writes| self.make(&writes));
             if let Err(error) = result {
                 if !refused_before.contains(id) {

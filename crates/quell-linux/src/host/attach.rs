@@ -1,9 +1,11 @@
 //! Workloads come, change and go.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use quell_model::{Event, Nanos, Sample, SoloEnd, Workload, WorkloadId};
 
+use super::limit;
 use super::usage::Usage;
 use super::{Level, LinuxHost, Managed};
 use crate::clock;
@@ -14,7 +16,7 @@ use crate::write::{Place, RestoreReport, Value, Write};
 use crate::{LinuxError, cgroup};
 
 impl LinuxHost {
-    /// Begins to manage a workload. Nothing is set on it until a policy asks.
+    /// Begins to manage a workload. But for its limit nothing is set on it until a policy asks.
     ///
     /// # Errors
     /// If its numbers contradict each other, its name is taken, one of its selectors matches nothing, or a cgroup of
@@ -28,6 +30,7 @@ impl LinuxHost {
             level: self.level_of(&resolved),
             usage: Usage::begin(&resolved.groups)?,
             standing: Wanted::default(),
+            limit: limit::undecided(&workload),
             history: History::default(),
             run_time: Nanos::ZERO,
             run_delay: Nanos::ZERO,
@@ -42,15 +45,17 @@ impl LinuxHost {
         if slot == self.slots.len() {
             self.slots.push(None);
         }
+        self.journal.attached(id, &managed.spec.name);
         self.slots[slot] = Some(managed);
         let at = self.selectors.partition_point(|(other, _)| *other < id);
         self.selectors.insert(at, (id, resolved));
         self.selectors_changed();
+        self.settle_limits();
         self.pending.push(Event::Attached(id));
         Ok(id)
     }
 
-    /// Changes a workload's description. Its standing values stay.
+    /// Changes a workload's description. Its standing values stay; what cgroups have that are not its any more is put back.
     ///
     /// # Errors
     /// As [`LinuxHost::attach`]; then nothing changed.
@@ -59,13 +64,18 @@ impl LinuxHost {
         let resolved = self.resolve(&workload, Some(id))?;
         let level = self.level_of(&resolved);
         let managed = self.managed_mut(id)?;
+        managed.limit = limit::undecided(&workload);
         managed.spec = Arc::new(workload);
         managed.level = level;
         managed.usage.groups_changed();
         if let Some((_, old)) = self.selectors.iter_mut().find(|(other, _)| *other == id) {
+            let is_left = |group: &&PathBuf| !resolved.group_paths().any(|path| path == *group);
+            let left: Vec<PathBuf> = old.group_paths().filter(is_left).cloned().collect();
             *old = resolved;
+            self.leave_groups(&left);
         }
         self.selectors_changed();
+        self.settle_limits();
         self.pending.push(Event::Attached(id));
         self.unsettled.push(id);
         Ok(())
@@ -86,6 +96,7 @@ impl LinuxHost {
         self.threads.retain(|thread| thread.workload != id);
         self.overrides.retain(|_, (owner, _)| *owner != id);
         self.selectors_changed();
+        self.settle_limits();
         self.pending.push(Event::Detached(id));
         Ok(report)
     }

@@ -13,7 +13,7 @@ pub trait Manager: Host<Error: Display> {
     /// The stock host: this one, or the one within.
     fn linux(&mut self) -> &mut LinuxHost;
 
-    /// Begins to manage a workload. Nothing is set on it until a policy asks.
+    /// Begins to manage a workload. But for its limit nothing is set on it until a policy asks.
     ///
     /// # Errors
     /// If the workload makes no sense here; then nothing changed.

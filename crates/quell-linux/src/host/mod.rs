@@ -2,7 +2,9 @@
 
 mod apply;
 mod attach;
+mod limit;
 mod manager;
+mod names;
 mod observe;
 mod options;
 mod pace;
@@ -16,6 +18,7 @@ mod usage;
 mod wait;
 
 pub use manager::Manager;
+pub use names::program;
 pub use options::HostOptions;
 pub(crate) use pace::Look;
 pub use record::Level;
@@ -34,7 +37,8 @@ use quell_model::{
 use crate::bandwidth::Bandwidth;
 use crate::canary::Canary;
 use crate::clock;
-use crate::knobs::Wanted;
+use crate::knobs::{Subject, Wanted};
+use crate::limit::LimitState;
 use crate::members::{self, Found, Members, Resolved};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
@@ -93,6 +97,8 @@ struct Managed {
     spec: Arc<Workload>,
     level: Level,
     standing: Wanted,
+    /// Is its limit kept? None: it has none, or everything was put back.
+    limit: Option<LimitState>,
     history: History,
     /// CPU time and waiting of its threads since it attached.
     run_time: Nanos,
@@ -215,6 +221,22 @@ impl LinuxHost {
 
     fn managed_mut(&mut self, id: WorkloadId) -> Result<&mut Managed, LinuxError> {
         self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
+    }
+}
+
+impl Managed {
+    /// What is to be made true of it now.
+    fn subject<'a>(&'a self, id: WorkloadId, resolved: &'a Resolved, solo: &Option<solo::Solo>) -> Subject<'a> {
+        let keeps = matches!(self.limit, Some(LimitState::Kept(_)));
+        Subject {
+            id,
+            name: &self.spec.name,
+            level: self.level,
+            resolved,
+            history: &self.history,
+            wanted: solo::wanted(solo, id, &self.spec, self.standing),
+            limit: self.spec.limit.filter(|_| keeps),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Puts everything back.
 
+use std::path::PathBuf;
+
 use quell_model::{Nanos, WorkloadId};
 
 use super::{LinuxHost, Thread};
@@ -62,11 +64,26 @@ impl LinuxHost {
                 && let Some(managed) = self.slots[slot].as_mut()
             {
                 managed.standing = Default::default();
+                managed.limit = None;
             }
         }
         self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
         self.unsettled.retain(|owner| only.is_some_and(|only| only != *owner));
         touched.extend(self.inherited(&touched));
+        self.put_places_back(touched)
+    }
+
+    /// Puts back what was set on cgroups that are not the workload's any more.
+    pub(super) fn leave_groups(&mut self, groups: &[PathBuf]) {
+        let in_them = |place: &Place| matches!(place, Place::File(path) if path.parent().is_some_and(|at| groups.iter().any(|group| group == at)));
+        let mut touched = self.ledger.latest_first();
+        touched.retain(|touched| in_them(&touched.place));
+        for left in self.put_places_back(touched).left {
+            tracing::warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
+        }
+    }
+
+    fn put_places_back(&mut self, touched: Vec<Touched>) -> RestoreReport {
         let places: Vec<Place> = touched.iter().map(|touched| touched.place.clone()).collect();
         let touched = self.in_order(touched);
         let report = write::restore(&mut *self.medium, &mut *self.journal, &touched);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use quell_model::{CpuSet, PreemptionMode, ThreadId, WorkloadId};
+use quell_model::{CpuCount, CpuSet, PreemptionMode, ThreadId, WorkloadId};
 
 use super::Wanted;
 use crate::host::{History, Ledger, Level, Overrides, Thread};
@@ -19,6 +19,8 @@ pub(crate) struct Subject<'a> {
     pub resolved: &'a Resolved,
     pub history: &'a History,
     pub wanted: Wanted,
+    /// Its limit, where it can be kept.
+    pub limit: Option<CpuCount>,
 }
 
 /// Collects writes.
@@ -53,6 +55,7 @@ impl<'a> Compiler<'a> {
         for subject in subjects.iter().filter(|subject| subject.level == Level::Cgroup) {
             self.shares(subject)?;
         }
+        subjects.iter().try_for_each(|subject| self.quota(subject))?;
         self.threads(subjects, threads, overrides)?;
         self.claim_partitions(subjects)?;
         self.pause(subjects, threads, false)

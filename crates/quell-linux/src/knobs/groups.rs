@@ -8,10 +8,11 @@ use super::compile::{Compiler, Subject};
 use super::cpusets::{self, Change};
 use crate::LinuxError;
 use crate::host::Level;
+use crate::limit;
 use crate::write::{Place, Value, Write};
 
 impl Compiler<'_> {
-    /// `cpu.idle`, `cpu.weight` and `cpu.max`. A weight cannot be written while `cpu.idle` is 1, and is back at its
+    /// `cpu.idle` and `cpu.weight`. A weight cannot be written while `cpu.idle` is 1, and is back at its
     /// default of 100 when that ends.
     pub(super) fn shares(&mut self, subject: &Subject<'_>) -> Result<(), LinuxError> {
         let wanted = &subject.wanted;
@@ -34,9 +35,31 @@ impl Compiler<'_> {
             if wanted.idle == Some(true) {
                 self.want(subject, &idle, Some("1".into()))?;
             }
+        }
+        Ok(())
+    }
+
+    /// `cpu.max`: what a policy wants and what the workload's limit allows, the tighter of both.
+    pub fn quota(&mut self, subject: &Subject<'_>) -> Result<(), LinuxError> {
+        let wanted = subject.wanted.quota.filter(|_| subject.level == Level::Cgroup);
+        for group in &subject.resolved.groups {
             let max = group.path.join("cpu.max");
-            let now = self.text(&max)?;
-            self.want(subject, &max, wanted.quota.zip(now).map(|(quota, now)| quota_text(quota, &now)))?;
+            let touched = self.ledger.touched(&Place::File(max.clone())).is_some();
+            if subject.limit.is_none() && wanted.is_none() && !touched {
+                continue;
+            }
+            let Some(now) = self.text(&max)? else { continue };
+            let quota = match subject.limit {
+                Some(limit) => {
+                    let origin = match self.ledger.origin(&Place::File(max.clone())) {
+                        Some(Value::Text(origin)) => origin.clone(),
+                        _ => now.clone(),
+                    };
+                    limit::tighter(limit, wanted, &origin).map(Some)
+                }
+                None => wanted,
+            };
+            self.want(subject, &max, quota.map(|quota| quota_text(quota, &now)))?;
         }
         Ok(())
     }

@@ -72,17 +72,16 @@ impl Census {
         let mut resolved = Resolved::default();
         for selector in &self.selectors[slot] {
             match selector {
-                Selector::Cgroup(path) => {
-                    let below = path.strip_prefix("/").unwrap_or(path);
-                    let groups = self
-                        .hierarchies
-                        .iter()
-                        .map(|root| Group::at(if path.starts_with(root) { path.clone() } else { root.join(below) }));
-                    resolved.groups.extend(groups.filter(Group::exists));
-                }
-                Selector::Unit(name) => {
+                Selector::Cgroup(_) | Selector::Unit(_) | Selector::Container(_) | Selector::Pod(_) => {
                     for root in &self.hierarchies {
-                        resolved.groups.extend(cgroup::unit(root, name)?.map(Group::at));
+                        // A path may be given from the file system's root, too.
+                        let below = match selector {
+                            Selector::Cgroup(path) => path.strip_prefix(root).ok(),
+                            _ => None,
+                        };
+                        let selector = below.map_or_else(|| selector.clone(), |path| Selector::Cgroup(path.to_owned()));
+                        let groups = cgroup::named(root, &selector)?.unwrap_or_default();
+                        resolved.groups.extend(groups.into_iter().map(Group::at));
                     }
                 }
                 Selector::Pid(pid) => {

@@ -10,10 +10,12 @@
 mod census;
 mod processes;
 mod selectors;
+mod survey;
 
 pub use census::{Census, Counted, mounted_hierarchies};
 pub(crate) use processes::Processes;
 pub(crate) use selectors::{Places, Resolved};
+pub use survey::{Contested, Matched, Survey, survey};
 
 use std::collections::HashSet;
 use std::path::PathBuf;

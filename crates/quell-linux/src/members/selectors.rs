@@ -54,7 +54,23 @@ impl Places<'_> {
                 }
             })?;
         }
+        // Two selectors may name one cgroup.
+        let mut known = Vec::new();
+        resolved.groups.retain(|group| !known.contains(&group.path) && (known.push(group.path.clone()), true).1);
         Ok(resolved)
+    }
+
+    /// Looks one selector up; what to do about it if it matches nothing.
+    ///
+    /// # Errors
+    /// If the machine cannot be read.
+    pub fn find(&mut self, selector: &Selector) -> Result<Result<Resolved, String>, LinuxError> {
+        let mut resolved = Resolved::default();
+        match self.look_up(selector, &mut resolved) {
+            Ok(()) => Ok(Ok(resolved)),
+            Err(Miss::Nothing(mend)) => Ok(Err(mend)),
+            Err(Miss::Failed(error)) => Err(error),
+        }
     }
 
     fn look_up(&mut self, selector: &Selector, into: &mut Resolved) -> Result<(), Miss> {
@@ -65,15 +81,24 @@ impl Places<'_> {
                 if below.as_os_str().is_empty() || below.components().any(|part| part.as_os_str() == "..") {
                     return Err(Miss::Nothing("name a cgroup below the root, such as system.slice/db.service".into()));
                 }
-                into.groups.push(self.group(self.roots.cgroup.join(below))?);
+                let nothing = || {
+                    let there = existing(&self.roots.cgroup.join(below)).display().to_string();
+                    format!("see what is there: ls {there}")
+                };
+                into.groups.extend(self.groups(selector, &nothing)?);
             }
-            Selector::Unit(name) => match cgroup::unit(&self.roots.cgroup, name)? {
-                Some(path) => into.groups.push(self.group(path)?),
-                None => {
-                    let mend = "start the unit first (systemctl start), or see its name in systemctl list-units";
-                    return Err(Miss::Nothing(mend.into()));
-                }
-            },
+            Selector::Unit(_) => {
+                let mend = "start the unit first (systemctl start), or see its name in systemctl list-units";
+                into.groups.extend(self.groups(selector, &|| mend.into())?);
+            }
+            Selector::Container(_) => {
+                let mend = "start the container first, or see its id: docker ps, podman ps, or crictl ps";
+                into.groups.extend(self.groups(selector, &|| mend.into())?);
+            }
+            Selector::Pod(_) => {
+                let mend = "start the pod first, or see its uid: kubectl get pod NAME -o jsonpath='{.metadata.uid}'";
+                into.groups.extend(self.groups(selector, &|| mend.into())?);
+            }
             Selector::Pid(pid) => match self.proc.stat(*pid, *pid)? {
                 Some(stat) => into.roots.push(ThreadId { tid: *pid, start: stat.start }),
                 None => return Err(Miss::Nothing("no such process runs; see pgrep -a NAME".into())),
@@ -89,12 +114,10 @@ impl Places<'_> {
         Ok(())
     }
 
-    fn group(&self, path: PathBuf) -> Result<Group, Miss> {
-        let group = Group::at(path);
-        if group.exists() {
-            return Ok(group);
-        }
-        Err(Miss::Nothing(format!("see what is there: ls {}", existing(&group.path).display())))
+    fn groups(&self, selector: &Selector, nothing: &dyn Fn() -> String) -> Result<Vec<Group>, Miss> {
+        let paths = cgroup::named(&self.roots.cgroup, selector)?.unwrap_or_default();
+        let groups: Vec<Group> = paths.into_iter().map(Group::at).filter(Group::exists).collect();
+        if groups.is_empty() { Err(Miss::Nothing(nothing())) } else { Ok(groups) }
     }
 
     fn some_command_contains(&mut self, text: &str) -> Result<bool, Miss> {

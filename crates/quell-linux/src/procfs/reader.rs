@@ -120,7 +120,17 @@ impl ProcFs {
         let length = self.text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let line = &mut self.text[..length];
         line.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-        Ok(!text.is_empty() && line.windows(text.len()).any(|part| part == text.as_bytes()))
+        Ok(crate::cgroup::line_contains(line, text))
+    }
+
+    /// A process's command line, its arguments separated by spaces, for people; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn command(&mut self, pid: i32) -> Result<Option<String>, LinuxError> {
+        let name = Name::new(format_args!("{pid}/cmdline"));
+        let text = self.read(&name)?.map(|text| String::from_utf8_lossy(text).replace('\0', " ").trim().to_owned());
+        Ok(text.map(|text| text.chars().take(80).collect()))
     }
 
     /// Reads a whole file into the buffer; None if it vanished. The rest of the buffer is zero.

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::io;
 
+use quell_model::WorkloadId;
+
 use super::Write;
 
 /// What became of a write that the journal was told about.
@@ -29,6 +31,9 @@ pub trait Journal: fmt::Debug + Send {
     /// # Errors
     /// If the fate could not be recorded.
     fn done(&mut self, write: &Write, fate: Fate) -> io::Result<()>;
+
+    /// A workload has this name from now on.
+    fn attached(&mut self, _id: WorkloadId, _name: &str) {}
 }
 
 /// Records nothing.

@@ -31,6 +31,12 @@ pub struct Left {
     pub why: String,
 }
 
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not put back: {} stays {}: {}", self.place, self.now, self.why)
+    }
+}
+
 /// What became of the places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreReport {

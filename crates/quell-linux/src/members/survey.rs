@@ -1,0 +1,117 @@
+//! What selectors match now, each by itself, and what two workloads would both have.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use quell_model::{Nanos, Selector, Workload, WorkloadId};
+
+use super::{Members, Places, Resolved, own_line};
+use crate::procfs::ProcFs;
+use crate::{LinuxError, Roots, clock};
+
+/// What one selector matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Processes, descendants included.
+    pub processes: usize,
+    /// Their threads.
+    pub threads: usize,
+}
+
+/// Two workloads match the same, and no rule says whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contested {
+    /// The workloads' places in the list.
+    pub workloads: (usize, usize),
+    /// The selector of the first.
+    pub first: Selector,
+    /// The selector of the second.
+    pub second: Selector,
+    /// What both match: a process, or a cgroup.
+    pub what: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// For each workload, for each of its selectors: what it matches, or else what to do about it.
+    pub matched: Vec<Vec<Result<Matched, String>>>,
+    /// What two workloads would both have.
+    pub contested: Vec<Contested>,
+}
+
+/// Looks what the selectors of these workloads match now. Quell's own processes match no command line.
+///
+/// # Errors
+/// If the procfs cannot be read.
+pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxError> {
+    let mut proc = ProcFs::open(&roots.proc)?;
+    let exempt = own_line(&mut proc)?;
+    let mut survey = Survey::default();
+    let mut groups: BTreeMap<PathBuf, (usize, Selector)> = BTreeMap::new();
+    let mut commands: BTreeMap<i32, (usize, Selector)> = BTreeMap::new();
+    for (at, workload) in workloads.iter().enumerate() {
+        let mut matched = Vec::new();
+        for selector in &workload.selectors {
+            let resolved = Places { roots, proc: &mut proc, exempt: &exempt }.find(selector);
+            let resolved = match resolved? {
+                Ok(resolved) => resolved,
+                Err(mend) => {
+                    matched.push(Err(mend));
+                    continue;
+                }
+            };
+            for group in &resolved.groups {
+                let owner = groups.entry(group.path.clone()).or_insert_with(|| (at, selector.clone()));
+                let shown = || format!("cgroup {}", shown(roots, &group.path));
+                survey.contested.extend(contest(owner, at, selector, &shown));
+            }
+            matched.push(Ok(count(&mut proc, &exempt, resolved)?));
+            let Selector::Command(text) = selector else { continue };
+            for pid in running(&mut proc, &exempt, text)? {
+                let owner = commands.entry(pid).or_insert_with(|| (at, selector.clone()));
+                let line = proc.command(pid)?.unwrap_or_default();
+                survey.contested.extend(contest(owner, at, selector, &|| format!("process {pid} ({line})")));
+            }
+        }
+        survey.matched.push(matched);
+    }
+    // One example for each pair of selectors is enough.
+    let mut seen = Vec::new();
+    survey.contested.retain(|found| {
+        let pair = (found.workloads, found.first.clone(), found.second.clone());
+        !seen.contains(&pair) && (seen.push(pair), true).1
+    });
+    Ok(survey)
+}
+
+fn contest(owner: &(usize, Selector), at: usize, selector: &Selector, what: &dyn Fn() -> String) -> Option<Contested> {
+    let (first, second) = (owner.1.clone(), selector.clone());
+    (owner.0 != at).then(|| Contested { workloads: (owner.0, at), first, second, what: what() })
+}
+
+fn shown(roots: &Roots, group: &std::path::Path) -> String {
+    group.strip_prefix(&roots.cgroup).unwrap_or(group).display().to_string()
+}
+
+fn running(proc: &mut ProcFs, exempt: &[i32], text: &str) -> Result<Vec<i32>, LinuxError> {
+    let mut pids = Vec::new();
+    proc.pids(&mut pids)?;
+    let mut found = Vec::new();
+    for pid in pids.into_iter().filter(|pid| !exempt.contains(pid)) {
+        if proc.command_contains(pid, text)? {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matched, LinuxError> {
+    let mut found = Vec::new();
+    let mut members = Members::new(exempt.to_vec());
+    members.scan(proc, &[(WorkloadId(0), resolved)], clock::now().max(Nanos(1)), &mut found)?;
+    let threads = found.len();
+    found.sort_unstable_by_key(|thread| thread.pid);
+    found.dedup_by_key(|thread| thread.pid);
+    Ok(Matched { processes: found.len(), threads })
+}
