@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use quell_model::{CpuCount, CpuId, CpuSet, Nanos};
 use quell_trace::{Change, Doing, Event, Left, Member, Slot, Task};
 
-use crate::integrals::{Account, Integrals, Totals};
+use crate::integrals::{Account, Integrals, MilliCpuNanos, Totals};
 
-/// Who holds a CPU.
+/// Who holds a CPU; threads by their numbers, 0 where it is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Idle,
-    Other,
-    Workload(Slot),
+    Other(i32),
+    Workload(Slot, i32),
 }
 
 /// What a thread does, and where.
@@ -38,8 +38,30 @@ struct Book {
     waiting_all: u32,
     /// Idle CPUs on which threads of this workload wait.
     idle_awaited: u32,
+    /// By thread: the part of what was lost to others' threads that was lost to it.
+    takers: HashMap<i32, MilliCpuNanos>,
+    /// Time of which it is not known who ran.
+    doubt: Nanos,
     period: Integrals,
     totals: Totals,
+}
+
+/// A workload's part of what was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Its account.
+    pub account: Account,
+    /// The account is at most this far from the truth: time on CPUs of which the kernel did not tell who ran.
+    pub doubt: Nanos,
+    /// What was lost to threads of others ([`Account::shared`]), by the numbers of those that ran.
+    pub takers: HashMap<i32, Nanos>,
+}
+
+/// A time in which one of two threads ran, and it is not known which.
+#[derive(Clone, Copy, Debug)]
+struct Untold {
+    since: Nanos,
+    between: [Option<Slot>; 2],
 }
 
 /// The accounts of a set of workloads over a window.
@@ -52,6 +74,8 @@ pub struct Accounting {
     threads: HashMap<i32, (Slot, Place)>,
     /// By CPU number: who holds it; `None` while nothing has been said about it.
     holders: Vec<Option<Holder>>,
+    /// By CPU number: a switch that the kernel did not tell, until the next one that it tells.
+    untold: Vec<Option<Untold>>,
     cpus: CpuSet,
     idle: u32,
     period: Nanos,
@@ -79,6 +103,8 @@ impl Accounting {
             behind_others: 0,
             waiting_all: 0,
             idle_awaited: 0,
+            takers: HashMap::new(),
+            doubt: Nanos::ZERO,
             period: Integrals::default(),
             totals: Totals::default(),
         };
@@ -86,6 +112,7 @@ impl Accounting {
             books: requests.iter().map(book).collect(),
             threads: HashMap::new(),
             holders: vec![None; numbers],
+            untold: vec![None; numbers],
             cpus,
             idle: cpus.len() as u32,
             period,
@@ -106,8 +133,14 @@ impl Accounting {
         let on_ours = self.cpus.contains(event.cpu);
         match event.what {
             Change::Switch { from, left, to } => {
+                if on_ours {
+                    self.doubt(event, from, left, to);
+                }
                 if let Task::Member(member) = from {
                     match left {
+                        // Where it was seen since then is newer.
+                        Left::Untold if self.place_of(member.tid) != Some(Place::Running(event.cpu)) => {}
+                        Left::Untold => self.place(member, Place::Sleeping),
                         Left::Runnable if on_ours => self.place(member, Place::Waiting(event.cpu)),
                         Left::Runnable | Left::Blocked => self.place(member, Place::Sleeping),
                         Left::Dead => self.forget(member.tid),
@@ -133,7 +166,7 @@ impl Accounting {
                 }
             }
             Change::Holds(task) if on_ours => {
-                if self.holders[event.cpu.index()].is_none() {
+                if let None | Some(Holder::Other(0)) = self.holders[event.cpu.index()] {
                     self.run(event.cpu, task);
                 }
             }
@@ -142,13 +175,24 @@ impl Accounting {
         }
     }
 
-    /// Ends the window and gives each workload's account, in the order of the requests.
-    #[must_use]
-    pub fn close(mut self, end: Nanos) -> Vec<Account> {
+    /// Ends the window and gives what was settled for each workload, in the order of the requests. The next window begins
+    /// where this one ends.
+    pub fn close(&mut self, end: Nanos) -> Vec<Settled> {
         self.advance(end);
+        self.begin = self.now;
+        self.period_end = self.now + self.period;
+        self.late = 0;
+        for cpu in 0..self.untold.len() {
+            self.settle_doubt(cpu);
+        }
         let settle = |book: &mut Book| {
-            book.totals.settle(&book.period);
-            book.totals.account()
+            book.totals.settle(&std::mem::take(&mut book.period));
+            let nanos = |(tid, milli): (i32, MilliCpuNanos)| (tid, Nanos((milli / 1000) as u64));
+            Settled {
+                account: std::mem::take(&mut book.totals).account(),
+                doubt: std::mem::take(&mut book.doubt),
+                takers: std::mem::take(&mut book.takers).into_iter().map(nanos).collect(),
+            }
         };
         self.books.iter_mut().map(settle).collect()
     }
@@ -157,6 +201,25 @@ impl Accounting {
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Notes from when on it is not known who ran, and for how long that was at the CPU's next switch.
+    fn doubt(&mut self, event: &Event, from: Task, left: Left, to: Task) {
+        self.settle_doubt(event.cpu.index());
+        if left == Left::Untold {
+            let between = [from, to].map(|task| match task {
+                Task::Member(member) if usize::from(member.slot) < self.books.len() => Some(member.slot),
+                _ => None,
+            });
+            self.untold[event.cpu.index()] = Some(Untold { since: event.at.max(self.begin), between });
+        }
+    }
+
+    fn settle_doubt(&mut self, cpu: usize) {
+        let Some(Untold { since, between: [one, other] }) = self.untold[cpu].take() else { return };
+        for slot in one.into_iter().chain(other.filter(|_| one != other)) {
+            self.books[usize::from(slot)].doubt += self.now.since(since);
+        }
     }
 
     /// Lets time pass: nothing changes until `to`.
@@ -176,7 +239,8 @@ impl Accounting {
 
     fn accumulate(&mut self, nanos: u64) {
         let (span, all, idle) = (u128::from(nanos), self.cpus.len() as u32, self.idle);
-        for book in &mut self.books {
+        let holders = &self.holders;
+        for (slot, book) in self.books.iter_mut().enumerate() {
             let milli = |threads: u32| u64::from(threads) * 1000;
             let (request, runnable) = (u64::from(book.request.0), book.running + book.waiting_all);
             let due = milli(runnable.min(all)).min(request);
@@ -193,26 +257,40 @@ impl Accounting {
             if runnable > 0 {
                 sums.phantom += u128::from(milli(idle - book.idle_awaited)) * span;
             }
+            if shared > 0 {
+                book.blame(slot as Slot, holders, u128::from(shared) * span);
+            }
         }
     }
 
     /// The CPU runs this task from now on.
     fn run(&mut self, cpu: CpuId, task: Task) {
+        // A CPU runs one thread: whoever was there has left, told or not.
+        if let Holder::Workload(slot, tid) = self.holder(cpu)
+            && self.place_of(tid) == Some(Place::Running(cpu))
+            && !matches!(task, Task::Member(member) if member.tid == tid)
+        {
+            self.place(Member { tid, slot }, Place::Sleeping);
+        }
         match task {
             Task::Idle => self.hold(cpu, Holder::Idle),
-            Task::Other => self.hold(cpu, Holder::Other),
+            Task::Other(tid) => self.hold(cpu, Holder::Other(tid)),
             Task::Member(member) if usize::from(member.slot) < self.books.len() => {
                 self.place(member, Place::Running(cpu));
-                self.hold(cpu, Holder::Workload(member.slot));
+                self.hold(cpu, Holder::Workload(member.slot, member.tid));
             }
-            Task::Member(_) => self.hold(cpu, Holder::Other),
+            Task::Member(member) => self.hold(cpu, Holder::Other(member.tid)),
         }
+    }
+
+    fn place_of(&self, tid: i32) -> Option<Place> {
+        self.threads.get(&tid).map(|(_, place)| *place)
     }
 
     fn see(&mut self, member: Member, doing: Doing, cpu: CpuId, on_ours: bool) {
         match doing {
             // A CPU of which an event said that it runs another watched thread, or none, has changed hands since the look.
-            Doing::Running if on_ours && matches!(self.holders[cpu.index()], None | Some(Holder::Other)) => {
+            Doing::Running if on_ours && matches!(self.holders[cpu.index()], None | Some(Holder::Other(_))) => {
                 self.run(cpu, Task::Member(member));
             }
             Doing::Running | Doing::Sleeping => self.place(member, Place::Sleeping),
@@ -296,9 +374,27 @@ impl Book {
                 change(&mut self.on_idle, threads);
                 change(&mut self.idle_awaited, u32::from(threads > 0));
             }
-            Holder::Other => change(&mut self.behind_others, threads),
-            Holder::Workload(owner) if owner != slot => change(&mut self.behind_others, threads),
-            Holder::Workload(_) => {}
+            Holder::Other(_) => change(&mut self.behind_others, threads),
+            Holder::Workload(owner, _) if owner != slot => change(&mut self.behind_others, threads),
+            Holder::Workload(..) => {}
+        }
+    }
+
+    /// Shares what was lost to others out among those on whose CPUs its threads wait, a part a waiting thread.
+    fn blame(&mut self, slot: Slot, holders: &[Option<Holder>], mut lost: MilliCpuNanos) {
+        let mut threads = u128::from(self.behind_others);
+        for (&waiting, holder) in self.waiting.iter().zip(holders) {
+            let taker = match holder {
+                Some(Holder::Other(tid)) => *tid,
+                Some(Holder::Workload(owner, tid)) if *owner != slot => *tid,
+                _ => continue,
+            };
+            if waiting > 0 && threads > 0 {
+                let part = lost * u128::from(waiting) / threads;
+                *self.takers.entry(taker).or_default() += part;
+                lost -= part;
+                threads -= u128::from(waiting);
+            }
         }
     }
 }

@@ -1,18 +1,20 @@
 use proptest::prelude::*;
-use quell_model::{CpuCount, CpuSet, Nanos};
-use quell_trace::{Left, Member, Task};
+use quell_model::{CpuCount, CpuId, CpuSet, Nanos};
+use quell_trace::{Change, Event, Left, Member, Task};
 
 use super::Accounting;
 use crate::integrals::{Account, Integrals, Totals};
 use crate::stage::{Stage, thread};
 
+/// A thread of nobody's.
+const OTHER: i32 = 90;
 const PERIOD: Nanos = Nanos::from_millis(100);
 
 fn account(stage: &Stage, cpus: usize, requests: &[CpuCount]) -> Vec<Account> {
     let mut accounting = Accounting::new(requests, CpuSet::first(cpus), Nanos::ZERO, PERIOD);
     stage.events.iter().for_each(|event| accounting.apply(event));
     assert_eq!(accounting.late(), 0);
-    accounting.close(stage.now)
+    accounting.close(stage.now).into_iter().map(|settled| settled.account).collect()
 }
 
 /// rkube-socc21 Table 2 and Fig. 3 on `1 + alone` CPUs: T and N1 share CPU 0 by weight (T's 1024 against `n1`), and the
@@ -115,7 +117,7 @@ fn threads_that_wait_for_each_other_on_their_own_cpu_have_no_gap() {
 fn own_threads_stacked_on_one_cpu_beside_a_foreign_one_are_rest() {
     let mut stage = Stage::new(2);
     let (a, b) = (thread(1, 0), thread(2, 0));
-    stage.switch(1, Left::Blocked, Task::Other);
+    stage.switch(1, Left::Blocked, Task::Other(OTHER));
     stage.wake(0, a);
     stage.switch(0, Left::Blocked, Task::Member(a));
     stage.wake(0, b);
@@ -127,7 +129,7 @@ fn own_threads_stacked_on_one_cpu_beside_a_foreign_one_are_rest() {
 #[test]
 fn a_thread_pinned_behind_another_while_a_cpu_idles_is_phantom_time() {
     let mut stage = Stage::new(2);
-    stage.switch(0, Left::Blocked, Task::Other);
+    stage.switch(0, Left::Blocked, Task::Other(OTHER));
     stage.wake(0, thread(1, 0));
     stage.pass(PERIOD);
     let account = account(&stage, 2, &[CpuCount::whole(1)])[0];
@@ -138,7 +140,7 @@ fn a_thread_pinned_behind_another_while_a_cpu_idles_is_phantom_time() {
 fn a_fractional_request_is_a_slower_cpu() {
     // Half a CPU requested, 80 ms runnable: 40 ms are due. It waits 40 ms behind another and runs 40 ms.
     let mut stage = Stage::new(1);
-    stage.switch(0, Left::Blocked, Task::Other);
+    stage.switch(0, Left::Blocked, Task::Other(OTHER));
     stage.wake(0, thread(1, 0));
     stage.pass(Nanos::from_millis(40));
     stage.switch(0, Left::Runnable, Task::Member(thread(1, 0)));
@@ -147,6 +149,72 @@ fn a_fractional_request_is_a_slower_cpu() {
     stage.pass(Nanos::from_millis(20));
     let account = account(&stage, 1, &[CpuCount(500)])[0];
     assert_eq!((account.due, account.got, account.gap), (Nanos::from_millis(40), Nanos::from_millis(40), Nanos::ZERO));
+}
+
+#[test]
+fn a_cpu_never_runs_two_threads_where_the_kernel_does_not_tell_a_switch() {
+    // Thread 1 comes; that it leaves is not told; thread 2 leaves 30 ms later without having come.
+    let mut stage = Stage::new(1);
+    let (a, b) = (thread(1, 0), thread(2, 1));
+    stage.switch(0, Left::Blocked, Task::Member(a));
+    stage.pass(Nanos::from_millis(10));
+    stage.switch(0, Left::Untold, Task::Member(b));
+    stage.pass(Nanos::from_millis(30));
+    stage.switch(0, Left::Blocked, Task::Idle);
+    stage.pass(Nanos::from_millis(60));
+    let mut accounting = Accounting::new(&[CpuCount::whole(1); 2], CpuSet::first(1), Nanos::ZERO, PERIOD);
+    stage.events.iter().for_each(|event| accounting.apply(event));
+    let settled = accounting.close(stage.now);
+    let of = |slot: usize| (settled[slot].account.got, settled[slot].doubt);
+    assert_eq!(of(0), (Nanos::from_millis(10), Nanos::from_millis(30)));
+    assert_eq!(of(1), (Nanos::from_millis(30), Nanos::from_millis(30)));
+
+    // Nothing at all was told of it: the next thread that comes has the CPU.
+    let mut stage = Stage::new(1);
+    stage.switch(0, Left::Blocked, Task::Member(a));
+    stage.pass(Nanos::from_millis(10));
+    stage.events.push(Event {
+        at: stage.now,
+        cpu: CpuId(0),
+        what: Change::Switch { from: Task::Other(OTHER), left: Left::Blocked, to: Task::Member(b) },
+    });
+    stage.pass(Nanos::from_millis(90));
+    let accounts = account(&stage, 1, &[CpuCount::whole(1); 2]);
+    assert_eq!(accounts[0].got + accounts[1].got, PERIOD);
+}
+
+#[test]
+fn who_took_the_time_is_told_by_thread_and_the_parts_are_what_was_lost() {
+    let mut stage = Stage::new(2);
+    let (a, b) = (thread(1, 0), thread(2, 0));
+    stage.switch(0, Left::Blocked, Task::Other(7));
+    stage.wake(0, a);
+    stage.switch(1, Left::Blocked, Task::Member(thread(3, 1)));
+    stage.wake(1, b);
+    stage.pass(Nanos::from_millis(20));
+    stage.switch(0, Left::Blocked, Task::Other(8));
+    stage.pass(Nanos::from_millis(30));
+    stage.switch(0, Left::Blocked, Task::Member(a));
+    stage.switch(1, Left::Runnable, Task::Member(b));
+    stage.pass(Nanos::from_millis(50));
+    let mut accounting = Accounting::new(&[CpuCount::whole(2), CpuCount::ZERO], CpuSet::first(2), Nanos::ZERO, PERIOD);
+    stage.events.iter().for_each(|event| accounting.apply(event));
+    let settled = accounting.close(stage.now).remove(0);
+    let expected = [(7, 20), (8, 30), (3, 50)].map(|(tid, millis)| (tid, Nanos::from_millis(millis)));
+    assert_eq!(settled.takers, expected.into());
+    assert_eq!(settled.account.shared, Nanos::from_millis(100));
+}
+
+#[test]
+fn the_next_window_goes_on_with_what_threads_do() {
+    let mut stage = Stage::new(1);
+    stage.switch(0, Left::Blocked, Task::Other(OTHER));
+    stage.wake(0, thread(1, 0));
+    let mut accounting = Accounting::new(&[CpuCount::whole(1)], CpuSet::first(1), Nanos::ZERO, PERIOD);
+    stage.events.iter().for_each(|event| accounting.apply(event));
+    let first = accounting.close(PERIOD);
+    assert_eq!(accounting.close(PERIOD + PERIOD), first);
+    assert_eq!(first[0].account.frs, PERIOD);
 }
 
 /// One move of the random scheduler: what kind, two choices, and how long nothing happens after it.
@@ -162,7 +230,7 @@ pub(crate) fn play(cpus: usize, requests: &[CpuCount], moves: &[Move]) -> (Stage
         let waiting = stage.waiting(cpu).len();
         let next = |stage: &Stage| match waiting {
             0 if b % 2 == 0 => Task::Idle,
-            0 => Task::Other,
+            0 => Task::Other(OTHER),
             count => Task::Member(stage.waiting(cpu)[b % count]),
         };
         match kind % 5 {
@@ -175,7 +243,7 @@ pub(crate) fn play(cpus: usize, requests: &[CpuCount], moves: &[Move]) -> (Stage
                 stage.switch(cpu, Left::Blocked, next(&stage));
             }
             3 => stage.switch(cpu, Left::Runnable, next(&stage)),
-            4 => stage.switch(cpu, Left::Runnable, if b % 2 == 0 { Task::Idle } else { Task::Other }),
+            4 => stage.switch(cpu, Left::Runnable, if b % 2 == 0 { Task::Idle } else { Task::Other(OTHER) }),
             _ => {}
         }
         slow.pass(&stage, pause);
@@ -274,17 +342,16 @@ proptest! {
 
     #[test]
     fn what_happens_in_any_order_keeps_the_counts_sane(
-        events in proptest::collection::vec((0u8..7, 0u32..5, 0i32..5, 0u16..4, 0u8..3, 0u64..1_000_000), 0..200),
+        events in proptest::collection::vec((0u8..7, 0u32..5, 0i32..5, 0u16..4, 0u8..4, 0u64..1_000_000), 0..200),
     ) {
         // A broken source: any event about any thread at any time. Nothing may panic, and the parts still add up.
-        use quell_model::CpuId;
-        use quell_trace::{Change, Doing, Event};
+        use quell_trace::Doing;
         let mut accounting = Accounting::new(&[CpuCount(1500); 2], CpuSet::first(3), Nanos(1000), PERIOD);
         for (kind, cpu, tid, slot, how, at) in events {
             let member = thread(tid, slot);
-            let task = [Task::Idle, Task::Other, Task::Member(thread(tid + 1, slot))][usize::from(how)];
-            let left = [Left::Runnable, Left::Blocked, Left::Dead][usize::from(how)];
-            let doing = [Doing::Running, Doing::Waiting, Doing::Sleeping][usize::from(how)];
+            let task = [Task::Idle, Task::Other(OTHER), Task::Other(0), Task::Member(thread(tid + 1, slot))][usize::from(how)];
+            let left = [Left::Runnable, Left::Blocked, Left::Dead, Left::Untold][usize::from(how)];
+            let doing = [Doing::Running, Doing::Waiting, Doing::Sleeping, Doing::Running][usize::from(how)];
             let what = match kind {
                 0 => Change::Switch { from: Task::Member(member), left, to: task },
                 1 => Change::Woke(member),
@@ -296,8 +363,12 @@ proptest! {
             };
             accounting.apply(&Event { at: Nanos(at), cpu: CpuId(cpu), what });
         }
-        for account in accounting.close(Nanos(2_000_000)) {
+        let accounts: Vec<Account> =
+            accounting.close(Nanos(2_000_000)).into_iter().map(|settled| settled.account).collect();
+        for account in &accounts {
             prop_assert_eq!(account.kept + account.frs + account.pct + account.rest, account.due);
         }
+        let got: u64 = accounts.iter().map(|account| account.got.0).sum();
+        prop_assert!(got <= 3 * (2_000_000 - 1000), "{got} ns on 3 CPUs");
     }
 }

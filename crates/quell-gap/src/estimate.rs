@@ -200,7 +200,8 @@ impl Sums {
         let whole = (self.gap.0.min(self.idle_with_gap.0), self.gap.1.min(self.idle_with_gap.1));
         let pct = middle(whole).min(gap);
         let frs = (gap - pct).min(self.others);
-        let gap_error = half(self.gap) + unseen;
+        // Nothing is lost that was not requested.
+        let gap_error = (half(self.gap) + unseen).min(gap.max(self.requested.saturating_sub(gap)));
         let steps = TICK.0 * u64::from(cpus) * 2 * self.runs_of_gaps.max(1);
         let between = (self.covered.0.min(whole.0), self.covered.1.max(whole.1));
         let cause_error =

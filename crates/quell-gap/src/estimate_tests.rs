@@ -28,7 +28,7 @@ fn samples(stage: &Stage, cpus: usize, period: Nanos) -> Vec<Sample> {
                 };
                 match replay.running(cpu) {
                     Task::Idle => sample.machine.idle += Nanos(step),
-                    Task::Other => sample.machine.busy += Nanos(step),
+                    Task::Other(_) => sample.machine.busy += Nanos(step),
                     Task::Member(member) => {
                         sample.machine.busy += Nanos(step);
                         count(&mut sample, member.tid, member.slot, step, 0);
@@ -74,7 +74,7 @@ proptest! {
         let samples = samples(&stage, cpus, period);
         let mut accounting = Accounting::new(&requests, CpuSet::first(cpus), Nanos::ZERO, period);
         stage.events.iter().for_each(|event| accounting.apply(event));
-        for (slot, truth) in accounting.close(stage.now).into_iter().enumerate() {
+        for (slot, truth) in accounting.close(stage.now).into_iter().map(|settled| settled.account).enumerate() {
             let guess = estimate(&samples, slot as u16, requests[slot], cpus as u32);
             prop_assert!(within(guess.account.gap, truth.gap, guess.gap_error), "{guess:?}\n{truth:?}");
             prop_assert_eq!(guess.account.got, truth.got);

@@ -55,19 +55,23 @@
 pub mod constructed;
 
 mod account;
+mod crew;
 mod error;
 mod estimate;
 mod integrals;
 mod measure;
+mod report;
 mod request;
 mod sample;
 #[cfg(test)]
 mod stage;
+mod tracer;
 
-pub use account::Accounting;
+pub use account::{Accounting, Settled};
 pub use error::GapError;
 pub use estimate::{Estimate, estimate};
 pub use integrals::{Account, Integrals};
-pub use measure::{Machine, Method, Report, Window, WorkloadGap, measure, now};
+pub use measure::{Machine, Method, Session, Window, measure, now};
+pub use report::{Report, Taker, WorkloadGap};
 pub use request::Request;
 pub use sample::{MachineTimes, Sample, ThreadTimes};

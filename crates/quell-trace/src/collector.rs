@@ -252,6 +252,13 @@ impl Collector {
         value.ok().flatten().and_then(|value| wire::totals(&value)).unwrap_or_default()
     }
 
+    /// The name of the process of a thread that ended while the collector was there; of some 16,000, the oldest are forgotten.
+    #[must_use]
+    pub fn name_of_ended(&self, tid: i32) -> Option<String> {
+        let value = self.skeleton.maps.names.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
+        value.ok().flatten().map(|value| wire::name(&value))
+    }
+
     /// Who woke which watched thread, and how often, since the collector began. Wake-ups from interrupts have no waker and
     /// are left out ([`Losses::interrupts`] counts them).
     #[must_use]

@@ -39,7 +39,7 @@ pub enum Change {
     /// A look at a watched thread that was there before the collector: what it does now. What an event said about the
     /// same thread is newer and stands.
     Seen(Member, Doing),
-    /// A look at a CPU whose task no event has named yet.
+    /// Who runs on a CPU whose task no event has named yet.
     Holds(Task),
     /// A thread is no longer watched: it left its workload.
     Unwatched(Member),
@@ -61,8 +61,8 @@ pub enum Task {
     /// Nobody.
     #[default]
     Idle,
-    /// A thread that is not watched.
-    Other,
+    /// A thread that is not watched, by its number; 0 where that is not known.
+    Other(i32),
     /// A watched thread.
     Member(Member),
 }
@@ -77,6 +77,9 @@ pub enum Left {
     Blocked,
     /// It ended.
     Dead,
+    /// The kernel did not tell that it left, nor what it does now. It left at some time between this event's and the CPU's
+    /// next one; the time between them is taken for that of the one who came.
+    Untold,
 }
 
 /// What a thread was seen doing.

@@ -48,8 +48,8 @@ pub struct Losses {
     pub members: u64,
     /// Wake-up edges that found no room.
     pub edges: u64,
-    /// Switches to a watched thread that the kernel did not tell. The time since the last switch on that CPU is taken for
-    /// the thread's, which is too much by what the one before ran.
+    /// Switches from or to a watched thread that the kernel did not tell ([`Left::Untold`]). The time since the last switch
+    /// on that CPU is taken for the one who came, which is too much by what the one before ran.
     pub switches: u64,
     /// Wake-ups from interrupt context, which are no edges.
     pub interrupts: u64,

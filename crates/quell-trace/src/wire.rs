@@ -32,7 +32,7 @@ fn u64_at(data: &[u8], at: usize) -> Option<u64> {
 fn task(tid: i32, slot: Slot) -> Task {
     match slot {
         HOLDER_IDLE => Task::Idle,
-        HOLDER_OTHER => Task::Other,
+        HOLDER_OTHER => Task::Other(tid),
         slot => Task::Member(Member { tid, slot }),
     }
 }
@@ -56,7 +56,7 @@ pub fn event(data: &[u8]) -> Option<Event> {
 }
 
 fn left(state: u8) -> Option<Left> {
-    [Left::Runnable, Left::Blocked, Left::Dead].get(usize::from(state)).copied()
+    [Left::Runnable, Left::Blocked, Left::Dead, Left::Untold].get(usize::from(state)).copied()
 }
 
 fn doing(state: u8) -> Option<Doing> {
@@ -132,6 +132,12 @@ pub fn edge(data: &[u8]) -> Option<(i32, i32)> {
     Some((i32_at(data, 0)?, i32_at(data, 4)?))
 }
 
+/// A `struct name`.
+pub fn name(data: &[u8]) -> String {
+    let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    String::from_utf8_lossy(&data[..end]).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +155,7 @@ mod tests {
         foreign[22] = 200;
         assert!(event(&foreign).is_none());
         let mut wrong_state = whole;
-        wrong_state[23] = 3;
+        wrong_state[23] = 4;
         assert!(event(&wrong_state).is_none());
     }
 

@@ -108,7 +108,7 @@ fn a_spinning_process_is_seen_and_its_time_adds_up() {
     assert!(events.is_sorted_by_key(|event| event.at));
     let seen = events.iter().filter(|event| matches!(event.what, Change::Seen(who, _) if who == member)).count();
     assert_eq!(seen, 1);
-    assert!(events.iter().any(|event| matches!(event.what, Change::Holds(Task::Other))), "we ourselves ran");
+    assert!(events.iter().any(|event| matches!(event.what, Change::Holds(Task::Other(_)))), "we ourselves ran");
     let (_, Watched { totals, .. }) = *collector.threads().unwrap().iter().find(|(who, _)| *who == member).unwrap();
     let busy = (totals.run + totals.delay).as_secs_f64();
     assert!(busy > 0.2 && busy < elapsed, "{busy} s runnable in {elapsed} s: {totals:?}; {}", story(&events, member));

@@ -11,8 +11,9 @@ mod spinner;
 use quell_model::{CpuCount, CpuId, CpuSet, Nanos, Selector};
 
 use crate::GapError;
+use crate::Report;
 use crate::Request;
-use crate::measure::{Machine, Method, Report, Window, measure};
+use crate::measure::{Machine, Method, Window, measure};
 use cgroup::Hierarchy;
 use spinner::Spinner;
 
@@ -103,6 +104,9 @@ impl Case {
             }
             result => result?,
         };
+        if report.interrupted {
+            return Err(GapError::Interrupted);
+        }
         Ok(Outcome::Measured(Box::new(report)))
     }
 }

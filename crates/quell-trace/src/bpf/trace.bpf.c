@@ -3,8 +3,8 @@
  * Scheduling events of watched threads.
  *
  * A thread is watched if its number stands in `members`; children of watched threads are watched from birth. A switch is
- * reported only if a watched thread comes or goes, or if the CPU turns idle or busy: what threads of no workload do among
- * themselves costs two look-ups and no report.
+ * reported only if a watched thread comes or goes or waits on the CPU, or if the CPU turns idle or busy: what threads of
+ * no workload do among themselves costs two look-ups and no report.
  */
 #include <stdbool.h>
 #include <linux/types.h>
@@ -28,6 +28,8 @@ struct task_struct {
 	int on_cpu;
 	int on_rq;
 	int pid;
+	struct task_struct *group_leader;
+	char comm[16];
 };
 
 struct bpf_iter__task {
@@ -78,11 +80,25 @@ struct {
 	__type(value, struct totals);
 } ended SEC(".maps");
 
+/* Threads that have ended, by number: their processes' names. Those that live are in procfs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 14);
+	__type(key, __s32);
+	__type(value, struct name);
+} names SEC(".maps");
+
 struct losses losses;
 /* By CPU: HOLDER_IDLE, HOLDER_OTHER, or HOLDER_UNKNOWN while nothing was reported. Written on that CPU only. */
 __u16 holders[MAX_CPUS];
 /* By CPU: when it last switched. Written on that CPU only. */
 __u64 switched_at[MAX_CPUS];
+/* By CPU: who came at that switch. Written on that CPU only. */
+__s32 running[MAX_CPUS];
+/* By CPU: who runs there as far as was reported. */
+__s32 reported[MAX_CPUS];
+/* By CPU: watched threads that wait there. A count that went astray only makes for more reports. */
+int waiting[MAX_CPUS];
 /* By CPU: how deep it is in interrupts, where that is counted. Written on that CPU only. */
 int interrupts[MAX_CPUS];
 
@@ -141,39 +157,77 @@ static void report_thread(__u8 kind, __u8 state, __u64 at, __s32 tid, __u16 slot
 	report(&event);
 }
 
-static void leaves(struct member *member, __u8 left, __u64 now)
+static void count_waiting(__u32 cpu, int more)
 {
-	if (member->doing == DOING_RUNNING)
-		member->totals.run += now - member->since;
-	member->since = now;
-	member->doing = left == LEFT_RUNNABLE ? DOING_WAITING : DOING_SLEEPING;
-	if (left == LEFT_RUNNABLE)
-		member->totals.preemptions++;
+	cpu &= MAX_CPUS - 1;
+	/* Else the compiler leaves the mask out where the verifier needs it. */
+	barrier_var(cpu);
+	__sync_fetch_and_add(&waiting[cpu], more);
 }
 
-static void enters(struct member *member, __u64 now)
+static void waits(struct member *member, __u32 cpu)
 {
 	if (member->doing == DOING_WAITING)
+		count_waiting(member->cpu, -1);
+	member->doing = DOING_WAITING;
+	member->cpu = cpu;
+	count_waiting(cpu, 1);
+}
+
+static void leaves(struct member *member, __u8 left, __u32 cpu, __u64 now)
+{
+	if (member->doing == DOING_RUNNING && now > member->since)
+		member->totals.run += now - member->since;
+	member->since = now;
+	if (left == LEFT_RUNNABLE) {
+		waits(member, cpu);
+		member->totals.preemptions++;
+		return;
+	}
+	if (member->doing == DOING_WAITING)
+		count_waiting(member->cpu, -1);
+	member->doing = DOING_SLEEPING;
+}
+
+static void enters(struct member *member, __u32 cpu, __u64 now)
+{
+	if (member->doing == DOING_WAITING) {
 		member->totals.delay += now - member->since;
+		count_waiting(member->cpu, -1);
+	}
 	member->since = now;
 	member->doing = DOING_RUNNING;
+	member->cpu = cpu;
 	member->totals.switches++;
 }
 
 /*
- * A thread leaves that, as far as we were told, had not come: kernels do not tell every switch (seen while tracers come
- * and go, and after threads of a virtual machine's own agent). It came after the last switch on this CPU that was told.
+ * A thread leaves a CPU that, as far as we were told, had not come to it: kernels do not tell every switch (seen while
+ * tracers come and go, and after threads of a virtual machine's own agent). The one who had come left untold, at some time
+ * after the last switch on this CPU that was told: that time is the other's.
  */
-static void came_untold(struct member *member, __s32 tid, __u32 cpu)
+static void switched_untold(__u32 cpu, __s32 tid, struct member *from)
 {
-	struct event event = { .next_tid = tid, .cpu = cpu, .kind = EVENT_SWITCH, .state = LEFT_BLOCKED };
+	struct event event = { .next_tid = tid, .cpu = cpu, .kind = EVENT_SWITCH, .state = LEFT_UNTOLD };
+	struct member *lost;
 
 	if (cpu >= MAX_CPUS)
 		return;
-	event.at = switched_at[cpu] > member->since ? switched_at[cpu] : member->since;
-	event.slot = HOLDER_OTHER;
-	event.next_slot = member->slot;
-	enters(member, event.at);
+	barrier_var(cpu);
+	event.tid = running[cpu & (MAX_CPUS - 1)];
+	lost = event.tid == tid ? NULL : watched(event.tid);
+	if (!lost && !from)
+		return;
+	event.at = switched_at[cpu & (MAX_CPUS - 1)];
+	event.slot = holder_of(event.tid, lost);
+	event.next_slot = holder_of(tid, from);
+	if (lost && lost->doing == DOING_RUNNING && lost->cpu == cpu)
+		leaves(lost, LEFT_UNTOLD, cpu, event.at);
+	if (from && from->doing != DOING_RUNNING) {
+		if (from->since > event.at)
+			event.at = from->since;
+		enters(from, cpu, event.at);
+	}
 	report(&event);
 	__sync_fetch_and_add(&losses.switches, 1);
 }
@@ -193,6 +247,15 @@ static void dies(__s32 tid, const struct member *member)
 	bpf_map_delete_elem(&members, &tid);
 }
 
+static void keep_name(struct task_struct *task)
+{
+	struct name name = {};
+	__s32 tid = task->pid;
+
+	bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->group_leader->comm);
+	bpf_map_update_elem(&names, &tid, &name, BPF_ANY);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -201,20 +264,24 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	__u32 state = prev->__state;
 	struct event event = { .at = now, .tid = prev->pid, .next_tid = next->pid, .cpu = cpu, .kind = EVENT_SWITCH };
 	struct member *from = watched(event.tid), *to = watched(event.next_tid);
-	bool concerns_us = false;
+	bool concerns_us = false, untold = false;
 
 	event.slot = holder_of(event.tid, from);
 	event.next_slot = holder_of(event.next_tid, to);
 	/* Preempted on its way to sleep: it runs on before it sleeps. */
 	event.state = preempt || !state ? LEFT_RUNNABLE : state & TASK_DEAD ? LEFT_DEAD : LEFT_BLOCKED;
+	if (cpu < MAX_CPUS)
+		untold = switched_at[cpu] && running[cpu] != event.tid;
+	if (from && from->doing != DOING_RUNNING && from->since)
+		untold = true;
+	if (untold)
+		switched_untold(cpu, event.tid, from);
 	if (from) {
-		if (from->doing != DOING_RUNNING && from->since)
-			came_untold(from, event.tid, cpu);
-		leaves(from, event.state, now);
+		leaves(from, event.state, cpu, now);
 		concerns_us = true;
 	}
 	if (to) {
-		enters(to, now);
+		enters(to, cpu, now);
 		concerns_us = true;
 	}
 	/* Else the compiler joins the two pointers to one test, which the verifier does not allow. */
@@ -225,13 +292,32 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		/* No switch happens inside an interrupt: one whose end was missed is over. */
 		interrupts[cpu] = 0;
 		switched_at[cpu] = now;
-		if (concerns_us || holders[cpu] != holder)
+		running[cpu] = event.next_tid;
+		if (concerns_us || holders[cpu] != holder || waiting[cpu]) {
 			report(&event);
+			reported[cpu] = event.next_tid;
+		}
 		holders[cpu] = holder;
 	}
+	if (event.state == LEFT_DEAD && report_events)
+		keep_name(prev);
 	if (from && event.state == LEFT_DEAD)
 		dies(event.tid, from);
 	return 0;
+}
+
+/* Who runs where a thread begins to wait, if that was not worth a report when it came. */
+static void report_holder(__u32 cpu, __u64 now)
+{
+	__s32 tid;
+
+	cpu &= MAX_CPUS - 1;
+	barrier_var(cpu);
+	tid = running[cpu];
+	if (!tid || reported[cpu] == tid)
+		return;
+	reported[cpu] = tid;
+	report_thread(EVENT_HOLDS, 0, now, tid, HOLDER_OTHER, cpu);
 }
 
 static int woke(struct task_struct *task)
@@ -239,15 +325,18 @@ static int woke(struct task_struct *task)
 	__s32 tid = task->pid;
 	struct member *member = watched(tid);
 	__u64 now;
+	__u32 cpu;
 
 	/* A wake-up of a thread that did not leave its CPU yet changes nothing. */
 	if (!member || member->doing != DOING_SLEEPING || task->on_cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
+	cpu = cpu_of(task);
 	member->since = now;
-	member->doing = DOING_WAITING;
+	waits(member, cpu);
 	member->totals.wakeups++;
-	report_thread(EVENT_WOKE, 0, now, tid, member->slot, cpu_of(task));
+	report_holder(cpu, now);
+	report_thread(EVENT_WOKE, 0, now, tid, member->slot, cpu);
 	return 0;
 }
 
@@ -353,8 +442,13 @@ int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 	struct member *member = watched(tid);
 
 	/* Where a sleeping thread wakes, its wake-up tells. */
-	if (member && member->doing == DOING_WAITING)
-		report_thread(EVENT_MIGRATED, 0, bpf_ktime_get_ns(), tid, member->slot, cpu);
+	if (member && member->doing == DOING_WAITING) {
+		__u64 now = bpf_ktime_get_ns();
+
+		waits(member, cpu);
+		report_holder(cpu, now);
+		report_thread(EVENT_MIGRATED, 0, now, tid, member->slot, cpu);
+	}
 	return 0;
 }
 
@@ -397,8 +491,12 @@ int look(struct bpf_iter__task *context)
 	if (member) {
 		/* Not yet named by an event. */
 		if (!member->since) {
-			member->doing = doing;
 			member->since = now;
+			member->cpu = cpu;
+			if (doing == DOING_WAITING)
+				waits(member, cpu);
+			else
+				member->doing = doing;
 		}
 		report_thread(EVENT_SEEN, doing, now, tid, member->slot, cpu);
 	} else if (doing == DOING_RUNNING) {

@@ -23,6 +23,7 @@ enum left {
 	LEFT_RUNNABLE,
 	LEFT_BLOCKED,
 	LEFT_DEAD,
+	LEFT_UNTOLD, /* the kernel did not tell that it left */
 };
 
 enum doing {
@@ -58,7 +59,7 @@ struct member {
 	__u64 since; /* when it began what it does now; 0 while nothing is known */
 	__u32 doing; /* enum doing */
 	__u16 slot;
-	__u16 padding;
+	__u16 cpu;   /* where it runs or waits */
 };
 
 /* A wake-up edge: who woke whom. A waker that is not watched is 0. */
@@ -74,6 +75,11 @@ struct losses {
 	__u64 edges;      /* edges that found no room in the table */
 	__u64 switches;   /* switches that the kernel did not tell, made good from the one before */
 	__u64 interrupts; /* wake-ups from interrupt context: no thread is the waker */
+};
+
+/* A process's name, as in /proc/PID/comm. */
+struct name {
+	char comm[16];
 };
 
 #endif
