@@ -4,7 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use quell_bench::load::protocol::{Answer, Parser, encode};
+use quell_bench::load::protocol::memcached::Parser;
+use quell_bench::load::protocol::{Answer, Requests};
 use quell_bench::load::schedule::{Operation, Schedule, Slot};
 use quell_bench::load::{LoadReport, LoadSpec, Record};
 
@@ -21,14 +22,14 @@ fn per_request(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(schedule.slots.len() as u64));
     group.bench_function("schedule", |bencher| bencher.iter(|| Schedule::new(black_box(&spec))));
 
-    let value = vec![b'q'; 100];
+    let requests = Requests::new(&spec);
     group.throughput(Throughput::Elements(1));
     let mut out = Vec::with_capacity(4096);
     for (name, operation) in [("write a get", Operation::Get), ("write a set", Operation::Set)] {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 out.clear();
-                encode(Slot::new(0, operation, black_box(4242)), &value, &mut out);
+                requests.encode(Slot::new(0, operation, black_box(4242)), &mut out);
                 black_box(&out);
             });
         });

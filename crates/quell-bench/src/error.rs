@@ -19,7 +19,7 @@ pub enum Error {
 
     /// No connection to the server under load.
     #[error(
-        "cannot connect to {address}: {reason}; start the server (for example `memcached -t 1 -l 127.0.0.1`) or correct --target"
+        "cannot connect to {address}: {reason}; start the server (for example `memcached -u nobody -l 127.0.0.1`) or correct --target"
     )]
     Connect {
         /// The address as the user wrote it.
@@ -28,13 +28,15 @@ pub enum Error {
         reason: io::Error,
     },
 
-    /// The server closed the connection or answered with something that is not the memcached text protocol.
-    #[error("{address}: {problem}; check that it is a memcached that speaks the text protocol")]
+    /// The server closed the connection or answered with something that is not its protocol.
+    #[error("{address}: {problem}; {mend}")]
     Protocol {
         /// The address as the user wrote it.
         address: String,
         /// What was seen.
         problem: String,
+        /// What to do.
+        mend: String,
     },
 
     /// A system call failed.

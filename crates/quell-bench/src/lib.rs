@@ -1,7 +1,7 @@
 //! Open-loop load, antagonists, statistics and reports: everything that Quell measures with.
 //!
 //! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it, [`stats`] works the numbers out, [`human`],
-//! [`table`], [`chart`] and [`report`] show them.
+//! [`screen`], [`table`], [`chart`] and [`report`] show them.
 
 pub mod antagonist;
 pub mod cache;
@@ -10,7 +10,10 @@ pub mod clock;
 mod error;
 pub mod human;
 pub mod load;
+pub mod memory;
 pub mod report;
+pub mod sched;
+pub mod screen;
 pub mod stats;
 pub mod table;
 

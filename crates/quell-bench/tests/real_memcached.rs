@@ -1,5 +1,8 @@
 //! The generator against a real memcached (`scripts/setup` installs it).
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,13 +28,22 @@ impl Drop for Memcached {
     }
 }
 
+/// Items that it holds, as it says.
+fn items(path: &Path) -> u64 {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(b"stats\r\n").unwrap();
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let stats: Vec<String> = lines.take_while(|line| line != "END").collect();
+    stats.iter().find_map(|line| line.strip_prefix("STAT curr_items ")).unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn a_real_memcached_answers_every_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memcached.sock");
     let _server = Memcached::start(&["-m", "64", "-s", path.to_str().unwrap()]);
     let begun = Instant::now();
-    while std::os::unix::net::UnixStream::connect(&path).is_err() {
+    while UnixStream::connect(&path).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(10), "memcached does not answer");
         thread::sleep(Duration::from_millis(10));
     }
@@ -54,7 +66,8 @@ fn a_real_memcached_answers_every_request() {
         assert_eq!(report.counts.answered, report.counts.due, "{arrivals:?}");
         assert_eq!(report.counts.misses, 0, "all keys were stored beforehand");
         assert!(report.counts.hits > report.counts.answered / 2);
-        assert!(report.stolen.is_some());
+        assert!(report.stolen.is_some() && report.server.starts_with("memcached "), "{}", report.server);
+        assert_eq!((report.keys_deleted, items(&path)), (Some(1_000), 0), "nothing of it is left");
     }
     // What does not fit is refused by the server, and counted.
     let large = LoadSpec {

@@ -88,6 +88,9 @@ impl AntagonistSpec {
         if !(1..=MAX_THREADS).contains(&self.threads) {
             return Err(Error::Spec { field: "threads", problem: self.threads.to_string(), mend: "give 1 to 65536" });
         }
+        if self.duration_ns == 0 {
+            return Err(Error::Spec { field: "duration", problem: "0 s".into(), mend: "give some seconds" });
+        }
         let least = LEAST_WORKING_SET.max(u64::from(self.threads) << 18);
         if self.kind != Kind::Cpu && !(least..1 << 42).contains(&self.working_set_bytes) {
             return Err(Error::Spec {
@@ -120,6 +123,7 @@ mod tests {
         let usual = AntagonistSpec::usual(Kind::Stream, 2, 1 << 20);
         for (bad, field) in [
             (AntagonistSpec { threads: 0, ..usual.clone() }, "threads"),
+            (AntagonistSpec { duration_ns: 0, ..usual.clone() }, "duration"),
             (AntagonistSpec { working_set_bytes: 4096, ..usual.clone() }, "working set"),
             (AntagonistSpec { threads: 1000, working_set_bytes: 1 << 21, ..usual.clone() }, "working set"),
             (AntagonistSpec { phase: Some(Phase { period_ns: 1, duty: 2.0 }), ..usual.clone() }, "duty"),

@@ -44,7 +44,10 @@ impl LoadReport {
                 self.closed_connections, self.spec.connections
             ));
         }
-        if counts.misses > 0 && self.spec.preload {
+        if let Some(why) = &self.keys_left {
+            caveats.push(format!("Its keys may be left on the server: {why}"));
+        }
+        if counts.misses > 0 && self.spec.stores_keys() {
             caveats.push(format!(
                 "{} gets found nothing although all keys were stored: the server's memory is too small for them.",
                 counts.misses

@@ -1,23 +1,24 @@
 //! One connection: bytes out, bytes in, and how many of its requests are due, sent and answered.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::protocol::{self, Answer, Parser};
+use super::protocol::{Answer, Parser, Protocol, Requests};
 use super::schedule::Slot;
 use super::spec::Target;
 use crate::{Error, Result};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A stream socket of either family.
+/// A stream socket of either family, and its peer: a socket that was reset no longer knows it.
 #[derive(Debug)]
 enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream, PathBuf),
 }
 
 /// What one read brought.
@@ -35,6 +36,7 @@ pub(crate) enum Received {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
+    protocol: Protocol,
     parser: Parser,
     out: Vec<u8>,
     out_done: usize,
@@ -44,6 +46,8 @@ pub(crate) struct Connection {
     pub encoded: usize,
     /// Requests answered.
     pub answered: usize,
+    /// Requests answered when the socket was connected.
+    answered_before: usize,
     /// Whether the connection still works.
     pub open: bool,
     /// Whether the kernel's socket buffer is full.
@@ -52,27 +56,47 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects; the socket blocks until [`Connection::set_nonblocking`].
-    pub fn open(target: &Target, buffer_bytes: usize) -> Result<Self> {
+    pub fn open(target: &Target, protocol: Protocol, buffer_bytes: usize) -> Result<Self> {
         let stream =
             Stream::connect(target).map_err(|reason| Error::Connect { address: target.to_string(), reason })?;
         Ok(Self {
             stream,
-            parser: Parser::default(),
+            protocol,
+            parser: Parser::new(protocol),
             out: Vec::with_capacity(buffer_bytes),
             out_done: 0,
             due: 0,
             encoded: 0,
             answered: 0,
+            answered_before: 0,
             open: true,
             blocked: false,
         })
     }
 
     pub fn set_nonblocking(&self) -> io::Result<()> {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.set_nonblocking(true),
-            Stream::Unix(stream) => stream.set_nonblocking(true),
+        self.stream.set_nonblocking()
+    }
+
+    /// Connects again where the server ended the connection in between, as HTTP servers do after some number of requests. What was
+    /// not answered is sent again. False where that would be of no use.
+    pub fn renew(&mut self) -> bool {
+        if self.protocol != Protocol::Http || self.answered == self.answered_before {
+            return false;
         }
+        if self.stream.renew().is_err() {
+            return false;
+        }
+        self.parser.reset();
+        self.out.clear();
+        (self.out_done, self.blocked) = (0, false);
+        (self.encoded, self.answered_before) = (self.answered, self.answered);
+        true
+    }
+
+    /// May the next request be sent?
+    pub fn may_encode(&self) -> bool {
+        self.encoded < self.due && self.encoded - self.answered < self.protocol.under_way()
     }
 
     /// Whether another request fits into the buffer without growing it.
@@ -81,9 +105,29 @@ impl Connection {
     }
 
     /// Puts a request into the buffer.
-    pub fn encode(&mut self, slot: Slot, value: &[u8]) {
-        protocol::encode(slot, value, &mut self.out);
+    pub fn encode(&mut self, slot: Slot, requests: &Requests) {
+        requests.encode(slot, &mut self.out);
         self.encoded += 1;
+    }
+
+    /// Puts something else into the buffer.
+    pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.out);
+    }
+
+    /// Reads once, as it comes; nothing more where the server closed the connection.
+    pub fn read_raw(&mut self, answer: &mut Vec<u8>) -> io::Result<()> {
+        let mut piece = [0; 4096];
+        match self.stream.read(&mut piece) {
+            Ok(bytes) => {
+                answer.extend_from_slice(&piece[..bytes]);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Err(io::Error::new(ErrorKind::TimedOut, "it says nothing"))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes what is in the buffer, as much as the socket takes.
@@ -127,8 +171,8 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.stream {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream, _) => stream.as_fd(),
+            Stream::Unix(stream, _) => stream.as_fd(),
         }
     }
 }
@@ -136,41 +180,60 @@ impl AsFd for Connection {
 impl Stream {
     fn connect(target: &Target) -> io::Result<Self> {
         let stream = match target {
-            Target::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            Target::Unix(path) => Self::Unix(UnixStream::connect(path)?, path.clone()),
             Target::Tcp(address) => {
-                let stream = connect_tcp(address)?;
+                let (stream, peer) = connect_tcp(address)?;
                 stream.set_nodelay(true)?;
-                Self::Tcp(stream)
+                Self::Tcp(stream, peer)
             }
         };
-        // While the keys are stored the socket blocks: a server that says nothing must not hang the run.
+        // Outside the generator's loop the socket blocks: a server that says nothing must not hang the run.
         match &stream {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
-            Self::Unix(stream) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
+            Self::Tcp(stream, _) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
+            Self::Unix(stream, _) => stream.set_read_timeout(Some(CONNECT_TIMEOUT))?,
         }
         Ok(stream)
     }
 
+    /// Connects to the same peer again, for the generator's loop.
+    fn renew(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream, peer) => {
+                *stream = TcpStream::connect(*peer)?;
+                stream.set_nodelay(true)?;
+            }
+            Self::Unix(stream, path) => *stream = UnixStream::connect(path)?,
+        }
+        self.set_nonblocking()
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream, _) => stream.set_nonblocking(true),
+            Self::Unix(stream, _) => stream.set_nonblocking(true),
+        }
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream, _) => stream.read(buffer),
+            Self::Unix(stream, _) => stream.read(buffer),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream, _) => stream.write(bytes),
+            Self::Unix(stream, _) => stream.write(bytes),
         }
     }
 }
 
-fn connect_tcp(address: &str) -> io::Result<TcpStream> {
+fn connect_tcp(address: &str) -> io::Result<(TcpStream, SocketAddr)> {
     let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
     for resolved in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&resolved, CONNECT_TIMEOUT) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => return Ok((stream, resolved)),
             Err(error) => failure = error,
         }
     }

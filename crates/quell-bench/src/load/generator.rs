@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::connection::{Connection, Received};
+use super::live::Live;
 use super::poller::{Poller, READY_PER_ROUND, Ready};
-use super::protocol::{Answer, request_bytes};
-use super::record::Record;
-use super::schedule::{Operation, Schedule, Slot};
+use super::protocol::Requests;
+use super::record::{REFUSED, Record};
+use super::schedule::Schedule;
 use super::spec::LoadSpec;
 use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::{Error, Result};
@@ -24,8 +25,6 @@ const LONGEST_SLEEP_NS: u64 = 50_000_000;
 /// After so many requests in a row answers are read, however late the rest is.
 const SENDS_PER_ROUND: usize = 32;
 const READ_BYTES: usize = 64 * 1024;
-/// Requests written before their answers are read while the keys are stored.
-const PRELOAD_BATCH: u32 = 64;
 
 /// Watches a run from another thread, and ends it.
 #[derive(Debug, Default)]
@@ -36,11 +35,13 @@ pub struct Monitor {
     pub due: AtomicU64,
     /// Requests answered.
     pub answered: AtomicU64,
+    /// Where there is one: the latencies of the good answers, to be taken out meanwhile.
+    pub live: Option<Live>,
     /// Set it to end the run early; the report covers what was done.
     pub stop: Arc<AtomicBool>,
 }
 
-/// A generator that is connected, has stored its keys and has all its memory.
+/// A generator that is connected and has all its memory.
 #[derive(Debug)]
 pub struct Generator {
     spec: LoadSpec,
@@ -48,30 +49,24 @@ pub struct Generator {
     poller: Poller,
     ready: Vec<Ready>,
     read_buffer: Vec<u8>,
-    value: Vec<u8>,
-    request_bytes: usize,
+    requests: Requests,
     /// The next request that is not due yet.
     next: usize,
     record: Record,
 }
 
 impl Generator {
-    /// Connects, stores the keys, draws the schedule.
+    /// Connects, draws the schedule.
     ///
     /// # Errors
-    /// A bad spec, no server, a server that speaks another protocol.
+    /// A bad spec, or no server.
     pub fn prepare(spec: &LoadSpec) -> Result<Self> {
         spec.check()?;
         let poller = Poller::new()?;
-        let request_bytes = request_bytes(spec.value_bytes);
-        let buffer_bytes = (4 * request_bytes).max(16 * 1024);
-        let mut connections =
-            (0..spec.connections).map(|_| Connection::open(&spec.target, buffer_bytes)).collect::<Result<Vec<_>>>()?;
-        let value = vec![b'q'; spec.value_bytes as usize];
-        let mut read_buffer = vec![1; READ_BYTES];
-        if spec.preload {
-            preload(spec, &mut connections[0], &value, &mut read_buffer)?;
-        }
+        let requests = Requests::new(spec);
+        let buffer_bytes = (4 * requests.longest()).max(16 * 1024);
+        let open = |_| Connection::open(&spec.target, spec.protocol, buffer_bytes);
+        let connections = (0..spec.connections).map(open).collect::<Result<Vec<_>>>()?;
         for (number, connection) in connections.iter().enumerate() {
             let address = || spec.target.to_string();
             connection.set_nonblocking().map_err(Error::system("make the socket non-blocking", address()))?;
@@ -83,11 +78,15 @@ impl Generator {
             connections,
             poller,
             ready: Vec::with_capacity(READY_PER_ROUND),
-            read_buffer,
-            value,
-            request_bytes,
+            read_buffer: vec![1; READ_BYTES],
+            requests,
             next: 0,
         })
+    }
+
+    /// What is to be sent, and how much of it was due so far.
+    pub(crate) fn sent(&self) -> (&Schedule, usize) {
+        (&self.record.schedule, self.next)
     }
 
     /// Runs the schedule on the calling thread, which allocates nothing meanwhile.
@@ -119,7 +118,7 @@ impl Generator {
                 give_up
             };
             self.wait_until(wake)?;
-            self.receive(start);
+            self.receive(start, monitor.live.as_ref());
         }
         self.record.elapsed_ns = monotonic_ns().saturating_sub(start);
         self.record.cpu_ns = thread_cpu_ns() - cpu_before;
@@ -158,17 +157,17 @@ impl Generator {
         let connection = &mut self.connections[number];
         let mut result = Ok(());
         while connection.open && result.is_ok() {
-            while connection.encoded < connection.due && connection.has_room(self.request_bytes) {
+            while connection.may_encode() && connection.has_room(self.requests.longest()) {
                 let slot = self.record.schedule.slots[number + connection.encoded * stride];
-                connection.encode(slot, &self.value);
+                connection.encode(slot, &self.requests);
             }
             result = connection.flush();
-            if connection.blocked || connection.encoded == connection.due {
+            if connection.blocked || !connection.may_encode() {
                 break;
             }
         }
         if result.is_err() {
-            self.close(number);
+            self.renew(number);
         } else if self.connections[number].blocked {
             self.watch(number, true);
         }
@@ -180,7 +179,7 @@ impl Generator {
         self.poller.wait(sleep, &mut self.ready)
     }
 
-    fn receive(&mut self, start: u64) {
+    fn receive(&mut self, start: u64, live: Option<&Live>) {
         for index in 0..self.ready.len() {
             let Ready { number, readable, writable } = self.ready[index];
             if writable && self.connections[number].blocked {
@@ -189,14 +188,18 @@ impl Generator {
                     self.watch(number, false);
                 }
             }
-            if readable && self.connections[number].open && !self.read_answers(number, start) {
-                self.close(number);
+            if readable && self.connections[number].open {
+                if !self.read_answers(number, start, live) {
+                    self.renew(number);
+                } else if !self.connections[number].blocked && self.connections[number].may_encode() {
+                    self.push(number);
+                }
             }
         }
     }
 
     /// `false` when the connection is of no more use.
-    fn read_answers(&mut self, number: usize, start: u64) -> bool {
+    fn read_answers(&mut self, number: usize, start: u64, live: Option<&Live>) -> bool {
         let stride = self.connections.len();
         let connection = &mut self.connections[number];
         let (encoded, mut answered) = (connection.encoded, connection.answered);
@@ -211,11 +214,27 @@ impl Generator {
             if now == 0 {
                 now = monotonic_ns();
             }
-            record.answer(number + answered * stride, answer, now - start);
+            let index = number + answered * stride;
+            record.answer(index, answer, now - start);
+            match (live, record.latency_ns[index]) {
+                (Some(live), latency) if latency < REFUSED => live.record(latency),
+                _ => {}
+            }
             answered += 1;
         });
         connection.answered = answered;
         matches!(result, Ok(Received::Bytes | Received::Nothing)) && !unasked
+    }
+
+    /// Goes on over a new connection where that is of use; otherwise this one is closed.
+    fn renew(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        if connection.open && connection.renew() && self.poller.add(&self.connections[number], number).is_ok() {
+            self.record.reconnects += 1;
+            self.push(number);
+        } else {
+            self.close(number);
+        }
     }
 
     fn close(&mut self, number: usize) {
@@ -238,47 +257,4 @@ impl Generator {
     fn settled(&self) -> bool {
         self.connections.iter().all(|connection| !connection.open || connection.answered == connection.due)
     }
-}
-
-/// Stores every key once.
-fn preload(spec: &LoadSpec, connection: &mut Connection, value: &[u8], buffer: &mut [u8]) -> Result<()> {
-    let failed = |problem: String| Error::Protocol { address: spec.target.to_string(), problem };
-    let mut key = 0;
-    while key < spec.keys {
-        let batch = PRELOAD_BATCH.min(spec.keys - key);
-        let mut stored = 0;
-        let mut refused = None;
-        for _ in 0..batch {
-            connection.encode(Slot::new(0, Operation::Set, key), value);
-            key += 1;
-            if !connection.has_room(request_bytes(spec.value_bytes)) {
-                connection.flush().map_err(Error::system("store keys", spec.target.to_string()))?;
-            }
-        }
-        connection.flush().map_err(Error::system("store keys", spec.target.to_string()))?;
-        while stored < batch {
-            let received = connection
-                .receive(buffer, |answer| {
-                    stored += 1;
-                    if answer != Answer::Stored {
-                        refused = Some(answer);
-                    }
-                })
-                .map_err(|error| failed(format!("storing the keys: {error}")))?;
-            match received {
-                Received::Bytes => {}
-                Received::Nothing => {
-                    return Err(failed("says nothing while keys are stored".into()));
-                }
-                Received::End => {
-                    return Err(failed("closed the connection while keys were stored".into()));
-                }
-            }
-        }
-        if let Some(answer) = refused {
-            return Err(failed(format!("refused to store a key ({answer:?})")));
-        }
-    }
-    connection.encoded = 0;
-    Ok(())
 }

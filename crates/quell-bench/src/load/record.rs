@@ -35,6 +35,8 @@ pub struct Record {
     pub misses: u64,
     /// Connections that the server closed or that failed.
     pub closed_connections: usize,
+    /// How often a connection was made anew that the server ended in between.
+    pub reconnects: u64,
 }
 
 impl Record {
@@ -55,6 +57,7 @@ impl Record {
             hits: 0,
             misses: 0,
             closed_connections: 0,
+            reconnects: 0,
         }
     }
 
@@ -69,7 +72,7 @@ impl Record {
             match answer {
                 Answer::Hit { .. } => self.hits += 1,
                 Answer::Miss => self.misses += 1,
-                Answer::Stored | Answer::NotStored | Answer::Error => {}
+                Answer::Stored | Answer::NotStored | Answer::Deleted | Answer::Error => {}
             }
         }
     }

@@ -75,6 +75,12 @@ pub struct Counts {
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
+    /// Quell's version.
+    #[serde(default)]
+    pub version: String,
+    /// The server's name and version, as it says.
+    #[serde(default)]
+    pub server: String,
     /// What was asked for.
     pub spec: LoadSpec,
     /// Beginning of the measured part, CLOCK_MONOTONIC ns: comparable with an antagonist's timeline.
@@ -89,6 +95,15 @@ pub struct LoadReport {
     pub counts: Counts,
     /// Connections that the server closed or that failed.
     pub closed_connections: u64,
+    /// How often a connection was made anew that the server ended in between (HTTP).
+    #[serde(default)]
+    pub reconnects: u64,
+    /// Keys that were deleted from the server at the end; absent where they are to be kept.
+    #[serde(default)]
+    pub keys_deleted: Option<u64>,
+    /// Why keys may be left on the server.
+    #[serde(default)]
+    pub keys_left: Option<String>,
     /// Latency from the intended send time to the answer.
     pub latency: Distribution,
     /// The generator's own lateness: from the intended send time to its attempt to send.
@@ -139,6 +154,11 @@ impl LoadReport {
         let offered_per_s = counts.due as f64 / seconds;
         let served_per_s = served as f64 / seconds;
         Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            server: String::new(),
+            reconnects: record.reconnects,
+            keys_deleted: None,
+            keys_left: None,
             started_ns: record.start_ns + begin,
             measured_ns,
             offered_per_s,

@@ -1,15 +1,20 @@
 //! What load to make: plain data, checked as a whole before anything is opened.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use super::protocol::Protocol;
+use crate::{Error, Result, memory};
 
-/// The most requests that one run may plan. A request costs 32 bytes of the generator's memory.
+/// The most requests that one run may plan.
 pub const MAX_REQUESTS: u64 = 50_000_000;
+/// A request's share of the generator's memory.
+const BYTES_PER_REQUEST: u64 = 32;
 /// The memcached protocol's default item limit.
 pub const MAX_VALUE_BYTES: u32 = 1 << 20;
 /// Keys are numbered by 31 bits.
@@ -43,6 +48,19 @@ impl FromStr for Target {
                 problem: format!("`{text}` is no address"),
                 mend: "write HOST:PORT or unix:PATH",
             }),
+        }
+    }
+}
+
+impl Target {
+    /// Do all its addresses belong to this machine alone?
+    ///
+    /// # Errors
+    /// When its name cannot be resolved.
+    pub fn is_loopback(&self) -> io::Result<bool> {
+        match self {
+            Self::Tcp(address) => Ok(address.to_socket_addrs()?.all(|address| address.ip().is_loopback())),
+            Self::Unix(_) => Ok(true),
         }
     }
 }
@@ -96,6 +114,12 @@ pub enum Arrivals {
 pub struct LoadSpec {
     /// The server.
     pub target: Target,
+    /// What it speaks.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The path that HTTP gets.
+    #[serde(default = "root")]
+    pub path: String,
     /// Mean requests per second.
     pub rate: f64,
     /// Spread of the requests over time.
@@ -116,10 +140,17 @@ pub struct LoadSpec {
     pub value_bytes: u32,
     /// Store every key before the run, so that a `get` finds something.
     pub preload: bool,
+    /// Leave the keys on the server; otherwise they are deleted at the end.
+    #[serde(default)]
+    pub keep_keys: bool,
     /// Fixes the whole schedule.
     pub seed: u64,
     /// Run the generator's thread as SCHED_FIFO with this priority (1 to 99).
     pub realtime: Option<u8>,
+}
+
+fn root() -> String {
+    "/".into()
 }
 
 impl Default for LoadSpec {
@@ -127,6 +158,8 @@ impl Default for LoadSpec {
     fn default() -> Self {
         Self {
             target: Target::Tcp("127.0.0.1:11211".into()),
+            protocol: Protocol::default(),
+            path: root(),
             rate: 20_000.0,
             arrivals: Arrivals::Poisson,
             duration_ns: 10_000_000_000,
@@ -137,6 +170,7 @@ impl Default for LoadSpec {
             keys: 10_000,
             value_bytes: 100,
             preload: true,
+            keep_keys: false,
             seed: 1,
             realtime: None,
         }
@@ -179,7 +213,29 @@ impl LoadSpec {
         if self.realtime.is_some_and(|p| !(1..=99).contains(&p)) {
             return refuse("realtime", "no such priority".into(), "give a priority from 1 to 99");
         }
+        if self.protocol == Protocol::Http {
+            if self.set_ratio > 0.0 {
+                return refuse("set ratio", "HTTP is loaded with GETs alone".into(), "leave it out");
+            }
+            if !self.path.starts_with('/') || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return refuse("path", format!("`{}`", self.path), "begin with / and percent-encode what is no ASCII");
+            }
+        }
+        let mend = "lower the rate or shorten the run";
+        memory::check(Path::new("/proc"), "rate", planned as u64 * BYTES_PER_REQUEST, mend)?;
         self.arrivals.check()
+    }
+
+    /// Are keys stored before the run?
+    #[must_use]
+    pub fn stores_keys(&self) -> bool {
+        self.preload && self.protocol != Protocol::Http
+    }
+
+    /// Are keys written at all?
+    #[must_use]
+    pub fn writes_keys(&self) -> bool {
+        self.stores_keys() || (self.set_ratio > 0.0 && self.protocol != Protocol::Http)
     }
 }
 
@@ -245,6 +301,8 @@ mod tests {
         refused(|s| s.keys = 0, "keys");
         refused(|s| s.value_bytes = 0, "value size");
         refused(|s| s.realtime = Some(0), "realtime");
+        refused(|s| s.protocol = Protocol::Http, "set ratio");
+        refused(|s| (s.protocol, s.set_ratio, s.path) = (Protocol::Http, 0.0, "a b".into()), "path");
         let bursts =
             |s: &mut LoadSpec, factor, fraction, burst_ns| s.arrivals = Arrivals::Bursty { factor, fraction, burst_ns };
         let mut spec = LoadSpec::default();

@@ -1,7 +1,9 @@
 //! A memcached of known behaviour, one thread a connection, inside the test's process.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -27,16 +29,28 @@ pub fn start(behaviour: Behaviour) -> String {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // The other end may go whenever it likes.
-            thread::spawn(move || serve(stream, behaviour).ok());
+            thread::spawn(move || {
+                stream.set_nodelay(true)?;
+                serve(stream.try_clone()?, stream, behaviour)
+            });
         }
     });
     address
 }
 
-fn serve(stream: TcpStream, behaviour: Behaviour) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut out = stream.try_clone()?;
-    let mut input = BufReader::new(stream);
+/// The same on a Unix socket.
+#[allow(dead_code, reason = "not every test needs one")]
+pub fn start_on(path: &Path, behaviour: Behaviour) {
+    let listener = UnixListener::bind(path).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream.try_clone()?, stream, behaviour));
+        }
+    });
+}
+
+fn serve(input: impl Read, mut out: impl Write, behaviour: Behaviour) -> std::io::Result<()> {
+    let mut input = BufReader::new(input);
     let mut line = String::new();
     for number in 1.. {
         line.clear();
@@ -44,6 +58,10 @@ fn serve(stream: TcpStream, behaviour: Behaviour) -> std::io::Result<()> {
             return Ok(());
         }
         let words: Vec<&str> = line.split_whitespace().collect();
+        if words == ["version"] {
+            out.write_all(b"VERSION 1.6.0\r\n")?;
+            continue;
+        }
         let answer = match words[..] {
             ["get", key] => format!("VALUE {key} 0 3\r\nabc\r\nEND\r\n"),
             ["set", _, _, _, bytes] => {
@@ -51,6 +69,7 @@ fn serve(stream: TcpStream, behaviour: Behaviour) -> std::io::Result<()> {
                 input.read_exact(&mut value)?;
                 "STORED\r\n".to_owned()
             }
+            ["delete", _] => "DELETED\r\n".to_owned(),
             _ => panic!("unknown request {line:?}"),
         };
         match behaviour {

@@ -1,7 +1,8 @@
-//! What protects the generator's thread from the load that it makes.
+//! The scheduling of the generator's own thread, and of an antagonist that is to disturb least.
 
 use std::io;
 use std::num::NonZeroU64;
+use std::thread;
 
 use crate::{Error, Result};
 
@@ -17,6 +18,28 @@ pub(crate) fn become_fifo(priority: u8) -> Result<()> {
         return Ok(());
     }
     Err(Error::Realtime { priority, reason: io::Error::last_os_error() })
+}
+
+/// Finds out if the calling process may have SCHED_FIFO threads of this priority, on a thread of its own.
+///
+/// # Errors
+/// [`Error::Realtime`] if it may not.
+pub(crate) fn may_become_fifo(priority: u8) -> Result<()> {
+    thread::spawn(move || become_fifo(priority)).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Makes the calling thread, and those that it starts from now on, SCHED_IDLE: they run where no other work wants the CPU. Every
+/// user may do this; an ordinary one cannot take it back.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn become_idle() -> Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` lives through the call; thread 0 is the caller.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(Error::system("make SCHED_IDLE", "this thread")(io::Error::last_os_error())),
+    }
 }
 
 /// Lets the calling thread's timers fire when they are due. Linux otherwise adds up to 50 µs to every wait of an

@@ -1,0 +1,65 @@
+//! The latencies of a run that is under way, for another thread to take out now and then.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Buckets in each power of two: an upper end is at most 3 % above a latency.
+const PER_OCTAVE: usize = 32;
+const OCTAVES: usize = 60;
+
+/// A histogram that the generator writes without waiting and another thread empties.
+#[derive(Debug)]
+pub struct Live(Box<[AtomicU64]>);
+
+impl Default for Live {
+    fn default() -> Self {
+        Self((0..PER_OCTAVE * OCTAVES).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Live {
+    /// Counts one latency, ns.
+    pub fn record(&self, ns: u64) {
+        self.0[bucket(ns)].fetch_add(1, Relaxed);
+    }
+
+    /// Takes what was counted since the last call: latencies (upper ends of buckets, ns) and how many requests had them.
+    pub fn take(&self) -> Vec<(u64, u64)> {
+        let counts = self.0.iter().map(|count| count.swap(0, Relaxed)).enumerate();
+        counts.filter(|(_, count)| *count > 0).map(|(bucket, count)| (upper_end(bucket), count)).collect()
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    let octave = (ns.max(1).ilog2() as usize).saturating_sub(PER_OCTAVE.ilog2() as usize);
+    PER_OCTAVE * octave + (ns >> octave) as usize
+}
+
+fn upper_end(bucket: usize) -> u64 {
+    let octave = (bucket / PER_OCTAVE).saturating_sub(1);
+    let within = (bucket - PER_OCTAVE * octave) as u128;
+    u64::try_from(((within + 1) << octave) - 1).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_is_just_below_its_buckets_upper_end() {
+        for ns in (0..64).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3]).chain([u64::MAX]) {
+            let bucket = bucket(ns);
+            assert!(bucket < PER_OCTAVE * OCTAVES, "{ns}");
+            let end = upper_end(bucket);
+            assert!(ns <= end && (end - ns) as f64 <= 0.04 * ns as f64, "{ns} in the bucket that ends at {end}");
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_gone() {
+        let live = Live::default();
+        [5, 5, 1_000_000].into_iter().for_each(|ns| live.record(ns));
+        let taken = live.take();
+        assert_eq!((taken.len(), taken[0]), (2, (5, 2)));
+        assert!(live.take().is_empty());
+    }
+}
