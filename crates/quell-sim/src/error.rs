@@ -16,12 +16,12 @@ pub enum SimError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A scenario's text is not what it should be; the parser says where.
-    #[error("{}: {problem}", path.display())]
+    /// A scenario's text is not what it should be.
+    #[error("{place}: {problem}")]
     Parse {
-        /// The file.
-        path: PathBuf,
-        /// Line, column and problem.
-        problem: Box<toml::de::Error>,
+        /// File, line and column.
+        place: String,
+        /// What is wrong.
+        problem: String,
     },
 }

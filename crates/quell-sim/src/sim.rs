@@ -150,7 +150,7 @@ impl Sim {
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
-        kernel.set_quota(group, spec.quota.map(quota));
+        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(quota));
         let mut tasks = Vec::new();
         for thread in 0..spec.threads {
             let task = kernel.spawn(group, self.tenants.len() as u32, spec.class_of(thread));
@@ -395,6 +395,14 @@ fn group_around<'a>(
         };
     }
     Ok(parent)
+}
+
+/// The tighter of a quota and a limit, each None where there is none: hosts keep limits by cpu.max, whatever else is set.
+pub(crate) fn tighter(quota: Option<CpuCount>, limit: Option<CpuCount>) -> Option<CpuCount> {
+    match (quota, limit) {
+        (Some(quota), Some(limit)) => Some(quota.min(limit)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.

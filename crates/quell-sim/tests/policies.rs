@@ -185,3 +185,20 @@ fn preemptions_and_wake_ups_are_signals() {
     let Ok(()) = host.observe(SignalSet::of(&[Signal::Threads]), &mut view, &mut Vec::new());
     assert!(view.threads.preemptions.is_empty() && view.threads.wake_ups.woken.is_empty());
 }
+
+#[test]
+fn a_limit_is_kept_whatever_the_policy_and_the_tighter_of_it_and_a_quota() {
+    let limited = |limit, quota: Option<u32>| WorkloadSpec {
+        limit: Some(CpuCount(limit)),
+        quota: quota.map(CpuCount),
+        ..hogs("batch", 2)
+    };
+    let span = Nanos::from_millis(1000);
+    for (limit, quota, expected) in [(500, None, 0.5), (1500, None, 1.5), (1500, Some(700), 0.7), (600, Some(900), 0.6)]
+    {
+        for policy in ["none", "guard"] {
+            let got = run(policy, Topology::synthetic(1, 1, 2, 1), &[limited(limit, quota)], span).hog_cpus;
+            assert!((got - expected).abs() < 0.1 * expected, "{policy} {limit} {quota:?}: {got} CPUs");
+        }
+    }
+}

@@ -35,7 +35,13 @@ status=$(port status)
 for word in $(cat /proc/cmdline); do
     case $word in lab.settle=*) sleep "${word#*=}" ;; esac
 done
-setsid sh /.lab/command </dev/null >"$stdout" 2>"$stderr"
+stdin=$(port stdin)
+if [ -n "$(port terminal)" ]; then
+    # A terminal of its own, which the host's shows.
+    setsid -c sh /.lab/command </dev/hvc0 >/dev/hvc0 2>&1
+else
+    setsid sh /.lab/command <"${stdin:-/dev/null}" >"$stdout" 2>"$stderr"
+fi
 echo $? >"$status"
 echo o >/proc/sysrq-trigger
 while :; do sleep 1000; done

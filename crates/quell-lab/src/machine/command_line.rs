@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Accelerator, Clock, Machine, Root};
+use crate::run::Input;
 
 /// The numbers under which QEMU finds the files that it was given open.
 pub mod fd {
@@ -18,6 +19,8 @@ pub mod fd {
     pub const CONSOLE: i32 = 14;
     /// Connected to virtiofsd.
     pub const FILES: i32 = 15;
+    /// Gives the command's input; of a terminal, takes the output as well.
+    pub const STDIN: i32 = 16;
 }
 
 /// What the command lines depend on beside the machine.
@@ -35,6 +38,8 @@ pub struct Wiring<'a> {
     pub host_tsc_khz: Option<u64>,
     /// The plugin prints its counters at the end.
     pub statistics: bool,
+    /// What the command reads.
+    pub input: Input,
 }
 
 /// The kernel's parameters.
@@ -125,6 +130,18 @@ pub fn qemu_arguments(machine: &Machine, wiring: &Wiring) -> Vec<String> {
         add("-chardev", &format!("file,id={name},path=/proc/self/fd/{fd}"));
         add("-device", &format!("virtserialport,chardev={name},name={name}"));
     }
+    match wiring.input {
+        Input::Nothing => {}
+        // Its end is the port's: the guest reads on until all that was sent has come.
+        Input::Stdin => {
+            add("-chardev", &format!("socket,id=stdin,fd={}", fd::STDIN));
+            add("-device", "virtserialport,chardev=stdin,name=stdin");
+        }
+        Input::Terminal => {
+            add("-chardev", &format!("socket,id=stdin,fd={}", fd::STDIN));
+            add("-device", "virtconsole,chardev=stdin,name=terminal");
+        }
+    }
     add("-chardev", &format!("file,id=console,path=/proc/self/fd/{}", fd::CONSOLE));
     add("-serial", "chardev:console");
     add("-append", &kernel_arguments(machine, wiring));
@@ -169,6 +186,7 @@ mod tests {
             file_request_addresses: Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000)),
             host_tsc_khz: Some(2_100_000),
             statistics: false,
+            input: Input::Nothing,
         }
     }
 

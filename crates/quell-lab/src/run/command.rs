@@ -47,6 +47,9 @@ pub(super) fn script(job: &Job, program: Option<&Path>, root: &Root) -> OsString
         guest_path.push(":/.lab/bin");
         environment.push(("PATH".into(), guest_path));
     }
+    if let Root::Packed(files) = root {
+        environment.push(("PATH".into(), packed_path(files, program)));
+    }
     for (name, value) in environment.iter().chain(&job.environment) {
         script.push("export ");
         script.push(name);
@@ -63,6 +66,26 @@ pub(super) fn script(job: &Job, program: Option<&Path>, root: &Root) -> OsString
     script.push("\n");
     script
 }
+
+/// Where a packed guest finds programs: the folders of those that were packed, the usual ones, and busybox's.
+fn packed_path(files: &[PathBuf], program: Option<&Path>) -> OsString {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for file in files.iter().map(PathBuf::as_path).chain(program) {
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let folder = if file.is_dir() { Some(absolute) } else { absolute.parent().map(Path::to_owned) };
+        folders.extend(
+            folder.filter(|folder| {
+                !folders.contains(folder) && !USUAL.split(':').any(|usual| Path::new(usual) == folder)
+            }),
+        );
+    }
+    folders.extend(USUAL.split(':').map(PathBuf::from));
+    // Only a folder with a colon in its name cannot be joined.
+    std::env::join_paths(&folders).unwrap_or_else(|_| USUAL.into())
+}
+
+/// As in the guest's session.
+const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.lab/bin";
 
 /// The word in single quotes, as a shell reads it.
 fn quoted(word: &OsStr) -> OsString {
@@ -107,6 +130,14 @@ mod tests {
         assert_eq!(error.exit_status(), 127);
         assert!(resolve(&Job::new(["./no-such-command"]), &busybox()).is_err());
         assert!(look_up(OsStr::new("tmp"), Path::new("/"), OsStr::new("/")).is_none(), "a directory does not run");
+    }
+
+    #[test]
+    fn packed_programs_are_on_the_guests_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [folder.path().join("mine"), "/usr/bin/env".into(), folder.path().to_owned()];
+        let path = packed_path(&files, Some(Path::new("/opt/tool/run"))).into_string().unwrap();
+        assert_eq!(path, format!("{}:/opt/tool:{USUAL}", folder.path().display()).replace("//", "/"));
     }
 
     #[test]

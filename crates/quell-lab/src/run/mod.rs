@@ -4,12 +4,14 @@
 //! sockets, and the kernel kills QEMU when this process dies, however it dies.
 
 mod command;
+mod input;
 mod native;
 mod once_more;
 mod process;
 mod pump;
 mod verdict;
 
+pub use input::Input;
 pub use native::native;
 
 use std::cell::Cell;
@@ -19,6 +21,8 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -42,6 +46,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// Wall-clock time after which the guest is taken down.
     pub timeout: Option<Duration>,
+    /// What it reads.
+    pub input: Input,
 }
 
 impl Job {
@@ -52,6 +58,7 @@ impl Job {
             environment: Vec::new(),
             directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             timeout: None,
+            input: Input::Nothing,
         }
     }
 }
@@ -98,14 +105,20 @@ impl<'a> Lab<'a> {
     }
 
     /// Boots `machine`, runs `job` in it; its output goes to `out` and `err` as it comes. Where the emulator broke the
-    /// guest's kernel before anything came, it boots once more.
+    /// guest's kernel before anything came or was read, it boots once more.
     ///
     /// # Errors
     /// When the command could not be run to its end; that it failed is no error, but an [`Ending`].
     pub fn run(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
         let anything = Cell::new(false);
         let (mut out, mut err) = (Heard { to: out, anything: &anything }, Heard { to: err, anything: &anything });
-        once_more(self.progress, || self.boot(machine, job, &mut out, &mut err), || !anything.get())
+        let no_input = Arc::default();
+        once_more(
+            self.progress,
+            || self.boot(machine, job, &no_input, &mut out, &mut err),
+            // What was read is not there a second time.
+            || no_input.load(Ordering::Acquire) && !anything.get(),
+        )
     }
 
     /// As [`Lab::run`], with the output when the command has ended. Where the emulator broke the guest's kernel, it boots
@@ -116,14 +129,22 @@ impl<'a> Lab<'a> {
     pub fn output(&self, machine: &Machine, job: &Job) -> Result<Output> {
         let boot = || {
             let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-            let ending = self.boot(machine, job, &mut stdout, &mut stderr)?;
+            let ending = self.boot(machine, job, &Arc::default(), &mut stdout, &mut stderr)?;
             Ok(Output { ending, stdout, stderr })
         };
         once_more(self.progress, boot, || true)
     }
 
-    fn boot(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
+    fn boot(
+        &self,
+        machine: &Machine,
+        job: &Job,
+        no_input: &Arc<AtomicBool>,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<Ending> {
         machine.check()?;
+        job.input.check(machine)?;
         self.check_accelerator(machine)?;
         let kernel = Kernel::get(&self.cache, machine.kernel.as_deref(), self.progress)?;
         let busybox = Busybox::get(&self.cache, self.progress)?;
@@ -138,6 +159,7 @@ impl<'a> Lab<'a> {
             file_request_addresses: self.file_request_addresses(machine, &kernel)?,
             host_tsc_khz: host_tsc_khz(),
             statistics: self.statistics,
+            input: job.input,
         };
 
         // Before anything is started that a signal would have to take down.
@@ -145,6 +167,7 @@ impl<'a> Lab<'a> {
         let started = Instant::now();
         let (channels, mut ends) = channels()?;
         ends.push((initrd.into(), fd::INITRD));
+        let input = job.input.open(&mut ends, no_input)?;
         let mut virtiofsd = None;
         if machine.root == Root::Host {
             let command = Virtiofsd::get(&self.cache, self.progress)?.command();
@@ -163,8 +186,9 @@ impl<'a> Lab<'a> {
             show_console: self.show_console,
             until_shutdown: self.statistics,
         };
-        let finished = pump.run(out, err)?;
-        drop(virtiofsd);
+        let finished = pump.run(out, err);
+        drop((input, virtiofsd));
+        let finished = finished?;
         if self.statistics {
             let counters = finished.messages.lines().filter(|line| line.starts_with("lockstep: virtual"));
             counters.for_each(|line| eprintln!("{line}"));

@@ -8,7 +8,7 @@ use quell_model::{
 use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
 use crate::contention::MeasuredOfMemory;
 use crate::kernel::{Partition, TaskId};
-use crate::sim::quota;
+use crate::sim::{quota, tighter};
 use crate::workload::is_way_mask;
 
 /// What checking a setting found.
@@ -186,7 +186,7 @@ impl SimHost {
                 self.stop_workloads();
             }
             Knob::Weight(weight) => kernel.set_weight(group, weight),
-            Knob::Quota(cpus) => kernel.set_quota(group, cpus.map(quota)),
+            Knob::Quota(cpus) => kernel.set_quota(group, tighter(cpus, self.specs[id.index()].limit).map(quota)),
             Knob::IdleOnly(idle) => kernel.set_idle(group, idle),
             Knob::Class(class) => tasks.iter().for_each(|&task| kernel.set_class(task, class)),
             Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => {}

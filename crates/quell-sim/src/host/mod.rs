@@ -156,6 +156,11 @@ impl SimHost {
         &mut self.sim
     }
 
+    /// A workload's name, or a VM's.
+    pub(crate) fn name_of(&self, id: WorkloadId) -> Option<&str> {
+        self.specs.get(id.index()).map(|spec| spec.name.as_str())
+    }
+
     /// The workload of this name.
     pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
         self.specs.iter().position(|spec| spec.name == name)

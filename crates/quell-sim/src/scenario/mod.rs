@@ -1,7 +1,9 @@
 //! Experiments as files: machine, kernel, workloads, policies, and for how long.
 
 mod interval;
+mod machine;
 mod read;
+mod remarks;
 mod report;
 mod run;
 mod shipped;
@@ -13,11 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::contention::{ContentionSpec, MeasuredOfMemory};
 use crate::machine::{PRESETS, Preset};
+use crate::sim::tighter;
 use crate::vm::homes;
 use crate::workload::graph::{GraphSpec, LockSpec, Plans, RequestSpec};
 use crate::{KernelConfig, Machine, SimError, VmSpec, WorkloadSpec};
 
 pub use interval::{BLOCKS, Block, Intervals, QUANTILES, Quantile};
+pub use read::{one_line, parameters_in, place_of};
+pub use remarks::Remark;
 pub use report::{CounterReport, Report, WorkloadReport};
 pub use run::{Observed, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
@@ -103,7 +108,7 @@ impl PolicySpec {
 }
 
 /// A machine: one of the papers', or one of a regular shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum MachineSpec {
     /// A preset's name.
@@ -234,11 +239,11 @@ impl Scenario {
             demand += own;
             let there = home.map_or(online.len() as f64, |vm| self.vms[vm].most(&online));
             let cpuset = spec.cpuset.map_or(f64::INFINITY, |list| list.0.len() as f64);
-            let quota = spec.quota.map_or(f64::INFINITY, |quota| quota.as_f64());
+            let quota = tighter(spec.quota, spec.limit).map_or(f64::INFINITY, |quota| quota.as_f64());
             let most = f64::from(spec.threads).min(there).min(cpuset).min(quota);
             if own > most {
                 return bad(format!(
-                    "workload '{}' asks for {own:.2} CPUs and can use {most} (threads, cpuset, quota): its queue would \
+                    "workload '{}' asks for {own:.2} CPUs and can use {most} (threads, cpuset, quota, limit): its queue would \
                      grow without end; lower its rate",
                     spec.name
                 ));
@@ -251,7 +256,7 @@ impl Scenario {
             let most = vm.most(&online);
             if own > most {
                 return bad(format!(
-                    "the open loops in VM '{}' ask for {own:.2} CPUs and it can use {most} (vCPUs, cpuset, quota): \
+                    "the open loops in VM '{}' ask for {own:.2} CPUs and it can use {most} (vCPUs, cpuset, quota, limit): \
                      work without end; lower their rates",
                     vm.name
                 ));

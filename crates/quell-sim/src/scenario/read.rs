@@ -1,8 +1,10 @@
 //! Scenarios from text, with changes from the command line. What is wrong is said with file and line.
 
+use std::ops::Range;
 use std::path::Path;
 
-use toml::{Table, Value};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table, Value};
 
 use super::Scenario;
 use crate::SimError;
@@ -28,7 +30,7 @@ impl Scenario {
     }
 
     pub(super) fn parse_changed(path: &Path, text: &str, changes: &[Change]) -> Result<Scenario, SimError> {
-        let parsed = |problem| SimError::Parse { path: path.into(), problem: Box::new(problem) };
+        let parsed = |problem| parse_error(path, text, &problem);
         // Read as it is first: places in the file are known only then.
         let mut scenario: Scenario = toml::from_str(text).map_err(parsed)?;
         if !changes.is_empty() {
@@ -42,6 +44,49 @@ impl Scenario {
         scenario.check().map_err(placed)?;
         Ok(scenario)
     }
+}
+
+/// What the parser says, in one line and with the place.
+pub(super) fn parse_error(path: &Path, text: &str, problem: &toml::de::Error) -> SimError {
+    SimError::Parse { place: place(path, text, problem.span()), problem: one_line(problem.message()) }
+}
+
+/// `file:line:column`, as far as it is known.
+pub(super) fn place(path: &Path, text: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start));
+    before.map_or(path.display().to_string(), |before| {
+        let line_begins = before.rfind('\n').map_or(0, |at| at + 1);
+        let (line, column) = (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1);
+        format!("{}:{line}:{column}", path.display())
+    })
+}
+
+/// A parser's message in one line, in Quell's quotes.
+#[must_use]
+pub fn one_line(message: &str) -> String {
+    message.trim().replace('\n', ", ").replace('`', "'")
+}
+
+/// The parameters of a policy as they stand in a scenario's text, with their places there, and where the policy stands.
+#[must_use]
+pub fn parameters_in<'a>(path: &Path, text: &'a str, policy: &str) -> Option<(ValueDeserializer<'a>, String)> {
+    let table = DeTable::parse(text).ok()?;
+    let DeValue::Array(policies) = table.get_ref().get("policy")?.get_ref() else { return None };
+    let of = |entry: &Spanned<DeValue<'a>>| match entry.get_ref() {
+        DeValue::Table(entry) if entry.get("name")?.get_ref().as_str() == Some(policy) => Some(entry.clone()),
+        _ => None,
+    };
+    let entry = policies.iter().find_map(of)?;
+    let name = entry.get("name")?.span();
+    let nothing = || Spanned::new(name.clone(), DeValue::Table(DeTable::new()));
+    let parameters = entry.get("parameters").cloned().unwrap_or_else(nothing);
+    Some((ValueDeserializer::from(parameters), place(path, text, Some(name))))
+}
+
+/// Where in the text a problem with [`parameters_in`] stands.
+#[must_use]
+pub fn place_of(path: &Path, text: &str, problem: &toml::de::Error) -> String {
+    place(path, text, problem.span())
 }
 
 /// A key that is set.
@@ -79,7 +124,7 @@ fn changed(original: &Table, changes: &[Change]) -> Result<Scenario, SimError> {
             set(&mut table, &change.key, change.value.clone()).map_err(broken)?;
         }
         let last = changes.last().map_or("", |change| change.said.as_str());
-        let broken = |problem: toml::de::Error| SimError::Scenario(format!("{last}: {}", problem.message()));
+        let broken = |problem: toml::de::Error| SimError::Scenario(format!("{last}: {}", one_line(problem.message())));
         Value::Table(table).try_into::<Scenario>().map_err(broken)
     };
     // Of several changes the first is to blame after which it is no scenario any more.
@@ -179,7 +224,11 @@ batch = {}
             let error = Scenario::parse(Path::new("s.toml"), &text, &[]).unwrap_err().to_string();
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         };
-        refused(TEXT.replace("threads", "treads"), &["s.toml", "line 8", "treads"]);
+        refused(TEXT.replace("threads", "treads"), &["s.toml:8:1: unknown field 'treads'"]);
+        refused(TEXT.replace("\"1s\"", "1"), &["s.toml:2:12: 1 is no time", "\"1ms\""]);
+        refused(TEXT.replace("\"100us\"", "100"), &["s.toml:9:71: 100 is no time: add a unit", "\"100us\""]);
+        refused(TEXT.replace("\"100us\"", "0.5"), &["s.toml:9:71: 0.5 is no time: add a unit"]);
+        refused(TEXT.replace("\"1s\"", "\"1s\"\nkernel.tick = 1000000"), &["s.toml:3:15: 1000000 is no time"]);
         refused(TEXT.replace("1000.0", "1e6"), &["s.toml:6", "'db'", "without end"]);
         refused(TEXT.replace("1000.0", "-1.0"), &["s.toml:6", "-1 requests/s"]);
         refused(TEXT.replace("batch = {}", ""), &["s.toml:12", "exactly one of"]);
@@ -188,6 +237,9 @@ batch = {}
         refused(TEXT.replace("\"1s\"", "\"1s\"\nrepetitions = 0"), &["s.toml:3", "0 repetitions", "give 1 to 10000"]);
         refused(TEXT.replace("threads = 2", "cpuset = \"9\""), &["'db'", "0-3"]);
         assert!(parse(&["workload.nobody.weight=1"]).unwrap_err().contains("nobody"));
+        assert!(parse(&["duration=2"]).unwrap_err().contains("--set duration=2: 2 is no time: add a unit"));
+        assert!(parse(&["duration=2 fortnights"]).unwrap_err().contains("'fortnights' is none of ns, us"));
+        assert!(parse(&["warm_up=0"]).is_ok());
         assert!(parse(&["duration"]).unwrap_err().contains("KEY=VALUE"));
         assert!(parse(&["workload.db.wait=1"]).unwrap_err().contains("wait"));
     }

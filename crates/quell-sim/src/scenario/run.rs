@@ -1,10 +1,11 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{BytesPerSecond, Cycle, Nanos, Policy};
+use quell_model::{BytesPerSecond, Cycle, HostDomain, Nanos, Policy};
 
 use super::interval::Block;
+use super::remarks::Remarks;
 use super::watch::Watch;
-use super::{Course, Detail, Report, Scenario};
+use super::{Course, Detail, Remark, Report, Scenario};
 use crate::host::{PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::vm::VmStats;
@@ -32,6 +33,8 @@ pub struct Observed {
     pub blocks: Vec<Vec<Block>>,
     /// The course of time, if it was kept.
     pub course: Option<Course>,
+    /// What the policy said, and what it was refused, from the beginning.
+    pub remarks: Vec<Remark>,
 }
 
 /// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
@@ -67,13 +70,18 @@ pub fn run_in_detail<P: Policy + ?Sized>(
     let population = Population { workloads, vms: &scenario.vms, requests: &requests };
     let mut host = SimHost::new(machine, kernel, population, seed, grants)?;
     let mut cycle = Cycle::new(host.view());
-    drive(&mut host, policy, &mut cycle, scenario.warm_up, |host, _| seen(host.sim().now()));
+    let mut remarks = Remarks::default();
+    let mut look = |host: &SimHost, cycle: &Cycle<HostDomain>| {
+        remarks.hear(host, cycle);
+        seen(host.sim().now());
+    };
+    drive(&mut host, policy, &mut cycle, scenario.warm_up, &mut look);
     host.end_warm_up();
     let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
     let end = scenario.warm_up + scenario.duration;
     let watch = Watch::new(&mut host, &names, end, grants, detail);
     host.begin_watch(watch);
-    drive(&mut host, policy, &mut cycle, end, |host, _| seen(host.sim().now()));
+    drive(&mut host, policy, &mut cycle, end, &mut look);
     let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
     let sim = host.sim();
     Ok(Observed {
@@ -86,6 +94,7 @@ pub fn run_in_detail<P: Policy + ?Sized>(
         policy_costs: host.policy_costs(),
         blocks,
         course,
+        remarks: remarks.end(),
     })
 }
 

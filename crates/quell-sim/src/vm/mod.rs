@@ -13,7 +13,7 @@ use quell_model::Topology;
 
 use crate::kernel::{GroupId, Kernel, TaskId};
 use crate::random::Stream;
-use crate::sim::{Owner, Sim, Tenant, quota};
+use crate::sim::{Owner, Sim, Tenant, quota, tighter};
 
 pub(crate) use join::Guest;
 pub(crate) use spec::homes;
@@ -135,7 +135,7 @@ impl Sim {
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
-        kernel.set_quota(group, spec.quota.map(quota));
+        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(quota));
         let mut tasks = Vec::new();
         for cpu in 0..spec.vcpus {
             let task = kernel.spawn(group, number as u32, spec.scheduling);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::KernelConfig;
 use crate::kernel::Partition;
+use crate::sim::tighter;
 use crate::workload::{CpuList, WorkloadSpec};
 
 /// A VM. To the host it is one workload whose threads are its vCPUs.
@@ -130,7 +131,7 @@ impl VmSpec {
     #[must_use]
     pub fn most(&self, online: &CpuSet) -> f64 {
         let cpuset = self.cpuset.map_or(online.len(), |list| list.0.len());
-        let quota = self.quota.map_or(f64::INFINITY, CpuCount::as_f64);
+        let quota = tighter(self.quota, self.limit).map_or(f64::INFINITY, CpuCount::as_f64);
         f64::from(self.vcpus).min(cpuset as f64).min(quota)
     }
 

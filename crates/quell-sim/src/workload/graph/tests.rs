@@ -86,8 +86,8 @@ fn what_cannot_be_is_refused_with_its_place() {
     refused("after = [\"asked\"]", "after = [\"parse\"]", &["'parse'", "waits for 'look-up'", "circle"]);
     refused("after = [\"asked\"]", "after = [\"look-up\"]", &["'look-up'", "circle"]);
     refused("{ signal = \"asked\" }", "{ signal = \"look-up\" }", &["two stages or signals", "'look-up'"]);
-    refused("{ signal = \"asked\" }", "{ signal = \"asked\", lock = \"index\" }", &["line 32", "a step is one of"]);
-    refused("{ signal = \"asked\" }", "{ singal = \"asked\" }", &["line 32", "singal"]);
+    refused("{ signal = \"asked\" }", "{ signal = \"asked\", lock = \"index\" }", &["s.toml:32", "a step is one of"]);
+    refused("{ signal = \"asked\" }", "{ singal = \"asked\" }", &["s.toml:32", "singal"]);
     refused("{ wait = [\"look-up\"] }", "{ barrier = \"b\" }, { barrier = \"b\" }", &["'parse'", "barrier"]);
     refused("poisson = 100.0", "poisson = 1100.0", &["'index'", "would be held 1.10 times"]);
     refused(
