@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     host.attach(ToyWorkload::be("backup").threads(&[0.3, 0.3]));
 
     let layers = vec![Layer::new(any, None)];
-    let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new() };
+    let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new(), warnings: Vec::new() };
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(16))?;
     let api = Some(ApiConfig { socket: socket.into(), ..ApiConfig::default() });
     let (mut observers, feed) = Observers::start(&ObserverConfig { api, record }, about, &mut stack)?;

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::api::wire::{Class, Measured, Status, Workload};
+use crate::api::wire::{Class, Configured, Measured, State, Status, Workload};
 
 /// The format's media type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -25,6 +25,13 @@ struct OfPolicy {
     policy: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    workload: String,
+    class: &'static str,
+    state: &'static str,
+}
+
 type Numbers<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Counts<L> = Family<L, Counter>;
 
@@ -33,6 +40,7 @@ type Counts<L> = Family<L, Counter>;
 pub fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("quell");
     workloads(&mut registry, &status.workloads);
+    states(&mut registry, &status.configured);
     layers(&mut registry, status);
     memory(&mut registry, status);
     let mut out = String::new();
@@ -46,8 +54,7 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
         let family = Numbers::<OfWorkload>::default();
         for workload in workloads {
             if let Some(value) = read(workload) {
-                let class = if workload.class == Class::Lc { "lc" } else { "be" };
-                family.get_or_create(&OfWorkload { workload: workload.name.clone(), class }).set(value);
+                family.get_or_create(&of(workload)).set(value);
             }
         }
         match unit {
@@ -76,7 +83,45 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
     });
+    gauge("workload_slo_kept", "Is the latency to keep kept? 1: yes, 0: it is missed", None, &|w| {
+        w.slo_kept.map(|kept| f64::from(u8::from(kept)))
+    });
     gauge("workload_memory_bandwidth_bytes_per_second", "Memory bandwidth used", None, &|w| value(w.memory_bandwidth));
+    let demotions = Counts::<OfWorkload>::default();
+    for workload in workloads {
+        demotions.get_or_create(&of(workload)).inc_by(workload.demotions);
+    }
+    registry.register("workload_demotions", "Demotions of the workload or of its threads", demotions);
+}
+
+fn of(workload: &Workload) -> OfWorkload {
+    OfWorkload { workload: workload.name.clone(), class: class(workload.class) }
+}
+
+fn class(class: Class) -> &'static str {
+    match class {
+        Class::Lc => "lc",
+        Class::Be => "be",
+    }
+}
+
+/// One series for each state of each workload of the configuration, so that a state that ended is 0 and not missing.
+fn states(registry: &mut Registry, configured: &[Configured]) {
+    let all = [
+        (State::Waiting, "waiting"),
+        (State::Attached, "attached"),
+        (State::Gone, "gone"),
+        (State::LeftAlone, "left-alone"),
+        (State::Refused, "refused"),
+    ];
+    let family = Numbers::<InState>::default();
+    for workload in configured {
+        for (state, name) in all {
+            let label = InState { workload: workload.name.clone(), class: class(workload.class), state: name };
+            family.get_or_create(&label).set(f64::from(u8::from(workload.state == state)));
+        }
+    }
+    registry.register("workload_state", "Where the workload of the configuration stands: 1 for its state", family);
 }
 
 fn memory(registry: &mut Registry, status: &Status) {

@@ -1,6 +1,7 @@
 //! Everything that watches the loop of a running agent, started at once.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
 
 use quell_model::View;
 
@@ -8,7 +9,7 @@ use crate::AgentError;
 use crate::api::{self, About, Api, ApiConfig, Feed};
 use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
-use crate::watch::{SIGNALS, Watch, watch};
+use crate::watch::{Roster, SIGNALS, Watch, watch};
 
 /// What is to watch.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub struct ObserverConfig {
 #[derive(Default)]
 pub struct Observers {
     watch: Option<Watch>,
+    warnings: Option<Sender<Vec<String>>>,
     recorder: Option<Recorder>,
     _api: Option<Api>,
 }
@@ -52,11 +54,37 @@ impl Observers {
             if let Some(recorder) = &observers.recorder {
                 state.tell_recording(recorder.progress());
             }
+            let (warnings, heard) = channel();
+            state.hear_warnings(heard);
+            observers.warnings = Some(warnings);
             observers._api = Some(Api::start(config, state)?);
             observers.watch = Some(watch);
             feed = Some(posts);
         }
         Ok((observers, feed))
+    }
+
+    /// What is asked for and nothing acts on are these lines from now on.
+    pub fn warn(&self, lines: &[String]) {
+        if let Some(warnings) = &self.warnings {
+            // Nobody hears it when the API has ended.
+            let _ = warnings.send(lines.to_vec());
+        }
+    }
+}
+
+impl Observers {
+    /// Only this one.
+    #[cfg(test)]
+    pub(crate) fn of(watch: Watch) -> Observers {
+        Observers { watch: Some(watch), ..Observers::default() }
+    }
+
+    /// Hands over where the workloads of the configuration stand.
+    pub fn tell(&mut self, roster: Roster) {
+        if let Some(watch) = &mut self.watch {
+            watch.tell(roster);
+        }
     }
 }
 

@@ -170,7 +170,9 @@ impl Stack {
         let begun = for_people.then(quell_linux::cpu_time);
         host.observe(wanted, &mut self.view, &mut self.fresh)?;
         if let Some(begun) = begun {
-            let cost = quell_linux::cpu_time() - begun;
+            // What the first look opens and sets up is no measure of the next.
+            let first = self.people_at == Nanos::ZERO;
+            let cost = if first { Nanos::ZERO } else { quell_linux::cpu_time() - begun };
             self.people_at = self.view.now + PEOPLE_EVERY.max(Nanos(cost.0 * PEOPLE_SHARE));
         }
         let mut pool = self.pool;

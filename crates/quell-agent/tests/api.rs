@@ -35,7 +35,12 @@ impl Bench {
         let (watch, watched) = watch(stack.view(), stack.layers());
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("api.sock");
-        let about = About { mode: "dry-run".into(), host: "toy".into(), limits: vec!["guard: a limit".into()] };
+        let about = About {
+            mode: "dry-run".into(),
+            host: "toy".into(),
+            limits: vec!["guard: a limit".into()],
+            warnings: Vec::new(),
+        };
         let (state, feed) = api::state(about, watched);
         let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
         let api = Api::start(&config, state).unwrap();
@@ -168,7 +173,24 @@ fn metrics_are_what_the_status_says() {
     assert!(!quell_agent::metrics::text(&status).contains("quell_memory"), "nobody wants it");
     status.memory_slowdown =
         Some(wire::Measured { value: 1.5, age_ns: 0, window_ns: 0, quality: wire::Quality::Estimated });
+    status.workloads[0].slo_kept = Some(false);
+    status.configured = vec![wire::Configured {
+        name: "web".into(),
+        class: wire::Class::Lc,
+        cpus_requested: 1.0,
+        state: wire::State::Waiting,
+        since_ns: 0,
+        threads: None,
+        looks_for: vec!["systemd unit web.service".into()],
+        why: None,
+    }];
     let text = quell_agent::metrics::text(&status);
+    assert!(text.contains("quell_workload_slo_kept{workload=\"db\",class=\"lc\"} 0.0"), "{text}");
+    assert!(text.contains("quell_workload_demotions_total{workload=\"db\",class=\"lc\"} 0"), "{text}");
+    for (state, is_so) in [("waiting", "1.0"), ("attached", "0.0"), ("gone", "0.0")] {
+        let line = format!("quell_workload_state{{workload=\"web\",class=\"lc\",state=\"{state}\"}} {is_so}");
+        assert!(text.contains(&line), "{text}");
+    }
     assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");
     assert!(text.contains("quell_workload_cpus_requested{workload=\"db\",class=\"lc\"} 1.0"), "{text}");
     assert!(text.contains("quell_workload_slo_bound_seconds{workload=\"db\",class=\"lc\"} 0.001"), "{text}");

@@ -46,8 +46,8 @@ impl Feed {
 /// Why a histogram was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// There is no such workload; these are there.
-    Unknown(Vec<String>),
+    /// No such workload is attached.
+    Unknown,
     /// It makes no sense; the text is the mend.
     Senseless(String),
     /// The loop has not taken the ones before.
@@ -59,12 +59,14 @@ impl Inbox {
     pub(super) fn post(&self, view: &View, now: Nanos, histogram: &Histogram) -> Result<Accepted, Rejected> {
         let named = |spec: &quell_model::Workload| spec.name == histogram.workload;
         let slot = view.workloads.spec.iter().position(|spec| spec.as_deref().is_some_and(named));
-        let Some(slot) = slot else {
-            return Err(Rejected::Unknown(view.workloads.spec.iter().flatten().map(|s| s.name.clone()).collect()));
-        };
+        let slot = slot.ok_or(Rejected::Unknown)?;
         let slo = view.workloads.spec[slot].as_ref().and_then(|spec| spec.slo);
         let quantile = slo.map_or(USUAL_QUANTILE, |slo| slo.quantile);
         let (latency, requests) = quantile_of(&histogram.buckets, quantile)?;
+        if histogram.window_ns == 0 {
+            let text = "its window has no length; say in window_ns for how long it was gathered".to_owned();
+            return Err(Rejected::Senseless(text));
+        }
         let at = Nanos(histogram.ended_ns.unwrap_or(now.0));
         if at > now + Nanos::from_secs(1) || now - at > OLDEST {
             return Err(Rejected::Senseless(format!(
@@ -136,7 +138,7 @@ mod tests {
         let good = Histogram { ended_ns: now, ..histogram(&[(1, 1)]) };
         assert!(post(&good).is_ok());
         let unknown = Histogram { workload: "x".into(), ..good.clone() };
-        assert_eq!(post(&unknown), Err(Rejected::Unknown(vec!["db".into()])));
+        assert_eq!(post(&unknown), Err(Rejected::Unknown));
         let bad = [
             Histogram { buckets: vec![], ..good.clone() },
             Histogram { buckets: vec![(3, 0)], ..good.clone() },

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod latency;
 pub mod router;
+pub mod socket;
 pub mod state;
 pub mod wire;
 
@@ -70,7 +71,7 @@ impl Api {
     /// # Errors
     /// If it cannot listen there, with the mend.
     pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
-        let socket = serve::Socket::bind(&config.socket, config.group.as_deref())?;
+        let socket = socket::Socket::bind(&config.socket, config.group.as_deref())?;
         let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
         let fail = |operation| move |source| AgentError::System { operation, source };
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -96,17 +96,23 @@ async fn workloads(Shared(state): Shared<SharedState>) -> Response {
 async fn why(Shared(state): Shared<SharedState>, Path(workload): Path<String>) -> Response {
     match locked(&state, |state| state.why(&workload)) {
         Some(why) => json(&why),
-        None => {
-            let names: Vec<String> = locked(&state, State::status).workloads.into_iter().map(|w| w.name).collect();
-            no_workload(&workload, &names)
-        }
+        None => no_workload(&workload, &locked(&state, names)),
     }
+}
+
+/// The workloads that there are: those of the configuration first.
+fn names(state: &mut State) -> Vec<String> {
+    let status = state.status();
+    let mut names: Vec<String> = status.configured.into_iter().map(|workload| workload.name).collect();
+    let others = status.workloads.into_iter().map(|workload| workload.name);
+    names.extend(others.filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    names
 }
 
 fn no_workload(asked: &str, names: &[String]) -> Response {
     let shown: String = asked.chars().take(100).collect();
     let mend = match names {
-        [] => "the agent manages no workload; add one to its configuration".to_owned(),
+        [] => "the agent's configuration names none; add one".to_owned(),
         names => format!("there are: {}", names[..names.len().min(20)].join(", ")),
     };
     refuse(StatusCode::NOT_FOUND, &format!("there is no workload '{shown}'"), &mend)
@@ -144,7 +150,14 @@ async fn histogram(
     let now = Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
     match locked(&state, |state| state.post(now, &histogram)) {
         Ok(accepted) => json(&accepted),
-        Err(Rejected::Unknown(names)) => no_workload(&histogram.workload, &names),
+        Err(Rejected::Unknown) => match locked(&state, |state| state.absent(&histogram.workload)) {
+            Some(absent) => {
+                let error = format!("workload '{}' is not attached", absent.name);
+                let mend = absent.why.unwrap_or_else(|| "post when it is; see GET /v1/why/WORKLOAD".to_owned());
+                refuse(StatusCode::CONFLICT, &error, &mend)
+            }
+            None => no_workload(&histogram.workload, &locked(&state, names)),
+        },
         Err(Rejected::Senseless(why)) => bad(&why),
         Err(Rejected::Busy) => {
             refuse(StatusCode::SERVICE_UNAVAILABLE, "histograms come faster than the agent decides", "post less often")

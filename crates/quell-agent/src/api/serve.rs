@@ -1,10 +1,7 @@
-//! The socket: who may connect, how many at once, and for how long.
+//! The listeners: who may connect, how many at once, and for how long.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,69 +25,6 @@ const LONGEST: Duration = Duration::from_secs(15);
 const HEADER: Duration = Duration::from_secs(5);
 /// Bytes of a request's header, and of what is buffered for a connection.
 const BUFFER: usize = 16 * 1024;
-
-/// The socket file, removed at the end.
-pub(super) struct Socket {
-    path: PathBuf,
-    pub(super) listener: UnixListener,
-}
-
-impl Socket {
-    /// Listens on a socket file that root and this group can use. The file appears with its final owner and mode: it
-    /// is made beside and renamed.
-    pub(super) fn bind(path: &Path, group: Option<&str>) -> Result<Socket, AgentError> {
-        let fail = |operation, mend: &str| {
-            let (path, mend) = (path.to_owned(), mend.to_owned());
-            move |cause| AgentError::File { operation, path, cause, mend }
-        };
-        if UnixStream::connect(path).is_ok() {
-            let taken = io::Error::from(io::ErrorKind::AddrInUse);
-            return Err(fail("listen on", "another agent answers there: stop it, or give this one another socket")(
-                taken,
-            ));
-        }
-        let root = "run the agent as root, or give it a socket in a directory of its user";
-        let group =
-            group.map(|name| group_id(name).map_err(fail("find the group of", "create the group, or leave it out")));
-        let group = group.transpose()?;
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(fail("make the directory of", root))?;
-        }
-        let beside = path.with_extension(format!("{}.new", std::process::id()));
-        let _ = std::fs::remove_file(&beside);
-        let listener = UnixListener::bind(&beside).map_err(fail("listen on", root))?;
-        let finish = || {
-            let mode = if group.is_some() { 0o660 } else { 0o600 };
-            if group.is_some() {
-                std::os::unix::fs::chown(&beside, None, group)?;
-            }
-            std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))?;
-            listener.set_nonblocking(true)?;
-            std::fs::rename(&beside, path)
-        };
-        finish().map_err(|error| {
-            let _ = std::fs::remove_file(&beside);
-            fail("set up", root)(error)
-        })?;
-        Ok(Socket { path: path.to_owned(), listener })
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// The number of a group, from /etc/group (group(5)).
-fn group_id(name: &str) -> io::Result<u32> {
-    let groups = std::fs::read_to_string("/etc/group")?;
-    let number = groups.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    });
-    number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group '{name}'")))
-}
 
 /// Listens on this address of the loopback interface.
 pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, AgentError> {
@@ -188,33 +122,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_live_socket_is_not_taken_over_and_a_dead_one_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("sub/api.sock");
-        let first = Socket::bind(&path, None).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let text = Socket::bind(&path, None).err().unwrap().to_string();
-        assert!(text.contains("another agent"), "{text}");
-        std::mem::forget(first.listener.try_clone().unwrap());
-        drop(first);
-        assert!(!path.exists());
-        drop(UnixListener::bind(&path).unwrap());
-        assert!(Socket::bind(&path, None).is_ok(), "nobody listens on the file that is there");
-    }
-
-    #[test]
-    fn groups_are_named() {
-        assert_eq!(group_id("root").unwrap(), 0);
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("api.sock");
-        let text = Socket::bind(&path, Some("no-such-group")).err().unwrap().to_string();
-        assert!(text.contains("'no-such-group'") && text.contains("create the group"), "{text}");
-        let socket = Socket::bind(&path, Some("root")).unwrap();
-        assert_eq!(std::fs::metadata(&socket.path).unwrap().permissions().mode() & 0o777, 0o660);
-    }
 
     #[test]
     fn metrics_stay_on_the_loopback_interface() {

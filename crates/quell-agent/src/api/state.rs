@@ -1,6 +1,7 @@
 //! What the API knows, kept up to date on its own thread from what the loop hands over.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
 
 use quell_model::view::at;
 use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, ThreadState, View, WorkloadId};
@@ -9,7 +10,7 @@ use quell_policy::AnyPolicy;
 use super::latency::{Inbox, Rejected};
 use super::wire;
 use crate::explain::{Explanations, knob_text, per_time};
-use crate::watch::{Glance, Watched};
+use crate::watch::{Entry, Glance, Roster, Standing, Watched};
 
 /// Rates are taken over at least this long.
 const RATE_OVER: Nanos = Nanos::from_millis(900);
@@ -25,6 +26,8 @@ pub struct About {
     pub host: String,
     /// What the policies do less well here and why, one line each.
     pub limits: Vec<String>,
+    /// What is asked for of workloads and nothing acts on, one line each.
+    pub warnings: Vec<String>,
 }
 
 /// What the API knows.
@@ -35,6 +38,7 @@ pub struct State {
     rates: BTreeMap<WorkloadId, Rate>,
     recording: Option<Box<dyn Fn() -> wire::Recording + Send>>,
     latencies: Inbox,
+    warnings: Option<Receiver<Vec<String>>>,
 }
 
 /// The readings that a workload's rates are taken from.
@@ -71,15 +75,22 @@ impl Since {
 impl State {
     pub(super) fn new(about: About, watched: Watched, latencies: Inbox) -> State {
         let (told, rates) = (Explanations::default(), BTreeMap::new());
-        State { about, watched, told, rates, recording: None, latencies }
+        State { about, watched, told, rates, recording: None, latencies, warnings: None }
     }
 
     pub(crate) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
         self.recording = Some(Box::new(recording));
     }
 
+    pub(crate) fn hear_warnings(&mut self, warnings: Receiver<Vec<String>>) {
+        self.warnings = Some(warnings);
+    }
+
     /// Takes in what the loop handed over. To be called several times a second, so that nothing is lost.
     pub fn refresh(&mut self) {
+        if let Some(newest) = self.warnings.as_ref().and_then(|warnings| warnings.try_iter().last()) {
+            self.about.warnings = newest;
+        }
         for decision in self.watched.decisions() {
             self.told.add(decision);
         }
@@ -112,9 +123,11 @@ impl State {
     /// Everything at a glance.
     pub fn status(&mut self) -> wire::Status {
         let lost = self.watched.lost();
+        let roster = self.watched.roster().clone();
         let glance = self.watched.glance();
         let view = &glance.view;
         let ids = view.workloads.spec.iter().enumerate().filter(|(_, spec)| spec.is_some());
+        let configured = configured(&roster, view);
         wire::Status {
             agent: agent(&self.about, self.recording.as_deref().map(|recording| recording())),
             now_ns: view.now.0,
@@ -123,6 +136,7 @@ impl State {
             workloads: ids
                 .filter_map(|(slot, _)| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told))
                 .collect(),
+            configured,
             cpus: cpus(view),
             memory_bandwidth: measured(&view.memory_bandwidth, view.now, |rate| rate.0),
             memory_slowdown: measured(&view.memory_slowdown, view.now, |times| times),
@@ -134,15 +148,23 @@ impl State {
     /// The last decisions about a workload; None: nothing is known of it.
     pub fn why(&mut self, name: &str) -> Option<wire::Why> {
         let lost = self.watched.lost();
+        let named: Roster = self.watched.roster().iter().filter(|entry| entry.workload.name == name).cloned().collect();
         let glance = self.watched.glance();
+        let configured = configured(&named, &glance.view).pop();
         let slot = glance.view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|s| s.name == name));
         let workload = slot.and_then(|slot| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told));
         let decisions = self.told.of(name);
-        if workload.is_none() && decisions.is_none() {
+        if workload.is_none() && configured.is_none() && decisions.is_none() {
             return None;
         }
         let decisions = decisions.unwrap_or_default();
-        Some(wire::Why { now_ns: glance.view.now.0, workload, decisions, decisions_lost: lost })
+        Some(wire::Why { now_ns: glance.view.now.0, workload, configured, decisions, decisions_lost: lost })
+    }
+
+    /// A workload of the configuration that is not attached.
+    pub(super) fn absent(&mut self, name: &str) -> Option<wire::Configured> {
+        let why = self.why(name)?;
+        why.configured.filter(|_| why.workload.is_none())
     }
 
     /// Every policy that there is.
@@ -191,6 +213,7 @@ fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
         mode: about.mode.clone(),
         host: about.host.clone(),
         limits: about.limits.clone(),
+        warnings: about.warnings.clone(),
         cpu_seconds: own.cpu_seconds,
         resident_bytes: own.resident_bytes,
         recording,
@@ -231,6 +254,7 @@ fn workload(
     let grants = glance.layers.iter().any(|layer| layer.counts.grants > 0);
     let granted = if grants { Some(held) } else { kept_on };
     let latency = at(&columns.latency, slot);
+    let known = latency.usable();
     Some(wire::Workload {
         name: spec.name.clone(),
         class: if spec.is_lc() { wire::Class::Lc } else { wire::Class::Be },
@@ -251,10 +275,48 @@ fn workload(
         threads_waiting: rate.and_then(|rate| rate.run_delay.measured(now)),
         latency_ns: measured(&latency, now, |latency| latency.0 as f64),
         slo: spec.slo.map(|slo| wire::Slo { quantile: slo.quantile, bound_ns: slo.bound.0 }),
-        slo_kept: spec.slo.and_then(|slo| Some(latency.usable()? <= slo.bound)),
+        slo_kept: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
+        slo_ratio: spec.slo.and_then(|slo| Some(known?.0 as f64 / slo.bound.0.max(1) as f64)),
+        demotions: told.demotions(&spec.name),
+        cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, told, id, &own)),
         memory_bandwidth: measured(&at(&columns.memory_bandwidth, slot), now, |rate| rate.0),
         knobs: knobs.into_iter().map(knob_text).collect(),
     })
+}
+
+/// Does nothing else run on these CPUs, which it is kept on? None: others that are managed may run there.
+fn exclusive(glance: &Glance, told: &Explanations, id: WorkloadId, own: &CpuSet) -> Option<bool> {
+    let specs =
+        glance.view.workloads.spec.iter().zip(0..).filter_map(|(spec, slot)| Some((WorkloadId(slot), spec.as_ref()?)));
+    let apart = |name: &str| told.knobs(name).any(|knob| matches!(knob, Knob::Cpus(cpus) if cpus.is_disjoint(own)));
+    let alone = specs.filter(|(other, _)| *other != id).all(|(_, spec)| apart(&spec.name));
+    let name = &glance.view.workloads.spec.get(id.index())?.as_ref()?.name;
+    alone.then(|| told.knobs(name).any(|knob| *knob == Knob::Partition(true)))
+}
+
+/// Where the workloads of the configuration stand.
+fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured> {
+    let threads = |name: &str| {
+        let slot = view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|spec| spec.name == name))?;
+        at(&view.workloads.thread_count, slot).usable()
+    };
+    let told = |entry: &Entry| wire::Configured {
+        name: entry.workload.name.clone(),
+        class: if entry.workload.is_lc() { wire::Class::Lc } else { wire::Class::Be },
+        cpus_requested: entry.workload.cpus.as_f64(),
+        state: match entry.standing {
+            Standing::Waiting => wire::State::Waiting,
+            Standing::Attached => wire::State::Attached,
+            Standing::Gone => wire::State::Gone,
+            Standing::LeftAlone => wire::State::LeftAlone,
+            Standing::Refused => wire::State::Refused,
+        },
+        since_ns: entry.since.0,
+        threads: threads(&entry.workload.name),
+        looks_for: entry.workload.selectors.iter().map(ToString::to_string).collect(),
+        why: entry.why.clone(),
+    };
+    roster.iter().map(told).collect()
 }
 
 fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)> + '_ {

@@ -41,6 +41,9 @@ pub struct Status {
     pub layers: Vec<Layer>,
     /// The workloads, in the order in which they attached.
     pub workloads: Vec<Workload>,
+    /// Every workload of the configuration, attached or not, in its order.
+    #[serde(default)]
+    pub configured: Vec<Configured>,
     /// The CPUs in ascending order.
     pub cpus: Vec<Cpu>,
     /// The machine's memory bandwidth in use, in bytes per second.
@@ -52,6 +55,14 @@ pub struct Status {
     pub decisions: Vec<Decision>,
     /// Decisions that are not in any list because they came faster than they could be read.
     pub decisions_lost: u64,
+}
+
+impl Status {
+    /// The workloads of the configuration that are not attached.
+    pub fn absent(&self) -> impl Iterator<Item = &Configured> {
+        let attached = |name: &str| self.workloads.iter().any(|workload| workload.name == name);
+        self.configured.iter().filter(move |configured| !attached(&configured.name))
+    }
 }
 
 /// The agent itself.
@@ -67,6 +78,9 @@ pub struct Agent {
     pub host: String,
     /// What the policies do less well here and why, one line each.
     pub limits: Vec<String>,
+    /// What is asked for of workloads and nothing acts on, one line each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// CPU time that its process used, in seconds.
     pub cpu_seconds: f64,
     /// Its resident memory, in bytes.
@@ -128,6 +142,86 @@ pub struct Slo {
     pub bound_ns: u64,
 }
 
+/// Where a workload of the configuration stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nothing has matched its selectors yet.
+    Waiting,
+    /// It is managed.
+    Attached,
+    /// It was there, and all its processes ended; it is managed again when one comes back.
+    Gone,
+    /// Somebody else keeps changing what Quell sets on it: Quell leaves it alone for a while.
+    LeftAlone,
+    /// It is there, and the host would not attach it.
+    Refused,
+}
+
+impl State {
+    /// In one word or two.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Attached => "attached",
+            State::Gone => "gone",
+            State::LeftAlone => "left alone",
+            State::Refused => "refused",
+        }
+    }
+}
+
+/// A workload of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Configured {
+    /// Its name.
+    pub name: String,
+    /// Latency-critical or best-effort.
+    pub class: Class,
+    /// CPUs requested.
+    pub cpus_requested: f64,
+    /// Where it stands.
+    pub state: State,
+    /// Since when, on the host's monotonic clock, in nanoseconds.
+    pub since_ns: u64,
+    /// Its threads; null while it is not attached.
+    pub threads: Option<u32>,
+    /// What its selectors look for, in words.
+    pub looks_for: Vec<String>,
+    /// Why it is not attached, with the mend; null while it is.
+    pub why: Option<String>,
+}
+
+impl Configured {
+    /// As a workload of which nothing has been measured, and on which nothing is set.
+    #[must_use]
+    pub fn unmeasured(&self) -> Workload {
+        Workload {
+            name: self.name.clone(),
+            class: self.class,
+            policies: Vec::new(),
+            cpus_requested: self.cpus_requested,
+            cpus_limit: None,
+            cpus_got: None,
+            cpus_granted: None,
+            cpus_granted_count: None,
+            threads: None,
+            queueing_delay_ns: None,
+            unread_delay_ns: None,
+            threads_waiting: None,
+            latency_ns: None,
+            slo: None,
+            slo_kept: None,
+            slo_ratio: None,
+            demotions: 0,
+            cpus_exclusive: None,
+            memory_bandwidth: None,
+            knobs: Vec::new(),
+        }
+    }
+}
+
 /// One workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
@@ -161,6 +255,16 @@ pub struct Workload {
     pub slo: Option<Slo>,
     /// Is it kept? Null while the latency is not known.
     pub slo_kept: Option<bool>,
+    /// The latency as a multiple of the latency to keep; above 1 the SLO is missed.
+    #[serde(default)]
+    pub slo_ratio: Option<f64>,
+    /// How often it or one of its threads was demoted (by `guard`) since the agent started.
+    #[serde(default)]
+    pub demotions: u64,
+    /// Does nothing else run on the CPUs that it alone is kept on? False: unmanaged work may. Null: it has none of its own,
+    /// or is best-effort.
+    #[serde(default)]
+    pub cpus_exclusive: Option<bool>,
     /// Memory bandwidth used, in bytes per second.
     pub memory_bandwidth: Option<Measured>,
     /// What Quell has set on it and the host has taken.
@@ -261,8 +365,11 @@ pub struct Seen {
 pub struct Why {
     /// The host's monotonic clock, in nanoseconds.
     pub now_ns: u64,
-    /// The workload as it is now; null: it is gone.
+    /// The workload as it is now; null: it is not attached.
     pub workload: Option<Workload>,
+    /// Where it stands; null: the configuration does not name it.
+    #[serde(default)]
+    pub configured: Option<Configured>,
     /// Its last decisions, newest first.
     pub decisions: Vec<Decision>,
     /// Decisions that are missing because they came faster than they could be read.

@@ -4,33 +4,67 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use quell_linux::Contested;
 use quell_model::{
     Capabilities, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector, SignalSet,
     Topology, Verdict, View, Wake, WorkloadId,
 };
 
-use super::{Config, Place, Poll, Problems};
+use super::{Config, Place, Poll, Problems, Severity};
 use crate::stack::{self, Stack};
 
-/// Everything that is wrong with a configuration on a machine with these CPUs and this host's capabilities. `find`
-/// says whether a selector matches something there, or else why not.
+/// What selectors match on a machine.
+pub trait Matches {
+    /// Does something match this selector? Else: what to do about it.
+    fn find(&mut self, selector: &Selector) -> Result<(), String>;
+
+    /// What two workloads of these would both have.
+    fn contested(&mut self) -> Vec<Contested> {
+        Vec::new()
+    }
+}
+
+/// A machine on which every selector matches something.
+#[derive(Clone, Copy, Debug)]
+pub struct AllMatch;
+
+impl Matches for AllMatch {
+    fn find(&mut self, _: &Selector) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Everything that is wrong with a configuration on a machine with these CPUs and this host's capabilities.
 #[must_use]
 pub fn check(
     config: &Config,
     topology: &Arc<Topology>,
     capabilities: Option<&Capabilities>,
-    find: &mut dyn FnMut(&Selector) -> Result<(), String>,
+    matches: &mut dyn Matches,
 ) -> Problems {
-    let mut problems = Problems::default();
+    check_rest(config, Problems::default(), topology, capabilities, matches)
+}
+
+/// As [`check`], after these problems: what would only follow from them is not told.
+#[must_use]
+pub fn check_rest(
+    config: &Config,
+    before: Problems,
+    topology: &Arc<Topology>,
+    capabilities: Option<&Capabilities>,
+    matches: &mut dyn Matches,
+) -> Problems {
+    let mut problems = before;
     let first = config.policies.first().map(|layer| layer.place.clone());
     let all = topology.all();
-    if let (Some(cpus), Some(place)) = (config.machine.cpus, &first) {
+    if let (Some(cpus), Some(place)) = (config.machine.cpus, config.places.cpus.as_ref().or(first.as_ref())) {
         let missing = cpus.difference(&all);
         if !missing.is_empty() {
             problems
                 .error(place, format!("machine.cpus names the CPUs {missing}, which are not here; there are {all}"));
         }
     }
+    let was_understood = !problems.are_fatal();
     for layer in &config.policies {
         let Some(capabilities) = capabilities else { break };
         let fidelity = capabilities.fidelity(layer.policy.describe());
@@ -42,7 +76,7 @@ pub fn check(
             problems.warning(&layer.place, format!("policy '{}': {limit}", layer.policy.describe().name));
         }
     }
-    if let Some(place) = &first {
+    if let Some(place) = first.as_ref().filter(|_| was_understood) {
         own_scheduler(config, topology, place, &mut problems);
     }
     overlaps(config, topology, &mut problems);
@@ -51,7 +85,7 @@ pub fn check(
     }
     for member in &config.workloads {
         for selector in &member.workload.selectors {
-            if let Err(why) = find(selector) {
+            if let Err(why) = matches.find(selector) {
                 let what = format!("workload '{}': {selector} matches nothing now; {why}", member.workload.name);
                 // A service comes and goes; a process number means one process.
                 match selector {
@@ -61,6 +95,20 @@ pub fn check(
             }
         }
     }
+    for Contested { workloads: (one, other), first, second, what } in matches.contested() {
+        let (Some(one), Some(other)) = (config.workloads.get(one), config.workloads.get(other)) else { continue };
+        let (one, name) = (&one.workload.name, &other.workload.name);
+        let what = format!(
+            "workloads '{one}' and '{name}' both match {what}, by {first} and {second}: a thread belongs to one \
+             workload; make one of them more exact"
+        );
+        problems.error(&other.place, what);
+    }
+    if !was_understood {
+        // What works less well is told when it works.
+        problems.0.retain(|problem| problem.severity == Severity::Error);
+    }
+    problems.sort(&config.files);
     problems
 }
 

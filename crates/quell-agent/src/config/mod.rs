@@ -5,9 +5,14 @@
 //! file, line and the mend. `docs/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
 
 mod check;
+mod entries;
+mod keys;
+mod look;
 mod problem;
-mod raw;
 mod read;
+mod selector;
+mod tables;
+pub mod unused;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,13 +21,14 @@ use quell_model::Policy as _;
 use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::stack;
 
-pub use check::check;
+pub use check::{AllMatch, Matches, check, check_rest};
+pub use look::{Start, look};
 pub use problem::{Place, Problem, Problems, Severity};
-pub use read::{drop_in_directory, read, read_text};
+pub use read::{drop_in_directory, read, read_all, read_text};
 
 /// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -31,7 +37,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 pub const DEFAULT_PATH: &str = "/etc/quell/quell.toml";
 
 /// A configuration whose parts fit together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// The files that it was read from, in order.
     pub files: Vec<PathBuf>,
@@ -47,6 +53,21 @@ pub struct Config {
     pub policies: Vec<Layer>,
     /// `[[workload]]`.
     pub workloads: Vec<Member>,
+    /// Where values stand that only a look at the machine can find wrong.
+    pub places: Places,
+}
+
+/// Where single values stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// `machine.cpus`.
+    pub cpus: Option<Place>,
+    /// `api.socket`.
+    pub socket: Option<Place>,
+    /// `api.group`.
+    pub group: Option<Place>,
+    /// `metrics.listen`.
+    pub listen: Option<Place>,
 }
 
 /// What Quell may do to the machine as a whole.
@@ -106,8 +127,7 @@ pub struct Agent {
 }
 
 /// The HTTP interface on a Unix socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Api {
     /// The socket; None: `api.sock` in the agent's run directory.
     pub socket: Option<PathBuf>,
@@ -116,8 +136,7 @@ pub struct Api {
 }
 
 /// Prometheus metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The loopback address and port to listen on; None: off.
     pub listen: Option<std::net::SocketAddr>,

@@ -94,6 +94,12 @@ impl Problems {
         self.0.push(Problem { severity: Severity::Warning, place: place.clone(), what: what.into() });
     }
 
+    /// In the order of these files, and of their lines.
+    pub fn sort(&mut self, files: &[PathBuf]) {
+        let file = |place: &Place| files.iter().position(|file| *file == *place.file).unwrap_or(usize::MAX);
+        self.0.sort_by_key(|problem| (file(&problem.place), problem.place.line, problem.place.column));
+    }
+
     /// Is there an error, or are there warnings only?
     #[must_use]
     pub fn are_fatal(&self) -> bool {

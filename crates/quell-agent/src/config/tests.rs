@@ -27,7 +27,7 @@ fn refused(text: &str) -> String {
 /// What a check on a machine with so many CPUs says; every selector matches.
 fn checked(text: &str, cpus: u32) -> Problems {
     let topology = Arc::new(Topology::synthetic(1, 1, cpus, 1));
-    check(&parse(text).unwrap(), &topology, None, &mut |_| Ok(()))
+    check(&parse(text).unwrap(), &topology, None, &mut AllMatch)
 }
 
 fn with_workload(more: &str) -> String {
@@ -38,11 +38,13 @@ fn with_workload(more: &str) -> String {
 fn the_example_is_complete_and_right() {
     let config = read_text(Path::new("example.toml"), EXAMPLE).unwrap();
     assert_eq!(config.policies.len(), 2);
-    assert_eq!(config.workload("web").unwrap().slo.unwrap().quantile, 0.99);
+    let mut unheeded = Problems::default();
+    unused::warn(&config, None, &mut |_| Some("no limit is kept here".into()), &mut unheeded);
+    assert!(unheeded.0.is_empty(), "{unheeded}");
     let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
-    let problems = check(&config, &topology, None, &mut |_| Ok(()));
+    let problems = check(&config, &topology, None, &mut AllMatch);
     assert!(problems.0.is_empty(), "{problems}");
-    for key in ["cpus = \"0-7\"", "socket =", "group =", "listen =", "limit ="] {
+    for key in ["cpus = \"0-7\"", "socket =", "group =", "listen =", "limit =", "slo ="] {
         assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("# {key}"))), "{key} is shown");
     }
 }
@@ -66,11 +68,14 @@ fn what_is_commented_out_in_the_example_is_right_too() {
 #[test]
 fn every_fault_is_found_with_its_line_and_the_mend() {
     let cases = [
-        (GOOD.replace("cpus = 1", "cpu = 1"), "q.toml:8:1: error: unknown field 'cpu', expected one of"),
+        (
+            GOOD.replace("cpus = 1", "cpu = 1"),
+            "q.toml:8:1: error: there is no [[workload]] key 'cpu'; there are: name, class, slo, cpus, limit, reservation, pausable, grace, match; did you mean 'cpus'?",
+        ),
         (GOOD.replace("cpus = 1", "cpus = 5000"), "q.toml:8:8: error: 5000 CPUs: expected a number from 0 to 1024"),
         (GOOD.replace("cpus = 1", "cpus = -1"), "q.toml:8:8: error: -1 CPUs"),
         (GOOD.replace("guard", "gard"), "q.toml:3:8: error: there is no policy 'gard'; there are: none"),
-        (GOOD.replace("lc", "fast"), "q.toml:7:9: error: unknown variant 'fast', expected 'lc' or 'be'"),
+        (GOOD.replace("lc", "fast"), "q.toml:7:9: error: there is no class 'fast'; there are: lc, be"),
         (
             GOOD.replace("cpus = 1", "slo = { quantile = 0.99, bound = \"-1ms\" }"),
             "q.toml:8:34: error: '-1ms' is no time",
@@ -88,22 +93,22 @@ fn every_fault_is_found_with_its_line_and_the_mend() {
             GOOD.replace("[{ command = \"nginx\" }]", "[]"),
             "q.toml:6:8: error: workload 'web' matches nothing: say where",
         ),
-        (GOOD.replace("command = \"nginx\"", "command = \" \""), "q.toml:9:10: error: an empty text"),
-        (GOOD.replace("command = \"nginx\"", "cgroup = \"/\""), "q.toml:9:10: error: the root cgroup is the whole"),
+        (GOOD.replace("command = \"nginx\"", "command = \" \""), "q.toml:9:22: error: an empty text"),
+        (GOOD.replace("command = \"nginx\"", "cgroup = \"/\""), "q.toml:9:21: error: the root cgroup is the whole"),
         (GOOD.replace("command = \"nginx\"", "cgroup = \"a/../..\""), "has no .."),
-        (GOOD.replace("command", "name"), "unknown variant 'name', expected one of 'cgroup', 'unit', 'pid', 'command'"),
+        (GOOD.replace("command", "name"), "there is no selector 'name'; there are: unit, cgroup"),
         (
             GOOD.replace("\"guard\"", "\"guard\"\nworkloads = [\"wbe\"]"),
-            "q.toml:4:14: error: there is no workload 'wbe'; there are: web",
+            "q.toml:4:14: error: there is no workload 'wbe'; there are: web; did you mean 'web'?",
         ),
-        (GOOD.replace("\"guard\"", "\"guard\"\nworkloads = \"web\""), "expected \"all\", or a list of names"),
+        (GOOD.replace("\"guard\"", "\"guard\"\nworkloads = \"web\""), "write \"all\", or a list of names"),
         (
             GOOD.replace("\"guard\"", "\"guard\"\nparameters = { speed = 3 }"),
-            "q.toml:4:16: error: the parameters of policy 'guard': unknown field 'speed'",
+            "q.toml:4:16: error: the parameters of policy 'guard': there is no parameter 'speed'; there are: interval",
         ),
         (
             GOOD.replace("\"guard\"", "\"guard\"\nparameters.interval = \"1h\""),
-            "q.toml:4:23: error: the parameters of policy 'guard': '1h' is no time",
+            "q.toml:4:23: error: the parameters of policy 'guard': interval = \"1h\": out of range: give 1ms to 1s",
         ),
         (format!("{GOOD}\n[machine]\ncpus = \"3-1\"\n"), "q.toml:12:8: error: '3-1' is no CPU list"),
         (format!("{GOOD}\n[machine.solo_runs]\nduty_per_mille = 2000\n"), "q.toml:12:18: error: solo runs of 2000"),
@@ -123,12 +128,171 @@ fn every_fault_is_found_with_its_line_and_the_mend() {
 }
 
 #[test]
+fn times_without_a_unit_and_absurd_values_are_refused_wherever_they_stand() {
+    let guard = |parameter: &str| GOOD.replace("\"guard\"", &format!("\"guard\"\nparameters.{parameter}"));
+    let agent = |line: &str| format!("{GOOD}\n[agent]\n{line}\n");
+    let workload = |line: &str| GOOD.replace("cpus = 1", line);
+    let cases = [
+        (
+            guard("interval = 20"),
+            "q.toml:4:23: error: the parameters of policy 'guard': interval = 20: a time needs a unit",
+        ),
+        (guard("interval = \"1000s\""), "q.toml:4:23: error: the parameters of policy 'guard': interval = \"1000s\""),
+        (guard("run_budget = \"0s\""), "give 1ms to 10s"),
+        (guard("priority = 100"), "q.toml:4:23: error: the parameters of policy 'guard': priority = 100: out of range"),
+        (
+            guard("pirority = 1"),
+            "q.toml:4:12: error: the parameters of policy 'guard': there is no parameter 'pirority'; there",
+        ),
+        (guard("run_budget = \"5ms\""), "an interval of at most the budget"),
+        (agent("interval_floor = 100"), "q.toml:12:18: error: 100 is no time: add a unit, as in \"100ms\""),
+        (agent("interval_floor = \"1000s\""), "q.toml:12:18: error: agent.interval_floor of 1000 s is too long"),
+        (agent("hung_after = 5"), "q.toml:12:14: error: 5 is no time"),
+        (agent("hung_after = \"2h\""), "q.toml:12:14: error: agent.hung_after of 7200 s is too long"),
+        (format!("{GOOD}\n[machine]\nsolo_runs.longest = 2\n"), "q.toml:12:21: error: 2 is no time"),
+        (workload("slo = { quantile = 0.99, bound = 1 }"), "q.toml:8:34: error: 1 is no time"),
+        (workload("slo = { quantile = 0.99, bound = 1.5 }"), "q.toml:8:34: error: 1.5 is no time"),
+        (workload("grace = { signal = \"urg\", time = 20 }"), "q.toml:8:34: error: 20 is no time"),
+    ];
+    for (text, expected) in cases {
+        let said = refused(&text);
+        assert!(said.contains(expected) && !said.contains('\n'), "{text}\nsaid:\n{said}\nexpected:\n{expected}");
+    }
+    let long = guard("interval = \"1ms\"") + "[agent]\nhung_after = \"1m\"\ninterval_floor = 0\n";
+    assert_eq!(parse(&long).unwrap().agent.hung_after, Nanos::from_secs(60));
+}
+
+#[test]
 fn workloads_have_one_name_and_one_place_each() {
     let said = refused(&with_workload("[[workload]]\nname = \"web\"\nclass = \"be\"\nmatch = [{ unit = \"c\" }]"));
     assert!(said.contains("q.toml:16:8: error: workload 'web' is already there, at q.toml:6:8"), "{said}");
     let said =
         refused(&with_workload("[[workload]]\nname = \"c\"\nclass = \"be\"\nmatch = [{ unit = \"b.service\" }]"));
     assert!(said.contains("workloads 'b' and 'c' both match systemd unit b.service"), "{said}");
+}
+
+#[test]
+fn a_mistake_in_structure_says_what_to_write() {
+    let cases = [
+        (
+            GOOD.replace("[[workload]]", "[workload]"),
+            "q.toml:5:1: error: [workload] is a single table; write [[workload]]",
+        ),
+        (GOOD.replace("[[policy]]", "[policy]"), "[policy] is a single table; write [[policy]], in double brackets"),
+        (GOOD.replace("cpus = 1", "cpus = \"1\""), "q.toml:8:8: error: cpus is the text \"1\"; write cpus = 1"),
+        (GOOD.replace("cpus = 1", "cpus = \"one\""), "cpus is the text \"one\"; write cpus = 1.5"),
+        (GOOD.replace("cpus = 1", "pausable = \"true\""), "pausable is the text \"true\"; write pausable = true"),
+        (GOOD.replace("\"lc\"", "1"), "class is the number 1; write class = \"lc\" or \"be\""),
+        (GOOD.replace("\"lc\"", "\"LC\""), "there is no class 'LC'; there are: lc, be; did you mean 'lc'?"),
+        (GOOD.replace("class = \"lc\"\n", ""), "q.toml:5:1: error: this [[workload]] has no class; write class ="),
+        (GOOD.replace("name = \"web\"\n", ""), "this [[workload]] has no name; write name = \"web\""),
+        (GOOD.replace("cpus = 1", "slo = { quantile = 0.99 }"), "this slo has no bound; write bound = \"1ms\""),
+        (GOOD.replace("cpus = 1", "slo = \"1ms\""), "slo is the text \"1ms\"; write slo = { quantile = 0.99"),
+        (
+            GOOD.replace("command = \"nginx\"", "command = \"nginx\", unit = \"web\""),
+            "q.toml:9:10: error: 2 selectors in one table; write a table for each: { command = … }, { unit = … }",
+        ),
+        (GOOD.replace("[{ command = \"nginx\" }]", "{ command = \"nginx\" }"), "match is a table; write a list"),
+        (
+            GOOD.replace("[{ command = \"nginx\" }]", "\"nginx\""),
+            "match is the text \"nginx\"; write match = [{ command = \"nginx\" }]",
+        ),
+        (GOOD.replace("{ command = \"nginx\" }", "\"nginx\""), "a selector is the text \"nginx\"; write { command ="),
+        (GOOD.replace("{ command = \"nginx\" }", "{}"), "an empty selector; write one of unit"),
+        (GOOD.replace("command = \"nginx\"", "pid = \"4711\""), "pid is the text \"4711\"; write pid = 4711"),
+        (
+            GOOD.replace("command = \"nginx\"", "comand = \"nginx\""),
+            "'comand'; there are: unit, cgroup, container, pod, command, pid; did you mean 'command'?",
+        ),
+        (GOOD.replace("command = \"nginx\"", "container = \"web\""), "'web': a container is named by its id"),
+        (GOOD.replace("command = \"nginx\"", "pod = \"shop/web\""), "'shop/web': a pod is named by its uid"),
+        (GOOD.replace("command = \"nginx\"", "cgroup = \"a[\""), "'a[' is no pattern"),
+        (
+            format!("{GOOD}\n[metrics]\nlisten = \"localhost:9100\"\n"),
+            "q.toml:12:10: error: 'localhost:9100' is no address; write numbers: an IP address and a port, \
+             \"127.0.0.1:9100\"",
+        ),
+        (format!("{GOOD}\n[[agent]]\nrealtime = true\n"), "[[agent]] is a list; write [agent], in single brackets"),
+        (format!("agent = 3\n{GOOD}"), "agent is the number 3; write [agent] on a line of its own"),
+        (
+            format!("{GOOD}\n[machin]\ncpus = \"0\"\n"),
+            "there is no table 'machin'; there are: machine, agent, api, metrics, policy, workload; did you mean 'machine'?",
+        ),
+        (
+            format!("{GOOD}\n[agent]\npoll = \"dedicate\"\n"),
+            "there is no poll 'dedicate'; there are: adaptive, dedicated; did you mean 'dedicated'?",
+        ),
+        (
+            with_workload("grace = { signal = \"ugr\", time = \"20us\" }"),
+            "there is no signal 'ugr'; there are: usr1, usr2, urg; did you mean 'urg'?",
+        ),
+        (GOOD.replace("\"guard\"", "\"guard\"\nparameters = 3"), "parameters is the number 3; write parameters = {"),
+        (
+            GOOD.replace("\"guard\"", "\"guard\"\nworkload = \"all\""),
+            "key 'workload'; there are: name, workloads, parameters; did you mean 'workloads'?",
+        ),
+    ];
+    for (text, expected) in cases {
+        let said = refused(&text);
+        assert!(said.contains(expected), "{text}\nsaid:\n{said}\nexpected:\n{expected}");
+        assert_eq!(said.lines().count(), 1, "one mistake, one line: {said}");
+    }
+}
+
+#[test]
+fn one_mistake_hides_none_of_the_others() {
+    let text = "[machine]\ncpus = 3\npartitions = true\n[agent]\nrealtime = \"yes\"\n[policy]\nname = \"gard\"\n\
+                workloads = [\"wbe\"]\n[[workload]]\nname = \"web\"\nclass = \"lx\"\ncpu = 1\nmatch = \"nginx\"\n\
+                [[workload]]\nclass = \"be\"\nmatch = [{ pid = \"x\" }]\n";
+    let said = refused(text);
+    for expected in
+        ["q:2:8", "q:3:1", "q:5:12", "q:6:1", "q:7:8", "q:8:14", "q:11:9", "q:12:1", "q:13:9", "q:14:1", "q:16:18"]
+    {
+        let place = expected.replacen('q', "q.toml", 1);
+        assert!(said.contains(&format!("{place}: error: ")), "{place} in\n{said}");
+    }
+    assert_eq!(said.lines().count(), 11, "{said}");
+    let broken_too = refused(&text.replace("cpu = 1", "cpu = = 1"));
+    assert!(broken_too.lines().count() >= 10, "a mistake in syntax hides nothing but its line: {broken_too}");
+}
+
+#[test]
+fn containers_pods_and_patterns_are_selectors() {
+    let uid = "6f1c2d9e-0b57-4c4a-9d0e-3a8d6f1b2c3d";
+    for selector in [
+        "container = \"4f66ad9a\"".to_owned(),
+        format!("pod = \"{uid}\""),
+        "unit = \"getty@*\"".into(),
+        "cgroup = \"batch.slice/job-*\"".into(),
+        "command = \"redis-server *:6379\"".into(),
+        // As it was understood before there were patterns.
+        "command = \"kworker/[0]\"".into(),
+    ] {
+        assert!(parse(&GOOD.replace("command = \"nginx\"", &selector)).is_ok(), "{selector}");
+    }
+}
+
+#[test]
+fn what_two_workloads_would_both_have_is_an_error_with_both_names() {
+    struct Both;
+    impl Matches for Both {
+        fn find(&mut self, _: &quell_model::Selector) -> Result<(), String> {
+            Ok(())
+        }
+        fn contested(&mut self) -> Vec<quell_linux::Contested> {
+            let of = |text: &str| quell_model::Selector::Command(text.into());
+            let what = "process 4711 (nginx -w)".into();
+            vec![quell_linux::Contested { workloads: (0, 1), first: of("nginx"), second: of("-w"), what }]
+        }
+    }
+    let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
+    let problems = check(&parse(&with_workload("")).unwrap(), &topology, None, &mut Both);
+    let said = problems.to_string();
+    assert!(
+        problems.are_fatal()
+            && said.contains("q.toml:12:8: error: workloads 'web' and 'b' both match process 4711 (nginx -w)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -191,8 +355,14 @@ fn a_partition_needs_the_machines_permission() {
 
 #[test]
 fn a_service_may_come_later_but_a_process_must_be_there() {
+    struct Nothing;
+    impl Matches for Nothing {
+        fn find(&mut self, _: &quell_model::Selector) -> Result<(), String> {
+            Err("start it".into())
+        }
+    }
     let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
-    let absent = |text: &str| check(&parse(text).unwrap(), &topology, None, &mut |_| Err("start it".into()));
+    let absent = |text: &str| check(&parse(text).unwrap(), &topology, None, &mut Nothing);
     let problems = absent(GOOD);
     assert!(!problems.are_fatal() && problems.to_string().contains("matches nothing now; start it"), "{problems}");
     assert!(absent(&GOOD.replace("command = \"nginx\"", "pid = 7")).are_fatal());
@@ -301,7 +471,7 @@ fn a_policy_that_grants_cpus_has_quells_own_scheduler_which_wants_cgroups() {
             can.rules.insert(rule, Support::Yes);
         }
         let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
-        let problems = check(&config, &topology, Some(&can), &mut |_| Ok(()));
+        let problems = check(&config, &topology, Some(&can), &mut AllMatch);
         (
             config.has_own_scheduler(),
             problems.of(Severity::Error).map(|problem| problem.what.clone()).collect::<Vec<_>>(),

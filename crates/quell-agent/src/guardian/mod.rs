@@ -35,6 +35,7 @@
 //! itself ends only after the worker has. What came from the terminal reached the worker anyway.
 
 pub mod backoff;
+mod leftover;
 pub mod pulse;
 pub mod restore;
 mod rundir;
@@ -43,7 +44,8 @@ mod supervise;
 mod sweep;
 mod worker;
 
+pub use leftover::{Leftover, leftovers};
 pub use restore::{Report, put_back, put_back_journal};
-pub use rundir::{Claim, RunDir, Stale};
+pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE};
 pub use supervise::{Ending, News, Options, START_AGAIN, supervise};
 pub use worker::Worker;

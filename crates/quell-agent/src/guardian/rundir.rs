@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -12,6 +13,12 @@ use crate::AgentError;
 
 /// The environment variable that names another run directory.
 pub const VARIABLE: &str = "QUELL_RUN_DIR";
+/// The run directory unless another one is named.
+pub(super) const USUAL: &str = "/run/quell";
+/// Who only looks holds a lock for a moment: so often is tried again to claim it …
+const TRIES: u32 = 5;
+/// … after such a pause.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Where the agent keeps what lives as long as the machine is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +57,54 @@ impl RunDir {
     /// # Errors
     /// If it cannot be made, or somebody else could write into it.
     pub fn locate(asked: Option<&Path>) -> Result<RunDir, AgentError> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        RunDir::at(RunDir::path_of(asked))
+    }
+
+    /// Where [`RunDir::locate`] would look; nothing is made.
+    #[must_use]
+    pub fn path_of(asked: Option<&Path>) -> PathBuf {
         let path = asked.map(Path::to_owned).or_else(|| variable(VARIABLE)).or_else(|| {
             let own = (!rustix::process::geteuid().is_root()).then(|| variable("XDG_RUNTIME_DIR")).flatten();
             own.map(|own| own.join("quell"))
         });
-        RunDir::at(path.unwrap_or_else(|| "/run/quell".into()))
+        path.unwrap_or_else(|| USUAL.into())
+    }
+
+    /// The directory as [`RunDir::locate`] finds it, but only if it is there. None: the usual one is not, and so no Quell has
+    /// been here since the machine came up.
+    ///
+    /// # Errors
+    /// If a directory that was named is not there, or somebody else could write into it.
+    pub fn existing(asked: Option<&Path>) -> Result<Option<RunDir>, AgentError> {
+        let path = RunDir::path_of(asked);
+        if path.symlink_metadata().is_ok() {
+            return RunDir::at(path).map(Some);
+        }
+        if asked.is_none() && variable(VARIABLE).is_none() {
+            return Ok(None);
+        }
+        let mend = format!("give the directory that the agent had, with --run-dir or {VARIABLE}");
+        Err(AgentError::RunDirectory { op: "use", path, why: "there is no such directory".into(), mend })
+    }
+
+    /// Looks at this directory, and makes none: does an agent run in it?
+    ///
+    /// # Errors
+    /// As [`RunDir::at`].
+    pub fn look(path: &Path) -> Result<bool, AgentError> {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let may = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK);
+                may.map(|()| false).map_err(|errno| failed("make", path, io::Error::from(errno).to_string()))
+            }
+            _ => {
+                let directory = RunDir::usable(path)?;
+                let Ok(lock) = File::open(directory.path.join("agent.lock")) else { return Ok(false) };
+                // Held for a moment at most; another look may hold it, too.
+                Ok(matches!(flock(&lock, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK)))
+            }
+        }
     }
 
     /// This directory, made if it is not there.
@@ -63,25 +112,22 @@ impl RunDir {
     /// # Errors
     /// If it cannot be made, or somebody else could write into it.
     pub fn at(path: PathBuf) -> Result<RunDir, AgentError> {
-        let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
-        let failed = |op: &'static str, source: io::Error| AgentError::RunDirectory {
-            op,
-            path: path.clone(),
-            why: source.to_string(),
-            mend: mend.clone(),
-        };
         match DirBuilder::new().mode(0o755).create(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed("make", error)),
+            Err(error) => return Err(failed("make", &path, error.to_string())),
         }
-        let found = fs::symlink_metadata(&path).map_err(|error| failed("look at", error))?;
+        RunDir::usable(&path)
+    }
+
+    fn usable(path: &Path) -> Result<RunDir, AgentError> {
+        let found = fs::symlink_metadata(path).map_err(|error| failed("look at", path, error.to_string()))?;
         let own = rustix::process::geteuid().as_raw();
         if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
             let why = "it must be a directory of this user's that nobody else can write into".to_owned();
-            return Err(AgentError::RunDirectory { op: "use", path, why, mend });
+            return Err(failed("use", path, why));
         }
-        Ok(RunDir { path })
+        Ok(RunDir { path: path.to_owned() })
     }
 
     /// Where it is.
@@ -127,7 +173,15 @@ impl RunDir {
             .mode(0o644)
             .open(&path)
             .map_err(|source| self.failed("open a lock in", source))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        let mut locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        for _ in 0..TRIES {
+            if locked != Err(Errno::WOULDBLOCK) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        }
+        match locked {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let mut text = String::new();
@@ -146,9 +200,17 @@ impl RunDir {
     }
 
     fn failed(&self, op: &'static str, source: io::Error) -> AgentError {
-        let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
-        AgentError::RunDirectory { op, path: self.path.clone(), why: source.to_string(), mend }
+        failed(op, &self.path, source.to_string())
     }
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn failed(op: &'static str, path: &Path, why: String) -> AgentError {
+    let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
+    AgentError::RunDirectory { op, path: path.to_owned(), why, mend }
 }
 
 impl Claim {
@@ -196,6 +258,16 @@ mod tests {
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Held { name, .. }] if name == "agent"));
         drop(claim);
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Ours(claim)] if claim.name() == "agent"));
+    }
+
+    #[test]
+    fn a_run_directory_that_was_named_and_is_not_there_is_refused_and_not_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("nowhere");
+        let error = RunDir::existing(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("there is no such directory") && error.contains("--run-dir"), "{error}");
+        assert!(!path.exists());
+        assert!(RunDir::existing(Some(directory.path())).unwrap().is_some());
     }
 
     #[test]

@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
+use quell_linux::{Contested, HostOptions, LinuxHost, Manager, Roots, Survey, limit_obstacle, survey};
 use quell_model::{
     Capabilities, Event, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology, Verdict,
-    View, Wake,
+    View, Wake, Workload,
 };
 
 use super::Shadow;
 use super::membership::Membership;
 use super::vigil::Vigil;
+use super::warnings::Warnings;
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed};
-use crate::config::{self, Config, Problems, Scheduler};
+use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
 use crate::guardian::pulse::now;
@@ -66,6 +67,7 @@ pub struct Agent<H> {
     priority: u8,
     sentry: Option<Sentry>,
     vigil: Vigil,
+    warnings: Warnings,
 }
 
 /// What the stock host is told of a configuration.
@@ -93,8 +95,14 @@ impl<H: Manager> Agent<H> {
             if !fidelity.missing.is_empty() {
                 return Err(AgentError::Unfit { policy: layer.policy.describe().name, missing: fidelity.missing });
             }
+            let policy = layer.policy.describe().name;
+            match fidelity.limits.len() {
+                0 => {}
+                1 => tracing::info!(policy, "1 limit of this host: `quell doctor {policy}` shows it"),
+                count => tracing::info!(policy, "{count} limits of this host: `quell doctor {policy}` shows them"),
+            }
             for limit in fidelity.limits {
-                tracing::warn!(policy = layer.policy.describe().name, "{limit}");
+                tracing::debug!(policy, "{limit}");
             }
         }
         let topology = host.linux().topology();
@@ -114,7 +122,9 @@ impl<H: Manager> Agent<H> {
             "run"
         };
         let limits = crate::api::state::limits(&capabilities, stack.layers());
-        let about = About { mode: mode.into(), host: capabilities.host.clone(), limits };
+        let warnings = Warnings::begin(&config, &capabilities, &mut host);
+        let about =
+            About { mode: mode.into(), host: capabilities.host.clone(), limits, warnings: warnings.lines().to_vec() };
         let observed = ObserverConfig { api, record: extras.record.clone() };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
         Ok(Agent {
@@ -128,6 +138,7 @@ impl<H: Manager> Agent<H> {
             priority: 0,
             sentry: None,
             vigil: Vigil::default(),
+            warnings,
         })
     }
 
@@ -145,7 +156,7 @@ impl<H: Manager> Agent<H> {
         if let Some(worker) = worker {
             worker.beat(self.config.agent.hung_after);
         }
-        self.membership.configure(&self.config, &mut self.host);
+        self.membership.configure(&self.config, &mut self.host, now());
         let mut outcome = Outcome::Stopped;
         while !stop.load(Ordering::Acquire) {
             if worker.is_some_and(|worker| worker.reload().swap(false, Ordering::AcqRel)) && self.reload() {
@@ -175,6 +186,7 @@ impl<H: Manager> Agent<H> {
         if came_or_went.0 || overwritten {
             self.assign();
         }
+        self.look_for_warnings(came_or_went.0 || overwritten, time);
         if let Some(feed) = &self.feed {
             for posted in feed.drain() {
                 // The workload may have been detached since it was posted.
@@ -187,8 +199,12 @@ impl<H: Manager> Agent<H> {
             self.stack.turn(&mut self.host)
         };
         let wake = wake.map_err(host_failed)?;
+        self.membership.count(&mut self.host, time);
+        if let Some(roster) = self.membership.news(&self.config) {
+            self.observers.tell(roster);
+        }
         self.observers.turned(self.stack.view(), self.stack.layers());
-        log(&self.stack, self.extras.shadow);
+        log(&self.stack, self.extras.shadow, self.host.linux());
         self.stay_above();
         if self.sentry.as_ref().is_some_and(Sentry::heard) {
             tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
@@ -209,7 +225,14 @@ impl<H: Manager> Agent<H> {
                 self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
             let topology = self.host.linux().topology();
-            let problems = check(&config, &topology, &self.host.capabilities());
+            let problems = match check(&config, Problems::default(), &topology, &self.host.capabilities()) {
+                Ok((problems, _)) => problems,
+                Err(error) => {
+                    let mut problems = Problems::default();
+                    problems.error(&Place::file(path), error.to_string());
+                    problems
+                }
+            };
             if problems.are_fatal() { Err(problems) } else { Ok(config) }
         }) {
             Ok(config) => config,
@@ -223,10 +246,18 @@ impl<H: Manager> Agent<H> {
             return true;
         }
         tracing::info!("the configuration was read again");
-        self.membership.configure(&config, &mut self.host);
+        self.membership.configure(&config, &mut self.host, now());
         self.config = config;
         self.assign();
+        self.look_for_warnings(true, now());
         false
+    }
+
+    /// Says what nothing acts on, in the log and to whoever asks.
+    fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
+        if self.warnings.look(changed, &self.config, &self.membership, &mut self.host, time) {
+            self.observers.warn(self.warnings.lines());
+        }
     }
 
     /// Tells every layer which of its workloads are there.
@@ -283,32 +314,56 @@ impl<H: Manager> Agent<H> {
         let report = self.host.linux().restore();
         tracing::info!("put back {} values", report.restored.len());
         for left in &report.left {
-            tracing::warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
+            tracing::warn!("{left}");
         }
     }
 }
 
-/// Everything that is wrong with a configuration on this machine, if its host has these capabilities.
-#[must_use]
-pub fn check(config: &Config, topology: &Arc<Topology>, capabilities: &Capabilities) -> Problems {
+/// Everything that is wrong with a configuration on this machine, if its host has these capabilities; and what its
+/// selectors match. `before` are the problems that were found in its files.
+///
+/// # Errors
+/// If the machine's processes cannot be read.
+pub fn check(
+    config: &Config,
+    before: Problems,
+    topology: &Arc<Topology>,
+    capabilities: &Capabilities,
+) -> Result<(Problems, Survey), AgentError> {
+    let workloads: Vec<_> = config.workloads.iter().map(|member| &member.workload).collect();
     let roots = Roots::default();
-    config::check(config, topology, Some(capabilities), &mut |selector| find(&roots, selector))
+    let survey = survey(&roots, &workloads).map_err(host_failed)?;
+    let mut seen = Seen { workloads: &workloads, survey: &survey };
+    let was_understood = !before.are_fatal();
+    let mut problems = config::check_rest(config, before, topology, Some(capabilities), &mut seen);
+    let options = host_options(config, &Extras::default());
+    let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);
+    if was_understood {
+        config::unused::warn(config, Some(capabilities), &mut obstacle, &mut problems);
+    }
+    Ok((problems, survey))
 }
 
-/// Does something match this selector now? Else: what to do about it.
-fn find(roots: &Roots, selector: &Selector) -> Result<(), String> {
-    let mut probe = LinuxHost::new(roots.clone(), HostOptions::default()).map_err(|error| error.to_string())?;
-    let mut workload = quell_model::Workload::new("probe", quell_model::Class::BestEffort, quell_model::CpuCount::ZERO);
-    workload.selectors = vec![selector.clone()];
-    match probe.attach(workload) {
-        Ok(_) => Ok(()),
-        Err(quell_linux::LinuxError::NoMatch { mend, .. }) => Err(mend),
-        Err(error) => Err(error.to_string()),
+struct Seen<'a> {
+    workloads: &'a [&'a Workload],
+    survey: &'a Survey,
+}
+
+impl config::Matches for Seen<'_> {
+    fn find(&mut self, selector: &Selector) -> Result<(), String> {
+        let each = self.workloads.iter().zip(&self.survey.matched);
+        let mut each = each.flat_map(|(workload, matched)| workload.selectors.iter().zip(matched));
+        let found = each.find(|(other, _)| *other == selector);
+        found.map_or(Ok(()), |(_, matched)| matched.as_ref().map(|_| ()).map_err(Clone::clone))
+    }
+
+    fn contested(&mut self) -> Vec<Contested> {
+        self.survey.contested.clone()
     }
 }
 
 /// Says what was decided and what was refused.
-fn log(stack: &Stack, shadow: bool) {
+fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
     let view = stack.view();
     for layer in stack.layers().iter().filter(|layer| layer.stepped()) {
         let policy = layer.policy.describe().name;
@@ -322,7 +377,11 @@ fn log(stack: &Stack, shadow: bool) {
         }
         if shadow {
             for setting in &layer.plan.knobs {
-                tracing::info!(policy, "would set {:?} on {:?}", setting.knob, setting.target);
+                let (knob, programs) = (crate::explain::knob_set(&setting.knob), host.programs(setting.target));
+                match host.workload_of(setting.target) {
+                    Some(workload) => tracing::info!(policy, "would set {knob} on {workload} ({programs})"),
+                    None => tracing::info!(policy, "would set {knob} on {programs}"),
+                }
             }
         }
     }

@@ -4,12 +4,17 @@ use std::path::Path;
 
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost};
-use quell_model::{Nanos, Topology};
+use quell_model::{CpuSet, Nanos, Topology, View};
+use quell_policy::AnyPolicy;
 
 use super::super::rivals::{FIRST_PAUSE, ROUNDS};
 use super::super::vigil;
 use super::{Agent, Extras};
+use crate::api::{self, About, wire};
 use crate::config;
+use crate::observers::Observers;
+use crate::stack::{Layer, Stack, Witness};
+use crate::watch::{SIGNALS, watch};
 
 const CPUS: &str = "cgroup/web/cpuset.cpus";
 const OTHERS: &str = "0-3";
@@ -43,8 +48,16 @@ fn agent(tree: &FakeTree, extras: Extras) -> Agent<LinuxHost> {
     let config = config::read_text(Path::new("quell.toml"), text).unwrap();
     let options = HostOptions { dry_run: extras.dry_run, scan_interval: Nanos(1), ..HostOptions::default() };
     let mut agent = Agent::new(tree.host(options).unwrap(), config, extras).unwrap();
-    agent.membership.configure(&agent.config, &mut agent.host);
+    agent.membership.configure(&agent.config, &mut agent.host, Nanos::ZERO);
     agent
+}
+
+/// What the API would say of an agent.
+fn watched(agent: &mut Agent<LinuxHost>) -> api::State {
+    let (watch, watched) = watch(agent.stack.view(), agent.stack.layers());
+    agent.observers = Observers::of(watch);
+    agent.stack.also_measure(SIGNALS);
+    api::state(About::default(), watched).0
 }
 
 /// One turn in each second from this one to that one.
@@ -107,4 +120,149 @@ fn a_dry_run_leaves_everything_as_it_is_whoever_else_writes() {
     assert!(agent.membership.ids(&agent.config).iter().all(Option::is_some));
     agent.put_back();
     assert_eq!(tree.read(CPUS), "1-2");
+}
+
+const MAX: &str = "cgroup/batch/cpu.max";
+
+/// A configuration file in which `batch` has this line.
+fn limited(tree: &FakeTree, line: &str) -> std::path::PathBuf {
+    let text = format!(
+        "[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"batch\"\nclass = \"be\"\n{line}\n\
+         match = [{{ cgroup = \"batch\" }}]\n"
+    );
+    tree.write("quell.toml", &text);
+    tree.path().join("quell.toml")
+}
+
+fn agent_of(tree: &FakeTree, file: &Path) -> Agent<LinuxHost> {
+    let options = HostOptions { scan_interval: Nanos(1), ..HostOptions::default() };
+    let mut agent = Agent::new(tree.host(options).unwrap(), config::read(file).unwrap(), Extras::default()).unwrap();
+    agent.membership.configure(&agent.config, &mut agent.host, Nanos::ZERO);
+    agent
+}
+
+#[test]
+fn a_limit_is_kept_under_a_policy_that_knows_none_changes_at_a_reload_and_ends_with_the_agent() {
+    let tree = machine();
+    let mut agent = agent_of(&tree, &limited(&tree, "limit = 0.5"));
+    turns(&mut agent, 0..2);
+    assert_eq!((tree.read(MAX), agent.warnings.lines()), ("50000 100000".into(), &[][..]));
+    let mut second = 2;
+    for (line, expected) in [("limit = 1.5", "150000 100000"), ("", "max 100000"), ("limit = 0.25", "25000 100000")] {
+        limited(&tree, line);
+        assert!(!agent.reload(), "the agent goes on");
+        let begun = std::time::Instant::now();
+        while tree.read(MAX) != expected {
+            assert!(begun.elapsed().as_secs() < 60, "{line}: {}", tree.read(MAX));
+            turns(&mut agent, second..second + 1);
+            second += 1;
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    agent.put_back();
+    assert_eq!(tree.read(MAX), "max 100000");
+}
+
+#[test]
+fn a_limit_that_cannot_be_kept_is_a_warning_until_it_can() {
+    let tree = machine();
+    let file = limited(&tree, "limit = 0.5\nreservation = \"standard\"");
+    let mut agent = agent_of(&tree, &file);
+    turns(&mut agent, 0..1);
+    assert_eq!(agent.warnings.lines(), [""; 0]);
+    // Somebody keeps taking the limit off: Quell gives way, and says so.
+    let mut second = 1;
+    while agent.warnings.lines().is_empty() {
+        assert!(second < 1000, "nothing is said");
+        tree.write(MAX, "max 100000");
+        turns(&mut agent, second..second + 1);
+        second += 1;
+    }
+    let said = agent.warnings.lines()[0].clone();
+    assert!(said.starts_with("workload 'batch': limit = 0.5 is not kept: somebody else keeps changing"), "{said}");
+    while !agent.warnings.lines().is_empty() {
+        assert!(second < 10_000, "it is not tried again");
+        turns(&mut agent, second..second + 1);
+        second += 1;
+    }
+    assert_eq!(tree.read(MAX), "50000 100000");
+}
+
+#[test]
+fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
+    let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+    tree.cgroup("batch");
+    let mut agent = agent(&tree, Extras::default());
+    let mut state = watched(&mut agent);
+    let mut told = |agent: &mut Agent<LinuxHost>, seconds: std::ops::Range<u64>| {
+        turns(agent, seconds);
+        state.refresh();
+        (state.status().configured, state.why("web"))
+    };
+    let (configured, why) = told(&mut agent, 0..2);
+    let states: Vec<_> = configured.iter().map(|workload| (workload.name.as_str(), workload.state)).collect();
+    assert_eq!(states, [("web", wire::State::Waiting), ("batch", wire::State::Waiting)]);
+    let web = why.expect("a workload that waits is known").configured.unwrap();
+    assert_eq!((web.looks_for, web.threads), (vec!["cgroup web".to_owned()], None));
+    assert!(web.why.unwrap().contains("matches nothing"));
+
+    tree.cgroup("web");
+    tree.process(100, 1, "work");
+    tree.join("web", &[100]);
+    let (configured, _) = told(&mut agent, 2..4);
+    assert_eq!((configured[0].state, configured[0].why.as_ref()), (wire::State::Attached, None));
+
+    tree.join("web", &[]);
+    tree.remove("proc/100");
+    // The host looks for threads in its own time, not in the test's.
+    let gone = (4..10_000).find_map(|second| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let (configured, _) = told(&mut agent, second..second + 1);
+        (configured[0].state == wire::State::Gone).then(|| (Nanos::from_secs(second), configured[0].since_ns))
+    });
+    let (seen, since) = gone.expect("it is gone");
+    assert_eq!(Nanos(since), seen, "since the look that found nothing");
+}
+
+#[test]
+fn rules_that_the_host_has_not_are_explained_as_refused() {
+    let tree = machine();
+    let mut agent = agent(&tree, Extras::default());
+    agent.membership.look(&mut agent.host, Nanos::ZERO);
+    let layers = vec![Layer::new(AnyPolicy::named("caladan").unwrap(), None)];
+    let mut stack = Stack::new(layers, View::new(agent.host.topology()), CpuSet::first(4)).unwrap();
+    let (mut watch, watched) = watch(stack.view(), stack.layers());
+    let mut state = api::state(About::default(), watched).0;
+    for _ in 0..3 {
+        stack.turn(&mut agent.host).unwrap();
+        watch.turned(stack.view(), stack.layers());
+    }
+    state.refresh();
+    let decisions = state.why("web").unwrap().decisions;
+    let refused = |text: &str| {
+        let told = decisions.iter().find(|decision| decision.text.starts_with(text));
+        told.is_some_and(|told| {
+            told.kind == wire::DecisionKind::Refused && told.text.contains("no rules in the kernel")
+        })
+    };
+    assert!(
+        refused("1 CPU guaranteed on wake-up: refused: ") && refused("no limit on its CPUs: refused: "),
+        "{decisions:#?}"
+    );
+    assert!(decisions.iter().all(|decision| decision.kind != wire::DecisionKind::Rule), "{decisions:#?}");
+}
+
+#[test]
+fn a_workloads_own_cpus_are_not_exclusive_where_no_partition_keeps_others_out() {
+    let tree = machine();
+    let mut agent = agent(&tree, Extras::default());
+    let mut state = watched(&mut agent);
+    turns(&mut agent, 0..3);
+    state.refresh();
+    let status = state.status();
+    let of = |name: &str| status.workloads.iter().find(|workload| workload.name == name).unwrap();
+    assert_eq!(of("web").cpus_exclusive, Some(false), "{:?}", of("web"));
+    assert_eq!(of("batch").cpus_exclusive, None, "it has what is left");
+    let told = state.why("web").unwrap().decisions;
+    assert!(told.iter().any(|note| note.text.ends_with("are its own, but unmanaged work may run there")), "{told:#?}");
 }

@@ -1,19 +1,23 @@
 //! Says every write, and is told of none that is made.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use quell_linux::write::{Fate, Journal, Write};
+use quell_linux::program;
+use quell_linux::write::{Fate, Journal, Place, Write};
+use quell_model::WorkloadId;
 
 /// A journal that prints each write as it would be made. With `HostOptions::dry_run` the host makes none of them.
 pub struct PrintedJournal<W> {
     out: W,
+    names: BTreeMap<WorkloadId, String>,
 }
 
 impl<W: io::Write> PrintedJournal<W> {
     /// Prints there.
     pub fn to(out: W) -> PrintedJournal<W> {
-        PrintedJournal { out }
+        PrintedJournal { out, names: BTreeMap::new() }
     }
 }
 
@@ -25,7 +29,32 @@ impl<W> fmt::Debug for PrintedJournal<W> {
 
 impl<W: io::Write + Send> Journal for PrintedJournal<W> {
     fn before(&mut self, write: &Write) -> io::Result<()> {
-        writeln!(self.out, "would write  {write}")
+        let name = write.workload.and_then(|id| self.names.get(&id)).map_or("the machine", String::as_str);
+        let (before, after) = (&write.before, &write.after);
+        match &write.place {
+            Place::File(path) => {
+                let file = path.file_name().unwrap_or_default().display();
+                let directory = path.parent().unwrap_or(path).display();
+                writeln!(self.out, "would set {file} {after} on {name} ({directory}); it is {before}")
+            }
+            Place::Controllers(cgroup) => {
+                let cgroup = cgroup.display();
+                writeln!(
+                    self.out,
+                    "would set the controllers {after} for {name} (children of {cgroup}); they are {before}"
+                )
+            }
+            Place::Affinity(thread) => {
+                writeln!(self.out, "would set CPUs {after} on {name} ({}); they are {before}", program_of(thread.tid))
+            }
+            Place::Class(thread) | Place::Stopped(thread) => {
+                writeln!(self.out, "would set {after} on {name} ({}); it is {before}", program_of(thread.tid))
+            }
+        }
+    }
+
+    fn attached(&mut self, id: WorkloadId, name: &str) {
+        self.names.insert(id, name.to_owned());
     }
 
     fn done(&mut self, _: &Write, fate: Fate) -> io::Result<()> {
@@ -35,5 +64,44 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
             Fate::Refused => writeln!(self.out, "             it would be refused"),
             Fate::TakenBack => writeln!(self.out, "             it would be taken back"),
         }
+    }
+}
+
+/// A thread's program and its own name.
+fn program_of(tid: i32) -> String {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let status = read(format!("/proc/{tid}/status"));
+    let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()).unwrap_or(tid);
+    program(read(format!("/proc/{pid}/comm")).trim(), pid, read(format!("/proc/{tid}/comm")).trim(), tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_linux::write::Value;
+    use quell_model::{CpuSet, ThreadId};
+
+    #[test]
+    fn a_write_names_program_workload_and_value() {
+        let own = std::process::id().cast_signed();
+        let (mut out, text) = (Vec::new(), |text: &str| Value::Text(text.into()));
+        let mut journal = PrintedJournal::to(&mut out);
+        journal.attached(WorkloadId(0), "cache");
+        let write = |place, before: Value, after| Write {
+            workload: Some(WorkloadId(0)),
+            place,
+            origin: before.clone(),
+            before,
+            after,
+        };
+        let thread = ThreadId { tid: own, start: 0 };
+        let cpus = |cpus| Value::Cpus(CpuSet::first(cpus));
+        journal.before(&write(Place::Affinity(thread), cpus(4), cpus(2))).unwrap();
+        journal.before(&write(Place::File("/c/web/cpu.weight".into()), text("100"), text("50"))).unwrap();
+        let said = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        let program = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(lines[0], format!("would set CPUs 0-1 on cache ({} {own}); they are 0-3", program.trim()));
+        assert_eq!(lines[1], "would set cpu.weight 50 on cache (/c/web); it is 100");
     }
 }

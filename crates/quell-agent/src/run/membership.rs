@@ -8,6 +8,7 @@ use quell_model::{Nanos, Selector, Workload, WorkloadId};
 
 use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
+use crate::watch::{Entry, Roster, Standing};
 
 /// So often it is looked for what is not there yet.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
@@ -21,6 +22,8 @@ struct Member {
     paused_until: Nanos,
     /// What was said last about why it is not attached.
     said: Option<String>,
+    standing: Standing,
+    since: Nanos,
 }
 
 /// The workloads of the configuration, and which of them are attached.
@@ -29,6 +32,10 @@ pub struct Membership {
     members: BTreeMap<String, Member>,
     look_at: Nanos,
     rivals: Rivals,
+    /// Workloads came whose threads have not been counted yet.
+    uncounted: bool,
+    /// Did anything change since the roster was last taken?
+    news: bool,
 }
 
 /// What changed.
@@ -43,10 +50,32 @@ impl Membership {
         config.workloads.iter().map(|member| id(&member.workload.name)).collect()
     }
 
+    /// Does Quell leave this workload alone for a while, because somebody else keeps changing what it sets?
+    #[must_use]
+    pub fn gives_way(&self, name: &str, now: Nanos) -> bool {
+        self.members.get(name).is_some_and(|member| member.id.is_none() && member.paused_until > now)
+    }
+
+    /// Where the workloads of the configuration stand, if that changed since the last call.
+    pub fn news(&mut self, config: &Config) -> Option<Roster> {
+        if !std::mem::take(&mut self.news) {
+            return None;
+        }
+        let members = config.workloads.iter().filter_map(|member| self.members.get(&member.workload.name));
+        let entry = |member: &Member| Entry {
+            workload: member.workload.clone(),
+            standing: member.standing,
+            since: member.since,
+            why: member.said.clone(),
+        };
+        Some(members.map(entry).collect())
+    }
+
     /// Takes a configuration over: what it does not name any more is put back and detached, what it changed is
     /// described anew and keeps what stands, what is new is attached at the next look.
-    pub fn configure<H: Manager>(&mut self, config: &Config, host: &mut H) -> Changed {
+    pub fn configure<H: Manager>(&mut self, config: &Config, host: &mut H, now: Nanos) -> Changed {
         let mut changed = Changed::default();
+        self.news = true;
         let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
         for name in gone {
             let Some(member) = self.members.remove(&name) else { continue };
@@ -58,11 +87,10 @@ impl Membership {
                 Some(member) if member.workload == *workload => {}
                 Some(member) => {
                     tracing::info!(workload = %workload.name, "has a new description");
-                    changed.0 |= member.describe(workload, host);
+                    changed.0 |= member.describe(workload, host, now);
                 }
                 None => {
-                    let member = Member { workload: workload.clone(), id: None, paused_until: Nanos::ZERO, said: None };
-                    self.members.insert(workload.name.clone(), member);
+                    self.members.insert(workload.name.clone(), Member::new(workload, now));
                 }
             }
         }
@@ -80,14 +108,39 @@ impl Membership {
         for (name, member) in &mut self.members {
             match member.id {
                 Some(id) if member.has_ended(host, id) => {
-                    tracing::info!(workload = %name, "all its processes ended");
+                    self.news |= member.stands(Standing::Gone, now);
                     changed.0 |= detach(member.id.take(), name, host);
                 }
-                None if now >= member.paused_until => changed.0 |= member.attach(name, host),
-                _ => {}
+                Some(id) if host.linux().has_other_cgroups(id) => {
+                    tracing::info!(workload = %name, "its selectors match other cgroups now");
+                    if let Err(error) = host.update(id, member.workload.clone()) {
+                        tracing::warn!(workload = %name, "cannot follow them: {error}");
+                    }
+                    changed.0 = true;
+                }
+                Some(id) => self.news |= member.count(host.linux().thread_count(id), now),
+                None if now >= member.paused_until => {
+                    let came = member.attach(name, host);
+                    changed.0 |= came.0;
+                    self.uncounted |= came.0;
+                    self.news |= came.0 || member.stands(came.1, now);
+                }
+                None => {}
             }
         }
         changed
+    }
+
+    /// To be called after the host has observed: counts the threads of what was just attached.
+    pub fn count<H: Manager>(&mut self, host: &mut H, now: Nanos) {
+        if !std::mem::take(&mut self.uncounted) {
+            return;
+        }
+        for member in self.members.values_mut() {
+            if let Some(id) = member.id {
+                self.news |= member.count(host.linux().thread_count(id), now);
+            }
+        }
     }
 
     /// Somebody else overwrote a file that Quell had set for this workload.
@@ -111,6 +164,8 @@ impl Membership {
             }
             Verdict::GiveWay(until) => {
                 member.paused_until = until;
+                member.said = Some(format!("somebody else keeps changing {}; {}", path.display(), rivals::mend(path)));
+                self.news |= member.stands(Standing::LeftAlone, now);
                 tracing::warn!(
                     workload = %name, file = %path.display(), found,
                     "somebody else keeps changing it: Quell leaves this workload alone for {}; {}",
@@ -124,31 +179,67 @@ impl Membership {
 }
 
 impl Member {
-    fn attach<H: Manager>(&mut self, name: &str, host: &mut H) -> bool {
+    fn new(workload: &Workload, now: Nanos) -> Member {
+        let (paused_until, standing) = (Nanos::ZERO, Standing::Waiting);
+        Member { workload: workload.clone(), id: None, paused_until, said: None, standing, since: now }
+    }
+
+    /// It stands like this from now on. Returns true, and says so, if it did not before.
+    fn stands(&mut self, standing: Standing, now: Nanos) -> bool {
+        if self.standing == standing {
+            return false;
+        }
+        if standing == Standing::Gone {
+            tracing::info!(workload = %self.workload.name, "gone: all its processes ended");
+        }
+        (self.standing, self.since) = (standing, now);
+        true
+    }
+
+    /// It is attached and has so many threads.
+    fn count(&mut self, threads: usize, now: Nanos) -> bool {
+        let standing = match (threads, self.standing) {
+            (0, Standing::Attached | Standing::Gone) => Standing::Gone,
+            (0, _) => Standing::Waiting,
+            _ => Standing::Attached,
+        };
+        if threads > 0 && standing != self.standing {
+            tracing::info!(workload = %self.workload.name, "attached ({threads} threads)");
+        }
+        self.stands(standing, now)
+    }
+
+    /// Returns true if it was attached, else also where it stands then.
+    fn attach<H: Manager>(&mut self, name: &str, host: &mut H) -> (bool, Standing) {
         match host.attach(self.workload.clone()) {
             Ok(id) => {
-                tracing::info!(workload = %name, "attached");
                 self.id = Some(id);
                 self.said = None;
-                true
+                (true, Standing::Attached)
             }
             Err(error) => {
                 let text = error.to_string();
+                let absent = H::is_absence(&error);
                 if self.said.as_ref() != Some(&text) {
-                    if H::is_absence(&error) {
-                        tracing::info!("waiting for it: {text}");
-                    } else {
-                        tracing::warn!(workload = %name, "cannot attach it: {text}");
+                    match (absent, self.standing) {
+                        (true, Standing::Gone) => {}
+                        (true, _) => tracing::info!("waiting for it: {text}"),
+                        (false, _) => tracing::warn!(workload = %name, "cannot attach it: {text}"),
                     }
                     self.said = Some(text);
                 }
-                false
+                let standing = match (absent, self.standing) {
+                    (false, _) => Standing::Refused,
+                    (true, Standing::Attached | Standing::Gone) => Standing::Gone,
+                    (true, _) => Standing::Waiting,
+                };
+                (false, standing)
             }
         }
     }
 
     /// Describes the workload anew; a workload of another class is a new one.
-    fn describe<H: Manager>(&mut self, workload: &Workload, host: &mut H) -> bool {
+    fn describe<H: Manager>(&mut self, workload: &Workload, host: &mut H, now: Nanos) -> bool {
         let same_class = self.workload.class == workload.class;
         self.workload = workload.clone();
         self.paused_until = Nanos::ZERO;
@@ -157,6 +248,7 @@ impl Member {
             return false;
         }
         detach(self.id.take(), &workload.name, host);
+        self.stands(Standing::Waiting, now);
         true
     }
 
@@ -174,9 +266,7 @@ impl Member {
 fn detach<H: Manager>(id: Option<WorkloadId>, name: &str, host: &mut H) -> bool {
     let Some(id) = id else { return false };
     match host.detach(id) {
-        Ok(report) => report.left.iter().for_each(|left| {
-            tracing::warn!(workload = %name, place = %left.place, now = %left.now, "not put back: {}", left.why);
-        }),
+        Ok(report) => report.left.iter().for_each(|left| tracing::warn!(workload = %name, "{left}")),
         Err(error) => tracing::warn!(workload = %name, "{error}"),
     }
     true

@@ -12,6 +12,7 @@ pub mod privileges;
 pub mod rivals;
 pub mod shadow;
 pub mod vigil;
+mod warnings;
 
 pub use agent::{Agent, Extras, Outcome};
 pub use dry::PrintedJournal;

@@ -24,6 +24,8 @@ pub struct Decision {
     pub about: Option<Arc<Workload>>,
     /// What was decided.
     pub what: What,
+    /// What the host answered to it at once; None: nothing yet, or nothing is to be answered.
+    pub fate: Option<Verdict>,
     /// What was seen of the workload at that moment.
     pub seen: Seen,
 }
@@ -73,46 +75,63 @@ impl Seen {
     }
 }
 
-/// Hands over what a layer decided in its last step, and what became of what it decided before.
-pub(super) fn each(view: &View, layer: &Layer, mut hand_over: impl FnMut(Decision)) {
+/// Hands over what a layer decided in its last step with what the host answered, and what became later of what it had
+/// decided before. The first `answered` of its events were handed over with their decisions.
+pub(super) fn each(view: &View, layer: &Layer, answered: usize, mut hand_over: impl FnMut(Decision)) {
     let policy = Policy::<HostDomain>::describe(&layer.policy).name;
-    let mut decided = |plan, about: Option<WorkloadId>, what| {
+    let mut decided = |plan, about: Option<WorkloadId>, what, fate| {
         let spec = about.and_then(|id| view.workloads.spec.get(id.index())?.clone());
         let seen = about.map_or(Seen::default(), |id| Seen::of(view, id));
-        hand_over(Decision { at: view.now, policy, plan, about: spec, what, seen });
+        hand_over(Decision { at: view.now, policy, plan, about: spec, what, fate, seen });
     };
-    for event in &layer.events {
-        if let Event::Outcome(Outcome { plan, part, verdict }) = event
-            && (*part == Part::Knobs || !matches!(verdict, Verdict::Applied(_)))
-        {
-            decided(*plan, None, What::Outcome(*part, verdict.clone()));
+    for Outcome { plan, part, verdict } in layer.events.iter().skip(answered).filter_map(outcome) {
+        if *part == Part::Knobs || !matches!(verdict, Verdict::Applied(_)) {
+            decided(*plan, None, What::Outcome(*part, verdict.clone()), None);
         }
     }
     let plan = &layer.plan;
+    let fate = |part| {
+        let answers = layer.outcomes.iter().filter_map(outcome);
+        let mut own = answers.filter(|answer| answer.plan == plan.number && answer.part == part);
+        own.next().map(|answer| answer.verdict.clone())
+    };
     for note in &plan.notes {
-        decided(plan.number, note.about, What::Note(note.kind, note.text.clone()));
+        decided(plan.number, note.about, What::Note(note.kind, note.text.clone()), None);
     }
+    let of_knobs = fate(Part::Knobs);
     for setting in &plan.knobs {
-        decided(plan.number, owner(view, setting.target), What::Knob(*setting));
+        decided(plan.number, owner(view, setting.target), What::Knob(*setting), of_knobs.clone());
     }
-    for &command in &plan.grants {
+    for (&command, at) in plan.grants.iter().zip(0..) {
         let about = match command {
             GrantCommand::Grant(_, to) => Some(to),
             GrantCommand::Revoke(cpu) => view.cpus.holder.get(cpu.index()).copied().flatten(),
         };
-        decided(plan.number, about, What::Grant(command));
+        decided(plan.number, about, What::Grant(command), fate(Part::Grant(at)));
     }
-    for &rule in &plan.rules {
+    for (&rule, at) in plan.rules.iter().zip(0..) {
         let (_, about, cpu) = rule.key();
         let holder = cpu.and_then(|cpu| view.cpus.holder.get(cpu.index()).copied().flatten());
-        decided(plan.number, about.or(holder), What::Rule(rule));
+        decided(plan.number, about.or(holder), What::Rule(rule), fate(Part::Rule(at)));
     }
-    for &lease in &plan.leases {
+    for at in 0..plan.samples.len() as u32 {
+        if let Some(refused @ Verdict::Refused(_)) = fate(Part::Sample(at)) {
+            decided(plan.number, None, What::Outcome(Part::Sample(at), refused), None);
+        }
+    }
+    for (&lease, at) in plan.leases.iter().zip(0..) {
         let about = match lease {
             LeaseRequest::Begin(lease) => lease.solo,
             LeaseRequest::End(who) => who,
         };
-        decided(plan.number, Some(about), What::Lease(lease));
+        decided(plan.number, Some(about), What::Lease(lease), fate(Part::Lease(at)));
+    }
+}
+
+fn outcome(event: &Event) -> Option<&Outcome> {
+    match event {
+        Event::Outcome(outcome) => Some(outcome),
+        _ => None,
     }
 }
 

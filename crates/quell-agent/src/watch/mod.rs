@@ -7,6 +7,7 @@
 
 mod decision;
 mod glance;
+mod roster;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::stack::{Layer, Witness};
 
 pub use decision::{Decision, Seen, What};
 pub use glance::{Counts, Glance, LayerGlance};
+pub use roster::{Entry, Roster, Standing};
 
 /// What people want to see besides what the policies need; see [`crate::stack::Stack::also_measure`]. Queueing delays are
 /// not among it: where no policy needs them, they would cost a program at every wake-up.
@@ -34,9 +36,12 @@ const QUEUE: usize = 4096;
 /// The end on the loop's thread.
 pub struct Watch {
     glances: triple_buffer::Input<Glance>,
+    rosters: triple_buffer::Input<Roster>,
     decisions: SyncSender<Decision>,
     lost: Arc<AtomicU64>,
     counts: Vec<Counts>,
+    /// How many answers of the host were handed over with the decisions of each layer's last step.
+    answered: Vec<usize>,
     turns: u64,
     published: Option<Nanos>,
 }
@@ -44,6 +49,7 @@ pub struct Watch {
 /// The reader's end.
 pub struct Watched {
     glances: triple_buffer::Output<Glance>,
+    rosters: triple_buffer::Output<Roster>,
     decisions: Receiver<Decision>,
     lost: Arc<AtomicU64>,
 }
@@ -51,27 +57,39 @@ pub struct Watched {
 /// Both ends, for a loop that begins with this view and these layers.
 #[must_use]
 pub fn watch(view: &View, layers: &[Layer]) -> (Watch, Watched) {
-    let counts = vec![Counts::default(); layers.len()];
+    let (counts, answered) = (vec![Counts::default(); layers.len()], vec![0; layers.len()]);
     let (input, glances) = triple_buffer::triple_buffer(&Glance::new(view, layers));
+    let (told, rosters) = triple_buffer::triple_buffer(&Roster::new());
     let (sender, decisions) = sync_channel(QUEUE);
     let lost = Arc::new(AtomicU64::new(0));
-    let watch = Watch { glances: input, decisions: sender, lost: Arc::clone(&lost), counts, turns: 0, published: None };
-    (watch, Watched { glances, decisions, lost })
+    let watch = Watch {
+        glances: input,
+        rosters: told,
+        decisions: sender,
+        lost: Arc::clone(&lost),
+        counts,
+        answered,
+        turns: 0,
+        published: None,
+    };
+    (watch, Watched { glances, rosters, decisions, lost })
 }
 
 impl Witness for Watch {
     fn turned(&mut self, view: &View, layers: &[Layer]) {
         self.turns += 1;
         let mut population_changed = false;
-        for (layer, counts) in layers.iter().zip(&mut self.counts).filter(|(layer, _)| layer.stepped()) {
+        let known = self.counts.iter_mut().zip(&mut self.answered);
+        for (layer, (counts, answered)) in layers.iter().zip(known).filter(|(layer, _)| layer.stepped()) {
             counts.add(layer);
             population_changed |=
                 layer.events.iter().any(|event| matches!(event, Event::Attached(_) | Event::Detached(_)));
-            decision::each(view, layer, |decision| {
+            decision::each(view, layer, *answered, |decision| {
                 if self.decisions.try_send(decision).is_err() {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
             });
+            *answered = layer.outcomes.len();
         }
         let measured = view.workloads.run_time.len() == view.workloads.spec.len();
         if measured && (population_changed || self.published.is_none_or(|last| view.now >= last + PUBLISH_EVERY)) {
@@ -82,7 +100,19 @@ impl Witness for Watch {
     }
 }
 
+impl Watch {
+    /// Hands over where the workloads of the configuration stand. To be called when that changes.
+    pub fn tell(&mut self, roster: Roster) {
+        self.rosters.write(roster);
+    }
+}
+
 impl Watched {
+    /// Where the workloads of the configuration stand.
+    pub fn roster(&mut self) -> &Roster {
+        self.rosters.read()
+    }
+
     /// The newest snapshot.
     pub fn glance(&mut self) -> &Glance {
         self.glances.read()

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use quell_model::rule::Rule;
-use quell_model::{
-    GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, NoteKind, Part, PreemptionMode, Sample, Target, Verdict,
-};
+use quell_model::{Knob, KnobSetting, Nanos, Part, Sample, Target, Verdict};
+use quell_policy::guard::{DEMOTED, Guard};
 
-use crate::api::wire::{self, DecisionKind};
+use crate::api::wire;
 use crate::watch::{Decision, Seen, What};
+
+mod words;
+
+pub use words::{knob_set, knob_text};
 
 /// Decisions kept of one workload.
 pub const KEPT: usize = 32;
@@ -23,6 +25,7 @@ pub struct Explanations {
     of: BTreeMap<String, Ring>,
     recent: VecDeque<wire::Decision>,
     in_force: InForce,
+    demotions: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +39,10 @@ impl Explanations {
     /// Takes one more decision in.
     pub fn add(&mut self, decision: Decision) {
         let concerned = self.in_force.hear(&decision);
-        let Some((kind, text)) = words(&decision.what) else { return };
+        let Some((kind, text)) = words::of(&decision) else { return };
+        if let (Some(workload), true) = (&decision.about, is_demotion(&decision)) {
+            *self.demotions.entry(workload.name.clone()).or_default() += 1;
+        }
         let about = decision.about.as_ref().map_or(concerned, |workload| vec![workload.name.clone()]);
         let told = wire::Decision {
             at_ns: decision.at.0,
@@ -73,6 +79,7 @@ impl Explanations {
         let quietest = self.of.iter().min_by_key(|(_, ring)| last(ring)).map(|(name, _)| name.clone());
         if let Some(name) = quietest {
             self.of.remove(&name);
+            self.demotions.remove(&name);
         }
     }
 
@@ -92,6 +99,12 @@ impl Explanations {
         self.in_force.of.get(workload).into_iter().flatten()
     }
 
+    /// How often a workload or one of its threads was demoted.
+    #[must_use]
+    pub fn demotions(&self, workload: &str) -> u64 {
+        self.demotions.get(workload).copied().unwrap_or(0)
+    }
+
     /// Are knobs kept of more workloads than there are?
     #[must_use]
     pub fn knobs_outnumber(&self, workloads: usize) -> bool {
@@ -102,6 +115,10 @@ impl Explanations {
     pub fn keep_knobs(&mut self, attached: impl Fn(&str) -> bool) {
         self.in_force.of.retain(|name, _| attached(name));
     }
+}
+
+fn is_demotion(decision: &Decision) -> bool {
+    matches!(&decision.what, What::Note(_, text) if decision.policy == Guard::DESCRIPTION.name && text.ends_with(DEMOTED))
 }
 
 /// Equal decisions in a row count as one.
@@ -138,11 +155,17 @@ impl InForce {
         match &decision.what {
             What::Knob(KnobSetting { target, knob }) => {
                 let Some(workload) = &decision.about else { return concerned };
-                if self.waiting.len() == WAITING {
-                    self.waiting.pop_front();
-                }
                 let whole = matches!(target, Target::Workload(_)).then_some(*knob);
-                self.waiting.push_back((decision.policy, decision.plan, workload.name.clone(), whole));
+                match (&decision.fate, whole) {
+                    (Some(Verdict::Applied(_)), Some(knob)) => take(&mut self.of, &workload.name, knob),
+                    (None | Some(Verdict::Pending(_)), whole) => {
+                        if self.waiting.len() == WAITING {
+                            self.waiting.pop_front();
+                        }
+                        self.waiting.push_back((decision.policy, decision.plan, workload.name.clone(), whole));
+                    }
+                    _ => {}
+                }
             }
             What::Outcome(Part::Knobs, Verdict::Pending(_)) => {}
             What::Outcome(Part::Knobs, verdict) => {
@@ -156,11 +179,7 @@ impl InForce {
                         concerned.push(name.clone());
                     }
                     if let (true, Some(knob)) = (applied, knob) {
-                        let knobs = of.entry(name.clone()).or_default();
-                        match knobs.iter_mut().find(|known| known.kind() == knob.kind()) {
-                            Some(known) => *known = *knob,
-                            None => knobs.push(*knob),
-                        }
+                        take(of, name, *knob);
                     }
                     false
                 });
@@ -168,6 +187,15 @@ impl InForce {
             _ => {}
         }
         concerned
+    }
+}
+
+/// A knob is in force from now on, in place of the one of its kind.
+fn take(of: &mut BTreeMap<String, Vec<Knob>>, name: &str, knob: Knob) {
+    let knobs = of.entry(name.to_owned()).or_default();
+    match knobs.iter_mut().find(|known| known.kind() == knob.kind()) {
+        Some(known) => *known = knob,
+        None => knobs.push(knob),
     }
 }
 
@@ -190,108 +218,16 @@ pub fn per_time(before: &Sample<Nanos>, now: &Sample<Nanos>) -> Option<f64> {
     (span > Nanos::ZERO && last >= first).then(|| (last - first).0 as f64 / span.0 as f64)
 }
 
-/// A decision in words; None: it says nothing to people.
-fn words(what: &What) -> Option<(DecisionKind, String)> {
-    Some(match what {
-        What::Note(kind, text) => {
-            let kind = match kind {
-                NoteKind::Because => DecisionKind::Because,
-                NoteKind::Warning => DecisionKind::Warning,
-                NoteKind::Refused => DecisionKind::Refused,
-            };
-            (kind, text.clone().into_owned())
-        }
-        What::Knob(KnobSetting { target, knob }) => (DecisionKind::Knob, knob_on(*target, knob)),
-        What::Grant(GrantCommand::Grant(cpu, _)) => (DecisionKind::Grant, format!("CPU {cpu} granted")),
-        What::Grant(GrantCommand::Revoke(cpu)) => (DecisionKind::Grant, format!("CPU {cpu} revoked")),
-        What::Rule(rule) => (DecisionKind::Rule, rule_text(rule)),
-        What::Lease(LeaseRequest::Begin(lease)) => {
-            (DecisionKind::Solo, format!("runs alone for {} at most", lease.at_most))
-        }
-        What::Lease(LeaseRequest::End(_)) => (DecisionKind::Solo, "its solo run ends".to_owned()),
-        What::Outcome(Part::Knobs, Verdict::Refused(why)) => {
-            (DecisionKind::Refused, format!("the plan's knobs were refused, none was set: {why}"))
-        }
-        What::Outcome(part, Verdict::Refused(why)) => {
-            (DecisionKind::Refused, format!("{} refused: {why}", name(*part)))
-        }
-        What::Outcome(part, Verdict::Vanished) => {
-            (DecisionKind::Warning, format!("{}: the target is gone; nothing was done", name(*part)))
-        }
-        What::Outcome(_, Verdict::Applied(_) | Verdict::Pending(_)) => return None,
-    })
-}
-
-fn name(part: Part) -> &'static str {
-    match part {
-        Part::Knobs => "knobs",
-        Part::Grant(_) => "grant",
-        Part::Rule(_) => "rule",
-        Part::Sample(_) => "sample",
-        Part::Lease(_) => "solo run",
-    }
-}
-
-fn knob_on(target: Target, knob: &Knob) -> String {
-    match target {
-        Target::Workload(_) => knob_text(knob),
-        Target::Thread(thread) => format!("thread {}: {}", thread.tid, knob_text(knob)),
-        Target::Cpu(cpu) => format!("CPU {cpu}: {}", knob_text(knob)),
-        Target::Machine => format!("whole machine: {}", knob_text(knob)),
-    }
-}
-
-/// A knob with its value, in words.
-#[must_use]
-pub fn knob_text(knob: &Knob) -> String {
-    match knob {
-        Knob::Cpus(cpus) => format!("CPUs {cpus}"),
-        Knob::Partition(true) => "CPUs of its own partition".to_owned(),
-        Knob::Partition(false) => "no partition".to_owned(),
-        Knob::Weight(weight) => format!("weight {weight}"),
-        Knob::Quota(Some(cpus)) => format!("at most {cpus} CPUs"),
-        Knob::Quota(None) => "no quota".to_owned(),
-        Knob::IdleOnly(true) => "runs only on idle CPUs".to_owned(),
-        Knob::IdleOnly(false) => "runs on busy CPUs too".to_owned(),
-        Knob::Class(class) => class.to_string(),
-        Knob::Pause(true) => "paused".to_owned(),
-        Knob::Pause(false) => "goes on".to_owned(),
-        Knob::CacheWays(mask) => format!("cache ways {mask:#x} ({} of them)", mask.count_ones()),
-        Knob::MaxFrequencyKhz(khz) => format!("at most {} MHz", khz / 1000),
-        Knob::Preemption(mode) => format!(
-            "preemption {}",
-            match mode {
-                PreemptionMode::None => "none",
-                PreemptionMode::Voluntary => "voluntary",
-                PreemptionMode::Full => "full",
-                PreemptionMode::Lazy => "lazy",
-            }
-        ),
-    }
-}
-
-fn rule_text(rule: &Rule) -> String {
-    match rule {
-        Rule::Guaranteed { cpus, .. } => format!("{cpus} CPUs guaranteed on wake-up"),
-        Rule::Burst { cpus, .. } => format!("up to {cpus} CPUs from best-effort work on wake-up"),
-        Rule::Limit { cpus, .. } => format!("at most {cpus} CPUs"),
-        Rule::Rank { rank, .. } => format!("place {rank} in line for a yielded CPU"),
-        Rule::SiblingBan { cpu, .. } => format!("the siblings of CPU {cpu} are parked until its request ends"),
-        Rule::Server { cpu, budget, period, priority, .. } => {
-            format!("deferrable server on CPU {cpu}: {budget} every {period}, priority {priority}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_model::{Class, CpuCount, CpuSet, Refusal, SchedClass, Workload, WorkloadId};
+    use crate::api::wire::DecisionKind;
+    use quell_model::{Class, CpuCount, CpuSet, NoteKind, Refusal, Rule, SchedClass, Workload, WorkloadId};
     use std::sync::Arc;
 
     fn decision(about: &str, at: u64, plan: u64, what: What) -> Decision {
         let about = Some(Arc::new(Workload::new(about, Class::LatencyCritical, CpuCount::whole(1))));
-        Decision { at: Nanos(at), policy: "p", plan, about, what, seen: Seen::default() }
+        Decision { at: Nanos(at), policy: "p", plan, about, what, fate: None, seen: Seen::default() }
     }
 
     fn knob(about: &str, plan: u64, knob: Knob) -> Decision {
@@ -336,6 +272,46 @@ mod tests {
         assert!(newest.kind == DecisionKind::Refused && newest.text.contains("EPERM"), "{newest:?}");
         told.keep_knobs(|name| name == "b");
         assert_eq!(knobs(&told), []);
+    }
+
+    #[test]
+    fn what_the_host_refused_is_told_as_refused_with_its_reason_and_never_as_in_force() {
+        let mut told = Explanations::default();
+        let why = || Some(Verdict::Refused(Refusal::Unsupported("no rules".into())));
+        let limit = What::Rule(Rule::Limit { workload: WorkloadId(0), cpus: 2 });
+        for plan in 1..4 {
+            told.add(Decision { fate: why(), ..decision("a", plan, plan, limit.clone()) });
+        }
+        told.add(Decision { fate: why(), ..knob("b", 4, Knob::IdleOnly(true)) });
+        let [limit, idle] = ["a", "b"].map(|name| told.of(name).unwrap().remove(0));
+        assert_eq!((limit.kind, limit.times), (DecisionKind::Refused, 3));
+        assert_eq!(limit.text, "at most 2 CPUs: refused: this host cannot do it: no rules");
+        assert_eq!(idle.kind, DecisionKind::Refused);
+        assert_eq!(told.knobs("b").count(), 0);
+        told.add(Decision { fate: Some(Verdict::Applied(Nanos(5))), ..knob("b", 5, Knob::IdleOnly(true)) });
+        assert_eq!(told.knobs("b").count(), 1);
+    }
+
+    #[test]
+    fn no_limit_is_said_in_words() {
+        let mut told = Explanations::default();
+        let workload = WorkloadId(0);
+        for rule in [Rule::Limit { workload, cpus: u32::MAX }, Rule::Burst { workload, cpus: u32::MAX }] {
+            told.add(decision("a", 1, 1, What::Rule(rule)));
+        }
+        let texts: Vec<String> = told.of("a").unwrap().into_iter().map(|decision| decision.text).collect();
+        assert_eq!(texts[1], "no limit on its CPUs");
+        assert!(texts.iter().all(|text| !text.contains(&u32::MAX.to_string())), "{texts:?}");
+    }
+
+    #[test]
+    fn the_guards_demotions_are_counted() {
+        let mut told = Explanations::default();
+        for text in ["thread 7 ran 50 ms without a pause: demoted", "thread 7 pauses again: promoted"] {
+            let what = What::Note(NoteKind::Because, text.into());
+            told.add(Decision { policy: "guard", ..decision("a", 1, 1, what) });
+        }
+        assert_eq!((told.demotions("a"), told.demotions("b")), (1, 0));
     }
 
     #[test]

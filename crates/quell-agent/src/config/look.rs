@@ -1,0 +1,192 @@
+//! What an agent needs of the machine for itself: its directory, its socket, the metrics' port, the record. Looks, and
+//! changes nothing.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+use super::{Config, Place, Problems};
+use crate::api::socket::{self, Standing};
+use crate::guardian::RunDir;
+
+/// How an agent would be started.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// The socket of the command line.
+    pub socket: Option<PathBuf>,
+    /// The run directory of the command line.
+    pub run_dir: Option<PathBuf>,
+    /// The file to record in.
+    pub record: Option<PathBuf>,
+    /// It changes nothing (`--dry-run`, `--shadow`): it has no run directory, and listens only where it is told to.
+    pub only_looks: bool,
+}
+
+/// What keeps an agent with this configuration from starting. Where one runs already, what that has taken is free.
+#[must_use]
+pub fn look(config: &Config, start: &Start) -> Problems {
+    let mut problems = Problems::default();
+    let mut usual = None;
+    let mut runs = false;
+    if !start.only_looks {
+        let directory = RunDir::path_of(start.run_dir.as_deref());
+        match RunDir::look(&directory) {
+            Ok(held) => runs = held,
+            Err(error) => problems.error(&Place::file(&directory), error.to_string()),
+        }
+        // A directory that is still to be made has room for a socket.
+        usual = Some(directory).filter(|directory| directory.exists()).map(|directory| directory.join("api.sock"));
+    }
+    let place_of = |place: &Option<Place>, otherwise: &str| place.clone().unwrap_or_else(|| Place::file(otherwise));
+    if let Some(group) = &config.api.group
+        && let Err(error) = socket::look_for_group(group)
+    {
+        problems.error(&place_of(&config.places.group, "[api]"), error.to_string());
+    }
+    let configured = config.api.socket.as_ref().filter(|_| !start.only_looks);
+    let asked = match (&start.socket, configured) {
+        (Some(asked), _) => Some((asked.clone(), Place::file("--socket"))),
+        (None, Some(path)) => Some((path.clone(), place_of(&config.places.socket, "[api]"))),
+        (None, None) => usual.map(|path| (path.clone(), Place::file(path))),
+    };
+    if let Some((path, place)) = asked
+        && let Err(why) = look_at_socket(&path, runs)
+    {
+        problems.error(&place, why);
+    }
+    if let Some(address) = config.metrics.listen.filter(|address| !start.only_looks && address.ip().is_loopback())
+        && let Err(why) = look_at_port(address, runs)
+    {
+        problems.error(&place_of(&config.places.listen, "[metrics]"), why);
+    }
+    if let Some(record) = &start.record
+        && let Err(why) = look_at_file(record)
+    {
+        problems.error(&Place::file("--record"), why);
+    }
+    problems
+}
+
+fn look_at_socket(path: &Path, runs: bool) -> Result<(), String> {
+    match socket::look(path).map_err(|error| error.to_string())? {
+        Standing::Answered if !runs => {
+            Err(format!("another program answers on {}; stop it, or name another socket", path.display()))
+        }
+        Standing::Answered => Ok(()),
+        Standing::Nothing | Standing::Dead => may_write(directory_of(path)),
+    }
+}
+
+fn look_at_port(address: SocketAddr, runs: bool) -> Result<(), String> {
+    match try_port(address) {
+        Ok(()) => Ok(()),
+        Err(_) if runs && is_quell(address) => Ok(()),
+        Err(error) => Err(format!("cannot serve metrics on {address}: {error}; choose another port")),
+    }
+}
+
+/// Takes the port as a server does, but listens to nobody: several may look at once.
+fn try_port(address: SocketAddr) -> std::io::Result<()> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    Ok(bind(&socket, &address)?)
+}
+
+/// Are there metrics of an agent?
+fn is_quell(address: SocketAddr) -> bool {
+    let patience = Some(Duration::from_secs(2));
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
+        stream.set_read_timeout(patience)?;
+        stream.set_write_timeout(patience)?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: quell\r\nconnection: close\r\n\r\n")?;
+        let mut text = Vec::new();
+        stream.take(1 << 20).read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    ask().is_ok_and(|text| text.contains("quell_"))
+}
+
+/// Can this file be written, if that replaces what is there?
+fn look_at_file(path: &Path) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(format!("{} is a directory; name a file in it", path.display())),
+        Ok(_) => may_write(path),
+        Err(_) => may_write(directory_of(path)),
+    }
+}
+
+fn may_write(path: &Path) -> Result<(), String> {
+    access(path, Access::WRITE_OK).map_err(|errno| {
+        format!(
+            "cannot write {}: {}; name a place that this user may write to",
+            path.display(),
+            std::io::Error::from(errno)
+        )
+    })
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    const TEXT: &str =
+        "[[policy]]\nname = \"none\"\n[[workload]]\nname = \"a\"\nclass = \"be\"\nmatch = [{ unit = \"a\" }]\n";
+
+    fn said(more: &str, start: &Start) -> String {
+        let config = super::super::read_text(Path::new("q.toml"), &format!("{more}\n{TEXT}")).unwrap();
+        look(&config, start).to_string()
+    }
+
+    #[test]
+    fn what_an_agent_could_not_take_is_told_before_it_starts() {
+        let scene = tempfile::tempdir().unwrap();
+        let at = |name: &str| scene.path().join(name);
+        let start = Start { run_dir: Some(at("run")), ..Start::default() };
+        assert_eq!(said("", &start), "");
+        assert!(!at("run").exists(), "nothing is made");
+        std::fs::write(at("file"), "").unwrap();
+        let socket = |name: &str| format!("api.socket = '{}'", at(name).display());
+        let text = said(&socket("file"), &start);
+        assert!(text.starts_with("q.toml:1:14: error: ") && text.contains("there is a file already"), "{text}");
+        let text = said(&socket("no/socket"), &start);
+        assert!(text.contains("mkdir"), "{text}");
+        let listener = UnixListener::bind(at("live")).unwrap();
+        assert!(said(&socket("live"), &start).contains("another program answers"));
+        drop(listener);
+        assert_eq!(said(&socket("live"), &start), "", "it is dead");
+        let text = said("api.group = \"no-such-group\"", &start);
+        assert!(text.starts_with("q.toml:1:13: error: ") && text.contains("groupadd"), "{text}");
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = format!("metrics.listen = \"{}\"", taken.local_addr().unwrap());
+        assert!(said(&listen, &start).contains("choose another port"));
+        let looks = Start { only_looks: true, ..start.clone() };
+        assert_eq!(said(&format!("{listen}\n{}", socket("file")), &looks), "", "it listens nowhere");
+        let looks = Start { socket: Some(at("file")), record: Some(at("no/record")), ..looks };
+        let text = said("", &looks);
+        assert!(text.contains("--socket: error: ") && text.contains("--record: error: cannot write"), "{text}");
+    }
+
+    #[test]
+    fn what_a_running_agent_has_taken_is_free() {
+        let scene = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(scene.path().join("run")).unwrap();
+        let start = Start { run_dir: Some(run_dir.path().to_owned()), ..Start::default() };
+        let _listener = UnixListener::bind(run_dir.path().join("api.sock")).unwrap();
+        assert!(said("", &start).contains("another program answers"));
+        let _claim = run_dir.claim("agent").unwrap();
+        assert_eq!(said("", &start), "");
+    }
+}

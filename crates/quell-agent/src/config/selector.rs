@@ -1,0 +1,170 @@
+//! Selectors as a file has them: each in a table of its own.
+
+use std::path::{Path, PathBuf};
+
+use quell_model::Selector;
+use quell_model::suggest::unknown;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::Problems;
+use super::keys::{Form, Key, Keys, Source, key, kind, wrong_form};
+
+/// What a selector can go by.
+const KINDS: [Key; 6] = [
+    key("unit", Form::Text, "\"web.service\""),
+    key("cgroup", Form::Text, "\"batch.slice/job\""),
+    key("container", Form::Text, "\"4f66ad9a\""),
+    key("pod", Form::Text, "\"6f1c2d9e-0b57-4c4a-9d0e-3a8d6f1b2c3d\""),
+    key("command", Form::Text, "\"nginx\""),
+    key("pid", Form::Number, "4711"),
+];
+
+/// The selectors of a workload with their places; what is wrong with them is among the problems.
+pub(super) fn selectors(keys: &Keys, problems: &mut Problems) -> Vec<(Selector, usize)> {
+    let Some(value) = keys.raw("match") else { return Vec::new() };
+    let mut found = Vec::new();
+    match value.get_ref() {
+        DeValue::Array(list) => {
+            list.iter().for_each(|entry| found.extend(entry_of(keys.source, entry, problems)));
+        }
+        DeValue::Table(_) => {
+            let what = "match is a table; write a list of tables, such as match = [{ unit = \"web.service\" }]";
+            problems.error(&keys.source.at(value.span().start), what);
+            found.extend(entry_of(keys.source, value, problems));
+        }
+        other => {
+            let what = format!("match is {}; write {}", kind(other), meant(other, "match = [", "]"));
+            problems.error(&keys.source.at(value.span().start), what);
+        }
+    }
+    found
+}
+
+/// A text is taken for a part of a command line.
+fn meant(value: &DeValue, before: &str, after: &str) -> String {
+    let example = match value {
+        DeValue::String(text) => format!("{{ command = {text:?} }}"),
+        DeValue::Integer(pid) => format!("{{ pid = {pid} }}"),
+        _ => "{ unit = \"web.service\" }".into(),
+    };
+    format!("{before}{example}{after}")
+}
+
+fn entry_of(source: &Source, entry: &Spanned<DeValue>, problems: &mut Problems) -> Vec<(Selector, usize)> {
+    let at = source.at(entry.span().start);
+    let DeValue::Table(table) = entry.get_ref() else {
+        problems
+            .error(&at, format!("a selector is {}; write {}", kind(entry.get_ref()), meant(entry.get_ref(), "", "")));
+        return Vec::new();
+    };
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let mut found = Vec::new();
+    for (name, value) in table {
+        let Some(kind) = KINDS.iter().find(|kind| kind.name == &**name.get_ref()) else {
+            problems.error(&source.at(name.span().start), unknown("selector", name.get_ref(), &names));
+            continue;
+        };
+        let byte = value.span().start;
+        match read(kind, value.get_ref()) {
+            Ok(selector) => {
+                if let Some(what) = impossible(&selector) {
+                    problems.error(&source.at(byte), what);
+                }
+                found.push((selector, entry.span().start));
+            }
+            Err(what) => problems.error(&source.at(byte), what),
+        }
+    }
+    if table.is_empty() {
+        problems.error(
+            &at,
+            format!("an empty selector; write one of {}, such as {}", names.join(", "), "{ unit = \"web.service\" }"),
+        );
+    }
+    if table.len() > 1 {
+        let each: Vec<String> = table.keys().map(|name| format!("{{ {} = … }}", name.get_ref())).collect();
+        let what = format!(
+            "{} selectors in one table; write a table for each: {}: a thread that one of them matches belongs to the \
+             workload",
+            table.len(),
+            each.join(", ")
+        );
+        problems.error(&at, what);
+    }
+    found
+}
+
+fn read(kind: &Key, value: &DeValue) -> Result<Selector, String> {
+    match (kind.name, value) {
+        ("pid", DeValue::Integer(number)) => {
+            let number = i32::from_str_radix(number.as_str(), number.radix()).ok().filter(|pid| *pid > 0);
+            Ok(Selector::Pid(number.ok_or("a process has a number above 0 and below 4194304; see pgrep -a NAME")?))
+        }
+        ("cgroup", DeValue::String(text)) => Ok(Selector::Cgroup(PathBuf::from(&**text))),
+        ("unit", DeValue::String(text)) => Ok(Selector::Unit(text.to_string())),
+        ("container", DeValue::String(text)) => Ok(Selector::Container(text.to_string())),
+        ("pod", DeValue::String(text)) => Ok(Selector::Pod(text.to_string())),
+        ("command", DeValue::String(text)) => Ok(Selector::Command(text.to_string())),
+        _ => Err(wrong_form(kind, value)),
+    }
+}
+
+fn impossible(selector: &Selector) -> Option<String> {
+    let pattern = match selector {
+        Selector::Cgroup(path) => path.to_str(),
+        Selector::Unit(name) => Some(name.as_str()),
+        _ => None,
+    };
+    if let Some(error) = pattern.and_then(quell_linux::cgroup::pattern_error) {
+        return Some(error);
+    }
+    let why = match selector {
+        Selector::Command(text) if text.trim().is_empty() || text.chars().all(|letter| letter == '*') => {
+            "such a text is in every command line; name the program"
+        }
+        Selector::Unit(name) if name.is_empty() || name.contains('/') => {
+            "a unit has a name such as \"web.service\", as systemctl list-units shows it"
+        }
+        Selector::Cgroup(path) if is_root(path) => {
+            "the root cgroup is the whole machine; name one below it, such as \"system.slice/web.service\""
+        }
+        Selector::Cgroup(path) if path.components().any(|part| part.as_os_str() == "..") => {
+            "a cgroup's path has no ..; name it from the root, such as \"system.slice/web.service\""
+        }
+        Selector::Container(id) if !is_hex(id, 4..=64) => {
+            "a container is named by its id or the first 4 digits of it or more (docker ps, crictl ps), not by its \
+             name: the kernel does not know that"
+        }
+        Selector::Pod(uid) if uid.len() < 8 || !is_hex(&uid.replace(['-', '_'], ""), 8..=64) => {
+            "a pod is named by its uid (kubectl get pod NAME -o jsonpath='{.metadata.uid}'), not by namespace and \
+             name: the kernel does not know those"
+        }
+        _ => return None,
+    };
+    let text = match selector {
+        Selector::Command(text) | Selector::Unit(text) | Selector::Container(text) | Selector::Pod(text) => text,
+        Selector::Cgroup(_) | Selector::Pid(_) => return Some(why.to_owned()),
+    };
+    Some(if text.trim().is_empty() { format!("an empty text: {why}") } else { format!("'{text}': {why}") })
+}
+
+/// Does a path, or a pattern of paths, mean everything there is?
+fn is_root(path: &Path) -> bool {
+    path.components().all(|part| ["/", ".", "*", "**"].iter().any(|all| part.as_os_str() == *all))
+}
+
+fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
+    length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Do two selectors mean the same?
+pub(super) fn same(a: &Selector, b: &Selector) -> bool {
+    let path = |path: &Path| path.strip_prefix("/").unwrap_or(path).components().collect::<PathBuf>();
+    let unit = |name: &str| if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
+    match (a, b) {
+        (Selector::Cgroup(a), Selector::Cgroup(b)) => path(a) == path(b),
+        (Selector::Unit(a), Selector::Unit(b)) => unit(a) == unit(b),
+        _ => a == b,
+    }
+}

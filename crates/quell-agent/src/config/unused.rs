@@ -1,0 +1,180 @@
+//! Keys of workloads that nothing acts on: neither a policy of the stack nor the host.
+
+use quell_model::{Capabilities, Description, Key, Policy as _, Support, Workload};
+use quell_policy::AnyPolicy;
+
+use super::{Config, Problems};
+
+/// Why a workload's limit is not kept by the host, and the mend; None: it is kept.
+pub type Obstacle<'a> = dyn FnMut(&Workload) -> Option<String> + 'a;
+
+/// What is asked for a workload and has no effect, one line a key. `policies` are those that own it; without
+/// capabilities only what policies do is held against it.
+#[must_use]
+pub fn unused(
+    workload: &Workload,
+    policies: &[&Description],
+    capabilities: Option<&Capabilities>,
+    obstacle: &mut Obstacle<'_>,
+) -> Vec<String> {
+    let line = |&key: &Key| {
+        let asked = key.asked(workload)?;
+        let heeding = policies.iter().find(|policy| policy.heeds(key, workload));
+        match (key, heeding) {
+            (Key::Limit, _) => over_limit(workload, heeding, obstacle).map(|why| format!("{asked} is not kept: {why}")),
+            (Key::Slo, None) => {
+                Some(format!("{asked} is watched and not acted on: {}", no_policy(key, workload, policies)))
+            }
+            (_, None) => Some(format!("{asked} has no effect: {}", no_policy(key, workload, policies))),
+            (Key::Grace, Some(_)) => match capabilities.map(|can| can.keys.get(&key)) {
+                None | Some(Some(Support::Yes | Support::Partly(_))) => None,
+                Some(Some(Support::No { why, mend })) => Some(format!("{asked} has no effect: {why}; {mend}")),
+                Some(None) => Some(format!("{asked} has no effect: this host gives no grace; leave it out")),
+            },
+            (_, Some(_)) => None,
+        }
+    };
+    Key::ALL.iter().filter_map(line).collect()
+}
+
+fn over_limit(workload: &Workload, heeding: Option<&&Description>, obstacle: &mut Obstacle<'_>) -> Option<String> {
+    let (limit, why) = (workload.limit?, obstacle(workload)?);
+    match heeding {
+        // Who grants CPUs grants whole ones.
+        Some(_) if limit.fraction().0 == 0 => None,
+        Some(policy) => Some(format!("policy {} rounds it up to {} whole CPUs; {why}", policy.name, limit.ceil())),
+        None => Some(why),
+    }
+}
+
+/// No policy of these acts on the key; says which would.
+fn no_policy(key: Key, workload: &Workload, policies: &[&Description]) -> String {
+    let names = |all: &mut dyn Iterator<Item = &'static str>| all.collect::<Vec<_>>().join(", ");
+    let own = names(&mut policies.iter().map(|policy| policy.name));
+    let others =
+        names(&mut AnyPolicy::ALL.iter().filter(|policy| policy.heeds(key, workload)).map(|policy| policy.name));
+    let lacks = match policies.len() {
+        0 => "no policy owns the workload".to_owned(),
+        1 => format!("policy {own} does not heed it"),
+        _ => format!("of the policies {own} none heeds it"),
+    };
+    let class = if policies.iter().any(|policy| policy.keys.iter().any(|heeds| heeds.key == key)) {
+        " where the class is \"be\""
+    } else {
+        ""
+    };
+    let mend = if others.is_empty() { String::new() } else { format!("take one that does ({others}), or ") };
+    format!("{lacks}{class}; {mend}leave it out")
+}
+
+/// The same for every workload of a configuration: its place in the list, and the line.
+#[must_use]
+pub fn unused_in(
+    config: &Config,
+    capabilities: Option<&Capabilities>,
+    obstacle: &mut Obstacle<'_>,
+) -> Vec<(usize, String)> {
+    let owned = |at: usize| {
+        let name = &config.workloads[at].workload.name;
+        let owns = |names: &Vec<String>| names.contains(name);
+        let owners = config.policies.iter().filter(move |layer| layer.workloads.as_ref().is_none_or(owns));
+        owners.map(|layer| layer.policy.describe()).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for (at, member) in config.workloads.iter().enumerate() {
+        let lines = unused(&member.workload, &owned(at), capabilities, obstacle);
+        found.extend(lines.into_iter().map(|line| (at, line)));
+    }
+    found
+}
+
+/// Warns of what [`unused_in`] finds.
+pub fn warn(
+    config: &Config,
+    capabilities: Option<&Capabilities>,
+    obstacle: &mut Obstacle<'_>,
+    problems: &mut Problems,
+) {
+    for (at, line) in unused_in(config, capabilities, obstacle) {
+        let member = &config.workloads[at];
+        problems.warning(&member.place, format!("workload '{}': {line}", member.workload.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::{Class, CpuCount, Grace, GraceSignal, Nanos, Reservation, Slo};
+
+    fn described(name: &str) -> &'static Description {
+        AnyPolicy::ALL.iter().find(|policy| policy.name == name).unwrap()
+    }
+
+    fn lines(workload: &Workload, policies: &[&str], grace: Support, obstacle: Option<&str>) -> Vec<String> {
+        let policies: Vec<&Description> = policies.iter().map(|name| described(name)).collect();
+        let mut can = Capabilities::default();
+        can.keys.insert(Key::Grace, grace);
+        unused(workload, &policies, Some(&can), &mut |_| obstacle.map(str::to_owned))
+    }
+
+    fn everything() -> Workload {
+        Workload {
+            limit: Some(CpuCount(1500)),
+            reservation: Reservation::Strict,
+            slo: Some(Slo { quantile: 0.99, bound: Nanos::from_millis(1) }),
+            grace: Some(Grace { signal: GraceSignal::Urg, time: Nanos::from_micros(20) }),
+            pausable: true,
+            ..Workload::new("db", Class::LatencyCritical, CpuCount::whole(1))
+        }
+    }
+
+    #[test]
+    fn each_key_that_nothing_acts_on_is_named_once_with_who_would() {
+        let no = Support::No { why: "no warning is given".into(), mend: "use Quell's scheduler".into() };
+        let said = lines(&everything(), &["guard"], no.clone(), Some("it has no cpu.max; make one"));
+        assert_eq!(said.len(), 5, "{said:#?}");
+        assert_eq!(said[0], "limit = 1.5 is not kept: it has no cpu.max; make one");
+        let of = |text: &str| said.iter().find(|line| line.starts_with(text)).unwrap();
+        assert_eq!(
+            of("reservation"),
+            "reservation = \"strict\" has no effect: policy guard does not heed it; take one that does (rkube), or leave it out"
+        );
+        assert!(of("slo").contains("watched") && of("slo").contains("parties"));
+        assert!(of("grace").contains("caladan") && of("pausable").contains("his"));
+        let said = lines(&everything(), &["rkube", "guard"], no.clone(), None);
+        assert_eq!(said.len(), 3, "{said:#?}");
+        let said = lines(&everything(), &["caladan"], no, None);
+        assert!(said.iter().any(|line| line.ends_with("no warning is given; use Quell's scheduler")), "{said:#?}");
+        let said = lines(&everything(), &["caladan"], Support::Yes, None);
+        assert!(!said.iter().any(|line| line.starts_with("grace")), "{said:#?}");
+    }
+
+    #[test]
+    fn who_grants_whole_cpus_keeps_a_whole_limit_and_rounds_a_part_up() {
+        let limited = |limit| Workload {
+            limit: Some(CpuCount(limit)),
+            ..Workload::new("batch", Class::BestEffort, CpuCount::ZERO)
+        };
+        let said = |limit, obstacle| lines(&limited(limit), &["caladan"], Support::Yes, obstacle);
+        assert_eq!(said(2000, Some("why")), [""; 0]);
+        assert_eq!(
+            said(500, Some("why")),
+            ["limit = 0.5 is not kept: policy caladan rounds it up to 1 whole CPUs; why"]
+        );
+        assert_eq!(said(500, None), [""; 0], "cpu.max keeps it on top");
+    }
+
+    #[test]
+    fn a_key_that_counts_for_the_other_class_alone_says_so() {
+        let batch = Workload::new("batch", Class::BestEffort, CpuCount::whole(2));
+        let said = lines(&batch, &["guard"], Support::Yes, None);
+        assert_eq!(
+            said,
+            ["cpus = 2 has no effect: policy guard does not heed it where the class is \"be\"; take one that does \
+              (rkube), or leave it out"]
+        );
+        assert_eq!(lines(&batch, &["rkube"], Support::Yes, None), [""; 0]);
+        let plain = Workload::new("batch", Class::BestEffort, CpuCount::ZERO);
+        assert_eq!(lines(&plain, &["none"], Support::Yes, Some("why")), [""; 0]);
+    }
+}

@@ -1,0 +1,115 @@
+//! What killed Quells left behind, as anybody can see it: nothing is claimed and nothing is changed.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::rundir::{USUAL, VARIABLE};
+use crate::journal::owner::boot_id;
+use crate::journal::replay;
+
+/// A journal that no living Quell watches over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// The journal.
+    pub journal: PathBuf,
+    /// How many values are still to be put back; None: this user may not read it.
+    pub values: Option<usize>,
+    /// The command that puts them back.
+    pub mend: String,
+}
+
+impl Leftover {
+    /// What is left, without the mend.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let values = match self.values {
+            Some(1) => "1 value".to_owned(),
+            Some(count) => format!("{count} values"),
+            None => "values".to_owned(),
+        };
+        format!("a Quell that was killed left {values} changed ({})", self.journal.display())
+    }
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; put them back with `{}`", self.what(), self.mend)
+    }
+}
+
+/// What is left in this run directory, by name; nothing if there is no such directory. `proc` tells which boot this is.
+#[must_use]
+pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let journals = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut journals: Vec<PathBuf> =
+        journals.filter(|path| path.extension().is_some_and(|end| end == "journal")).collect();
+    journals.sort();
+    let usual = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map_or(USUAL.into(), PathBuf::from);
+    let mend = if directory == usual {
+        "quell restore".into()
+    } else {
+        format!("quell restore --run-dir {}", directory.display())
+    };
+    let left = |journal: PathBuf| {
+        if is_watched(&journal.with_extension("lock")) {
+            return None;
+        }
+        let values = match fs::read(&journal) {
+            Ok(bytes) => {
+                let state = replay(&bytes);
+                let of_this_boot = state.begin.as_ref().is_none_or(|begin| begin.boot == boot_id(proc));
+                let open = state.entries().filter(|entry| !entry.is_closed()).count();
+                Some(open).filter(|open| of_this_boot && *open > 0).map(Some)?
+            }
+            Err(_) => fs::metadata(&journal).is_ok_and(|found| found.len() > 0).then_some(None)?,
+        };
+        Some(Leftover { journal, values, mend: mend.clone() })
+    };
+    journals.into_iter().filter_map(left).collect()
+}
+
+/// Does a living process hold the lock? It is let go at once; whoever claims it meanwhile tries again.
+fn is_watched(lock: &Path) -> bool {
+    let Ok(lock) = File::open(lock) else { return false };
+    matches!(flock(&lock, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guardian::RunDir;
+    use crate::journal::FileJournal;
+    use quell_linux::Roots;
+    use quell_linux::write::{Journal, Place, Value, Write};
+
+    #[test]
+    fn the_journal_of_a_killed_quell_is_a_leftover_and_that_of_a_living_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let proc = Roots::default().proc;
+        let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
+        let claim = run_dir.claim("agent").unwrap();
+        let mut journal = FileJournal::create(&claim.journal(), &Roots::default()).unwrap();
+        let write = Write {
+            workload: None,
+            place: Place::File(directory.path().join("value")),
+            origin: Value::Text("1".into()),
+            before: Value::Text("1".into()),
+            after: Value::Text("2".into()),
+        };
+        journal.before(&write).unwrap();
+        assert_eq!(leftovers(run_dir.path(), &proc), [], "its writer lives");
+        drop((journal, claim));
+        let left = leftovers(run_dir.path(), &proc);
+        assert_eq!((left.len(), left[0].values), (1, Some(1)));
+        let text = left[0].to_string();
+        assert!(text.contains("left 1 value changed") && text.contains("`quell restore --run-dir "), "{text}");
+        assert!(run_dir.claim("agent").is_ok(), "a look claims nothing");
+        assert_eq!(leftovers(&directory.path().join("nowhere"), &proc), []);
+    }
+}

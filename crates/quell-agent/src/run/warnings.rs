@@ -1,0 +1,81 @@
+//! What the configuration asks for and nothing acts on, as it changes while the agent runs.
+
+use quell_linux::{LimitState, Manager};
+use quell_model::{Capabilities, Nanos, Workload};
+
+use super::membership::Membership;
+use crate::config::Config;
+use crate::config::unused::unused_in;
+
+/// So often it is looked for a limit that cannot be kept any more, or can again.
+const EVERY: Nanos = Nanos::from_secs(5);
+
+/// What was said last.
+#[derive(Debug, Default)]
+pub struct Warnings {
+    /// Asking for them again and again would hold the loop up.
+    capabilities: Capabilities,
+    lines: Vec<String>,
+    next: Nanos,
+}
+
+impl Warnings {
+    /// Those that `quell check` gives before anything is attached: they are known to whoever started the agent.
+    pub fn begin<H: Manager>(config: &Config, capabilities: &Capabilities, host: &mut H) -> Warnings {
+        let lines = lines(config, capabilities, &Membership::default(), host, Nanos::ZERO);
+        Warnings { capabilities: capabilities.clone(), lines, next: Nanos::ZERO }
+    }
+
+    /// One line each.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// If it is time, or something `changed`: looks again, and logs what is new. True if they are others than before.
+    pub fn look<H: Manager>(
+        &mut self,
+        changed: bool,
+        config: &Config,
+        membership: &Membership,
+        host: &mut H,
+        now: Nanos,
+    ) -> bool {
+        if now < self.next && !changed {
+            return false;
+        }
+        self.next = now + EVERY;
+        let found = lines(config, &self.capabilities, membership, host, now);
+        for line in found.iter().filter(|line| !self.lines.contains(line)) {
+            tracing::warn!("{line}");
+        }
+        std::mem::replace(&mut self.lines, found) != self.lines
+    }
+}
+
+fn lines<H: Manager>(
+    config: &Config,
+    capabilities: &Capabilities,
+    membership: &Membership,
+    host: &mut H,
+    now: Nanos,
+) -> Vec<String> {
+    let ids = membership.ids(config);
+    let host = host.linux();
+    let mut obstacle = |workload: &Workload| {
+        let at = config.workloads.iter().position(|member| member.workload.name == workload.name);
+        match at.and_then(|at| ids[at]) {
+            None if membership.gives_way(&workload.name, now) => Some(
+                "somebody else keeps changing what Quell sets there, so that Quell leaves it alone for a while; set \
+                 CPUQuota= in its unit"
+                    .to_owned(),
+            ),
+            None => host.limit_obstacle(workload),
+            Some(id) => match host.limit_state(id)? {
+                LimitState::Kept(_) => None,
+                LimitState::NotKept(why) => Some(why.clone()),
+            },
+        }
+    };
+    let found = unused_in(config, Some(capabilities), &mut obstacle);
+    found.into_iter().map(|(at, line)| format!("workload '{}': {line}", config.workloads[at].workload.name)).collect()
+}
