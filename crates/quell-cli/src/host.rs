@@ -7,10 +7,12 @@ use quell_agent::config::{Config, Poll, Scheduler};
 use quell_agent::guardian::Worker;
 use quell_agent::run::agent::host_options;
 use quell_agent::run::{Agent, Extras, Outcome};
+use quell_agent::stack::Layer;
 use quell_linux::grants::AffinityHost;
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, Description, Nanos, Support};
+use quell_model::{Capabilities, Description, KnobKind, Nanos, Policy, Support};
+use quell_policy::AnyPolicy;
 use quell_scx::{ScxError, ScxHost, ScxOptions};
 
 /// Sleeps under Quell's own scheduler end at the latest after this time, for a look at what no event tells.
@@ -26,6 +28,16 @@ pub fn settle(config: Config) -> (Config, Option<String>) {
         (Scheduler::Auto, Err(error)) if grants => (config.on_the_kernels_scheduler(), Some(error.to_string())),
         _ => (config, None),
     }
+}
+
+/// The stack of one policy on the kernel's scheduler: where it grants CPUs, with `guard` before it, as
+/// [`Config::on_the_kernels_scheduler`] has it.
+#[must_use]
+pub fn layers_of(policy: AnyPolicy) -> Vec<Layer> {
+    let described = policy.describe();
+    let sets_classes = described.knobs.iter().any(|need| need.what == KnobKind::Class);
+    let guard = (described.grants && !sets_classes).then(|| AnyPolicy::named("guard")).flatten();
+    guard.into_iter().chain([policy]).map(|policy| Layer::new(policy, None)).collect()
 }
 
 /// Can Quell's own scheduler be loaded, or has an agent that runs beside this command loaded it?

@@ -21,10 +21,11 @@ fn bad_input_is_refused_with_the_mend() {
     for (arguments, words) in [
         (&["load", "--target", "somewhere"][..], ["somewhere", "HOST:PORT"]),
         (&["load", "--target", "unix:/nowhere.sock"], ["/nowhere.sock", "start the server"]),
-        (&["load", "--rate", "-5"], ["rate: -5", "above 0"]),
+        (&["load", "--rate", "-5"], ["--rate", "above zero"]),
         (&["load", "--duration", "ten"], ["ten", "--duration"]),
         (&["load", "--arrivals", "bursty", "--burst-share", "0.9"], ["arrivals", "product at most 1"]),
         (&["antagonist", "llc", "--working-set", "5"], ["working set: 5 bytes", "at least 1 MiB"]),
+        (&["antagonist", "stream", "--working-set", "4095GiB"], ["working set: 4.00 TiB", "available"]),
         (&["antagonist", "cpu", "--threads", "0"], ["threads: 0", "1 to 65536"]),
         (&["antagonist", "cpu", "--duty", "3"], ["duty: 3", "between 0 and 1"]),
         (&["antagonist", "disk"], ["disk", "collector"]),

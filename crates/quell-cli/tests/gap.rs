@@ -1,6 +1,6 @@
 //! `quell gap` and `quell reproduce` as a user meets them.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -54,6 +54,102 @@ fn a_spinning_process_is_due_its_request_and_the_parts_add_up() {
     let text = quell(&["gap", "--for", "200ms", "--workload", &workload, "--method", "estimate"]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("web") && text.contains("FRS") && text.contains('±'), "{text}");
+}
+
+#[test]
+fn no_workload_gets_more_cpus_than_there_are() {
+    let _spinning = [Spinning::start(), Spinning::start()];
+    for place in ["cgroup:/", "pid:1"] {
+        let workload = format!("x={place},cpus=2");
+        let output = quell(&["gap", "--for", "2s", "--workload", &workload, "--json"]);
+        if String::from_utf8_lossy(&output.stderr).contains("nothing matches") {
+            // No cgroups are mounted here.
+            continue;
+        }
+        let report = json(&output);
+        let x = &report["workloads"][0];
+        let account = if x["exact"].is_null() { &x["estimate"]["account"] } else { &x["exact"] };
+        let there_are = report["cpus"].as_u64().unwrap() * report["window"].as_u64().unwrap();
+        let got = account["got"].as_u64().unwrap();
+        assert!(got <= there_are || !x["caveats"].as_array().unwrap().is_empty(), "{place}: {report}");
+        assert!(x["exact"].is_null() || got <= there_are, "{place}: {report}");
+    }
+}
+
+#[test]
+fn who_took_the_time_is_named() {
+    // Each is bound to the first CPU; the target waits while the other one runs.
+    let (target, other) = (Spinning::start(), Spinning::start());
+    for process in [&target, &other] {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(0);
+        let pid = rustix::process::Pid::from_raw(process.0.id() as i32);
+        if rustix::thread::sched_setaffinity(pid, &set).is_err() {
+            eprintln!("not tested here: CPU 0 is not ours");
+            return;
+        }
+    }
+    let workload = format!("web=pid:{},cpus=1", target.0.id());
+    let report = json(&quell(&["gap", "--for", "2s", "--workload", &workload, "--json"]));
+    let web = &report["workloads"][0];
+    if web["exact"].is_null() {
+        eprintln!("not tested here, where nothing can be traced: {}", report["inexact"]);
+        return;
+    }
+    let takers = web["taken_by"].as_array().expect("who took the time");
+    let shell = takers.iter().find(|taker| taker["name"] == "sh" || taker["name"] == "dash" || taker["name"] == "bash");
+    assert!(shell.is_some_and(|taker| taker["time"].as_u64() > Some(50_000_000)), "{web}");
+    let sum: u64 = takers.iter().map(|taker| taker["time"].as_u64().unwrap()).sum();
+    let shared = web["exact"]["shared"].as_u64().unwrap();
+    assert!(sum.abs_diff(shared) < 1_000_000, "{sum} of {shared}: {web}");
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+fn start(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn ctrl_c_reports_the_time_so_far() {
+    let spinning = Spinning::start();
+    let workload = format!("web=pid:{},cpus=1", spinning.0.id());
+    // Before the first period is over there is nothing to report, and the status says so.
+    for seconds in [1, 2, 4, 8, 16] {
+        let begin = std::time::Instant::now();
+        let gap = start(&["gap", "--for", "300s", "--workload", &workload, "--json"]);
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        interrupt(&gap);
+        let output = gap.wait_with_output().unwrap();
+        if output.status.code() == Some(130) {
+            continue;
+        }
+        let report = json(&output);
+        assert_eq!(report["interrupted"], true, "{report}");
+        let window = report["window"].as_u64().unwrap();
+        assert!(u128::from(window) < begin.elapsed().as_nanos(), "{report}");
+        return;
+    }
+    panic!("nothing was reported within 16 seconds");
+}
+
+#[test]
+fn watch_reports_one_time_after_the_other_until_ctrl_c() {
+    let spinning = Spinning::start();
+    let workload = format!("web=pid:{},cpus=1", spinning.0.id());
+    let mut gap = start(&["gap", "--for", "300ms", "--watch", "--workload", &workload, "--json"]);
+    let mut lines = BufReader::new(gap.stdout.take().unwrap()).lines();
+    for line in lines.by_ref().take(3) {
+        let report: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert_eq!(report["window"], 300_000_000, "{report}");
+    }
+    interrupt(&gap);
+    assert!(gap.wait().unwrap().success());
+    drop(lines);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `quell lab run` as a user meets it: output, exit status, and each kind of failure with its own message and nothing left.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -74,11 +75,27 @@ fn assert_fails(output: &Output, status: i32, message: &str) {
     assert_eq!(output.status.code(), Some(status), "{complaint}");
 }
 
+/// What is piped in is read to its end, and a packed program is found by its name alone.
 #[test]
-fn output_and_status_are_the_commands() {
-    let script = "echo out; echo err >&2; echo $WHAT; exit 7";
-    let output = Lab::new("status").run(&["--pack", "--env", "WHAT=it's", "--", "sh", "-c", script]);
-    assert_eq!(text(&output.stdout), "out\nit's\n");
+fn output_and_status_are_the_commands_and_input_is_forwarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("mine");
+    fs::write(&mine, "#!/bin/sh\necho packed\n").unwrap();
+    fs::set_permissions(&mine, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "echo out; echo err >&2; echo $WHAT; mine; cat; exit 7";
+    let lab = Lab::new("status");
+    let mine = mine.to_str().unwrap();
+    let mut command = lab.command(&["--pack", mine, "--env", "WHAT=it's", "--", "sh", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let input = "piped in\n".repeat(5000);
+    let mut to = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || to.write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    lab.assert_nothing_left();
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("out\nit's\npacked\npiped in\n"), "{printed}{}", text(&output.stderr));
+    assert_eq!(printed.matches("piped in").count(), 5000);
     assert!(text(&output.stderr).ends_with("err\n"));
     assert_eq!(output.status.code(), Some(7));
 }
@@ -208,4 +225,30 @@ fn a_missing_file_to_pack_is_named() {
     let missing = "/no/such/file";
     assert!(!Path::new(missing).exists());
     assert_fails(&Lab::new("pack").run(&["--pack", missing, "--", "true"]), 125, missing);
+}
+
+#[test]
+fn numbers_of_cpus_that_cannot_be_are_refused_before_anything_begins() {
+    for arguments in
+        [["peers", "--cpus", "0"], ["peers", "--cpus", "2,65"], ["peers", "--seconds", "0"], ["shell", "--cpus", "0"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_quell")).arg("lab").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_shell_reads_its_commands_from_a_pipe() {
+    let lab = Lab::new("shell");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    command.args(["lab", "shell", "--pack"]).env(MARK, &lab.mark).env("TMPDIR", lab.scratch.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"cat /sys/kernel/sched_ext/state\nexit 3\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (text(&output.stdout), output.status.code()),
+        ("disabled\n".into(), Some(3)),
+        "{}",
+        text(&output.stderr)
+    );
 }

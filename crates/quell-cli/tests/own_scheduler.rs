@@ -1,5 +1,5 @@
 //! `quell run` with Quell's own scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
-//! when all of Quell is killed the kernel's own scheduler runs everything on.
+//! when all of Quell is killed the kernel's own scheduler runs everything on. And, in the same guest, a limit is kept.
 
 use std::process::Command;
 
@@ -68,6 +68,36 @@ sees_sockets() { "$QUELL" status --json --socket /run/quell/api.sock | tr -d ' \
 await 'sockets are looked at' sees_sockets
 kill -9 $guardian $worker
 await 'the kernel has its own once more' is disabled
+
+# A limit is kept whatever the policy: by the kernel's own scheduler, under a policy that sets none.
+cat > /run/limited.toml <<END
+machine.enable_controllers = true
+[[policy]]
+name = "guard"
+[[workload]]
+name = "batch"
+class = "be"
+limit = 0.5
+match = [{ cgroup = "batch" }]
+END
+given=$(cat $cgroups/cgroup.subtree_control)
+"$QUELL" check /run/limited.toml 2>&1 | grep -q 'limit = ' || echo 'a limit that is kept is no warning'
+"$QUELL" run --config /run/limited.toml > /run/quell.log 2>&1 &
+guardian=$!
+has_max() { grep -q "^$1 " $cgroups/batch/cpu.max; }
+used() { sed -n 's/usage_usec //p' $cgroups/batch/cpu.stat; }
+centiseconds() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+gets_half() { # of a CPU: a quarter to three quarters, where it would take two
+    before=$(used) began=$(centiseconds)
+    sleep 2
+    percent=$((($(used) - before) / ($(centiseconds) - began) / 100))
+    [ $percent -gt 25 ] && [ $percent -lt 75 ]
+}
+await 'the limit stands under guard' has_max 50000
+await 'it gets half a CPU' gets_half
+kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
+"$QUELL" restore > /run/restore.log
+has_max max && [ "$(cat $cgroups/cgroup.subtree_control)" = "$given" ] && echo 'there is no limit any more'
 sed 's/cgroup = "batch"/command = "sh"/' /run/quell.toml > /run/by-command.toml
 "$QUELL" check /run/by-command.toml
 echo "check: $?"
@@ -92,6 +122,7 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "quell-api may use 0-1",
         "sockets are looked at",
         "the kernel has its own once more",
+        "a limit that is kept is no warning\nthe limit stands under guard\nit gets half a CPU\nthere is no limit any more",
         "check: 1",
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");

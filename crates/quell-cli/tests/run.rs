@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -150,6 +150,89 @@ fn a_shadow_answers_questions_and_changes_nothing() {
     assert!(shadow.0.wait().unwrap().success());
     assert!(!scene.path("socket").exists());
     assert_eq!(critical.cpus(), before);
+}
+
+fn quell(arguments: &[&str], more: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quell")).args(arguments).args(more).output().unwrap()
+}
+
+/// What it prints on standard output.
+fn said(arguments: &[&str], more: &[&Path]) -> String {
+    String::from_utf8_lossy(&quell(arguments, more).stdout).into_owned()
+}
+
+#[test]
+fn a_service_that_is_down_waits_then_is_attached_then_gone_and_why_says_what_it_looks_for() {
+    let scene = Scene::new("down");
+    scene.configure("guard", &[("web", CRITICAL)]);
+    let _shadow = scene.run(&["--shadow"]);
+    let socket = scene.path("socket");
+    let state = || scene.status().map(|status| status["configured"][0]["state"].clone());
+    until("it waits", || state().is_some_and(|state| state == "waiting"));
+    let why = said(&["why", "web", "--socket"], &[&socket]);
+    assert!(why.contains("web (LC) is waiting") && why.contains(&scene.word("web")), "{why}");
+    assert!(why.contains("start the program first"), "{why}");
+    let status = said(&["status", "--socket"], &[&socket]);
+    assert!(status.contains("waiting"), "{status}");
+    let nobody = quell(&["why", "nobody", "--socket"], &[&socket]);
+    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(nobody.status.code() == Some(1) && text.contains("there are: web"), "{text}");
+
+    let critical = Ours::sleeper(&scene.word("web"));
+    until("it is attached", || said(&["status", "--socket"], &[&socket]).contains("attached ("));
+    drop(critical);
+    until("it is gone", || said(&["status", "--socket"], &[&socket]).contains("gone since "));
+    let why = said(&["why", "web", "--socket"], &[&socket]);
+    assert!(why.contains("gone since ") && why.contains("it looks for: "), "{why}");
+}
+
+#[test]
+fn what_a_killed_pair_left_is_named_by_status_and_doctor_until_restore_has_put_it_back() {
+    if !may_manage() {
+        return;
+    }
+    let scene = Scene::new("left");
+    let critical = Ours::sleeper(&scene.word("web"));
+    let all = critical.cpus();
+    scene.configure("rkube", &[("web", CRITICAL)]);
+    let mut agent = scene.run(&[]);
+    until("the reservation stands", || critical.cpus() != all);
+    let (guardian, worker) = (agent.0.id() as i32, agent.child());
+    // Neither may see the other's end.
+    for signal in [Signal::STOP, Signal::KILL] {
+        for pid in [guardian, worker] {
+            kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        }
+    }
+    agent.0.wait().unwrap();
+    until("the worker is dead", || !Path::new(&format!("/proc/{worker}/exe")).exists());
+
+    let (run, socket) = (scene.path("run"), scene.path("run/api.sock"));
+    let mend = format!("quell restore --run-dir {}", run.display());
+    let status = quell(&["status", "--socket"], &[&socket]);
+    let text = String::from_utf8_lossy(&status.stderr).into_owned();
+    assert_eq!(status.status.code(), Some(1));
+    assert!(text.contains("a Quell that was killed left") && text.contains(&mend), "{text}");
+    assert!(text.contains("no agent answers"), "{text}");
+    let doctor = said(&["doctor", "none", "--run-dir"], &[&run]);
+    assert!(doctor.contains("a Quell that was killed left") && doctor.contains(&mend), "{doctor}");
+
+    let restored = quell(&["restore", "--run-dir"], &[&run]);
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    assert_eq!(critical.cpus(), all);
+    let text = String::from_utf8_lossy(&quell(&["status", "--socket"], &[&socket]).stderr).into_owned();
+    assert!(!text.contains("killed"), "{text}");
+}
+
+#[test]
+fn restore_refuses_a_directory_that_is_not_there() {
+    let scene = Scene::new("nowhere");
+    let nowhere = scene.path("nowhere");
+    let refused = quell(&["restore", "--run-dir"], &[&nowhere]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(text.contains("there is no such directory") && text.contains("--run-dir"), "{text}");
+    assert!(!nowhere.exists(), "it was made");
 }
 
 #[test]

@@ -57,3 +57,54 @@ fn what_cannot_be_done_says_what_can() {
     assert!(refused(&["colocation", "--json", "--csv"]).contains("--csv=FILE"));
     assert!(refused(&["colocation", "--series"]).contains("--json"));
 }
+
+/// A target that asks for more CPUs than there are.
+const OVERCOMMITTED: [&str; 7] = [
+    "rkube-figure3",
+    "--policies",
+    "none,rkube",
+    "--set",
+    "workload.T.cpus=9",
+    "--set=workload.T.reservation=strict",
+    "--set=duration=100ms",
+];
+
+#[test]
+fn what_a_policy_refuses_is_said_in_the_table_and_in_the_json() {
+    let output = quell_sim(&OVERCOMMITTED, "2");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("rkube refuses: "), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let output = quell_sim(&[&OVERCOMMITTED[..], &["--json"]].concat(), "2");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["notes"], serde_json::json!([]));
+    let note = &lines[1]["notes"][0];
+    assert_eq!(note["kind"], "refused", "{}", lines[1]);
+    for line in &lines {
+        assert_eq!(line["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!((&line["scenario"], &line["seed"]), (&"rkube-figure3".into(), &1.into()));
+        assert_eq!(line["set"][0], "workload.T.cpus=9");
+        assert_eq!(line["units"]["times"], "ns");
+        assert!(line["parameters"].is_object());
+    }
+}
+
+#[test]
+fn a_scenario_is_printed_and_not_run() {
+    let printed = quell_sim(&["--print", "colocation"], "1");
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, &text).unwrap();
+    let again = quell_sim(&[file.to_str().unwrap(), "--print"], "1");
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), text);
+    assert!(text.contains("[[workload]]"));
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_anything_runs() {
+    // It would take minutes.
+    let output = quell_sim(&["colocation", "--set", "duration=1h", "--html", "/nowhere/page.html"], "1");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && errors.contains("/nowhere/page.html"), "{errors}");
+}

@@ -9,21 +9,21 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
-use quell_bench::{cache, human};
+use quell_bench::{cache, human, memory, sched};
+use quell_model::Nanos;
 
-use super::{signals, units};
+use super::{output, signals, units};
 
 /// Assumed where the machine does not tell its cache.
 const UNKNOWN_LLC_BYTES: u64 = 32 << 20;
 
 /// Take CPU time, memory bandwidth or cache from the neighbours, and count the work done.
 ///
-/// It ends by itself after its duration, at Ctrl-C or at SIGTERM, and then reports. Run it under `chrt -i 0` or in a
-/// cgroup to give it a class.
+/// It ends by itself after its duration, at Ctrl-C or at SIGTERM, and then reports.
 #[derive(Args)]
 pub struct Arguments {
     /// What it takes
@@ -33,17 +33,20 @@ pub struct Arguments {
     #[arg(long)]
     threads: Option<u32>,
     /// It ends by itself after this time
-    #[arg(long, default_value = "10s")]
-    duration: humantime::Duration,
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    duration: Nanos,
     /// Memory over all threads, for example 64MiB [default: from the last-level cache's size]
-    #[arg(long)]
-    working_set: Option<ByteSize>,
+    #[arg(long, value_name = "SIZE", value_parser = units::size, allow_negative_numbers = true)]
+    working_set: Option<u64>,
     /// Be quiet and busy in turn, with this period [default for the collector: 1s]
-    #[arg(long)]
-    period: Option<humantime::Duration>,
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    period: Option<Nanos>,
     /// Share of a period that is busy [default: 0.3]
     #[arg(long)]
     duty: Option<f64>,
+    /// Run as SCHED_IDLE: only where no other work wants the CPU
+    #[arg(long)]
+    idle: bool,
     /// Keep the counters of blocks in this file, for another process to read while it runs
     #[arg(long, value_name = "FILE")]
     progress: Option<PathBuf>,
@@ -54,7 +57,7 @@ pub struct Arguments {
 
 /// [`Kind`], with its help.
 #[derive(Clone, Copy, ValueEnum)]
-enum KindName {
+pub(super) enum KindName {
     /// CPU time: arithmetic in registers
     Cpu,
     /// Memory bandwidth: STREAM's triad
@@ -65,32 +68,48 @@ enum KindName {
     Collector,
 }
 
-impl Arguments {
-    fn spec(&self) -> Result<AntagonistSpec> {
-        let kind = match self.kind {
+impl From<KindName> for Kind {
+    fn from(name: KindName) -> Kind {
+        match name {
             KindName::Cpu => Kind::Cpu,
             KindName::Stream => Kind::Stream,
             KindName::Llc => Kind::Llc,
             KindName::Collector => Kind::Collector,
-        };
+        }
+    }
+}
+
+/// The usual antagonist of a kind on this machine.
+pub(super) fn usual(kind: Kind, threads: u32) -> Result<AntagonistSpec> {
+    let llc_bytes = cache::llc_bytes(Path::new("/sys"))?.unwrap_or(UNKNOWN_LLC_BYTES);
+    Ok(AntagonistSpec::usual(kind, threads, llc_bytes))
+}
+
+/// Refuses what cannot be run, or not on this machine.
+pub(super) fn check(spec: &AntagonistSpec) -> Result<()> {
+    spec.check()?;
+    Ok(memory::check(Path::new("/proc"), "working set", spec.working_set_bytes, "give a smaller --working-set")?)
+}
+
+impl Arguments {
+    fn spec(&self) -> Result<AntagonistSpec> {
         let threads = match self.threads {
             Some(threads) => threads,
             None => thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         };
-        let llc_bytes = cache::llc_bytes(Path::new("/sys"))?.unwrap_or(UNKNOWN_LLC_BYTES);
-        let mut spec = AntagonistSpec::usual(kind, threads, llc_bytes);
-        spec.duration_ns = units::nanoseconds(self.duration);
+        let mut spec = usual(self.kind.into(), threads)?;
+        spec.duration_ns = self.duration.0;
         if let Some(size) = self.working_set {
-            spec.working_set_bytes = size.as_u64();
+            spec.working_set_bytes = size;
         }
         if self.period.is_some() || self.duty.is_some() {
             let usual = spec.phase.unwrap_or(Phase { period_ns: 1_000_000_000, duty: 0.3 });
             spec.phase = Some(Phase {
-                period_ns: self.period.map_or(usual.period_ns, units::nanoseconds),
+                period_ns: self.period.map_or(usual.period_ns, |period| period.0),
                 duty: self.duty.unwrap_or(usual.duty),
             });
         }
-        spec.check()?;
+        check(&spec)?;
         Ok(spec)
     }
 }
@@ -100,18 +119,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let spec = arguments.spec()?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&stop)?;
+    if arguments.idle {
+        sched::become_idle()?;
+    }
     let progress = Progress::create(arguments.progress.as_deref(), spec.threads)?;
     let report = thread::scope(|scope| {
         let work = scope.spawn(|| antagonist::run(&spec, &progress, &stop));
         show_progress(&spec, &progress, || work.is_finished());
         work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    let mut out = io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer(&mut out, &report)?;
-        writeln!(out)?;
+        output::json_line(&report)?;
     } else {
-        writeln!(out, "{}", text(&report))?;
+        writeln!(io::stdout(), "{}", text(&report, &Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +149,7 @@ fn show_progress(spec: &AntagonistSpec, progress: &Progress, finished: impl Fn()
 }
 
 /// The report for people.
-fn text(report: &AntagonistReport) -> String {
+fn text(report: &AntagonistReport, screen: &Screen) -> String {
     let memory = match report.spec.kind {
         Kind::Cpu => "–".into(),
         _ => format!("{}/s", human::bytes(report.bytes_per_s as u64)),
@@ -148,5 +168,5 @@ fn text(report: &AntagonistReport) -> String {
         memory,
         format!("{:.2}", report.cpus),
     ];
-    table(head, [row]).to_string()
+    table(head, [row]).least(["time", "threads", "blocks"]).fit(screen)
 }

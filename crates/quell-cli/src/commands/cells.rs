@@ -1,6 +1,6 @@
 //! A workload's numbers as table cells, the same in `quell status` and `quell top`. `–`: not measured.
 
-use quell_agent::api::wire::{Class, Measured, Quality, Workload};
+use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Workload};
 use quell_bench::human;
 
 /// What stands where nothing was measured.
@@ -17,6 +17,7 @@ pub fn class(class: Class) -> &'static str {
 /// The CPUs that are granted; `any` without a grant.
 pub fn granted(workload: &Workload) -> String {
     match &workload.cpus_granted {
+        None if workload.threads.is_none() => NOTHING.to_owned(),
         None => "any".to_owned(),
         Some(cpus) if cpus.is_empty() => "none".to_owned(),
         Some(cpus) => cpus.clone(),
@@ -42,13 +43,50 @@ pub fn queueing(workload: &Workload) -> String {
     workload.queueing_delay_ns.map_or(NOTHING.to_owned(), |delay| mark(&delay, human::nanoseconds(delay.value as u64)))
 }
 
-/// Latency over the latency to keep.
+/// Latency over the latency to keep, with a `!` where that is missed.
 pub fn latency(workload: &Workload) -> String {
+    let missed = if workload.slo_kept == Some(false) { "! " } else { "" };
     let latency = workload.latency_ns.map_or(NOTHING.to_owned(), |l| mark(&l, human::nanoseconds(l.value as u64)));
     match workload.slo {
         None => latency,
-        Some(slo) => format!("{latency}/{}", human::nanoseconds(slo.bound_ns)),
+        Some(slo) => format!("{missed}{latency}/{}", human::nanoseconds(slo.bound_ns)),
     }
+}
+
+/// Where a workload of the configuration stands: `attached (7 threads)`, `waiting`, `gone since 14 s`.
+pub fn state(configured: &Configured, now_ns: u64) -> String {
+    let since = || whole_units(now_ns.saturating_sub(configured.since_ns));
+    match configured.state {
+        State::Waiting => "waiting".to_owned(),
+        State::Attached => {
+            configured.threads.map_or("attached".to_owned(), |count| format!("attached ({})", threads(count)))
+        }
+        State::Gone => format!("gone since {}", since()),
+        State::LeftAlone => format!("left alone since {}", since()),
+        State::Refused => "refused".to_owned(),
+    }
+}
+
+fn threads(count: u32) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
+/// A time in whole units, as people say it: `14 s`, `3 min`, `2 h`, `5 d`.
+fn whole_units(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The CPUs that each of these workloads alone is kept on, where nothing keeps unmanaged work off them.
+pub fn not_exclusive<'a>(workloads: impl IntoIterator<Item = &'a Workload>) -> Option<String> {
+    let open = workloads.into_iter().filter(|workload| workload.cpus_exclusive == Some(false));
+    let named: Vec<String> = open.map(|workload| format!("{} of {}", granted(workload), workload.name)).collect();
+    (!named.is_empty()).then(|| format!("CPUs {}: its own, but unmanaged work may run there", named.join(", ")))
 }
 
 /// What is not exact says so: `~` estimated, `?` too old to act on.
@@ -57,5 +95,32 @@ fn mark(measured: &Measured, text: String) -> String {
         Quality::Exact => text,
         Quality::Estimated => format!("~{text}"),
         Quality::Stale => format!("{text}?"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured(state: State) -> Configured {
+        Configured {
+            name: "db".into(),
+            class: Class::Lc,
+            cpus_requested: 1.0,
+            state,
+            since_ns: 3_000_000_000,
+            threads: (state == State::Attached).then_some(7),
+            looks_for: vec!["systemd unit db.service".into()],
+            why: None,
+        }
+    }
+
+    #[test]
+    fn where_a_workload_stands_is_said_with_its_threads_or_the_time_since_it_is_gone() {
+        let told = |state| self::state(&configured(state), 17_900_000_000);
+        assert_eq!(told(State::Waiting), "waiting");
+        assert_eq!(told(State::Attached), "attached (7 threads)");
+        assert_eq!(told(State::Gone), "gone since 14 s");
+        assert_eq!(whole_units(600_000_000_000), "10 min");
     }
 }

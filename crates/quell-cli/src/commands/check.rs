@@ -1,103 +1,227 @@
 //! `quell check`: is a configuration right, and does it fit this machine?
 
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use quell_agent::config::{self, Config, EXAMPLE, Problems, Severity};
+use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
 use quell_agent::run::agent;
-use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::Host;
-use serde_json::json;
+use quell_bench::table::table;
+use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
+use quell_model::{CpuCount, Host, Policy, Selector, Topology};
+use quell_sim::scenario::{MachineSpec, Shape};
+use serde_json::{Value, json};
+
+use super::output;
 
 /// Say what is wrong with a configuration, with file, line and the mend
 ///
 /// Reads the file and its drop-ins, checks every key, lets every policy decide once on this machine without writing
-/// anything, and looks whether the workloads are there. Exit status 0 if `quell run` would start with it.
+/// anything, and looks what the selectors match and if the agent's socket, group and port can be had. Exit status 0 if
+/// `quell run` would start with it (or the agent that runs would take it), else 1.
 #[derive(Args)]
 pub struct Arguments {
     /// The configuration
     #[arg(default_value = config::DEFAULT_PATH, value_name = "FILE")]
     file: PathBuf,
     /// Print an annotated example instead
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     example: bool,
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
+    /// Look at no machine: check it for one with these CPUs, as a pipeline does
+    #[arg(long, requires = "topology_given")]
+    offline: bool,
+    /// So many CPUs, one thread each (with --offline)
+    #[arg(long, value_name = "N", group = "topology_given", requires = "offline",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cpus: Option<u32>,
+    /// A machine by the name that it has in `quell sim`, by its shape SOCKETSxCORESxTHREADS, or that of a scenario's FILE
+    /// (with --offline)
+    #[arg(long, value_name = "MACHINE", group = "topology_given", requires = "offline")]
+    topology: Option<String>,
+}
+
+/// What was found.
+pub struct Examined {
+    /// The configuration as this machine takes it, as far as it was understood.
+    pub config: Config,
+    /// Everything that is wrong with it.
+    pub problems: Problems,
+    /// What its selectors match, where a machine was looked at.
+    survey: Option<Survey>,
+}
+
+impl Examined {
+    /// The configuration, if it can be used.
+    pub fn usable(self) -> Option<Config> {
+        (!self.problems.are_fatal()).then_some(self.config)
+    }
 }
 
 /// Checks.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.example {
-        print!("{EXAMPLE}");
+        write!(io::stdout(), "{EXAMPLE}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (config, problems) = examine(&arguments.file)?;
+    let examined = match arguments.offline {
+        true => offline(&arguments.file, &topology(arguments)?),
+        false => examine(&arguments.file, &Start::default())?,
+    };
+    let right = !examined.problems.are_fatal();
     if arguments.json {
-        println!("{:#}", as_json(&problems));
-    } else if !problems.0.is_empty() {
-        eprintln!("{problems}");
-    }
-    match config {
-        Some(config) if !problems.are_fatal() => {
-            if !arguments.json {
-                println!("{}", summary(&config));
-            }
-            Ok(ExitCode::SUCCESS)
+        output::json(as_json(&examined))?;
+    } else {
+        if !examined.problems.0.is_empty() {
+            eprintln!("{}", examined.problems);
         }
-        _ => {
-            if !arguments.json {
-                eprintln!("quell: refused: {}", count(problems.of(Severity::Error).count(), "error"));
+        if right {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{}", summary(&examined.config))?;
+            if let Some(survey) = &examined.survey {
+                writeln!(
+                    out,
+                    "{}",
+                    table(["workload", "class", "selector", "matches now"], rows(&examined.config, survey))
+                )?;
             }
-            Ok(ExitCode::FAILURE)
+        } else {
+            eprintln!("quell: refused: {}", count(examined.problems.of(Severity::Error).count(), "error", "errors"));
         }
     }
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The configuration, if its files can be read at all, and everything that is wrong with it on this machine.
-pub fn examine(file: &std::path::Path) -> Result<(Option<Config>, Problems)> {
-    let config = match config::read(file) {
-        Ok(config) => config,
-        Err(problems) => return Ok((None, problems)),
-    };
+/// Everything that is wrong with a configuration on this machine, for an agent that is started like this.
+pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
+    let (config, before) = config::read_all(file);
     let options = HostOptions {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,
-        dry_run: true,
+        dry_run: start.only_looks,
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
     let (config, fell_back) = crate::host::settle(config);
     let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), config.has_own_scheduler());
-    let mut problems = agent::check(&config, &host.topology(), &capabilities);
-    let granting = config.policies.iter().find(|layer| quell_model::Policy::describe(&layer.policy).grants);
+    let (mut problems, survey) = agent::check(&config, before, &host.topology(), &capabilities)?;
+    let granting = config.policies.iter().find(|layer| layer.policy.describe().grants);
     if let (Some(why), Some(layer)) = (fell_back, granting) {
         let what = format!("CPUs are granted by affinity, with policy guard beside: {why}");
         problems.warning(&layer.place, what);
     }
-    Ok((Some(config), problems))
+    problems.0.extend(config::look(&config, start).0);
+    problems.sort(&config.files);
+    Ok(Examined { config, problems, survey: Some(survey) })
+}
+
+/// Everything that is wrong with a configuration for a machine with these CPUs, of which nothing else is known.
+fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
+    let (config, before) = config::read_all(file);
+    let chooses = config.machine.scheduler == Scheduler::Auto && config.grants();
+    let mut problems = match chooses {
+        true => {
+            let affinity = config.clone().on_the_kernels_scheduler();
+            let mut problems = config::check_rest(&affinity, before, topology, None, &mut AllMatch);
+            // What is wrong only where the kernel can load Quell's own scheduler is no error everywhere.
+            for problem in config::check(&config, topology, None, &mut AllMatch).of(Severity::Error) {
+                if problems.0.iter().all(|other| other.what != problem.what) {
+                    let what = format!("where Quell's own scheduler can be loaded: {}", problem.what);
+                    problems.warning(&problem.place, what);
+                }
+            }
+            problems
+        }
+        false => config::check_rest(&config, before, topology, None, &mut AllMatch),
+    };
+    if !problems.are_fatal() {
+        config::unused::warn(&config, None, &mut |_| None, &mut problems);
+    }
+    problems.sort(&config.files);
+    Examined { config, problems, survey: None }
+}
+
+/// The machine of the command line.
+fn topology(arguments: &Arguments) -> Result<Arc<Topology>> {
+    let spec = match (arguments.cpus, arguments.topology.as_deref()) {
+        (Some(cores), _) => MachineSpec::Shape(Shape { sockets: 1, llcs: 1, cores, threads: 1 }),
+        (None, Some(text)) => match shape(text) {
+            Some(shape) => MachineSpec::Shape(shape),
+            None if Path::new(text).is_file() => machine_of(Path::new(text))?,
+            None => MachineSpec::Named(text.to_owned()),
+        },
+        (None, None) => MachineSpec::Named(String::new()),
+    };
+    let machine = spec.machine();
+    let machine =
+        machine.with_context(|| "--topology: give a machine, a shape such as 2x16x2, or a scenario's file")?;
+    Ok(machine.topology)
+}
+
+fn shape(text: &str) -> Option<Shape> {
+    let numbers: Option<Vec<u32>> = text.split('x').map(|number| number.parse().ok()).collect();
+    match numbers?[..] {
+        [sockets, cores, threads] => Some(Shape { sockets, llcs: 1, cores, threads }),
+        _ => None,
+    }
+}
+
+fn machine_of(file: &Path) -> Result<MachineSpec> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("--topology: cannot read {}", file.display()))?;
+    let scenario: toml::Table = text.parse().with_context(|| format!("--topology: {}", file.display()))?;
+    let machine = scenario.get("machine").cloned();
+    let machine =
+        machine.with_context(|| format!("--topology: {} has no machine, as a scenario has", file.display()))?;
+    machine.try_into().with_context(|| format!("--topology: the machine in {}", file.display()))
 }
 
 fn summary(config: &Config) -> String {
     let files: Vec<String> = config.files.iter().map(|file| file.display().to_string()).collect();
-    let policies: Vec<&str> =
-        config.policies.iter().map(|layer| quell_model::Policy::describe(&layer.policy).name).collect();
+    let policies: Vec<&str> = config.policies.iter().map(|layer| layer.policy.describe().name).collect();
     format!(
         "{}: right; {} under {}",
         files.join(", "),
-        count(config.workloads.len(), "workload"),
+        count(config.workloads.len(), "workload", "workloads"),
         policies.join(", then ")
     )
 }
 
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+/// A row for each selector.
+fn rows(config: &Config, survey: &Survey) -> Vec<[String; 4]> {
+    let mut rows = Vec::new();
+    for (member, matched) in config.workloads.iter().zip(&survey.matched) {
+        let workload = &member.workload;
+        for (at, (selector, found)) in workload.selectors.iter().zip(matched).enumerate() {
+            let class = if workload.is_lc() { "lc" } else { "be" };
+            let [name, class] = if at == 0 { [workload.name.as_str(), class] } else { ["", ""] };
+            rows.push([name.to_owned(), class.to_owned(), selector.to_string(), matches_now(found)]);
+        }
+    }
+    rows
 }
 
-fn as_json(problems: &Problems) -> serde_json::Value {
-    let problems: Vec<_> = problems
+fn matches_now(found: &Result<Matched, String>) -> String {
+    match found {
+        Ok(matched) => {
+            let processes = count(matched.processes, "process", "processes");
+            format!("{processes}, {}", count(matched.threads, "thread", "threads"))
+        }
+        Err(_) => "nothing".into(),
+    }
+}
+
+fn count(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
+fn as_json(examined: &Examined) -> Value {
+    let problems: Vec<_> = examined
+        .problems
         .0
         .iter()
         .map(|problem| {
@@ -110,5 +234,30 @@ fn as_json(problems: &Problems) -> serde_json::Value {
             })
         })
         .collect();
-    json!({ "problems": problems })
+    let mut answer = json!({ "problems": problems, "right": !examined.problems.are_fatal() });
+    if let Some(survey) = &examined.survey {
+        let members = examined.config.workloads.iter().zip(&survey.matched);
+        let selectors = |selectors: &[Selector], matched: &[Result<Matched, String>]| -> Vec<Value> {
+            let each = selectors.iter().zip(matched);
+            each.map(|(selector, found)| {
+                let (processes, threads) = found.as_ref().map_or((0, 0), |found| (found.processes, found.threads));
+                json!({ "selector": selector, "processes": processes, "threads": threads })
+            })
+            .collect()
+        };
+        let workloads: Vec<Value> = members
+            .map(|(member, matched)| {
+                let workload = &member.workload;
+                json!({
+                    "name": workload.name,
+                    "class": workload.class,
+                    "cpus": workload.cpus,
+                    "limit": workload.limit.map(CpuCount::as_f64),
+                    "matches": selectors(&workload.selectors, matched),
+                })
+            })
+            .collect();
+        answer["workloads"] = workloads.into();
+    }
+    answer
 }

@@ -1,16 +1,19 @@
 //! `quell gap`: what workloads get of the CPUs that they requested, and what takes the rest.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use quell_bench::human;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
-use quell_gap::{Machine, Method, Report, Request, Window, measure};
+use quell_gap::{GapError, Machine, Method, Report, Request, Session, Window, WorkloadGap};
 use quell_model::{CpuCount, Nanos, Selector};
 
-use super::units;
+use super::{output, signals, units};
 
 /// What workloads get of the CPUs that they requested, and what takes the rest.
 ///
@@ -18,26 +21,27 @@ use super::units;
 /// sharing (FRS: it waited while another workload's thread ran on its CPU) and phantom CPU time (PCT: CPUs idled that its
 /// threads could not use). docs/gap.md defines every column.
 #[derive(Args)]
-#[command(after_help = "Example:\n  quell gap --for 10s --workload web=cgroup:/system.slice/web.service,cpus=2 \
-                        --workload batch=pid:4242,cpus=1")]
 pub struct Arguments {
     /// How long to watch
-    #[arg(long = "for", default_value = "10s", value_name = "TIME")]
-    length: humantime::Duration,
+    #[arg(long = "for", default_value = "10s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    length: Nanos,
     /// A workload: its name, where its threads are (pid:N, cgroup:PATH, unit:NAME, command:TEXT; several are allowed), and
     /// the CPUs that it requested
     #[arg(long = "workload", required = true, value_name = "NAME=WHERE,cpus=N", value_parser = workload)]
     workloads: Vec<Request>,
     /// Settle accounts by periods of this length; the kernel's quota period is 100 ms
-    #[arg(long, default_value = "100ms", value_name = "TIME")]
-    period: humantime::Duration,
+    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    period: Nanos,
     /// By which means
     #[arg(long, value_enum, default_value = "auto")]
     method: MethodName,
+    /// Measure one such time after the other, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
     /// Say what tracing costs
     #[arg(long)]
     overhead: bool,
-    /// Print the report as one line of JSON
+    /// Print the report as one line of JSON (with --watch, a line for each time)
     #[arg(long)]
     json: bool,
 }
@@ -88,8 +92,8 @@ fn workload(text: &str) -> Result<Request, String> {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let window = Window {
-        length: Nanos(units::nanoseconds(arguments.length)),
-        period: Nanos(units::nanoseconds(arguments.period)),
+        length: arguments.length,
+        period: arguments.period,
         method: match arguments.method {
             MethodName::Auto => Method::Auto,
             MethodName::Exact => Method::Exact,
@@ -113,20 +117,58 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
         }
     }
-    let bar = progress_bar(window.length, "watching");
-    let report = measure(&arguments.workloads, &window, &Machine::here()?, &mut |over| {
-        bar.set_position(over.0 / 1_000_000);
-        true
-    })?;
-    bar.finish_and_clear();
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut out, &report)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", text(&report))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::set_on_interrupt(&stop)?;
+    let mut session = Session::open(&arguments.workloads, &window, &Machine::here()?)?;
+    let mut reports = 0;
+    loop {
+        let bar = if arguments.watch && reports > 0 {
+            indicatif::ProgressBar::hidden()
+        } else {
+            progress_bar(window.length, "watching")
+        };
+        let report = session.measure(&mut |over| {
+            bar.set_position(over.0 / 1_000_000);
+            !stop.load(Ordering::Relaxed)
+        });
+        bar.finish_and_clear();
+        match report {
+            Ok(report) => print(&report, arguments)?,
+            Err(GapError::Interrupted) if reports > 0 => break,
+            Err(GapError::Interrupted) => {
+                eprintln!("quell: interrupted before the first period of {} was over", window.period);
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        reports += 1;
+        if !arguments.watch || stop.load(Ordering::Relaxed) {
+            break;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The exit status where Ctrl-C left nothing to report.
+const INTERRUPTED: u8 = 130;
+
+fn print(report: &Report, arguments: &Arguments) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &output::stamped(report))?;
+        writeln!(out)?;
+    } else {
+        if arguments.watch && out.is_terminal() {
+            // From the top, on an empty screen.
+            write!(out, "\x1b[H\x1b[2J")?;
+        }
+        write!(out, "{}", text(report, &Screen::here()))?;
+        if arguments.watch && !out.is_terminal() {
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    Ok(())
 }
 
 /// A bar of milliseconds on the error output.
@@ -136,7 +178,7 @@ pub fn progress_bar(length: Nanos, what: impl Into<String>) -> indicatif::Progre
 }
 
 /// The report for people.
-fn text(report: &Report) -> String {
+fn text(report: &Report, screen: &Screen) -> String {
     let window = report.window.0 as f64;
     let cpus = |time: Nanos| format!("{:.2}", time.0 as f64 / window);
     let seconds = |time: Nanos| format!("{:.3}", time.as_secs_f64());
@@ -156,7 +198,7 @@ fn text(report: &Report) -> String {
     let rows = report.workloads.iter().map(|workload| {
         let account = workload.account();
         [
-            workload.request.name.clone(),
+            marked(workload),
             cpus(account.requested),
             cpus(account.demanded),
             cpus(account.got),
@@ -169,22 +211,34 @@ fn text(report: &Report) -> String {
             seconds(account.phantom),
         ]
     });
-    let mut text = format!("{}\n", table(head, rows));
+    let mut text = table(head, rows).least(["phantom s", "shared s", "rest s", "demanded"]).fit(screen) + "\n";
     let mut line = |words: String| {
-        text.push_str(&words);
+        text.push_str(&screen.wrap(&words));
         text.push('\n');
     };
     line(format!(
         "requested, demanded and got in CPUs, the others in CPU-seconds, over {}; this machine has {} CPUs",
         report.window, report.cpus
     ));
+    if report.interrupted {
+        line("ended before its time".into());
+    }
     match &report.inexact {
         Some(reason) => line(format!("estimated: {reason}")),
         None if report.losses.events + report.losses.members > 0 => line(format!(
             "NOT exact: {} events and {} new threads were lost in tracing",
             report.losses.events, report.losses.members
         )),
+        None if report.losses.switches > 0 => line(format!(
+            "exact but for {} switches that the kernel did not tell: {} scheduling events, none lost",
+            report.losses.switches, report.events
+        )),
         None => line(format!("exact: {} scheduling events, none lost", report.events)),
+    }
+    for workload in &report.workloads {
+        if let Some(takers) = taken_by(workload) {
+            line(takers);
+        }
     }
     for workload in &report.workloads {
         if let Some(estimate) = workload.estimate {
@@ -209,7 +263,39 @@ fn text(report: &Report) -> String {
     if report.steal > Nanos::ZERO {
         line(format!("the hypervisor took {} away; it counts as run time of whoever it was taken from", report.steal));
     }
+    for workload in &report.workloads {
+        workload.caveats.iter().for_each(|caveat| line(format!("! {}: {caveat}", workload.request.name)));
+    }
     text
+}
+
+/// A workload's name, with a mark if its accounts are not to be relied on.
+fn marked(workload: &WorkloadGap) -> String {
+    format!("{}{}", workload.request.name, if workload.caveats.is_empty() { "" } else { " !" })
+}
+
+/// Takers that are named; what the others took is one sum.
+const TAKERS_SHOWN: usize = 5;
+
+/// Who ran while it waited, in a line; none if it lost nothing that two decimals show.
+fn taken_by(workload: &WorkloadGap) -> Option<String> {
+    let hundredths = |nanos: u64| (nanos + 5_000_000) / 10_000_000;
+    let seconds = |nanos: u64| format!("{:.2}", hundredths(nanos) as f64 / 100.0);
+    let takers = workload.taken_by.as_ref()?;
+    let all: u64 = takers.iter().map(|taker| taker.time.0).sum();
+    let named = takers.iter().take(TAKERS_SHOWN).filter(|taker| hundredths(taker.time.0) > 0);
+    let mut parts: Vec<String> = Vec::new();
+    let mut others = all;
+    for taker in named {
+        others -= taker.time.0;
+        let count = if taker.threads > 1 { format!("[{}]", taker.threads) } else { String::new() };
+        parts.push(format!("{} {}{count}", seconds(taker.time.0), taker.name));
+    }
+    if hundredths(others) > 0 {
+        parts.push(format!("{} others", seconds(others)));
+    }
+    (!parts.is_empty())
+        .then(|| format!("{} waited {} s while others ran: {}", workload.request.name, seconds(all), parts.join(", ")))
 }
 
 #[cfg(test)]
@@ -232,6 +318,59 @@ mod tests {
         ] {
             let error = workload(text).unwrap_err();
             assert!(error.contains(mend), "{text}: {error}");
+        }
+    }
+
+    /// A cache that waited behind others, with all that can be said of it.
+    fn report() -> Report {
+        let account = quell_gap::Account {
+            requested: Nanos::from_secs(3),
+            demanded: Nanos::from_millis(450),
+            due: Nanos::from_millis(450),
+            got: Nanos::from_millis(158),
+            kept: Nanos::from_millis(158),
+            gap: Nanos::from_millis(292),
+            frs: Nanos::from_millis(292),
+            shared: Nanos::from_millis(294),
+            ..Default::default()
+        };
+        let taker =
+            |name: &str, threads, ms| quell_gap::Taker { name: name.into(), threads, time: Nanos::from_millis(ms) };
+        let workload = quell_gap::WorkloadGap {
+            request: workload("cache=pid:1,cpus=1").unwrap(),
+            threads: 4,
+            exact: Some(account),
+            doubt: Some(Nanos::from_millis(6)),
+            estimate: Some(quell_gap::Estimate {
+                account,
+                gap_error: Nanos::from_millis(200),
+                cause_error: Nanos::from_millis(290),
+            }),
+            preemptions: Some(12),
+            taken_by: Some(vec![taker("antagonist", 4, 240), taker("kworker", 3, 50)]),
+            caveats: vec!["off by at most 6 ms: the kernel did not tell who ran".into()],
+        };
+        Report {
+            window: Nanos::from_secs(3),
+            period: Nanos::from_millis(100),
+            cpus: 2,
+            workloads: vec![workload],
+            inexact: None,
+            losses: Default::default(),
+            events: 48_213,
+            late: 0,
+            steal: Nanos::from_millis(3),
+            interrupted: true,
+            cost: None,
+        }
+    }
+
+    #[test]
+    fn the_report_fits_the_terminal() {
+        for columns in [80, 200] {
+            let text = text(&report(), &Screen::columns(columns));
+            crate::commands::sample::assert_fits(&text, columns);
+            insta::assert_snapshot!(format!("gap_{columns}"), text);
         }
     }
 }

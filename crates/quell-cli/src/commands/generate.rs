@@ -1,12 +1,17 @@
 //! `quell generate`: man pages and shell completions, for packages.
 
+mod manual;
+mod page;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{Args, Subcommand};
 use clap_complete::{Shell, generate_to};
+
+use super::completions::with_values;
 
 /// Write man pages or shell completions into a directory
 #[derive(Args)]
@@ -18,7 +23,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// One page for quell and one for each subcommand
+    /// One page for quell and one for each subcommand, and quell.toml(5) and quell-scenario(5)
     Man {
         /// The directory; made if it does not exist
         directory: PathBuf,
@@ -32,15 +37,14 @@ enum What {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut command = without_help(crate::Cli::command());
     match &arguments.what {
         What::Man { directory } => {
             make(directory)?;
-            clap_mangen::generate_to(command, directory)
-                .with_context(|| format!("write man pages into {}", directory.display()))?;
+            manual::write(without_help(crate::command()), directory)?;
         }
         What::Completions { directory } => {
             make(directory)?;
+            let mut command = with_values(without_help(crate::command()));
             for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
                 generate_to(shell, &mut command, "quell", directory)
                     .with_context(|| format!("write completions for {shell} into {}", directory.display()))?;
@@ -51,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// `quell help` and the like need no pages of their own.
-fn without_help(command: clap::Command) -> clap::Command {
+pub fn without_help(command: clap::Command) -> clap::Command {
     let command = command.disable_help_subcommand(true);
     command.mut_subcommands(without_help)
 }
@@ -72,11 +76,26 @@ mod tests {
         run(&Arguments { what: What::Completions { directory: path("completions") } }).unwrap();
         assert!(!path("man/quell-help.1").exists());
         let bash = fs::read_to_string(path("completions/quell.bash")).unwrap();
-        let command = crate::Cli::command();
+        let command = crate::command();
         for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
             let name = subcommand.get_name();
-            assert!(path("man").join(format!("quell-{name}.1")).exists(), "{name}");
+            let page = fs::read_to_string(path("man").join(format!("quell-{name}.1"))).unwrap();
+            assert!(page.contains(".SH \"EXIT STATUS\"") && page.contains(".SH \"SEE ALSO\""), "{name}: {page}");
             assert!(bash.contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn man_pages_name_files_statuses_and_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        run(&Arguments { what: What::Man { directory: directory.path().to_owned() } }).unwrap();
+        let page = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(page("quell-run.1").contains("/etc/quell/quell.toml") && page("quell.1").contains(".SH FILES"));
+        assert!(page("quell-exec.1").contains("126") && !page("quell-check.1").contains("126"));
+        assert!(page("quell-lab-run.1").contains("125"));
+        for key in ["hung_after", "reservation", "enable_controllers"] {
+            assert!(page("quell.toml.5").contains(key), "{key}");
+        }
+        assert!(page("quell-scenario.5").contains("warm_up"));
     }
 }

@@ -4,17 +4,24 @@ mod agent_socket;
 mod antagonist;
 mod cells;
 mod check;
+mod completions;
 mod demo;
 mod doctor;
 mod exec;
 mod gap;
 mod generate;
+mod help;
 mod lab;
 mod load;
+mod output;
+mod outputs;
+mod parameters;
 mod replay;
 mod reproduce;
 mod restore;
 mod run;
+#[cfg(test)]
+mod sample;
 mod signals;
 mod sim;
 mod status;
@@ -27,11 +34,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+pub use help::with_help;
+pub use output::{ending, flushed};
+
 /// What `quell` can do.
 #[derive(Subcommand)]
 pub enum Command {
     Antagonist(antagonist::Arguments),
     Check(check::Arguments),
+    Completions(completions::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     Exec(exec::Arguments),
@@ -57,6 +68,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),

@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
 use quell_agent::record::{Record, Replayed, Summary, With, name, replay};
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
 use quell_model::Plan;
-use quell_policy::AnyPolicy;
 use serde::Serialize;
+
+use super::output::stamped;
+use super::parameters;
 
 /// Run a record (`quell run --record FILE`) through the policies again.
 ///
@@ -25,6 +28,9 @@ pub struct Arguments {
     /// What this policy would have done, instead of the recorded one
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
+    /// A parameter of that policy, such as run_budget=20ms; `quell doctor POLICY` lists them
+    #[arg(long, value_name = "NAME=VALUE", requires = "policy")]
+    set: Vec<String>,
     /// The layer whose place it takes, from 0
     #[arg(long, default_value_t = 0, requires = "policy")]
     layer: usize,
@@ -88,8 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let with = match &arguments.policy {
         None => With::Recorded,
         Some(name) => {
-            let unknown = || anyhow!("there is no policy '{name}'; there are: {}", AnyPolicy::names());
-            let policy = Box::new(AnyPolicy::named(name).ok_or_else(unknown)?);
+            let policy = Box::new(parameters::policy(name, &arguments.set)?);
             With::Other { layer: arguments.layer, policy }
         }
     };
@@ -132,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let outcome = Outcome { turns, steps, different, lost, torn, recorded, replayed };
     let exact = about_one.is_some() || different == 0;
     if arguments.json {
-        print(&outcome)?;
+        print(&stamped(&outcome))?;
     } else {
         let names = [recorded_name, arguments.policy.clone().unwrap_or_else(|| "replayed".to_owned())];
         write!(io::stdout().lock(), "{}", text(&title, &outcome, &names, &shown, about_one.is_some()))?;
@@ -181,7 +186,7 @@ fn text(title: &str, outcome: &Outcome, names: &[String; 2], shown: &[String], o
         lines.push(String::new());
         let head = ["commands", "knobs", "grants", "rules", "samples", "solo runs"];
         let rows = [outcome.recorded.row(names[0].clone()), outcome.replayed.row(names[1].clone())];
-        lines.push(table(head, rows).to_string());
+        lines.push(table(head, rows).fit(&Screen::here()));
         lines.push(format!(
             "What {} saw is what was measured under {}: its own commands had no effect on it.",
             names[1], names[0]

@@ -1,6 +1,5 @@
 //! `quell run`: the agent.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
-use quell_agent::config::{self, Config};
+use quell_agent::config::{self, Config, Start};
 use quell_agent::guardian::{News, Options, RunDir, START_AGAIN, Worker, supervise};
 use quell_agent::run::{Extras, Outcome, PrintedJournal, privileges};
+use quell_bench::screen::Screen;
 use quell_linux::write::{Journal, NoJournal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -46,22 +46,34 @@ pub struct Arguments {
     /// Where lock and journal lie [default: QUELL_RUN_DIR, or /run/quell]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
+    /// Log only warnings and errors
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 /// Runs the agent.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    log_to_stderr();
+    log_to_stderr(arguments.quiet);
     if arguments.once && !(arguments.dry_run || arguments.shadow) {
         anyhow::bail!("--once would put back at once what it sets: give --dry-run or --shadow too");
     }
-    let (config, problems) = check::examine(&arguments.config)?;
-    for problem in &problems.0 {
+    let examined = check::examine(&arguments.config, &start_of(arguments))?;
+    for problem in &examined.problems.0 {
         eprintln!("{problem}");
     }
-    let Some(config) = config.filter(|_| !problems.are_fatal()) else {
+    let Some(config) = examined.usable() else {
         anyhow::bail!("the configuration is refused; `quell check --example` shows one that is right");
     };
     if arguments.dry_run || arguments.shadow { watch_only(arguments, config) } else { manage(arguments, config) }
+}
+
+fn start_of(arguments: &Arguments) -> Start {
+    Start {
+        socket: arguments.socket.clone(),
+        run_dir: arguments.run_dir.clone(),
+        record: arguments.record.clone(),
+        only_looks: arguments.dry_run || arguments.shadow,
+    }
 }
 
 /// Changes nothing: needs no guardian, no lock and no privilege.
@@ -102,7 +114,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     })?;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     for left in &ending.report.left {
-        warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
+        warn!("{left}");
     }
     Ok(ExitCode::from(ending.exit_status()))
 }
@@ -117,13 +129,11 @@ fn work(
 ) -> Result<u8> {
     worker.stop_on_signals()?;
     // A worker that is started again takes what stands in the files now, unless that is wrong.
-    let config = match check::examine(&arguments.config)? {
-        (Some(config), problems) if !problems.are_fatal() => config,
-        (_, problems) => {
-            error!("the configuration has become wrong, the one from the start stays:\n{problems}");
-            first.clone()
-        }
-    };
+    let examined = check::examine(&arguments.config, &start_of(arguments))?;
+    if examined.problems.are_fatal() {
+        error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
+    }
+    let config = examined.usable().unwrap_or_else(|| first.clone());
     let extras = Extras {
         record: arguments.record.clone(),
         socket: arguments.socket.clone(),
@@ -145,8 +155,8 @@ fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
         News::Hung(why) => error!("the worker is taken for hung: {why}"),
         News::Died { how, report } => {
             error!("{how}: {}", report.summary());
-            // A killed worker leaves its socket behind.
-            let _ = std::fs::remove_file(&socket);
+            // A killed worker leaves its socket behind. What else stands there stays; the next worker says so.
+            let _ = quell_agent::api::socket::remove_dead(&socket);
         }
         News::Again(pause) => info!("starting again in {pause}"),
         News::Waiting => {
@@ -163,13 +173,22 @@ fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
 }
 
 /// One line an event. QUELL_LOG chooses more or less: `debug`, `warn`, …
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("QUELL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
+fn log_to_stderr(quiet: bool) {
+    let usual = |_| EnvFilter::new("info");
+    let filter =
+        if quiet { EnvFilter::new("warn") } else { EnvFilter::try_from_env("QUELL_LOG").unwrap_or_else(usual) };
+    let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(filter)
         .with_target(false)
-        .without_time()
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
+        .with_ansi(Screen::of_errors().colour);
+    // The journal has times of its own.
+    let _ = if is_journal() { log.without_time().try_init() } else { log.try_init() };
+}
+
+/// Is standard error systemd's journal? See JOURNAL_STREAM in systemd.exec(5).
+fn is_journal() -> bool {
+    let journal = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let Ok(found) = rustix::fs::fstat(std::io::stderr()) else { return false };
+    journal == format!("{}:{}", found.st_dev, found.st_ino)
 }

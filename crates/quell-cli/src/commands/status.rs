@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use quell_agent::api::wire::{Cpu, CpuState, Status};
+use quell_agent::api::wire::{Configured, Cpu, CpuState, Status, Workload};
 use quell_bench::human;
-use quell_bench::table::table;
+use quell_bench::screen::{Mark, Screen};
+use quell_bench::table::{Cell, marked, table};
 
 use super::agent_socket::AgentSocket;
-use super::cells;
+use super::{cells, output};
 
 /// Show what the running agent does: policies, workloads, CPUs.
 ///
@@ -22,25 +23,31 @@ pub struct Arguments {
     /// Print the whole status as JSON (`GET /v1/status`)
     #[arg(long)]
     json: bool,
+    /// Say each limit of this host, too
+    #[arg(long)]
+    limits: bool,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let status: Status = arguments.agent.client()?.get("/v1/status")?;
-    let mut out = io::stdout().lock();
+    let leftovers = arguments.agent.leftovers();
+    let status = arguments.agent.client()?.get::<Status>("/v1/status");
+    for left in &leftovers {
+        eprintln!("quell: {left}");
+    }
+    let status = status?;
     if arguments.json {
-        serde_json::to_writer(&mut out, &status)?;
-        writeln!(out)?;
+        output::json_line(&status)?;
     } else {
-        write!(out, "{}", text(&status))?;
+        write!(io::stdout(), "{}", text(&status, arguments.limits, &Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The status for people.
-fn text(status: &Status) -> String {
+fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     let agent = &status.agent;
-    let mut lines = vec![format!(
+    let mut lines = vec![screen.wrap(&format!(
         "Quell {} ({}) on the {} host: process {}, {} turns, {:.1} s of CPU time, {} resident",
         agent.version,
         agent.mode,
@@ -49,11 +56,12 @@ fn text(status: &Status) -> String {
         status.turns,
         agent.cpu_seconds,
         human::bytes(agent.resident_bytes),
-    )];
+    ))];
     if let Some(recording) = &agent.recording {
         let trouble = recording.failed.as_ref().map_or(String::new(), |why| format!("; it ended: {why}"));
         let (turns, lost) = (recording.turns, recording.lost);
-        lines.push(format!("recording to {}: {turns} turns, {lost} lost{trouble}", recording.file));
+        let line = format!("recording to {}: {turns} turns, {lost} lost{trouble}", recording.file);
+        lines.push(screen.wrap(&line));
     }
     lines.push(String::new());
     let layers = status.layers.iter().map(|layer| {
@@ -64,33 +72,61 @@ fn text(status: &Status) -> String {
         row
     });
     let head = ["policy", "owns", "CPUs", "steps", "knobs", "grants", "refused"];
-    lines.push(table(head, layers).to_string());
+    lines.push(table(head, layers).least(["refused", "grants", "knobs", "steps", "CPUs"]).fit(screen));
     lines.push(String::new());
-    if status.workloads.is_empty() {
-        lines.push("no workload is attached".to_owned());
+    if status.workloads.is_empty() && status.configured.is_empty() {
+        lines.push("the configuration names no workload".to_owned());
     } else {
-        let head = ["workload", "class", "granted", "CPUs got/asked", "waiting", "queueing", "latency/SLO", "knobs"];
-        let rows = status.workloads.iter().map(|workload| {
-            vec![
-                workload.name.clone(),
-                cells::class(workload.class).to_owned(),
-                cells::granted(workload),
-                cells::got(workload),
-                cells::waiting(workload),
-                cells::queueing(workload),
-                cells::latency(workload),
-                workload.knobs.join(", "),
-            ]
-        });
-        lines.push(table(head, rows).to_string());
+        let head =
+            ["workload", "class", "state", "granted", "CPUs got/asked", "waiting", "queueing", "latency/SLO", "knobs"];
+        let attached = status.workloads.iter().map(|workload| attached_row(status, workload));
+        let absent = status.absent().map(|workload| absent_row(status, workload));
+        let least = ["queueing", "waiting", "granted", "state", "knobs"];
+        lines.push(table(head, attached.chain(absent)).least(least).fit(screen));
+        lines.extend(cells::not_exclusive(&status.workloads).into_iter().map(|line| screen.wrap(&line)));
+        let why =
+            |absent: &Configured| Some(screen.wrap(&format!("{}: {}", absent.state.word(), absent.why.as_ref()?)));
+        lines.extend(status.absent().filter_map(why));
     }
     lines.push(String::new());
-    lines.extend(cpus(&status.cpus));
+    lines.extend(cpus(&status.cpus).iter().map(|line| screen.wrap(line)));
     if status.decisions_lost > 0 {
         lines.push(format!("! {} decisions came faster than they could be read", status.decisions_lost));
     }
-    lines.extend(agent.limits.iter().map(|limit| format!("! {limit}")));
+    lines.extend(agent.warnings.iter().map(|warning| screen.wrap(&format!("! {warning}"))));
+    match agent.limits.len() {
+        0 => {}
+        _ if all_limits => lines.extend(agent.limits.iter().map(|limit| screen.wrap(&format!("! {limit}")))),
+        1 => lines.push("1 limit of this host: `--limits` shows it".to_owned()),
+        count => lines.push(format!("{count} limits of this host: `--limits` shows them")),
+    }
     lines.join("\n") + "\n"
+}
+
+fn attached_row(status: &Status, workload: &Workload) -> Vec<Cell> {
+    let configured = status.configured.iter().find(|configured| configured.name == workload.name);
+    let latency = match workload.slo_kept {
+        Some(false) => marked(Mark::Bad, cells::latency(workload)),
+        _ => cells::latency(workload).into(),
+    };
+    vec![
+        workload.name.as_str().into(),
+        cells::class(workload.class).into(),
+        configured.map_or("attached".to_owned(), |configured| cells::state(configured, status.now_ns)).into(),
+        cells::granted(workload).into(),
+        cells::got(workload).into(),
+        cells::waiting(workload).into(),
+        cells::queueing(workload).into(),
+        latency,
+        workload.knobs.join(", ").into(),
+    ]
+}
+
+fn absent_row(status: &Status, workload: &Configured) -> Vec<Cell> {
+    let known = [workload.name.as_str().into(), cells::class(workload.class).into()];
+    let mut row: Vec<Cell> = known.into_iter().chain([cells::state(workload, status.now_ns).into()]).collect();
+    row.resize(8, cells::NOTHING.into());
+    row
 }
 
 /// CPUs by what they do, one line each.
@@ -115,4 +151,19 @@ fn cpus(cpus: &[Cpu]) -> Vec<String> {
         format!("CPUs {set}: {what}")
     };
     groups.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::sample;
+
+    #[test]
+    fn the_status_fits_the_terminal() {
+        for columns in [80, 200] {
+            let text = text(&sample::status(4), false, &Screen::columns(columns));
+            sample::assert_fits(&text, columns);
+            insta::assert_snapshot!(format!("status_{columns}"), text);
+        }
+    }
 }

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use quell_agent::api::client::path_segment;
-use quell_agent::api::wire::{Decision, DecisionKind, Why};
+use quell_agent::api::wire::{Decision, DecisionKind, State, Why};
 use quell_bench::human;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
 
 use super::agent_socket::AgentSocket;
-use super::cells;
+use super::{cells, output};
 
 /// Show the last decisions about a workload, and what was seen when they were made.
 #[derive(Args)]
@@ -33,40 +34,45 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let path = format!("/v1/why/{}", path_segment(&arguments.workload));
     let mut why: Why = arguments.agent.client()?.get(&path)?;
     why.decisions.truncate(arguments.last);
-    let mut out = io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer(&mut out, &why)?;
-        writeln!(out)?;
+        output::json_line(&why)?;
     } else {
-        write!(out, "{}", text(&arguments.workload, &why))?;
+        write!(io::stdout(), "{}", text(&arguments.workload, &why, &Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The decisions for people.
-fn text(name: &str, why: &Why) -> String {
+fn text(name: &str, why: &Why, screen: &Screen) -> String {
+    let state = why.configured.as_ref().map(|configured| cells::state(configured, why.now_ns));
     let mut lines = vec![match &why.workload {
         Some(workload) => format!(
-            "{name} ({}), owned by {}: CPUs got {}, granted {}, latency {}{}",
+            "{name} ({}), {}owned by {}: CPUs got {}, granted {}, latency {}{}",
             cells::class(workload.class),
+            state.map_or(String::new(), |state| format!("{state}, ")),
             if workload.policies.is_empty() { "no policy".to_owned() } else { workload.policies.join(", ") },
             cells::got(workload),
             cells::granted(workload),
             cells::latency(workload),
             if workload.knobs.is_empty() { String::new() } else { format!("; set: {}", workload.knobs.join(", ")) },
         ),
-        None => format!("{name} is gone"),
+        None => match (&why.configured, state) {
+            (Some(configured), Some(state)) => format!("{name} ({}) is {state}", cells::class(configured.class)),
+            _ => format!("{name} is not in the configuration any more"),
+        },
     }];
+    lines.extend(cells::not_exclusive(&why.workload));
+    if let Some(configured) = why.configured.as_ref().filter(|configured| configured.state != State::Attached) {
+        lines.push(format!("it looks for: {}", configured.looks_for.join(", ")));
+        lines.extend(configured.why.clone());
+    }
     lines.push(String::new());
     if why.decisions.is_empty() {
         lines.push("nothing has been decided about it yet".to_owned());
     } else {
         let head = ["ago", "policy", "what", "CPUs got", "waiting", "queueing", "latency", "decision"];
-        let mut decisions = table(head, why.decisions.iter().map(|decision| row(why.now_ns, decision)));
-        if let Some(column) = decisions.column_mut(head.len() - 1) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Left);
-        }
-        lines.push(decisions.to_string());
+        let rows = why.decisions.iter().map(|decision| row(why.now_ns, decision));
+        lines.push(table(head, rows).least(["queueing", "waiting", "CPUs got", "latency", "policy"]).fit(screen));
     }
     if why.decisions_lost > 0 {
         lines.push(format!("! {} decisions came faster than they could be read", why.decisions_lost));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use quell_bench::antagonist::{AntagonistReport, Progress};
+use quell_bench::antagonist::{AntagonistReport, Kind, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::server::die_with_us;
@@ -22,15 +22,16 @@ pub struct Antagonist {
 }
 
 impl Antagonist {
-    /// Starts one of this kind; it ends by itself after `at_most`, whatever happens to the demo.
-    pub fn start(kind: &str, threads: u32, at_most: Duration) -> Result<Antagonist> {
+    /// Starts one of this kind, as SCHED_IDLE if asked; it ends by itself after `at_most`, whatever happens to the demo.
+    pub fn start(kind: Kind, threads: u32, at_most: Duration, idle: bool) -> Result<Antagonist> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let path = directory.path().join("progress");
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         let mut child = die_with_us(&mut command)
-            .args(["antagonist", kind, "--json", "--threads", &threads.to_string()])
+            .args(["antagonist", kind.name(), "--json", "--threads", &threads.to_string()])
             .args(["--duration", &format!("{}s", at_most.as_secs() + 1)])
+            .args(idle.then_some("--idle"))
             .arg("--progress")
             .arg(&path)
             .stdin(Stdio::null())

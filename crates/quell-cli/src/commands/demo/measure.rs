@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use quell_bench::antagonist::{AntagonistSpec, Kind};
 use quell_bench::load::{self, LoadSpec, Monitor};
 use quell_model::{Class, CpuCount, Reservation, Selector, Workload};
 
 use super::antagonist::Antagonist;
+use super::aside;
 use super::phase::{Phase, Treatment};
 use super::result::Run;
 use super::server::Server;
@@ -16,30 +18,46 @@ use super::treat;
 pub struct Setup {
     /// memcached's worker threads, and the CPUs that it requests.
     pub server_threads: u32,
-    /// The kind of antagonist.
-    pub antagonist: String,
-    /// Its threads.
-    pub antagonist_threads: u32,
+    /// The antagonist.
+    pub antagonist: AntagonistSpec,
     /// The load; its target is set anew in every phase.
     pub load: LoadSpec,
+}
+
+impl Setup {
+    /// What the neighbours are, for people: `4 spinning threads`.
+    pub fn neighbours(&self) -> String {
+        let threads = self.antagonist.threads;
+        match self.antagonist.kind {
+            Kind::Cpu => format!("{threads} spinning threads"),
+            other => format!("{threads} {} threads", other.name()),
+        }
+    }
 }
 
 /// Runs one phase.
 pub fn run(phase: &Phase, setup: &Setup, monitor: &Monitor) -> Result<Run> {
     let server = Server::start(setup.server_threads)?;
     let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
-    let mut workloads = vec![server_workload(&server, setup, phase.treatment)];
+    let pid = server.pid();
+    let mut workloads = vec![server_workload(pid, setup, phase.treatment)];
     let antagonist = if phase.antagonist {
         let at_most = 2 * Duration::from_nanos(spec.warmup_ns + spec.duration_ns + spec.drain_ns);
-        let antagonist = Antagonist::start(&setup.antagonist, setup.antagonist_threads, at_most)?;
+        let (kind, threads) = (setup.antagonist.kind, setup.antagonist.threads);
+        let antagonist = Antagonist::start(kind, threads, at_most, phase.treatment == Treatment::Idle)?;
         workloads.push(workload("antagonist", Class::BestEffort, CpuCount::ZERO, antagonist.pid()));
         Some(antagonist)
     } else {
         None
     };
-    let (load, decisions) = treat::under(phase.treatment, workloads, || Ok(load::run_watched(&spec, monitor)?))?;
-    let antagonist = antagonist.map(Antagonist::end).transpose()?;
-    Ok(Run { load, antagonist, decisions })
+    let work = || aside::of(pid, || Ok(load::run_watched(&spec, monitor)?));
+    let end = |(load, kept_off)| {
+        let antagonist = antagonist.map(Antagonist::end).transpose()?;
+        drop(server);
+        Ok((load, kept_off, antagonist))
+    };
+    let ((load, generator_kept_off, antagonist), decisions) = treat::under(phase.treatment, workloads, work, end)?;
+    Ok(Run { load, antagonist, generator_kept_off, decisions })
 }
 
 /// A process and its descendants as a workload.
@@ -47,11 +65,11 @@ pub fn workload(name: &str, class: Class, cpus: CpuCount, pid: i32) -> Workload 
     Workload { selectors: vec![Selector::Pid(pid)], ..Workload::new(name, class, cpus) }
 }
 
-fn server_workload(server: &Server, setup: &Setup, treatment: Treatment) -> Workload {
+fn server_workload(pid: i32, setup: &Setup, treatment: Treatment) -> Workload {
     let cpus = CpuCount::whole(setup.server_threads);
     let strict = treatment == Treatment::Policy("rkube");
     Workload {
         reservation: if strict { Reservation::Strict } else { Reservation::Standard },
-        ..workload("memcached", Class::LatencyCritical, cpus, server.pid())
+        ..workload("memcached", Class::LatencyCritical, cpus, pid)
     }
 }

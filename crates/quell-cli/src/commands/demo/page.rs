@@ -8,10 +8,12 @@ impl DemoReport {
     /// The whole page.
     pub fn page(&self) -> String {
         let phases = || self.phases.iter().enumerate();
-        let firsts = || phases().map(|(colour, phase)| (phase.title.as_str(), colour, &phase.runs[0]));
+        let firsts =
+            || phases().filter_map(|(colour, phase)| Some((phase.title.as_str(), colour, phase.runs.first()?)));
         let rows = phases().map(|(colour, phase)| Row { colour: Some(colour), cells: phase.row() }).collect();
         let mut blocks = vec![
             Block::Table { head: HEADS.map(String::from).to_vec(), rows },
+            Block::Text(self.result.clone()),
             Block::Notes(self.findings()),
             Block::Chart(latency_chart(firsts().map(|(name, colour, run)| (name, colour, &run.load.latency)))),
             Block::Chart(latency_timeline(
@@ -21,7 +23,7 @@ impl DemoReport {
                 run.antagonist.as_ref().map(|antagonist| (name, colour, run.load.started_ns, antagonist))
             }))),
         ];
-        for phase in self.phases.iter().filter(|phase| !phase.runs[0].decisions.is_empty()) {
+        for phase in self.measured().filter(|phase| !phase.runs[0].decisions.is_empty()) {
             blocks.push(Block::Heading(format!("What {} decided", phase.title)));
             blocks.push(Block::Notes(decisions(phase)));
         }

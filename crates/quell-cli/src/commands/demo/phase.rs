@@ -1,5 +1,7 @@
 //! The demo's phases: what is done for the server in each, and what it needs.
 
+use std::thread;
+
 use quell_model::{Knob, KnobSetting, SchedClass, Target, WorkloadId};
 
 /// The server's workload is attached first, the antagonist's second.
@@ -7,24 +9,17 @@ pub const SERVER: WorkloadId = WorkloadId(0);
 /// See [`SERVER`].
 pub const ANTAGONIST: WorkloadId = WorkloadId(1);
 
-/// How the server is treated.
+/// How the workloads are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Nothing is done.
     Nothing,
-    /// One knob is set for the length of the phase.
-    Set(WorkloadId, Setting),
+    /// The antagonist is started as SCHED_IDLE.
+    Idle,
+    /// A workload is SCHED_FIFO 1 for the length of the phase.
+    Fifo(WorkloadId),
     /// A policy runs.
     Policy(&'static str),
-}
-
-/// The knobs that Linux users set by hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
-    /// SCHED_IDLE.
-    IdleOnly,
-    /// SCHED_FIFO 1.
-    Fifo,
 }
 
 /// One phase.
@@ -38,57 +33,34 @@ pub struct Phase {
     pub antagonist: bool,
     /// What is done.
     pub treatment: Treatment,
-    /// Does it need the right to make threads real-time?
-    pub real_time: bool,
 }
 
 /// All phases, in the order of the table.
 pub const PHASES: [Phase; 6] = [
-    Phase { name: "alone", title: "server alone", antagonist: false, treatment: Treatment::Nothing, real_time: false },
-    Phase {
-        name: "linux",
-        title: "co-run, plain Linux",
-        antagonist: true,
-        treatment: Treatment::Nothing,
-        real_time: false,
-    },
-    Phase {
-        name: "linux-best",
-        title: "antagonist SCHED_IDLE",
-        antagonist: true,
-        treatment: Treatment::Set(ANTAGONIST, Setting::IdleOnly),
-        real_time: false,
-    },
-    Phase {
-        name: "fifo",
-        title: "server SCHED_FIFO (unsafe)",
-        antagonist: true,
-        treatment: Treatment::Set(SERVER, Setting::Fifo),
-        real_time: true,
-    },
-    Phase {
-        name: "rkube",
-        title: "Quell rkube: own CPUs",
-        antagonist: true,
-        treatment: Treatment::Policy("rkube"),
-        real_time: false,
-    },
-    Phase {
-        name: "guard",
-        title: "Quell guard",
-        antagonist: true,
-        treatment: Treatment::Policy("guard"),
-        real_time: true,
-    },
+    Phase { name: "alone", title: "server alone", antagonist: false, treatment: Treatment::Nothing },
+    Phase { name: "linux", title: "co-run, plain Linux", antagonist: true, treatment: Treatment::Nothing },
+    Phase { name: "linux-best", title: "antagonist SCHED_IDLE", antagonist: true, treatment: Treatment::Idle },
+    Phase { name: "fifo", title: "server SCHED_FIFO (unsafe)", antagonist: true, treatment: Treatment::Fifo(SERVER) },
+    Phase { name: "rkube", title: "Quell rkube: own CPUs", antagonist: true, treatment: Treatment::Policy("rkube") },
+    Phase { name: "guard", title: "Quell guard", antagonist: true, treatment: Treatment::Policy("guard") },
 ];
 
-impl Setting {
-    /// The setting as a command for a host.
-    pub fn command(self, workload: WorkloadId) -> KnobSetting {
-        let knob = match self {
-            Setting::IdleOnly => Knob::IdleOnly(true),
-            Setting::Fifo => Knob::Class(SchedClass::Fifo { priority: 1 }),
-        };
-        KnobSetting { target: Target::Workload(workload), knob }
+/// SCHED_FIFO 1 as a command for a host.
+pub fn fifo(workload: WorkloadId) -> KnobSetting {
+    KnobSetting { target: Target::Workload(workload), knob: Knob::Class(SchedClass::Fifo { priority: 1 }) }
+}
+
+/// Why a treatment is left out where a process may not have real-time threads.
+pub const NO_REAL_TIME: &str = "it needs the right to real-time threads; run as root";
+
+/// May this process make threads real-time?
+pub fn may_be_real_time() -> bool {
+    thread::spawn(|| quell_agent::realtime::run_before_others(1)).join().is_ok_and(|allowed| allowed.unwrap_or(false))
+}
+
+impl Treatment {
+    /// Does it make threads real-time?
+    pub fn is_real_time(self) -> bool {
+        matches!(self, Treatment::Fifo(_) | Treatment::Policy("guard"))
     }
 }

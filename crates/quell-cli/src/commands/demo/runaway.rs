@@ -1,23 +1,34 @@
 //! `quell demo runaway`: a latency-critical program goes wild, as many spinning threads as CPUs. Who keeps the machine?
 
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use quell_bench::antagonist::Kind;
 use quell_bench::human;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
 use quell_model::{Class, CpuCount};
 use serde::Serialize;
 
 use super::antagonist::Antagonist;
 use super::measure::workload;
-use super::phase::{SERVER, Setting, Treatment};
+use super::output::print;
+use super::phase::{self, SERVER, Treatment};
 use super::probe::probe;
-use super::treat;
+use super::{shares, treat};
+use crate::commands::output::stamped;
 
 /// The machine is watched for this long; a SCHED_FIFO runaway is not left alone for longer.
 const WATCH: Duration = Duration::from_secs(4);
+
+const TREATMENTS: [(&str, Treatment); 3] = [
+    ("plain Linux", Treatment::Nothing),
+    ("SCHED_FIFO (unsafe)", Treatment::Fifo(SERVER)),
+    ("Quell guard", Treatment::Policy("guard")),
+];
 
 /// One way to treat the runaway.
 #[derive(Serialize)]
@@ -32,20 +43,30 @@ pub struct Row {
     demotions_s: Vec<f64>,
 }
 
-/// Runs the treatments one after the other.
-pub fn run(cpus: u32) -> Result<Vec<Row>> {
-    let treatments = [
-        ("plain Linux", Treatment::Nothing),
-        ("SCHED_FIFO (unsafe)", Treatment::Set(SERVER, Setting::Fifo)),
-        ("Quell guard", Treatment::Policy("guard")),
-    ];
-    treatments.into_iter().map(|(name, treatment)| watch(name, treatment, cpus)).collect()
+/// Runs the treatments one after the other, and shows them.
+pub fn show(cpus: u32, json: bool) -> Result<ExitCode> {
+    let allowed = phase::may_be_real_time();
+    let mut rows = Vec::new();
+    for (name, treatment) in TREATMENTS {
+        let left_out = treatment.is_real_time() && !allowed;
+        rows.push((name, if left_out { None } else { Some(watch(name, treatment, cpus)?) }));
+    }
+    if json {
+        let measured: Vec<_> = rows.iter().filter_map(|(_, row)| row.as_ref().map(stamped)).collect();
+        print(&[serde_json::to_string_pretty(&measured)?])?;
+        shares::skipped(&rows).iter().for_each(|line| eprintln!("{line}"));
+    } else {
+        print(&[text(&rows, cpus)])?;
+        print(&shares::skipped(&rows))?;
+        print(&[in_words(&rows, cpus)])?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
-    let runaway = Antagonist::start("cpu", cpus, 2 * WATCH)?;
+    let runaway = Antagonist::start(Kind::Cpu, cpus, 2 * WATCH, false)?;
     let workloads = vec![workload("runaway", Class::LatencyCritical, CpuCount::whole(cpus), runaway.pid())];
-    let (lateness, decisions) = treat::under(treatment, workloads, || {
+    let watched = || {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let watcher = scope.spawn(|| probe(&stop));
@@ -53,6 +74,10 @@ fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
             stop.store(true, Ordering::Release);
             watcher.join().map_err(|_| anyhow!("the probe panicked"))
         })
+    };
+    let (lateness, decisions) = treat::under(treatment, workloads, watched, |lateness| {
+        drop(runaway);
+        Ok(lateness)
     })?;
     let demoted = decisions.iter().filter(|(_, text)| text.contains("demoted"));
     Ok(Row {
@@ -66,8 +91,9 @@ fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
 }
 
 /// The comparison.
-pub fn text(rows: &[Row], cpus: u32) -> String {
-    let cells = rows.iter().map(|row| {
+fn text(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
+    let cells = rows.iter().map(|(name, row)| {
+        let Some(row) = row else { return shares::skipped_row(name, HEADS.len()) };
         let first = row.demotions_s.first().map_or("–".into(), |s| human::nanoseconds((s * 1e9) as u64));
         vec![
             row.treatment.to_owned(),
@@ -79,6 +105,24 @@ pub fn text(rows: &[Row], cpus: u32) -> String {
             row.demotions_s.len().to_string(),
         ]
     });
-    let heads = ["", "probe's wake-ups", "late p50", "p99", "max", "first demotion", "demotions"];
-    format!("{cpus} spinning latency-critical threads on {cpus} CPUs, watched for {WATCH:?}\n{}\n", table(heads, cells))
+    format!(
+        "{cpus} spinning latency-critical threads on {cpus} CPUs, watched for {WATCH:?}\n{}",
+        table(HEADS, cells).least(["late p50"]).fit(&Screen::here())
+    )
+}
+
+const HEADS: [&str; 7] = ["", "probe's wake-ups", "late p50", "p99", "max", "first demotion", "demotions"];
+
+/// The result in one line.
+fn in_words(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
+    let late = rows.iter().filter_map(|(name, row)| {
+        let row = row.as_ref()?;
+        let demoted = match row.demotions_s.first() {
+            Some(first) => format!(", which demoted the first after {}", human::nanoseconds((first * 1e9) as u64)),
+            None => String::new(),
+        };
+        Some(format!("{} under {name}{demoted}", human::nanoseconds(row.max_ns)))
+    });
+    let late: Vec<String> = late.collect();
+    format!("result: beside {cpus} wild threads an ordinary thread woke up late by at most {}", late.join(", "))
 }

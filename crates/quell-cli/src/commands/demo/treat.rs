@@ -9,7 +9,7 @@ use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Event, Host, KnobSetting, Plan, SignalSet, Verdict, View, Workload};
 use quell_policy::AnyPolicy;
 
-use super::phase::Treatment;
+use super::phase::{self, Treatment};
 
 /// Quell's own loop runs above the real-time threads that it limits, and below the load generator.
 const OWN_PRIORITY: u8 = 2;
@@ -17,22 +17,31 @@ const OWN_PRIORITY: u8 = 2;
 /// A decision as text, with the seconds since the policy's first decisions were in force.
 pub type Decision = (f64, String);
 
-/// Does `work` while the workloads, attached in this order, are treated; then puts everything back.
-pub fn under<T>(
+/// Does `work` while the workloads, attached in this order, are treated. Then `end` ends their processes, and what is left of the
+/// treatment is put back: nothing of a process has to be, an ordinary user could not always do it.
+pub fn under<T, U>(
     treatment: Treatment,
     workloads: Vec<Workload>,
     work: impl FnOnce() -> Result<T>,
-) -> Result<(T, Vec<Decision>)> {
+    end: impl FnOnce(T) -> Result<U>,
+) -> Result<(U, Vec<Decision>)> {
     let mut host = LinuxHost::new(Roots::default(), HostOptions::default())?;
     for workload in workloads {
         host.attach(workload)?;
     }
     let result = match treatment {
-        Treatment::Nothing => work().map(|result| (result, Vec::new())),
-        Treatment::Set(workload, setting) => {
-            set(&mut host, setting.command(workload)).and_then(|()| work()).map(|result| (result, Vec::new()))
+        Treatment::Nothing | Treatment::Idle => work().map(|result| (result, Vec::new())),
+        Treatment::Fifo(workload) => {
+            set(&mut host, phase::fifo(workload)).and_then(|()| work()).map(|result| (result, Vec::new()))
         }
         Treatment::Policy(name) => under_policy(name, &mut host, work),
+    };
+    let result = match result {
+        Ok((done, decisions)) => end(done).map(|ended| (ended, decisions)),
+        Err(error) => {
+            drop(end);
+            Err(error)
+        }
     };
     let report = host.restore();
     if let Some(left) = report.left.first() {

@@ -1,11 +1,14 @@
 //! `quell lab fetch`: fills the cache beforehand, for CI and for machines that will be offline.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use quell_lab::{Busybox, Cache, Kernel, Qemu, ToStderr, Virtiofsd};
 use serde_json::json;
+
+use crate::commands::output;
 
 /// Fetch kernel, QEMU and the rest into the cache, and say where they are
 #[derive(Args)]
@@ -32,11 +35,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "kernel": { "version": kernel.version, "release": kernel.release, "vmlinux": kernel.vmlinux() },
             "qemu": { "version": qemu_version, "program": qemu.program },
         });
-        println!("{answer:#}");
-    } else {
-        println!("cache   {}", cache.root().display());
-        println!("kernel  {} ({})", kernel.version, kernel.vmlinux().display());
-        println!("QEMU    {qemu_version} ({})", qemu.program.display());
+        return output::json(answer).map(|()| ExitCode::SUCCESS);
     }
+    let mut out = io::stdout().lock();
+    writeln!(out, "cache   {}", cache.root().display())?;
+    writeln!(out, "kernel  {} ({})", kernel.version, kernel.vmlinux().display())?;
+    writeln!(out, "QEMU    {qemu_version} ({})", qemu.program.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ mod fetch;
 pub mod measure;
 mod peers;
 mod run;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum LabCommand {
     Run(run::Arguments),
+    Shell(shell::Arguments),
     Fetch(fetch::Arguments),
     Peers(peers::Arguments),
 }
@@ -29,6 +31,7 @@ enum LabCommand {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let result = match &arguments.command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Shell(arguments) => shell::run(arguments),
         LabCommand::Fetch(arguments) => fetch::run(arguments),
         LabCommand::Peers(arguments) => peers::run(arguments),
     };

@@ -1,15 +1,17 @@
 //! `quell lab peers`: what Linux's own means and published schedulers reach.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
 use quell_lab::peers::{Bench, Cell, PEERS, Peer, SCENES, Scene, Spread, Summary, summarise};
 use quell_lab::{Lab, ToStderr};
 
 use super::measure::measure_missing;
+use crate::commands::output::stamped;
 
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
 ///
@@ -20,10 +22,10 @@ use super::measure::measure_missing;
 #[derive(Args)]
 pub struct Arguments {
     /// Numbers of CPUs
-    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: Vec<u32>,
     /// Seeds of the load's schedule: 1 to this number
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Only these peers
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
@@ -32,7 +34,7 @@ pub struct Arguments {
     #[arg(long, default_value = "spin", value_name = "ID", value_parser = scene)]
     scene: &'static Scene,
     /// Each cell's load lasts so long
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// CPUs and load so many times as fast: nearer to a real CPU, and so many times as dear
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -41,7 +43,7 @@ pub struct Arguments {
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// List the peers and the scenes and end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     list: bool,
     /// Print what was measured before, and measure nothing
     #[arg(long)]
@@ -55,8 +57,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let peers = chosen(&arguments.only)?;
     if arguments.list {
-        println!("{}\n", table(["peer", "what it is"], peers.iter().map(|peer| [peer.id, peer.title])));
-        println!("{}", table(["scene", "what it is"], SCENES.iter().map(|scene| [scene.id, scene.title])));
+        let screen = Screen::here();
+        let mut out = io::stdout().lock();
+        let of_peers = table(["peer", "what it is"], peers.iter().map(|peer| [peer.id, peer.title]));
+        let of_scenes = table(["scene", "what it is"], SCENES.iter().map(|scene| [scene.id, scene.title]));
+        writeln!(out, "{}\n\n{}", of_peers.fit(&screen), of_scenes.fit(&screen))?;
         return Ok(ExitCode::SUCCESS);
     }
     let lab = Lab::new(&ToStderr)?;
@@ -78,13 +83,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let results: Vec<_> = of_one.iter().filter_map(|&cell| bench.cached(cell)).collect();
         rows.extend(summarise(arguments.scene, of_one[0].peer, of_one[0].cpus, &results));
     }
+    let mut out = io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer_pretty(io::stdout().lock(), &rows)?;
-        println!();
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows.iter().map(stamped).collect::<Vec<_>>())?)?;
     } else {
-        println!("{}", text(&rows));
-        if io::stdout().is_terminal() {
-            println!("kernel {}; median over the seeds (smallest to largest)", bench.kernel_release());
+        writeln!(out, "{}", text(&rows, &Screen::here()))?;
+        if out.is_terminal() {
+            writeln!(out, "kernel {}; median over the seeds (smallest to largest)", bench.kernel_release())?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -103,7 +108,7 @@ fn chosen(only: &[String]) -> Result<Vec<Peer>> {
     Ok(PEERS.into_iter().filter(|peer| only.is_empty() || only.iter().any(|id| id == peer.id)).collect())
 }
 
-fn text(rows: &[Summary]) -> String {
+fn text(rows: &[Summary], screen: &Screen) -> String {
     let head = ["", "CPUs", "seeds", "server", "answers/s", "p50 µs", "p99 µs", "p99.9 µs", "work, blocks/s"];
     let lines = rows.iter().map(|row| {
         let microseconds = |spread: &Spread| spread_text(spread, 1e3);
@@ -119,7 +124,7 @@ fn text(rows: &[Summary]) -> String {
             row.work_per_s.as_ref().map_or(String::new(), |spread| spread_text(spread, 1.0)),
         ]
     });
-    table(head, lines).to_string()
+    table(head, lines).least(["seeds", "server", "p99.9 µs"]).fit(screen)
 }
 
 fn spread_text(spread: &Spread, unit: f64) -> String {

@@ -8,10 +8,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use quell_lab::{Accelerator, Clock, Job, Lab, Lockstep, Machine, Root, ToStderr, Topology};
+use quell_lab::{Accelerator, Clock, Input, Job, Lab, Lockstep, Machine, Root, ToStderr, Topology};
+use quell_model::Nanos;
+
+use super::shell;
+use crate::commands::units;
 
 /// Run a command on a kernel with sched_ext; its output and exit status come back
 ///
+/// It reads what is piped in or typed here; in lock-step its input is empty.
 /// Exit status: the command's; 124 after a time-out, 125 if the lab failed, 127 if there is no such command.
 #[derive(Args)]
 pub struct Arguments {
@@ -22,7 +27,7 @@ pub struct Arguments {
     #[arg(long, value_name = "S,C,T")]
     topology: Option<Topology>,
     /// Guest memory in MiB, or as 512M, 2G [default: what the files need, 1G at least]
-    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes, allow_negative_numbers = true)]
     mem: Option<u64>,
     /// Kernel version, as in 6.18.15 [default: the best that can be had]
     #[arg(long, value_name = "VERSION")]
@@ -33,11 +38,11 @@ pub struct Arguments {
     /// Lock-step: millions of instructions a second of guest time
     #[arg(long, value_name = "M", default_value_t = Lockstep::default().mips, requires = "lockstep")]
     mips: u32,
-    /// Lock-step: nanoseconds of a round, at whose end timers and interrupts act
-    #[arg(long, value_name = "NS", default_value_t = Lockstep::default().quantum_ns, requires = "lockstep")]
+    /// Lock-step: length of a round, at whose end timers and interrupts act, such as 20us; a number alone is nanoseconds
+    #[arg(long, value_name = "TIME", default_value_t = Lockstep::default().quantum_ns, requires = "lockstep", value_parser = quantum, allow_negative_numbers = true)]
     quantum: u32,
-    /// Seconds of guest time to wait before the command [default: 20 in lock-step, else 0]
-    #[arg(long, value_name = "S")]
+    /// Guest time to wait before the command, whole seconds [default: 20s in lock-step, else 0]
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds, allow_negative_numbers = true)]
     settle: Option<u32>,
     /// Put the program, what it loads and these files into memory, and nothing else of the host
     #[arg(long, value_name = "FILE", num_args = 0..)]
@@ -48,9 +53,9 @@ pub struct Arguments {
     /// Further kernel parameters
     #[arg(long, value_name = "WORDS")]
     append: Vec<String>,
-    /// Give up after this many seconds
-    #[arg(long, value_name = "S")]
-    timeout: Option<u64>,
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    timeout: Option<Nanos>,
     /// Use the host's virtualisation instead of emulation
     #[arg(long, conflicts_with = "lockstep")]
     kvm: bool,
@@ -80,7 +85,8 @@ enum How {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut job = Job::new(arguments.command.iter().cloned());
     job.environment.clone_from(&arguments.env);
-    job.timeout = arguments.timeout.map(Duration::from_secs);
+    job.timeout = arguments.timeout.map(Duration::from);
+    job.input = if arguments.lockstep.is_some() { Input::Nothing } else { shell::stdin() };
     let ending = if arguments.native {
         quell_lab::native(&job, Path::new("/sys"))?
     } else {
@@ -112,12 +118,26 @@ fn machine(arguments: &Arguments) -> Machine {
 }
 
 fn mebibytes(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.to_ascii_uppercase() {
-        text if text.ends_with('G') => (text.trim_end_matches('G').to_owned(), 1024),
-        text => (text.trim_end_matches('M').to_owned(), 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| "expected a number of MiB, or a size as 512M or 2G")?;
-    Ok(number * factor)
+    let number = text.chars().all(|digit| digit.is_ascii_digit());
+    let bytes = units::size(&if number { format!("{text}MiB") } else { text.to_owned() });
+    match bytes.map(|bytes| bytes >> 20) {
+        Ok(mebibytes) if mebibytes > 0 => Ok(mebibytes),
+        _ => Err("expected a size of at least 1 MiB, such as 512M or 2G; a number alone is MiB".into()),
+    }
+}
+
+fn quantum(text: &str) -> Result<u32, String> {
+    let number = text.chars().all(|digit| digit.is_ascii_digit());
+    let time = if number { text.parse().map(Nanos).ok() } else { text.parse::<Nanos>().ok() };
+    let ns = time.and_then(|time| u32::try_from(time.0).ok()).filter(|&ns| ns > 0);
+    ns.ok_or_else(|| "expected a time above zero, at most 4s, such as 20us; a number alone is nanoseconds".into())
+}
+
+fn whole_seconds(text: &str) -> Result<u32, String> {
+    let time = units::duration(text)?;
+    let seconds =
+        u32::try_from(time.0 / 1_000_000_000).ok().filter(|&seconds| Nanos::from_secs(seconds.into()) == time);
+    seconds.ok_or_else(|| "expected whole seconds, such as 20s".into())
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {
@@ -160,6 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn times_have_units_or_the_usual_one() {
+        let with = |words: &[&str]| parsed(&[words, &["--", "true"]].concat());
+        let timeout = |text| with(&["--timeout", text]).map(|arguments| arguments.timeout);
+        assert_eq!(timeout("2m").unwrap(), Some(Nanos::from_secs(120)));
+        assert_eq!(timeout("900").unwrap(), Some(Nanos::from_secs(900)));
+        assert_eq!(["20000", "20us"].map(|text| quantum(text).unwrap()), [20_000, 20_000]);
+        assert_eq!(["3", "3s", "1m"].map(|text| whole_seconds(text).unwrap()), [3, 3, 60]);
+        for words in [["--timeout", "0"], ["--timeout", "soon"], ["--settle", "1.5s"], ["--settle", "-1"]] {
+            assert!(with(&words).is_err(), "{words:?}");
+        }
+        assert!(["0", "5s", "x"].iter().all(|text| quantum(text).is_err()));
+    }
+
+    #[test]
     fn bad_options_are_refused() {
         for words in [
             &["true"][..],
@@ -176,6 +210,7 @@ mod tests {
 
     #[test]
     fn sizes_are_mebibytes() {
-        assert_eq!(["64", "512M", "2G"].map(|text| mebibytes(text).unwrap()), [64, 512, 2048]);
+        assert_eq!(["64", "512M", "2G", "1GiB"].map(|text| mebibytes(text).unwrap()), [64, 512, 2048, 1024]);
+        assert!(["0", "1k", "-1M", "G"].iter().all(|text| mebibytes(text).is_err()));
     }
 }

@@ -13,8 +13,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
 use quell_evidence::{Row, TOPICS, Topic, Verdict, topic};
+
+use super::output::stamped;
 
 /// Run what Quell claims about itself or repeats from a paper, one row a claim.
 ///
@@ -84,10 +87,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             .with_context(|| format!("write {}", path.display()))?;
     }
     if arguments.json {
+        let rows: Vec<_> = rows.iter().map(stamped).collect();
         serde_json::to_writer(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", text(&rows))?;
+        write!(out, "{}", text(&rows, &Screen::here()))?;
     }
     let differs = rows.iter().any(|row| row.verdict == Verdict::Differs);
     Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -108,7 +112,7 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Topic>> {
 
 fn list(out: &mut impl Write, topics: &[&Topic], json: bool) -> Result<()> {
     if json {
-        let claims: Vec<_> = topics.iter().flat_map(|topic| topic.claims).collect();
+        let claims: Vec<_> = topics.iter().flat_map(|topic| topic.claims).map(stamped).collect();
         serde_json::to_writer(&mut *out, &claims)?;
         writeln!(out)?;
         return Ok(());
@@ -128,7 +132,7 @@ fn list(out: &mut impl Write, topics: &[&Topic], json: bool) -> Result<()> {
 }
 
 /// The rows for people: a table, then what each claim says and what is to be known about the run.
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[Row], screen: &Screen) -> String {
     let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
     let cells = rows.iter().map(|row| {
         [
@@ -140,7 +144,8 @@ fn text(rows: &[Row]) -> String {
             row.verdict.to_string(),
         ]
     });
-    let mut text = format!("{}\n\n", table(["claim", "claimed", "ours", "ratio", "tolerance", "verdict"], cells));
+    let head = ["claim", "claimed", "ours", "ratio", "tolerance", "verdict"];
+    let mut text = table(head, cells).least(["ratio", "tolerance"]).fit(screen) + "\n\n";
     for row in rows {
         let claim = row.claim;
         text += &format!("{}: {}\n  {}, {}\n", claim.id, claim.statement, claim.source.text, claim.source.place);
@@ -176,7 +181,7 @@ mod tests {
     #[test]
     fn rows_are_shown_with_what_is_missing() {
         let rows = [Row::measured(&gap::BURSTABLE, 0.66, "quiet"), Row::not_run(&gap::BURSTABLE3, "needs 3 CPUs")];
-        let text = text(&rows);
+        let text = text(&rows, &Screen::UNBOUNDED);
         for part in ["gap.burstable", "0.667", "0.660", "reproduced", "not run", "needs 3 CPUs", "quiet"] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use quell_model::Nanos;
 use quell_policy::AnyPolicy;
-use quell_sim::scenario::{Course, Detail, Observed, Point, Report, label, run_in_detail};
+use quell_sim::scenario::{Course, Detail, Observed, Point, Remark, Report, label, run_in_detail};
 use quell_sim::workload::Latencies;
 use rayon::prelude::*;
 
@@ -14,6 +14,12 @@ use super::progress::Progress;
 pub struct Outcome {
     pub point: Point,
     pub report: Report,
+    /// The first run's seed.
+    pub seed: u64,
+    /// What the scenario gives the policy.
+    pub parameters: toml::Table,
+    /// What the policy said.
+    pub remarks: Vec<Remark>,
     /// The first repetition's course of time, if it was asked for.
     pub course: Option<Course>,
     /// By workload: each cell's latency, ns, and count; kept where the course is.
@@ -69,7 +75,16 @@ fn one(entry: &Entry, (name, policy): &(String, AnyPolicy), detail: Detail, prog
         None => Vec::new(),
         Some(_) => (0..scenario.workloads.len()).map(|at| cells(&observed, at)).collect(),
     };
-    Ok(Outcome { point: entry.point.clone(), report, course, latencies })
+    let parameters = scenario.policies.iter().find(|spec| spec.name == *name);
+    Ok(Outcome {
+        point: entry.point.clone(),
+        report,
+        seed: scenario.seed,
+        parameters: parameters.map(|spec| spec.parameters.clone()).unwrap_or_default(),
+        remarks: Remark::of_all(&observed),
+        course,
+        latencies,
+    })
 }
 
 fn cells(runs: &[Observed], at: usize) -> Vec<(u64, u64)> {

@@ -17,11 +17,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use quell_bench::screen::Screen;
 use quell_bench::table::table as text_table;
 use quell_sim::scenario::{Detail, SHIPPED, Scenario};
 
 use self::plan::Plan;
 use self::progress::Progress;
+use crate::commands::outputs;
 
 /// Run a scenario on a simulated machine, under one policy or several.
 ///
@@ -55,6 +57,9 @@ pub struct Arguments {
     /// Name the scenarios that come with Quell
     #[arg(long)]
     list: bool,
+    /// Print the scenario as it is, a file's or one that comes with Quell, and run nothing
+    #[arg(long)]
+    print: bool,
     /// Print an annotated scenario, to begin one's own with
     #[arg(long)]
     example: bool,
@@ -70,15 +75,30 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(path) = arguments.scenario.as_ref().filter(|_| !arguments.list) else {
         let title = |text: &str| Scenario::parse(Path::new("shipped"), text, &[]).map(|scenario| scenario.title);
         let rows = SHIPPED.iter().map(|shipped| Ok([shipped.name.to_owned(), title(shipped.text)?]));
-        writeln!(out, "{}", text_table(["scenario", "what it is"], rows.collect::<Result<Vec<_>>>()?))?;
+        writeln!(
+            out,
+            "{}",
+            text_table(["scenario", "what it is"], rows.collect::<Result<Vec<_>>>()?).fit(&Screen::here())
+        )?;
         return Ok(ExitCode::SUCCESS);
     };
+    if arguments.print {
+        let text = plan::text(path)?;
+        Scenario::parse(path, &text, &arguments.set)?;
+        write!(out, "{text}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_output = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let takes_output = [&arguments.json, &arguments.csv].into_iter().filter(|path| is_output(path)).count();
     if takes_output > 1 {
         bail!("--json and --csv cannot both go to standard output: give one of them a file, --csv=FILE");
     }
     let plan = Plan::read(path, &arguments.set, &arguments.sweep, &arguments.policies)?;
+    for file in [&arguments.json, &arguments.csv, &arguments.html].into_iter().flatten() {
+        if file.as_os_str() != "-" {
+            outputs::check(file)?;
+        }
+    }
     for limit in &plan.limits {
         eprintln!("quell: {limit}");
     }
@@ -88,8 +108,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => out.write_all(text.as_bytes()).context("write to standard output"),
         false => std::fs::write(path, text).with_context(|| format!("write {}", path.display())),
     };
+    let asked = json::Asked { scenario: &path.to_string_lossy(), set: &arguments.set };
     if let Some(path) = &arguments.json {
-        give(path, json::lines(&outcomes, arguments.series)?)?;
+        give(path, json::lines(&asked, &outcomes, arguments.series)?)?;
     }
     if let Some(path) = &arguments.csv {
         give(path, csv::text(&outcomes))?;
@@ -98,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         give(path, page::of(&plan, &outcomes).to_html())?;
     }
     if takes_output == 0 {
-        writeln!(out, "{}", table::text(&plan, &outcomes))?;
+        writeln!(out, "{}", table::text(&plan, &outcomes, &Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use quell_sim::scenario::{Course, WorkloadCourse};
 use super::compare::Outcome;
 use super::plan::Plan;
 use super::sweep_charts;
-use super::table::{Sheet, machines, missed, what, workloads};
+use super::table::{Sheet, machines, missed, said, what, workloads};
 
 /// No chart has more curves, and no more workloads have charts of their own.
 pub const MOST: usize = 8;
@@ -80,6 +80,7 @@ fn notes(plan: &Plan, outcomes: &[Outcome]) -> Vec<String> {
         crate::commands::cells::NOTHING
     ));
     notes.extend(missed(outcomes));
+    notes.extend(said(outcomes));
     notes.extend(plan.limits.iter().cloned());
     let workloads = plan.scenario().workloads.len();
     if outcomes.len() > MOST {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use quell_model::{Nanos, Policy};
-use quell_policy::AnyPolicy;
+use quell_policy::{AnyPolicy, PolicyError};
 use quell_sim::host::capabilities;
-use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep, label};
+use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep, label, one_line, parameters_in, place_of};
 
 /// Everything that is to be run.
 pub struct Plan {
@@ -32,13 +32,14 @@ impl Plan {
         let sweep = Sweep::parse(path, &text(path)?, set, sweeps)?;
         let mut plan = Plan { sweep, entries: Vec::new(), limits: BTreeSet::new(), changes: Vec::new() };
         for (point, scenario) in plan.sweep.scenarios()? {
-            let at = || match &point[..] {
-                [] => "policies".to_owned(),
-                swept => {
-                    swept.iter().map(|(key, value)| format!("{key}={}", label(value))).collect::<Vec<_>>().join(", ")
-                }
+            let at =
+                || point.iter().map(|(key, value)| format!("{key}={}", label(value))).collect::<Vec<_>>().join(", ");
+            let placed = |error: anyhow::Error| match error.downcast_ref() {
+                Some(problem) => anyhow!("{}", said(path, plan.sweep.text(), set, problem)),
+                None => error,
             };
-            let policies = policies(&scenario, only, &mut plan.limits).with_context(at)?;
+            let built = policies(&scenario, only, &mut plan.limits).map_err(placed);
+            let policies = if point.is_empty() { built? } else { built.with_context(at)? };
             plan.entries.push(Entry { point, scenario, policies });
         }
         plan.sweep.check_runs(plan.runs())?;
@@ -67,7 +68,8 @@ impl Plan {
     }
 }
 
-fn text(path: &Path) -> Result<String> {
+/// A scenario's text: of a file, or of one that comes with Quell.
+pub fn text(path: &Path) -> Result<String> {
     let shipped = SHIPPED.iter().find(|shipped| Path::new(shipped.name) == path);
     match shipped {
         Some(shipped) if !path.exists() => Ok(shipped.text.to_owned()),
@@ -75,6 +77,28 @@ fn text(path: &Path) -> Result<String> {
             let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
             format!("read scenario {} (give a file, or one of: {})", path.display(), names.join(", "))
         }),
+    }
+}
+
+/// Why a policy cannot be built, with the place in the file, or what was set on the command line.
+fn said(path: &Path, text: &str, set: &[String], problem: &PolicyError<toml::de::Error>) -> String {
+    match problem {
+        PolicyError::Unknown { name, .. } => match parameters_in(path, text, name) {
+            Some((_, place)) => format!("{place}: {problem}"),
+            None => problem.to_string(),
+        },
+        PolicyError::Parameters { name, problem } => {
+            let in_file = parameters_in(path, text, name).and_then(|(found, _)| AnyPolicy::build(name, found).err());
+            let (place, problem) = match &in_file {
+                Some(PolicyError::Parameters { problem, .. }) => (place_of(path, text, problem) + ": ", problem),
+                _ => {
+                    let mut changes = set.iter().rev();
+                    let changed = changes.find(|change| change.starts_with(&format!("policy.{name}.")));
+                    (changed.map_or(String::new(), |change| format!("--set {change}: ")), problem)
+                }
+            };
+            format!("{place}the parameters of policy '{name}': {}", one_line(problem.message()))
+        }
     }
 }
 

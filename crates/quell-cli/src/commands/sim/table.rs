@@ -2,9 +2,10 @@
 
 use quell_bench::human;
 use quell_bench::report::Cell;
+use quell_bench::screen::Screen;
 use quell_bench::table::table;
-use quell_model::Nanos;
-use quell_sim::scenario::{CounterReport, WorkloadReport, label};
+use quell_model::{Nanos, NoteKind};
+use quell_sim::scenario::{CounterReport, Remark, WorkloadReport, label};
 
 use super::compare::Outcome;
 use super::plan::Plan;
@@ -31,6 +32,26 @@ pub fn workloads(outcomes: &[Outcome]) -> Sheet {
     });
     Sheet { head: head(&WORKLOADS, outcomes), rows: rows.collect() }.without_empty_columns()
 }
+
+/// Left out first where there is no room.
+const LEAST: [&str; 16] = [
+    "max",
+    "p99.99",
+    "mean",
+    "waiting",
+    "p90",
+    "IPC",
+    "LLC hits",
+    "GB/s",
+    "p99.9",
+    "asked",
+    "p50",
+    "class",
+    "commands",
+    "migrations",
+    "switches",
+    "refused",
+];
 
 const MACHINES: [&str; 8] =
     ["policy", "CPUs busy", "GB/s", "switches", "migrations", "commands", "refused", "decision time"];
@@ -133,22 +154,22 @@ impl Sheet {
         self.without(&empty.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn text(&self) -> String {
+    fn text(&self, screen: &Screen) -> String {
         let cell = |cell: &Cell| match &cell.note {
             Some(note) => format!("{} ({note})", cell.text),
             None => cell.text.clone(),
         };
-        table(&self.head, self.rows.iter().map(|(_, cells)| cells.iter().map(cell))).to_string()
+        table(&self.head, self.rows.iter().map(|(_, cells)| cells.iter().map(cell))).least(LEAST).fit(screen)
     }
 }
 
 /// Both tables, deadlines missed, and what was run.
-pub fn text(plan: &Plan, outcomes: &[Outcome]) -> String {
-    let mut text = format!("{}\n\n{}", workloads(outcomes).text(), machines(outcomes).text());
-    for line in missed(outcomes) {
-        text += &format!("\n{line}");
+pub fn text(plan: &Plan, outcomes: &[Outcome], screen: &Screen) -> String {
+    let mut text = format!("{}\n\n{}", workloads(outcomes).text(screen), machines(outcomes).text(screen));
+    for line in missed(outcomes).into_iter().chain(said(outcomes)) {
+        text += &format!("\n{}", screen.wrap(&line));
     }
-    text += &format!("\n\n{}", what(plan));
+    text += &format!("\n\n{}", screen.wrap(&what(plan)));
     text
 }
 
@@ -160,6 +181,32 @@ pub fn missed(outcomes: &[Outcome]) -> Vec<String> {
         .filter(|&(_, count): &(_, u64)| count > 0)
         .map(|(name, count)| format!("{name}: {count} deadlines missed"))
         .collect()
+}
+
+/// Of one kind, a policy's remarks that are shown.
+const SHOWN: usize = 3;
+
+/// What policies said: what they refuse and warn of first, then why they do what they do.
+pub fn said(outcomes: &[Outcome]) -> Vec<String> {
+    outcomes.iter().flat_map(said_by).collect()
+}
+
+fn said_by(outcome: &Outcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut hidden = 0;
+    for (kind, word) in [(NoteKind::Refused, "refuses: "), (NoteKind::Warning, "warns: "), (NoteKind::Because, "")] {
+        let of_kind: Vec<&Remark> = outcome.remarks.iter().filter(|remark| remark.kind == kind).collect();
+        hidden += of_kind.len().saturating_sub(SHOWN);
+        lines.extend(of_kind.into_iter().take(SHOWN).map(|remark| {
+            let about = remark.workload.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            let times = if remark.times > 1 { format!(" ({} times)", remark.times) } else { String::new() };
+            format!("{} {word}{about}{}{times}", outcome.name(), remark.text)
+        }));
+    }
+    if hidden > 0 {
+        lines.push(format!("{} says {hidden} more: --json", outcome.name()));
+    }
+    lines
 }
 
 /// What was run: title, times, repetitions, seed.

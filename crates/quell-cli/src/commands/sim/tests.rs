@@ -27,6 +27,8 @@ threads = 2
 batch = {}
 "#;
 
+const ASKED: json::Asked = json::Asked { scenario: "small", set: &[] };
+
 fn plan_of(text: &str, set: &[&str], sweep: &[&str], policies: &[&str]) -> Result<Plan> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), text)?;
@@ -62,7 +64,18 @@ fn policies_are_those_named_with_the_scenarios_parameters() {
 #[test]
 fn the_tables_are_these() {
     let plan = plan_of(SMALL, &[], &["workload.server.threads=1,4"], &["none", "caladan"]).unwrap();
-    insta::assert_snapshot!(table::text(&plan, &run_all(&plan, Detail::Blocks)));
+    insta::assert_snapshot!(table::text(&plan, &run_all(&plan, Detail::Blocks), &Screen::UNBOUNDED));
+}
+
+#[test]
+fn the_tables_fit_the_terminal() {
+    let plan = plan_of(SMALL, &[], &[], &["none", "caladan"]).unwrap();
+    let outcomes = run_all(&plan, Detail::Blocks);
+    for columns in [80, 200] {
+        let text = table::text(&plan, &outcomes, &Screen::columns(columns));
+        crate::commands::sample::assert_fits(&text, columns);
+        insta::assert_snapshot!(format!("sim_{columns}"), text);
+    }
 }
 
 #[test]
@@ -83,7 +96,7 @@ fn sweeps_are_run_in_all_combinations() {
     assert_eq!((plan.entries.len(), plan.runs()), (6, 12));
     let outcomes = run_all(&plan, Detail::Totals);
     assert_eq!(outcomes[3].name(), "caladan, seed=1, workload.server.threads=2");
-    let json = json::lines(&outcomes, false).unwrap();
+    let json = json::lines(&ASKED, &outcomes, false).unwrap();
     let line: serde_json::Value = serde_json::from_str(json.lines().nth(11).unwrap()).unwrap();
     assert_eq!(line["sweep"], serde_json::json!({"seed": 3, "workload.server.threads": 2}));
     assert_eq!(line["policy"], "caladan");
@@ -101,7 +114,27 @@ fn what_is_asked_for_is_refused_with_the_mend() {
     let parameter = "policy.guard.parameters.budgets=1ms";
     let guard = format!("{SMALL}\n[[policy]]\nname = \"guard\"\n");
     let error = format!("{:#}", plan_of(&guard, &[], &[parameter], &[]).err().unwrap());
-    assert!(error.contains(parameter) && error.contains("unknown field `budgets`"), "{error}");
+    assert!(
+        error.contains(parameter) && error.contains("there is no parameter 'budgets'; there are: interval"),
+        "{error}"
+    );
+    let with = |parameters: &str, set: &[&str]| {
+        let text = format!("{SMALL}\n[[policy]]\nname = \"guard\"\nparameters = {{ {parameters} }}\n");
+        format!("{:#}", plan_of(&text, set, &[], &[]).err().unwrap())
+    };
+    for (parameters, part) in [
+        ("interval = 20", "interval = 20: a time needs a unit"),
+        ("interval = \"1000s\"", "interval = \"1000s\": out of range: give 1ms to 1s"),
+        ("run_budget = \"0s\"", "run_budget = \"0s\": out of range"),
+        ("priority = 100", "priority = 100: out of range"),
+    ] {
+        let error = with(parameters, &[]);
+        let line = SMALL.lines().count() + 4;
+        assert!(error.contains(&format!(":{line}:")) && error.contains(part) && !error.contains('\n'), "{error}");
+        let change = format!("policy.guard.parameters.{}", parameters.replace([' ', '"'], ""));
+        let error = with("", &[&change]);
+        assert!(error.starts_with(&format!("--set {change}: the parameters")) && error.contains(part), "{error}");
+    }
     let unknown = Plan::read(Path::new("nothing"), &[], &[], &[]).err().unwrap();
     assert!(format!("{unknown:#}").contains("nothing") && format!("{unknown:#}").contains("colocation"));
     let both = Arguments {
@@ -118,7 +151,7 @@ fn however_many_threads_run_it_the_bytes_are_the_same() {
     let plan = plan_of(SMALL, &["repetitions=3"], &["seed=1,9"], &["none", "caladan"]).unwrap();
     let with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| json::lines(&run_all(&plan, Detail::Course), true).unwrap())
+        pool.install(|| json::lines(&ASKED, &run_all(&plan, Detail::Course), true).unwrap())
     };
     let one = with(1);
     assert_eq!(one, with(4));

@@ -2,6 +2,7 @@
 
 mod model;
 mod render;
+mod workloads;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,22 +11,25 @@ use anyhow::{Context, Result};
 use clap::Args;
 use quell_agent::api::Client;
 use quell_agent::api::wire::Status;
+use quell_model::Nanos;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::agent_socket::AgentSocket;
+use super::output;
+use super::units;
 use model::{Model, Then};
 
 /// Watch what the running agent does: workloads, CPUs, decisions.
 ///
-/// Keys: q quits, ↑ and ↓ choose a workload, Enter shows only its decisions, s changes the order, p stops and goes on,
-/// ? shows this help.
+/// Keys: q quits, ↑ and ↓ choose a workload, Enter shows only its decisions, / shows only names that contain a
+/// text, s changes the order, p stops and goes on, ? shows this help.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     agent: AgentSocket,
     /// Time between two looks, for example 500ms
-    #[arg(long, default_value = "1s")]
-    interval: humantime::Duration,
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    interval: Nanos,
     /// Print one JSON status a look (as `GET /v1/status`), one line each, instead of the view
     #[arg(long)]
     json: bool,
@@ -51,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn print(client: &Client, mut status: Status, interval: Duration, looks: Option<u64>) -> Result<ExitCode> {
     for look in 1.. {
-        println!("{}", serde_json::to_string(&status)?);
+        output::json_line(&status)?;
         if looks.is_some_and(|most| look >= most) {
             break;
         }

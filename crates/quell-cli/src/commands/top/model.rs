@@ -1,7 +1,11 @@
 //! What the view shows, and what keys change. No terminal here.
 
-use quell_agent::api::wire::{Class, Decision, Status, Workload};
+use std::collections::{BTreeMap, VecDeque};
+
+use quell_agent::api::wire::{Class, Configured, Decision, State, Status, Workload};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::commands::cells;
 
 /// The order of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,18 @@ impl Order {
     }
 }
 
+/// Looks that a workload's history goes back.
+pub const HISTORY: usize = 120;
+
+/// A workload's numbers at the last looks, oldest first; what was not measured at a look is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// CPUs that it got.
+    pub cpus_got: VecDeque<f64>,
+    /// Its latency as a multiple of the latency to keep.
+    pub slo_ratio: VecDeque<f64>,
+}
+
 /// What a key leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
@@ -38,6 +54,8 @@ pub enum Then {
 pub struct Model {
     /// The last status that came.
     pub status: Status,
+    /// The workloads' histories, by name.
+    pub histories: BTreeMap<String, History>,
     /// Why none comes any more.
     pub problem: Option<String>,
     /// The part of a CPU that the agent used between the last two.
@@ -50,46 +68,83 @@ pub struct Model {
     pub order: Order,
     /// Only the chosen workload's decisions are shown.
     pub only_chosen: bool,
+    /// Only workloads whose name contains this are shown.
+    pub filter: String,
+    /// The filter that is being typed.
+    pub typing: Option<String>,
     chosen: Option<String>,
 }
 
 impl Model {
     /// Shows this status.
-    pub fn new(status: Status) -> Model {
-        Model {
+    pub fn new(mut status: Status) -> Model {
+        add_absent(&mut status);
+        let mut model = Model {
             status,
+            histories: BTreeMap::new(),
             problem: None,
             agent_cpus: None,
             paused: false,
             help: false,
             order: Order::Class,
             only_chosen: false,
+            filter: String::new(),
+            typing: None,
             chosen: None,
-        }
+        };
+        model.remember();
+        model
     }
 
     /// Takes the next status, or why there is none.
     pub fn take(&mut self, next: Result<Status, String>) {
         match next {
-            Ok(next) => {
+            Ok(mut next) => {
+                add_absent(&mut next);
                 let span = next.now_ns.saturating_sub(self.status.now_ns) as f64 / 1e9;
                 let used = next.agent.cpu_seconds - self.status.agent.cpu_seconds;
                 self.agent_cpus = (span > 0.0 && used >= 0.0).then_some(used / span);
                 self.status = next;
                 self.problem = None;
+                self.remember();
             }
             Err(problem) => self.problem = Some(problem),
+        }
+    }
+
+    fn remember(&mut self) {
+        let push = |numbers: &mut VecDeque<f64>, number: Option<f64>| {
+            let Some(number) = number else { return };
+            if numbers.len() == HISTORY {
+                numbers.pop_front();
+            }
+            numbers.push_back(number);
+        };
+        let workloads = &self.status.workloads;
+        self.histories.retain(|name, _| workloads.iter().any(|workload| workload.name == *name));
+        for workload in workloads {
+            let history = self.histories.entry(workload.name.clone()).or_default();
+            push(&mut history.cpus_got, workload.cpus_got.map(|got| got.value));
+            push(&mut history.slo_ratio, workload.slo_ratio);
+        }
+    }
+
+    /// A workload's name, and where it stands unless it is attached.
+    pub fn name(&self, workload: &Workload) -> String {
+        let mut configured = self.status.configured.iter().filter(|configured| configured.state != State::Attached);
+        match configured.find(|configured| configured.name == workload.name) {
+            Some(configured) => format!("{} ({})", workload.name, cells::state(configured, self.status.now_ns)),
+            None => workload.name.clone(),
         }
     }
 
     /// The workloads in order.
     pub fn workloads(&self) -> Vec<&Workload> {
         let mut workloads: Vec<&Workload> = self.status.workloads.iter().collect();
+        let filter = self.typing.as_ref().unwrap_or(&self.filter);
+        workloads.retain(|workload| workload.name.contains(filter.as_str()));
         let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
-        let strain = |workload: &Workload| match (workload.latency_ns, workload.slo) {
-            (Some(latency), Some(slo)) => latency.value / slo.bound_ns.max(1) as f64,
-            _ => -1.0,
-        };
+        let strain = |workload: &Workload| workload.slo_ratio.unwrap_or(-1.0);
         workloads.sort_by(|a, b| {
             let by_class = (a.class != Class::Lc).cmp(&(b.class != Class::Lc)).then_with(|| a.name.cmp(&b.name));
             match self.order {
@@ -120,13 +175,21 @@ impl Model {
 
     /// A key was pressed.
     pub fn press(&mut self, key: KeyEvent) -> Then {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return Then::Quit;
+        }
+        if let Some(typed) = self.typing.take() {
+            self.typed(typed, key.code);
+            return Then::Draw;
+        }
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Then::Quit,
             KeyCode::Char('q') => return Then::Quit,
             KeyCode::Esc if self.help => self.help = false,
             KeyCode::Esc if self.only_chosen => self.only_chosen = false,
             KeyCode::Esc if self.chosen.is_some() => self.chosen = None,
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
             KeyCode::Esc => return Then::Quit,
+            KeyCode::Char('/') => self.typing = Some(self.filter.clone()),
             KeyCode::Char('?' | 'h') => self.help = !self.help,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('s') => {
@@ -144,6 +207,18 @@ impl Model {
         Then::Draw
     }
 
+    /// A key while the filter is being typed.
+    fn typed(&mut self, mut typed: String, key: KeyCode) {
+        match key {
+            KeyCode::Enter => return self.filter = typed,
+            KeyCode::Esc => return self.filter.clear(),
+            KeyCode::Char(letter) => typed.push(letter),
+            KeyCode::Backspace => drop(typed.pop()),
+            _ => {}
+        }
+        self.typing = Some(typed);
+    }
+
     fn choose(&mut self, step: isize) {
         let workloads = self.workloads();
         let Some(last) = workloads.len().checked_sub(1) else { return };
@@ -154,4 +229,10 @@ impl Model {
         };
         self.chosen = Some(workloads[next].name.clone());
     }
+}
+
+/// The workloads that are not attached are shown too, with nothing measured.
+fn add_absent(status: &mut Status) {
+    let absent: Vec<Workload> = status.absent().map(Configured::unmeasured).collect();
+    status.workloads.extend(absent);
 }

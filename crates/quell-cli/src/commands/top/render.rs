@@ -1,20 +1,23 @@
 //! Drawing the view: a function of the model alone.
 
-use quell_agent::api::wire::{Class, CpuState, DecisionKind, Workload};
+use quell_agent::api::wire::{CpuState, DecisionKind};
 use quell_bench::human;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::model::Model;
+use super::workloads;
 use crate::commands::{cells, why};
 
-const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
-const FAINT: Style = Style::new().fg(Color::DarkGray);
-const GOOD: Style = Style::new().fg(Color::Green);
-const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+pub const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub const FAINT: Style = Style::new().fg(Color::DarkGray);
+pub const GOOD: Style = Style::new().fg(Color::Green);
+pub const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+/// The chosen row.
+pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 /// Columns of one CPU in the grid, its number included.
 const CPU_CELL: u16 = 16;
 /// Decisions that are always visible, if there are any.
@@ -23,13 +26,13 @@ const DECISIONS: u16 = 6;
 /// Draws the whole view.
 pub fn render(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
-    let workloads = model.status.workloads.len() as u16 + 1;
+    let rows = model.workloads().len() as u16 + 1;
     let cpus = cpu_rows(model, area.width);
     let fixed = 2 + 1 + 1; // title, blank or problem, CPUs' head, keys
     let room = area.height.saturating_sub(fixed + 1);
     let decisions = DECISIONS.min(room / 3);
     let cpu_room = cpus.min(room / 3);
-    let workload_room = workloads.min(room.saturating_sub(decisions + cpu_room));
+    let workload_room = rows.min(room.saturating_sub(decisions + cpu_room));
     let [title, problem, table, cpu_head, cpu_grid, decision_head, decision_list, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -43,7 +46,7 @@ pub fn render(frame: &mut Frame<'_>, model: &Model) {
     .areas(area);
     frame.render_widget(title_line(model), title);
     frame.render_widget(problem_line(model), problem);
-    workload_table(frame, model, table);
+    let place = workloads::draw(frame, model, table);
     frame.render_widget(Line::styled("CPUs", HEAD), cpu_head);
     frame.render_widget(Paragraph::new(cpu_lines(model, cpu_grid)), cpu_grid);
     frame.render_widget(Line::styled(decision_title(model), HEAD), decision_head);
@@ -51,7 +54,7 @@ pub fn render(frame: &mut Frame<'_>, model: &Model) {
         Paragraph::new(decision_lines(model, decision_list.height)).wrap(Wrap { trim: false }),
         decision_list,
     );
-    frame.render_widget(key_line(model), keys);
+    frame.render_widget(key_line(model, place), keys);
     if model.help {
         help(frame, area);
     }
@@ -95,49 +98,6 @@ fn problem_line(model: &Model) -> Line<'static> {
         let more = if more == 0 { String::new() } else { format!(" (and {more} more: quell status)") };
         Line::styled(format!("! {limit}{more}"), FAINT)
     })
-}
-
-fn workload_table(frame: &mut Frame<'_>, model: &Model, area: Rect) {
-    let head = ["workload", "", "policy", "granted", "got/asked", "waiting", "queueing", "latency/SLO"];
-    let rows = model.workloads().into_iter().map(workload_row);
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Length(2),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(10),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(17),
-    ];
-    let table = Table::new(rows, widths)
-        .header(Row::new(head).style(HEAD))
-        .column_spacing(1)
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let mut state = TableState::new().with_selected(model.chosen());
-    frame.render_stateful_widget(table, area, &mut state);
-}
-
-fn workload_row(workload: &Workload) -> Row<'static> {
-    let class = match workload.class {
-        Class::Lc => Style::new().fg(Color::Cyan),
-        Class::Be => FAINT,
-    };
-    let kept = match workload.slo_kept {
-        Some(true) => GOOD,
-        Some(false) => BAD,
-        None => Style::new(),
-    };
-    Row::new(vec![
-        Cell::from(workload.name.clone()),
-        Cell::from(Span::styled(cells::class(workload.class), class)),
-        Cell::from(workload.policies.join("+")),
-        Cell::from(cells::granted(workload)),
-        Cell::from(cells::got(workload)),
-        Cell::from(cells::waiting(workload)),
-        Cell::from(cells::queueing(workload)),
-        Cell::from(Span::styled(cells::latency(workload), kept)),
-    ])
 }
 
 fn cpu_columns(width: u16) -> u16 {
@@ -209,9 +169,21 @@ fn decision_lines(model: &Model, room: u16) -> Vec<Line<'static>> {
     if lines.is_empty() { vec![Line::styled("  none yet", FAINT)] } else { lines }
 }
 
-fn key_line(model: &Model) -> Line<'static> {
-    let keys = "q quit  ↑↓ choose  Enter its decisions  s order  p stop  ? help";
-    Line::styled(format!("{keys}   (by {})", model.order.name()), FAINT)
+fn key_line(model: &Model, place: Option<String>) -> Line<'static> {
+    if let Some(typed) = &model.typing {
+        return Line::styled(format!("/{typed}▏  names that contain it   Enter keeps   Esc shows all"), HEAD);
+    }
+    let keys = "q quit  ↑↓ choose  Enter its decisions  / filter  s order  p stop  ? help";
+    let place = place.map_or(String::new(), |place| format!("  {place}"));
+    let filter = if model.filter.is_empty() { String::new() } else { format!("  /{}", model.filter) };
+    // What changes stands first: a narrow screen cuts the keys.
+    match place.is_empty() && filter.is_empty() {
+        true => Line::styled(format!("{keys}   (by {})", model.order.name()), FAINT),
+        false => Line::from(vec![
+            Span::styled(format!("{}{}", filter.trim_start(), place), HEAD),
+            Span::styled(format!("  by {}   {keys}", model.order.name()), FAINT),
+        ]),
+    }
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -222,9 +194,10 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
                 latency    at its SLO's quantile, and the bound; red: above it\n\
                 ~ estimated, ? too old to act on, – not measured\n\n\
                 q quit   ↑ ↓ choose a workload   Enter only its decisions   Esc back\n\
-                s order by class, CPU or SLO     p stop and go on           ? close this";
+                s order by class, CPU or SLO     / names that contain a text\n\
+                p stop and go on                 ? close this";
     let [_, middle, _] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(11), Constraint::Fill(1)]).areas(area);
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(12), Constraint::Fill(1)]).areas(area);
     let [_, middle, _] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Max(76), Constraint::Fill(1)]).areas(middle);
     frame.render_widget(Clear, middle);

@@ -1,105 +1,10 @@
-use super::super::model::{Order, Then};
+use super::super::model::{self, Order, Then};
 use super::*;
+use crate::commands::sample::{measured, status, workload};
 use quell_agent::api::wire::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-fn measured(value: f64) -> Option<Measured> {
-    Some(Measured { value, age_ns: 0, window_ns: 0, quality: Quality::Exact })
-}
-
-fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
-    Workload {
-        name: name.into(),
-        class,
-        policies: vec!["guard".into()],
-        cpus_requested: asked,
-        cpus_limit: None,
-        cpus_got: measured(got),
-        cpus_granted: None,
-        cpus_granted_count: None,
-        threads: measured(3.0),
-        queueing_delay_ns: None,
-        unread_delay_ns: None,
-        threads_waiting: measured(0.25),
-        latency_ns: None,
-        slo: None,
-        slo_kept: None,
-        memory_bandwidth: None,
-        knobs: vec![],
-    }
-}
-
-fn decision(workload: Option<&str>, kind: DecisionKind, text: &str, at_ns: u64) -> Decision {
-    Decision {
-        at_ns,
-        times: 1,
-        since_ns: at_ns,
-        policy: "guard".into(),
-        plan: 1,
-        workload: workload.map(str::to_owned),
-        kind,
-        text: text.into(),
-        seen: Seen::default(),
-    }
-}
-
-fn status(cpus: u32) -> Status {
-    let db = Workload {
-        latency_ns: measured(1.5e6),
-        slo: Some(Slo { quantile: 0.99, bound_ns: 1_000_000 }),
-        slo_kept: Some(false),
-        cpus_granted: Some("0-1".into()),
-        queueing_delay_ns: Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
-        ..workload("db", Class::Lc, 2.0, 0.5)
-    };
-    let runs = |cpu| match cpu % 4 {
-        0 => (CpuState::Busy, Some("db".to_owned())),
-        1 => (CpuState::Busy, Some("batch".to_owned())),
-        2 => (CpuState::Idle, None),
-        _ => (CpuState::Unknown, None),
-    };
-    Status {
-        agent: Agent {
-            version: "0.1.0".into(),
-            pid: 1,
-            mode: "run".into(),
-            host: "linux".into(),
-            limits: vec!["guard: knob 'idle-only': no permission".into()],
-            cpu_seconds: 1.0,
-            resident_bytes: 12 << 20,
-            recording: None,
-        },
-        now_ns: 10_000_000_000,
-        turns: 42,
-        layers: vec![Layer {
-            policy: "guard".into(),
-            workloads: None,
-            pool: "0-3".into(),
-            steps: 42,
-            knobs: 2,
-            grants: 0,
-            others: 0,
-            refused: 0,
-        }],
-        workloads: vec![workload("batch", Class::Be, 0.0, 2.75), db],
-        cpus: (0..cpus)
-            .map(|cpu| {
-                let (state, runs) = runs(cpu);
-                Cpu { cpu, core: cpu, state, runs }
-            })
-            .collect(),
-        memory_bandwidth: None,
-        memory_slowdown: None,
-        decisions: vec![
-            decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),
-            decision(Some("db"), DecisionKind::Refused, "the plan's knobs were refused", 8_500_000_000),
-            decision(None, DecisionKind::Warning, "something to mend", 1_000_000_000),
-        ],
-        decisions_lost: 0,
-    }
-}
 
 fn screen(model: &Model, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -174,4 +79,82 @@ fn keys_choose_sort_and_quit() {
     assert_eq!(press(&mut model, KeyCode::Char('q')), Then::Quit);
     model.status.workloads.clear();
     press(&mut model, KeyCode::Up);
+}
+
+#[test]
+fn a_workload_that_waits_is_listed_and_a_history_follows_the_looks() {
+    let mut next = status(4);
+    next.configured = vec![Configured {
+        name: "web".into(),
+        class: Class::Lc,
+        cpus_requested: 1.0,
+        state: State::Waiting,
+        since_ns: 0,
+        threads: None,
+        looks_for: vec!["systemd unit web.service".into()],
+        why: None,
+    }];
+    let mut model = Model::new(next.clone());
+    model.take(Ok(next));
+    let web = model.workloads().into_iter().find(|workload| workload.name == "web").expect("it is listed");
+    assert_eq!((web.cpus_got, web.cpus_requested), (None, 1.0));
+    assert_eq!(model.name(web), "web (waiting)");
+    assert_eq!(model.histories["db"].cpus_got, [0.5, 0.5]);
+    assert_eq!(model.histories["db"].slo_ratio, [1.5, 1.5]);
+    assert_eq!(model.histories["web"], model::History::default());
+}
+
+#[test]
+fn a_missed_slo_is_marked() {
+    let text = screen(&Model::new(status(4)), 100, 24);
+    assert!(text.contains("! 1.50 ms/1.00 ms"), "{text}");
+}
+
+fn type_in(model: &mut Model, text: &str) {
+    for letter in text.chars() {
+        press(model, KeyCode::Char(letter));
+    }
+}
+
+#[test]
+fn a_filter_is_typed_shown_and_cleared() {
+    let mut model = Model::new(status(4));
+    let names = |model: &Model| model.workloads().iter().map(|w| w.name.clone()).collect::<Vec<_>>();
+    press(&mut model, KeyCode::Char('/'));
+    type_in(&mut model, "qd");
+    assert!(names(&model).is_empty(), "q is a letter now");
+    press(&mut model, KeyCode::Backspace);
+    press(&mut model, KeyCode::Backspace);
+    type_in(&mut model, "db");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(names(&model), ["db"]);
+    let text = screen(&model, 80, 24);
+    assert!(text.contains("/db  by class") && !text.contains("\"batch"), "{text}");
+    assert_eq!(press(&mut model, KeyCode::Esc), Then::Draw);
+    assert_eq!(names(&model).len(), 2);
+}
+
+#[test]
+fn the_place_in_a_long_list_is_shown() {
+    let mut next = status(2);
+    next.workloads = (0..40).map(|number| workload(&format!("w{number:02}"), Class::Be, 0.0, 1.0)).collect();
+    let mut model = Model::new(next);
+    assert!(screen(&model, 80, 24).contains("1–"), "from the first");
+    for _ in 0..40 {
+        press(&mut model, KeyCode::Down);
+    }
+    let text = screen(&model, 80, 24);
+    assert!(text.contains("–40 of 40") && text.contains("w39") && !text.contains("w00"), "{text}");
+}
+
+#[test]
+fn a_wide_terminal_shows_history_slo_and_demotions() {
+    let mut next = status(4);
+    next.workloads[1].demotions = 3;
+    let mut model = Model::new(next.clone());
+    next.workloads[1].cpus_got = measured(2.0);
+    model.take(Ok(next));
+    let text = screen(&model, 200, 50);
+    assert!(text.contains("▂█") && text.contains("██████████ 150 %") && text.contains("3 ×"), "{text}");
+    insta::assert_snapshot!(text);
 }

@@ -51,6 +51,7 @@ pub fn run(quick: bool, only: &[String], real: &[String]) -> Result<Figure> {
         let known: Vec<_> = FIGURES.iter().map(|(name, _)| *name).collect();
         bail!("--only={unknown}: there is no such figure; there are {}", known.join(", "));
     }
+    real::check(real)?;
     let chosen: Vec<_> =
         FIGURES.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|it| it == name)).collect();
     let figures: Result<Vec<Figure>> = chosen

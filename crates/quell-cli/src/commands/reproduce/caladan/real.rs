@@ -34,12 +34,17 @@ struct Series<'a> {
     seeds: u64,
 }
 
-/// Runs the cases of these scenes, all if it says so; the others are not run.
-pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Row>> {
+/// Are there these scenes?
+pub fn check(scenes: &[String]) -> Result<()> {
     if let Some(unknown) = scenes.iter().find(|id| *id != ALL && Scene::find(id).is_none()) {
         let known: Vec<_> = SCENES.iter().map(|scene| scene.id).collect();
         bail!("--real={unknown}: there is no such scene; there are {}", known.join(", "));
     }
+    Ok(())
+}
+
+/// Runs the cases of these scenes, all if it says so; the others are not run.
+pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Row>> {
     let is_chosen = |scene: &str| scenes.iter().any(|id| id == ALL || id == scene);
     let mut rows = Vec::new();
     let (seeds, seconds) = if quick { QUICK } else { FULL };

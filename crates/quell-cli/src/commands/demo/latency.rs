@@ -1,0 +1,122 @@
+//! `quell demo`: the server beside antagonists, phase by phase.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use quell_bench::load::Monitor;
+use rustix::system::uname;
+
+use super::measure::{self, Setup};
+use super::output::{Output, print};
+use super::phase::{self, Phase};
+use super::result::{DemoReport, PhaseResult};
+use super::{Arguments, interruptible};
+
+/// Measures, and shows what was measured, also where a phase failed or Ctrl-C ended it.
+pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode> {
+    let phases = arguments.phases()?;
+    let output = Output::look(arguments.out.as_deref())?;
+    let monitor = interruptible()?;
+    let mut report = plan(&phases, phase::may_be_real_time(), setup);
+    report.machine = machine(arguments, setup, cpus);
+    for line in report.machine.iter().cloned().chain(skipped(&report)) {
+        eprintln!("{line}");
+    }
+    let failed = measure_all(&mut report, &phases, arguments.repeat, setup, &monitor);
+    let interrupted = monitor.stop.load(Relaxed);
+    if interrupted && report.measured().next().is_none() {
+        eprintln!("quell: interrupted; everything is put back, nothing was measured");
+        return Ok(ExitCode::from(130));
+    }
+    report.skipped = skipped(&report);
+    report.result = report.in_words();
+    if arguments.json {
+        print(&[serde_json::to_string(&report)?])?;
+        eprintln!("{}", output.write(&report)?);
+    } else {
+        let mut lines = vec![report.table(&quell_bench::screen::Screen::here())];
+        lines.extend(report.findings());
+        lines.extend(report.skipped.iter().chain(&report.caveats()).map(|line| format!("! {line}")));
+        print(&lines)?;
+        print(&[output.write(&report)?, report.result.clone()])?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The phases, and which of them are left out for want of a right.
+pub fn plan(phases: &[&Phase], real_time: bool, setup: &Setup) -> DemoReport {
+    let left_out =
+        |phase: &Phase| (phase.treatment.is_real_time() && !real_time).then(|| phase::NO_REAL_TIME.to_owned());
+    DemoReport {
+        version: env!("CARGO_PKG_VERSION").into(),
+        machine: Vec::new(),
+        neighbours: setup.neighbours(),
+        phases: phases.iter().map(|phase| PhaseResult::new(phase.name, phase.title, left_out(phase))).collect(),
+        skipped: Vec::new(),
+        result: String::new(),
+    }
+}
+
+/// A line for each phase that did not run.
+fn skipped(report: &DemoReport) -> Vec<String> {
+    let line = |phase: &PhaseResult| Some(format!("skipped '{}': {}", phase.title, phase.left_out.as_ref()?));
+    report.phases.iter().filter(|phase| phase.runs.is_empty()).filter_map(line).collect()
+}
+
+/// Runs the phases that are not left out, again and again; returns true if one failed. What failed is not tried again.
+fn measure_all(report: &mut DemoReport, phases: &[&Phase], repeat: u32, setup: &Setup, monitor: &Monitor) -> bool {
+    let to_run: Vec<usize> = (0..phases.len()).filter(|index| report.phases[*index].left_out.is_none()).collect();
+    let bar = ProgressBar::new(to_run.len() as u64 * u64::from(repeat)).with_style(
+        ProgressStyle::with_template("{spinner} {msg} {wide_bar} phase {pos} of {len}, {elapsed}")
+            .expect("constant template"),
+    );
+    bar.enable_steady_tick(Duration::from_millis(250));
+    let mut failed = false;
+    for round in 0..repeat as usize {
+        // Each round begins with another phase, so that a drift of the machine does not hit the same one always.
+        for turn in 0..to_run.len() {
+            let index = to_run[(turn + round) % to_run.len()];
+            if report.phases[index].left_out.is_some() {
+                continue;
+            }
+            bar.set_message(phases[index].title);
+            let run = measure::run(phases[index], setup, monitor);
+            // What was cut short is no measurement.
+            if monitor.stop.load(Relaxed) {
+                let unmeasured = report.phases.iter_mut().filter(|phase| phase.runs.is_empty());
+                unmeasured.for_each(|phase| _ = phase.left_out.get_or_insert("interrupted".into()));
+                bar.finish_and_clear();
+                return failed;
+            }
+            match run {
+                Ok(run) => report.phases[index].runs.push(run),
+                Err(error) => {
+                    report.phases[index].left_out = Some(format!("it failed: {error:#}"));
+                    failed = true;
+                }
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    failed
+}
+
+fn machine(arguments: &Arguments, setup: &Setup, cpus: u32) -> Vec<String> {
+    vec![
+        format!("{cpus} CPUs, Linux {}", uname().release().to_string_lossy()),
+        format!(
+            "memcached with {} threads, {:.0} requests/s (Poisson, seed {}); {} {} antagonist threads; {} s a phase, {} times",
+            setup.server_threads,
+            setup.load.rate,
+            arguments.seed,
+            setup.antagonist.threads,
+            setup.antagonist.kind.name(),
+            arguments.seconds,
+            arguments.repeat
+        ),
+    ]
+}

@@ -1,0 +1,216 @@
+//! `quell exec`: a command, or what runs already, as a managed workload.
+
+mod subject;
+mod voice;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use quell_agent::AgentError;
+use quell_agent::config::unused::unused;
+use quell_agent::drive::while_driving;
+use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
+use quell_agent::stack::{Layer, Stack};
+use quell_linux::grants::AffinityHost;
+use quell_linux::write::Journal;
+use quell_linux::{HostOptions, LimitState, LinuxHost, Manager, Roots};
+use quell_model::{Capabilities, Class, CpuCount, KnobKind, Policy, Reservation, View, Workload};
+use quell_policy::AnyPolicy;
+
+use subject::{FAILED, Subject};
+use voice::{Managed, Voice};
+
+use super::parameters;
+
+/// Quell's own loop runs above the real-time threads that it limits, and at this priority if the policy names none.
+const OWN_PRIORITY: u8 = 2;
+
+/// Run a command as a managed workload, under a policy, until it ends; or manage what runs already
+///
+/// The command's processes and threads are managed from the start, those still to be born within 20 ms. When it ends, or
+/// Quell is killed, everything is put back; in the latter case the command goes on unmanaged. With --pid processes are
+/// managed that run already, with their descendants, until they end, or until Ctrl-C, which puts everything back and leaves
+/// them running. Several commands that are run like this do not know of each other: use `quell run` for what must add up.
+///
+/// Exit status: the command's own, 128 and the signal's number if one killed it; 125 if Quell failed, 126 if the command
+/// cannot be executed, 127 if there is none. With --pid: 0.
+#[derive(Args)]
+pub struct Arguments {
+    /// lc (latency-critical) or be (best-effort)
+    #[arg(long, value_enum)]
+    class: ClassName,
+    /// CPUs requested; for lc these are guaranteed. May be fractional
+    #[arg(long, default_value = "0", value_name = "N")]
+    cpus: CpuCount,
+    /// At most so many CPUs; what does not keep it says so
+    #[arg(long, value_name = "N")]
+    limit: Option<CpuCount>,
+    /// The request means whole CPUs of its own (for rkube)
+    #[arg(long)]
+    strict: bool,
+    /// The policy; `quell doctor` says which work here
+    #[arg(long, default_value = "guard")]
+    policy: String,
+    /// A parameter of the policy, such as run_budget=20ms; `quell doctor POLICY` lists them
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// The workload's name [default: the command's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Manage this process, which runs already, and its descendants. May be repeated
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Vec<i32>,
+    /// Say every decision on standard error
+    #[arg(long, short)]
+    verbose: bool,
+    /// Do not say on standard error what was set
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// The command
+    #[arg(last = true, required_unless_present = "pid", conflicts_with = "pid", value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// [`Class`] on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClassName {
+    /// Latency-critical
+    Lc,
+    /// Best-effort
+    Be,
+}
+
+impl Arguments {
+    fn workload(&self) -> Result<Workload> {
+        let class = match self.class {
+            ClassName::Lc => Class::LatencyCritical,
+            ClassName::Be => Class::BestEffort,
+        };
+        let usual = || match self.pid.first() {
+            Some(pid) => subject::name_of(*pid),
+            None => self.command[0].clone(),
+        };
+        let workload = Workload {
+            limit: self.limit,
+            reservation: if self.strict { Reservation::Strict } else { Reservation::Standard },
+            ..Workload::new(self.name.clone().unwrap_or_else(usual), class, self.cpus)
+        };
+        workload.check()?;
+        Ok(workload)
+    }
+
+    fn policy(&self) -> Result<AnyPolicy> {
+        parameters::policy(&self.policy, &self.set)
+    }
+}
+
+/// Runs the command, or manages what runs already.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let status = start(arguments).unwrap_or_else(|error| {
+        eprintln!("quell: {error:#}");
+        FAILED
+    });
+    Ok(ExitCode::from(status))
+}
+
+fn start(arguments: &Arguments) -> Result<u8> {
+    let (workload, policy) = (arguments.workload()?, arguments.policy()?);
+    arguments.pid.iter().try_for_each(|&pid| subject::check(pid))?;
+    // The guardian's claim; the work itself is done in its child (see `quell_agent::guardian`).
+    let claim = RunDir::locate(None)?.claim(&format!("exec-{}", std::process::id()))?;
+    let mut options = Options::new(claim);
+    options.keep_orphans = arguments.pid.is_empty();
+    options.news = Box::new(|news: News<'_>| {
+        if let News::Died { how, .. } = news {
+            eprintln!("quell: {how}; everything is put back, and what was managed goes on unmanaged");
+        }
+    });
+    let ending = supervise(options, &mut |worker, journal| {
+        let managed = manage(arguments, workload.clone(), policy.clone(), worker, journal);
+        managed.unwrap_or_else(|error| {
+            eprintln!("quell: {error:#}");
+            FAILED
+        })
+    })?;
+    Ok(ending.exit_status())
+}
+
+/// Manages on the host that the policy works on here; returns the exit status.
+fn manage(
+    arguments: &Arguments,
+    workload: Workload,
+    policy: AnyPolicy,
+    worker: &Worker,
+    journal: Box<dyn Journal>,
+) -> Result<u8> {
+    let linux = LinuxHost::new(Roots::default(), HostOptions::default())?.with_journal(journal);
+    if policy.describe().grants {
+        // As `quell run` does on the kernel's scheduler: Quell's own takes every thread of the machine.
+        let pool = linux.topology().all();
+        return manage_on(AffinityHost::new(linux, pool, None), arguments, workload, policy, worker);
+    }
+    manage_on(linux, arguments, workload, policy, worker)
+}
+
+/// Starts or takes what is to be managed, and manages it until it ends, or the guardian is gone.
+fn manage_on<H: Manager + Send>(
+    mut host: H,
+    arguments: &Arguments,
+    mut workload: Workload,
+    policy: AnyPolicy,
+    worker: &Worker,
+) -> Result<u8> {
+    let fidelity = host.capabilities().fidelity(policy.describe());
+    if !fidelity.missing.is_empty() {
+        bail!(AgentError::Unfit { policy: policy.describe().name, missing: fidelity.missing });
+    }
+    for limit in fidelity.limits.iter().filter(|_| arguments.verbose) {
+        eprintln!("quell: {limit}");
+    }
+    let layers = crate::host::layers_of(policy);
+    let sets_classes = |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
+    let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
+    let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
+    let topology = host.linux().topology();
+    let pool = topology.all();
+    let mut stack = Stack::new(layers, View::new(topology), pool)?;
+
+    let mut subject = if arguments.pid.is_empty() {
+        match Subject::command(&arguments.command)? {
+            Ok(subject) => subject,
+            Err(status) => return Ok(status),
+        }
+    } else {
+        Subject::running(&arguments.pid, worker)?
+    };
+    workload.selectors = subject.selectors();
+    let managed = host.attach(workload.clone()).map_err(|error| anyhow!("{error}")).and_then(|id| {
+        let mut voice = Voice::new(arguments.verbose);
+        let limit = host.linux().limit_state(id).cloned();
+        warn(&workload, stack.layers(), &host.capabilities(), limit.as_ref());
+        if !arguments.quiet {
+            voice.managed = Some(Managed { name: workload.name.clone(), id, limit: workload.limit.zip(limit) });
+        }
+        while_driving(&mut stack, &mut host, &mut voice, priority, || subject.wait(worker))?
+    });
+    if managed.is_err() {
+        subject.give_up();
+    }
+    for left in host.linux().restore().left {
+        eprintln!("quell: {left}");
+    }
+    managed
+}
+
+/// Says what was asked for and nothing acts on.
+fn warn(workload: &Workload, layers: &[Layer], capabilities: &Capabilities, limit: Option<&LimitState>) {
+    let policies: Vec<_> = layers.iter().map(|layer| layer.policy.describe()).collect();
+    let mut obstacle = |_: &Workload| match limit {
+        Some(LimitState::NotKept(why)) => Some(why.clone()),
+        _ => None,
+    };
+    for line in unused(workload, &policies, Some(capabilities), &mut obstacle) {
+        eprintln!("quell: {}: {line}", workload.name);
+    }
+}

@@ -1,0 +1,79 @@
+//! What `quell exec` says on standard error.
+
+use std::collections::BTreeSet;
+
+use quell_agent::explain::knob_text;
+use quell_agent::stack::{Layer, Witness};
+use quell_linux::LimitState;
+use quell_model::{CpuCount, Event, NoteKind, Part, Policy, Target, Verdict, View, WorkloadId};
+
+/// Says what the user should know.
+pub struct Voice {
+    /// Every decision, too.
+    verbose: bool,
+    /// What is to be said once the policies are in force; None: nothing, or it has been said.
+    pub managed: Option<Managed>,
+    /// Refusals that were said.
+    refused: BTreeSet<String>,
+}
+
+impl Voice {
+    pub fn new(verbose: bool) -> Voice {
+        Voice { verbose, managed: None, refused: BTreeSet::new() }
+    }
+}
+
+/// What is managed.
+pub struct Managed {
+    pub name: String,
+    pub id: WorkloadId,
+    pub limit: Option<(CpuCount, LimitState)>,
+}
+
+impl Managed {
+    /// One line: what was set, under which policies, and how the limit is kept.
+    fn settings(&self, layers: &[Layer]) -> String {
+        let by_policy = layers.iter().map(|layer| {
+            let policy = layer.policy.describe();
+            let was_set = layer.outcomes.iter().any(|event| {
+                matches!(event, Event::Outcome(outcome) if outcome.part == Part::Knobs && !matches!(outcome.verdict, Verdict::Refused(_)))
+            });
+            let knobs = layer.plan.knobs.iter().filter(|setting| was_set && setting.target == Target::Workload(self.id));
+            let mut set: Vec<String> = knobs.map(|setting| knob_text(&setting.knob)).collect();
+            if policy.grants {
+                set.push("CPUs as they are granted".to_owned());
+            }
+            let set = if set.is_empty() { "nothing set yet".to_owned() } else { set.join(", ") };
+            format!("{set} under {}", policy.name)
+        });
+        let limit = self.limit.iter().filter_map(|(limit, state)| match state {
+            LimitState::Kept(_) => Some(format!("limit {limit} by cpu.max")),
+            LimitState::NotKept(_) => None,
+        });
+        by_policy.chain(limit).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Witness for Voice {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        if let Some(managed) = self.managed.take() {
+            eprintln!("quell: {}: {}", managed.name, managed.settings(layers));
+        }
+        for layer in layers.iter().filter(|layer| layer.stepped()) {
+            for note in layer.plan.notes.iter().filter(|note| self.verbose || note.kind != NoteKind::Because) {
+                let about = note.about.and_then(|id| view.workload(id)).map_or("", |workload| &workload.name);
+                let separator = if about.is_empty() { "" } else { ": " };
+                eprintln!("quell: {about}{separator}{}", note.text);
+            }
+            for event in &layer.outcomes {
+                let Event::Outcome(outcome) = event else { continue };
+                if let (Part::Knobs, Verdict::Refused(why)) = (outcome.part, &outcome.verdict) {
+                    let line = format!("policy {} could not set what it wanted: {why}", layer.policy.describe().name);
+                    if self.refused.len() < 100 && self.refused.insert(line.clone()) {
+                        eprintln!("quell: {line}");
+                    }
+                }
+            }
+        }
+    }
+}

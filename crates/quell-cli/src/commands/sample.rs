@@ -1,0 +1,113 @@
+//! What tests of screens show: an agent's status of their own making; and that a screen is no wider than its terminal.
+
+use quell_agent::api::wire::*;
+use unicode_width::UnicodeWidthStr;
+
+/// No line is wider than the terminal.
+pub fn assert_fits(text: &str, columns: usize) {
+    for line in text.lines() {
+        assert!(line.width() <= columns, "{} columns of {columns}: {line}\n{text}", line.width());
+    }
+}
+
+pub fn measured(value: f64) -> Option<Measured> {
+    Some(Measured { value, age_ns: 0, window_ns: 0, quality: Quality::Exact })
+}
+
+pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
+    Workload {
+        name: name.into(),
+        class,
+        policies: vec!["guard".into()],
+        cpus_requested: asked,
+        cpus_limit: None,
+        cpus_got: measured(got),
+        cpus_granted: None,
+        cpus_granted_count: None,
+        threads: measured(3.0),
+        queueing_delay_ns: None,
+        unread_delay_ns: None,
+        threads_waiting: measured(0.25),
+        latency_ns: None,
+        slo: None,
+        slo_kept: None,
+        slo_ratio: None,
+        demotions: 0,
+        cpus_exclusive: None,
+        memory_bandwidth: None,
+        knobs: vec![],
+    }
+}
+
+fn decision(workload: Option<&str>, kind: DecisionKind, text: &str, at_ns: u64) -> Decision {
+    Decision {
+        at_ns,
+        times: 1,
+        since_ns: at_ns,
+        policy: "guard".into(),
+        plan: 1,
+        workload: workload.map(str::to_owned),
+        kind,
+        text: text.into(),
+        seen: Seen::default(),
+    }
+}
+
+pub fn status(cpus: u32) -> Status {
+    let db = Workload {
+        latency_ns: measured(1.5e6),
+        slo: Some(Slo { quantile: 0.99, bound_ns: 1_000_000 }),
+        slo_kept: Some(false),
+        slo_ratio: Some(1.5),
+        cpus_granted: Some("0-1".into()),
+        queueing_delay_ns: Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
+        ..workload("db", Class::Lc, 2.0, 0.5)
+    };
+    let runs = |cpu| match cpu % 4 {
+        0 => (CpuState::Busy, Some("db".to_owned())),
+        1 => (CpuState::Busy, Some("batch".to_owned())),
+        2 => (CpuState::Idle, None),
+        _ => (CpuState::Unknown, None),
+    };
+    Status {
+        agent: Agent {
+            version: "0.1.0".into(),
+            pid: 1,
+            mode: "run".into(),
+            host: "linux".into(),
+            limits: vec!["guard: knob 'idle-only': no permission".into()],
+            warnings: Vec::new(),
+            cpu_seconds: 1.0,
+            resident_bytes: 12 << 20,
+            recording: None,
+        },
+        now_ns: 10_000_000_000,
+        turns: 42,
+        layers: vec![Layer {
+            policy: "guard".into(),
+            workloads: None,
+            pool: "0-3".into(),
+            steps: 42,
+            knobs: 2,
+            grants: 0,
+            others: 0,
+            refused: 0,
+        }],
+        configured: vec![],
+        workloads: vec![workload("batch", Class::Be, 0.0, 2.75), db],
+        cpus: (0..cpus)
+            .map(|cpu| {
+                let (state, runs) = runs(cpu);
+                Cpu { cpu, core: cpu, state, runs }
+            })
+            .collect(),
+        memory_bandwidth: None,
+        memory_slowdown: None,
+        decisions: vec![
+            decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),
+            decision(Some("db"), DecisionKind::Refused, "the plan's knobs were refused", 8_500_000_000),
+            decision(None, DecisionKind::Warning, "something to mend", 1_000_000_000),
+        ],
+        decisions_lost: 0,
+    }
+}
