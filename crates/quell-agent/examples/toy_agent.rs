@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use quell_agent::api::{About, ApiConfig};
 use quell_agent::observers::{ObserverConfig, Observers};
-use quell_agent::stack::{Layer, Stack, Witness};
+use quell_agent::stack::{self, Layer, Witness};
 use quell_model::{Class, CpuCount, CpuSet, Host, HostDomain, Nanos, Policy, Sample, Slo, Topology, Wake, Workload};
 use quell_policy::AnyPolicy;
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let layers = vec![Layer::new(any, None)];
     let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new(), warnings: Vec::new() };
-    let mut stack = Stack::new(layers, host.view(), CpuSet::first(16))?;
+    let mut stack = stack::over(layers, host.view(), CpuSet::first(16))?;
     let api = Some(ApiConfig { socket: socket.into(), ..ApiConfig::default() });
     let (mut observers, feed) = Observers::start(&ObserverConfig { api, record }, about, &mut stack)?;
     let start = Instant::now();

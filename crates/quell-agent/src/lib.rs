@@ -1,7 +1,7 @@
 //! The agent: one loop that drives a stack of policies on a host, safely.
 //!
-//! [`stack`] is the loop's turn: observe once, then let every layer step and apply. [`drive`] repeats it until told to
-//! stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
+//! A turn of the loop is [`quell_model::Stack`]'s: observe once, then let every layer step and apply. [`drive`] repeats it
+//! until told to stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
 //! and cannot change it.
 
 pub mod api;

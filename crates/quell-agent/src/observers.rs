@@ -43,7 +43,7 @@ impl Observers {
         let mut observers = Observers::default();
         let mut feed = None;
         if config.api.is_some() {
-            stack.also_measure(SIGNALS);
+            stack.also_measure(SIGNALS, quell_linux::cpu_time);
         }
         if let Some(file) = &config.record {
             observers.recorder = Some(Recorder::start(file, stack.view(), stack.layers())?);

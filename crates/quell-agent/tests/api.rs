@@ -31,7 +31,7 @@ impl Bench {
         host.attach(ToyWorkload::be("batch / jobs").threads(&[1.0, 1.0]));
         let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
         let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
-        stack.also_measure(SIGNALS);
+        stack.also_measure(SIGNALS, quell_linux::cpu_time);
         let (watch, watched) = watch(stack.view(), stack.layers());
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("api.sock");

@@ -64,7 +64,7 @@ fn witnesses_allocate_nothing_in_steady_state() {
     }
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(16)).unwrap();
-    stack.also_measure(SIGNALS);
+    stack.also_measure(SIGNALS, quell_linux::cpu_time);
     let (mut watch, mut watched) = watch(stack.view(), stack.layers());
     let mut recorder =
         Recorder::into(Box::new(std::io::sink()), "sink".as_ref(), stack.view(), stack.layers()).unwrap();

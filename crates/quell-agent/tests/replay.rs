@@ -72,7 +72,7 @@ impl Story {
         let layers = policies.iter().map(|name| Layer::new(AnyPolicy::named(name).unwrap(), None)).collect();
         let pool = CpuSet::first((self.cores * self.siblings) as usize);
         let mut stack = Stack::new(layers, host.view(), pool).unwrap();
-        stack.also_measure(SIGNALS);
+        stack.also_measure(SIGNALS, quell_linux::cpu_time);
         let mut recorder = Recorder::start(file, stack.view(), stack.layers()).unwrap();
         let progress = recorder.progress();
         let mut stepped = 0;

@@ -27,7 +27,7 @@ fn run(witness: impl FnOnce(&Stack) -> Box<dyn Witness>) -> Box<dyn Witness> {
     host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
-    stack.also_measure(SIGNALS);
+    stack.also_measure(SIGNALS, quell_linux::cpu_time);
     let mut witness = witness(&stack);
     for _ in 0..25 {
         let wake = stack.turn(&mut host).unwrap();

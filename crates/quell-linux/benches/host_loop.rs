@@ -16,8 +16,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost};
 use quell_model::{
-    Class, CpuCount, Cycle, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, Plan, Policy, Selector,
-    Signal, Target, Topology, View, Wake, Workload,
+    Class, CpuCount, Description, Event, Knob, KnobKind, KnobSetting, Nanos, Need, Plan, Policy, Selector, Signal,
+    Stack, Target, Topology, View, Wake, Workload,
 };
 
 const THREADS: usize = 10;
@@ -102,17 +102,17 @@ fn turns(criterion: &mut Criterion<CpuTime>) {
         group.bench_function(BenchmarkId::new("control", workloads), |bencher| bencher.iter(&mut control));
         for (name, changes, scan_interval) in kinds {
             let (_tree, mut host) = machine(workloads, scan_interval);
-            let mut cycle = Cycle::new(View::new(host.topology()));
-            let mut policy = Weights { changes: changes.unwrap_or(workloads), steps: 0 };
+            let weights = Weights { changes: changes.unwrap_or(workloads), steps: 0 };
+            let mut stack = Stack::of_one(weights, View::new(host.topology()));
             group.bench_function(BenchmarkId::new(name, workloads), |bencher| {
                 bencher.iter(|| {
-                    cycle.turn(&mut policy, &mut host).expect("a turn");
-                    assert_eq!(cycle.refusals().count(), 0);
-                    black_box(cycle.view.threads.len())
+                    stack.turn(&mut host).expect("a turn");
+                    assert_eq!(stack.first().refusals().count(), 0);
+                    black_box(stack.view().threads.len())
                 });
             });
             // None if this one was not asked for.
-            assert!([0, workloads * THREADS].contains(&cycle.view.threads.len()));
+            assert!([0, workloads * THREADS].contains(&stack.view().threads.len()));
         }
     }
     group.finish();

@@ -10,8 +10,8 @@ use quell_linux::grants::AffinityHost;
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
 use quell_model::{
-    Class, CpuCount, CpuId, CpuSet, Cycle, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Selector, Signal,
-    SignalSet, Support, Topology, Verdict, View, Wake, Workload, WorkloadId,
+    Class, CpuCount, CpuId, CpuSet, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Selector, Signal,
+    SignalSet, Stack, Support, Topology, Verdict, View, Wake, Workload, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 
@@ -146,13 +146,13 @@ fn caladan_gives_a_server_that_waits_a_cpu_of_its_own_and_takes_it_back() {
     let batch = Guests::start(spin);
     let before = batch.affinity();
     let batch_id = host.attach(workload("batch", Class::BestEffort, batch.selector())).unwrap();
-    let mut policy = AnyPolicy::named("caladan").unwrap();
-    let mut cycle = Cycle::new(View::new(host.linux().topology()));
+    let policy = AnyPolicy::named("caladan").unwrap();
+    let mut stack = Stack::of_one(policy, View::new(host.linux().topology()));
     let mut turn_until = |host: &mut AffinityHost, seen: &dyn Fn(&[Option<WorkloadId>]) -> bool| {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
-            let wake = cycle.turn(&mut policy, host).unwrap();
-            if seen(&cycle.view.cpus.holder) {
+            let wake = stack.turn(host).unwrap();
+            if seen(&stack.view().cpus.holder) {
                 return true;
             }
             host.wait(wake).unwrap();

@@ -1,29 +1,8 @@
-//! The contract: a policy steps, a host observes and applies, one loop drives them.
+//! The contract: a policy steps, a host observes and applies. The loop that drives them is [`crate::Stack`].
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Capabilities, Description, Event, Nanos, Outcome, Plan, SignalSet, View};
-
-/// What the loop is about. The machine is one domain ([`HostDomain`]); a cluster, whose commands take tens of seconds,
-/// is another.
-pub trait Domain {
-    /// What a policy sees.
-    type View;
-    /// What happened.
-    type Event;
-    /// What a policy wants done.
-    type Plan;
-}
-
-/// One machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostDomain;
-
-impl Domain for HostDomain {
-    type View = View;
-    type Event = Event;
-    type Plan = Plan;
-}
+use crate::{Domain, HostDomain, Nanos};
 
 /// When a policy wants to step again. It also steps at every event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,101 +30,79 @@ impl Wake {
 /// that does not come from its own seed, and does not know which host it runs on.
 pub trait Policy<D: Domain = HostDomain> {
     /// What it is and what it needs.
-    fn describe(&self) -> &'static Description;
+    fn describe(&self) -> &'static D::Description;
 
     /// The signals that it reads with its parameters: fewer than it describes where they turn a part of it off.
-    fn signals(&self) -> SignalSet {
-        self.describe().signal_set()
+    fn signals(&self) -> D::Signals {
+        D::signals(self.describe())
     }
 
     /// Looks, and writes what it wants done into an empty plan. After warm-up it must not allocate, except for notes
     /// about failures.
+    ///
+    /// **When.** In the first turn; when the time that it returned last has come; at every event, whoever it concerns;
+    /// and in the turn after a plan of its own, for the outcomes. Never otherwise. Two calls may see the same time.
+    ///
+    /// **Events.** First the outcomes of its own last plan, one for each command that has one, in the order in which the
+    /// host carries a plan out: knobs (one outcome for all), rules, grants, samples, leases. Then what happened on the
+    /// host since the last turn, in the order in which it happened; every layer hears all of it. An outcome names its
+    /// plan by the plan's number.
+    ///
+    /// **The view.** `scope` is this policy's own: its workloads, its pool, its knobs. What was not asked for by
+    /// [`Policy::signals`] of any layer may be empty, absent or old: each sample says so.
+    ///
+    /// **The plan.** It is empty but for its number. Its knobs apply all or not at all; everything else command by
+    /// command. It is carried out before the next layer of the stack steps, whose view is still this turn's: what
+    /// changed is seen in the next turn. An empty plan leaves everything as it is.
     fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake;
 }
 
-/// A machine that can be observed and set, real or simulated. It knows no policy.
+impl<D: Domain, P: Policy<D> + ?Sized> Policy<D> for &mut P {
+    fn describe(&self) -> &'static D::Description {
+        (**self).describe()
+    }
+
+    fn signals(&self) -> D::Signals {
+        (**self).signals()
+    }
+
+    fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake {
+        (**self).step(view, events, plan)
+    }
+}
+
+/// A machine that can be observed and set, real or simulated; or whatever else the domain is about. It knows no policy.
 pub trait Host<D: Domain = HostDomain> {
     /// Why it could not observe or obey at all. A command that failed is an outcome, not an error.
     type Error;
 
     /// What it can measure, set and do.
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> D::Capabilities;
 
     /// Fills the view with the signals that were asked for, and appends what happened since the last call.
     ///
     /// # Errors
     /// If the machine cannot be observed at all.
-    fn observe(&mut self, wanted: SignalSet, view: &mut D::View, events: &mut Vec<D::Event>)
-    -> Result<(), Self::Error>;
+    fn observe(
+        &mut self,
+        wanted: D::Signals,
+        view: &mut D::View,
+        events: &mut Vec<D::Event>,
+    ) -> Result<(), Self::Error>;
 
-    /// Carries a plan out and appends what became of each command, as events of the next step.
+    /// Carries a plan out and appends what became of each command, as events of the next step. Called once after each
+    /// step of a policy, also with an empty plan.
     ///
     /// # Errors
     /// If the machine cannot be set at all.
     fn apply(&mut self, plan: &D::Plan, events: &mut Vec<D::Event>) -> Result<(), Self::Error>;
 
-    /// Waits until the policy wants to step or something happened. A simulated host moves its clock.
+    /// Waits until then or until something happened, whichever comes first; it may return earlier. A simulated host
+    /// moves its clock.
     ///
     /// # Errors
     /// If waiting failed.
     fn wait(&mut self, until: Wake) -> Result<(), Self::Error>;
-}
-
-/// The loop's buffers: one view, the events, one plan, reused from step to step.
-#[derive(Clone, Debug)]
-pub struct Cycle<D: Domain> {
-    /// What the policy saw in the last step.
-    pub view: D::View,
-    /// What had happened before the last step.
-    pub events: Vec<D::Event>,
-    /// What the policy wanted in the last step.
-    pub plan: D::Plan,
-    outcomes: Vec<D::Event>,
-    steps: u64,
-}
-
-impl Cycle<HostDomain> {
-    /// A cycle that begins with this view.
-    #[must_use]
-    pub fn new(view: View) -> Cycle<HostDomain> {
-        Cycle { view, events: Vec::new(), plan: Plan::default(), outcomes: Vec::new(), steps: 0 }
-    }
-
-    /// Observe → step → apply, once. The outcomes of the plan are events of the next turn.
-    ///
-    /// # Errors
-    /// The host's, if it could not observe or obey at all.
-    pub fn turn<P, H>(&mut self, policy: &mut P, host: &mut H) -> Result<Wake, H::Error>
-    where
-        P: Policy + ?Sized,
-        H: Host + ?Sized,
-    {
-        self.events.clear();
-        self.events.append(&mut self.outcomes);
-        host.observe(policy.signals(), &mut self.view, &mut self.events)?;
-        self.steps += 1;
-        self.plan.begin(self.steps);
-        let wake = policy.step(&self.view, &self.events, &mut self.plan);
-        host.apply(&self.plan, &mut self.outcomes)?;
-        Ok(match wake {
-            Wake::OnEvent if !self.outcomes.is_empty() => Wake::At(self.view.now),
-            wake => wake,
-        })
-    }
-
-    /// What became of the last plan's commands; the next turn hands them to the policy.
-    #[must_use]
-    pub fn outcomes(&self) -> &[Event] {
-        &self.outcomes
-    }
-
-    /// What was refused in the last turn.
-    pub fn refusals(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().filter_map(|event| match event {
-            Event::Outcome(outcome) if matches!(outcome.verdict, crate::Verdict::Refused(_)) => Some(outcome),
-            _ => None,
-        })
-    }
 }
 
 #[cfg(test)]

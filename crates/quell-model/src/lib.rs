@@ -2,12 +2,13 @@
 //!
 //! A policy is a deterministic state machine over what it has seen: it reads a [`View`] and [`Event`]s and writes a
 //! [`Plan`]. A host observes and obeys: it fills the view with the signals that it can measure and carries the plan
-//! out with the knobs that it has. One loop drives them ([`contract::Cycle`]): observe → step → apply.
+//! out with the knobs that it has. One loop drives them ([`stack::Stack`]): observe → step → apply.
 //!
 //! Nothing here does I/O, asks for the time or draws a random number.
 
 pub mod contract;
 pub mod cpuset;
+pub mod domain;
 pub mod event;
 pub mod key;
 pub mod knob;
@@ -17,6 +18,7 @@ pub mod plan;
 pub mod rule;
 pub mod scope;
 pub mod signal;
+pub mod stack;
 pub mod suggest;
 pub mod thread;
 pub mod time;
@@ -26,8 +28,9 @@ pub mod workload;
 
 mod error;
 
-pub use contract::{Cycle, Domain, Host, HostDomain, Policy, Wake};
+pub use contract::{Host, Policy, Wake};
 pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
+pub use domain::{Domain, HostDomain};
 pub use error::ModelError;
 pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use key::{Heeds, Key};
@@ -38,6 +41,7 @@ pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};
 pub use rule::{DeferrableServer, Rule, RuleKind};
 pub use scope::{Overlap, Scope};
 pub use signal::{BytesPerSecond, Quality, Sample, Signal, SignalSet};
+pub use stack::{Clash, Layer, Stack, clashes};
 pub use thread::{ThreadId, ThreadState};
 pub use time::Nanos;
 pub use topology::{Cpu, Topology};

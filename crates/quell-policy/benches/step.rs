@@ -6,7 +6,7 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use quell_model::{CpuCount, Cycle, HostDomain, Nanos, Plan, Policy, Topology, View};
+use quell_model::{CpuCount, Nanos, Plan, Policy, Stack, Topology, View};
 use quell_policy::AnyPolicy;
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
@@ -32,14 +32,14 @@ fn crowded(topology: Topology, workloads: usize) -> ToyHost {
 }
 
 /// The policy after a few turns on this machine, and what it sees then.
-fn warmed_up(mut host: ToyHost, mut policy: AnyPolicy) -> (AnyPolicy, View) {
-    let mut cycle = Cycle::<HostDomain>::new(host.view());
+fn warmed_up(mut host: ToyHost, policy: AnyPolicy) -> (AnyPolicy, View) {
     let turn = policy.describe().interval.clamp(Nanos::from_micros(10), Nanos::from_millis(20));
+    let mut stack = Stack::of_one(policy, host.view());
     for _ in 0..8 {
         let until = host.now() + turn;
-        quell_toy::run(&mut host, &mut policy, &mut cycle, until, |_, _| {});
+        quell_toy::run(&mut host, &mut stack, until, |_, _| {});
     }
-    (policy, cycle.view)
+    (stack.first().policy.clone(), stack.view().clone())
 }
 
 /// Steps at every call, an interval later each time.

@@ -225,7 +225,7 @@ impl Policy for Elfen {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{CpuCount, CpuSet, Cycle, Topology};
+    use quell_model::{CpuCount, CpuSet, Stack, Topology};
     use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
     use super::*;
@@ -240,14 +240,14 @@ mod tests {
         let lc = ToyWorkload::lc("lc", CpuCount::whole(4)).requests(Arrivals::None, micros(200));
         let lc = host.attach(lc);
         let be = host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, micros(10)));
-        let mut policy = Elfen::new(ElfenConfig { mode, budget, ..ElfenConfig::default() });
-        let mut cycle = Cycle::new(host.view());
+        let policy = Elfen::new(ElfenConfig { mode, budget, ..ElfenConfig::default() });
+        let mut stack = Stack::of_one(policy, host.view());
         for part in 0..3u64 {
             if part == 1 {
                 host.send(lc, 2);
             }
             let until = micros(1000 * (part + 1));
-            quell_toy::run(&mut host, &mut policy, &mut cycle, until, |host, _| seen(host, lc, be));
+            quell_toy::run(&mut host, &mut stack, until, |host, _| seen(host, lc, be));
         }
         assert_eq!(host.completed(lc).0, 2);
         assert_eq!(host.held(be), batch_lanes(), "every batch lane is borrowed while nobody serves a request");
@@ -295,11 +295,11 @@ mod tests {
     fn without_hyperthreads_it_says_so() {
         let mut host = ToyHost::new(Topology::synthetic(1, 1, 2, 1), Machine::default());
         host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, micros(10)));
-        let mut policy = Elfen::new(ElfenConfig::default());
-        let mut cycle = Cycle::new(host.view());
+        let mut stack = Stack::of_one(Elfen::new(ElfenConfig::default()), host.view());
         let mut notes = Vec::new();
-        quell_toy::run(&mut host, &mut policy, &mut cycle, micros(100), |_, cycle| {
-            notes.extend(cycle.plan.notes.iter().map(|note| note.text.to_string()));
+        quell_toy::run(&mut host, &mut stack, micros(100), |_, stack| {
+            let said = stack.stepped().flat_map(|layer| &layer.plan.notes);
+            notes.extend(said.map(|note| note.text.to_string()));
         });
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("no batch lanes"));

@@ -166,7 +166,7 @@ impl Policy for Shenango {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{CpuCount, CpuSet, Cycle, Topology};
+    use quell_model::{CpuCount, CpuSet, Stack, Topology};
     use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
     use super::*;
@@ -185,9 +185,9 @@ mod tests {
     }
 
     fn run(host: &mut ToyHost, policy: &mut Shenango, span: Nanos, mut seen: impl FnMut(&ToyHost, &Plan)) {
-        let mut cycle = Cycle::new(host.view());
+        let mut stack = Stack::of_one(policy, host.view());
         let until = host.now() + span;
-        quell_toy::run(host, policy, &mut cycle, until, |host, cycle| seen(host, &cycle.plan));
+        quell_toy::run(host, &mut stack, until, |host, stack| seen(host, &stack.first().plan));
     }
 
     #[test]

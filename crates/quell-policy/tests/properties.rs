@@ -6,13 +6,16 @@ use std::collections::BTreeSet;
 
 use common::{Shadowed, any_story, every_policy, tell};
 use proptest::prelude::*;
-use quell_model::{CpuSet, Cycle, GrantCommand, HostDomain, Knob, Policy, Rule, SchedClass, Target, WorkloadId};
+use quell_model::{CpuSet, GrantCommand, Knob, Plan, Policy, Rule, SchedClass, Stack, Target, View, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_toy::ToyHost;
 
 /// What must hold of every plan.
-fn check_plan(host: &ToyHost, cycle: &Cycle<HostDomain>) {
-    let (view, plan) = (&cycle.view, &cycle.plan);
+fn check_plans(host: &ToyHost, stack: &Stack<AnyPolicy>) {
+    stack.stepped().for_each(|layer| check_plan(host, stack.view(), &layer.plan));
+}
+
+fn check_plan(host: &ToyHost, view: &View, plan: &Plan) {
     let pool = view.pool();
     let mut granted = CpuSet::EMPTY;
     for command in &plan.grants {
@@ -44,18 +47,19 @@ fn check_plan(host: &ToyHost, cycle: &Cycle<HostDomain>) {
         }
     }
     assert!(plan.leaves.is_none_or(|left| left.is_subset(&pool)));
-    let held: usize = ids(cycle).map(|id| host.held(id).len()).sum();
+    let held: usize = ids(view).map(|id| host.held(id).len()).sum();
     assert!(held <= host.online().len(), "every CPU has one holder");
 }
 
-fn ids(cycle: &Cycle<HostDomain>) -> impl Iterator<Item = WorkloadId> + '_ {
-    (0..cycle.view.workloads.spec.len()).map(|slot| WorkloadId(slot as u32))
+fn ids(view: &View) -> impl Iterator<Item = WorkloadId> + '_ {
+    (0..view.workloads.spec.len()).map(|slot| WorkloadId(slot as u32))
 }
 
 /// What must hold after things have been calm for a while: sums are kept, strict sets are disjoint, and best-effort
 /// work has every CPU that nobody else needs.
-fn check_calm(policy: &AnyPolicy, host: &ToyHost, cycle: &Cycle<HostDomain>) {
-    let (view, pool) = (&cycle.view, host.online());
+fn check_calm(host: &ToyHost, stack: &Stack<AnyPolicy>) {
+    let (view, pool) = (stack.view(), host.online());
+    let quell_model::Layer { policy, plan, .. } = stack.first();
     let best_effort: Vec<WorkloadId> = view.owned().filter(|(_, spec)| !spec.is_lc()).map(|(id, _)| id).collect();
     match policy {
         AnyPolicy::None(_) => {
@@ -96,7 +100,7 @@ fn check_calm(policy: &AnyPolicy, host: &ToyHost, cycle: &Cycle<HostDomain>) {
                 let held = host.held(id).len();
                 assert!(held <= most, "{} holds {held} of {most} CPUs", spec.name);
                 // What became idle just before the last step was given away by it.
-                let granted = cycle.plan.grants.iter().filter_map(|command| match *command {
+                let granted = plan.grants.iter().filter_map(|command| match *command {
                     GrantCommand::Grant(cpu, _) => Some(cpu),
                     GrantCommand::Revoke(_) => None,
                 });
@@ -166,9 +170,8 @@ proptest! {
 
     #[test]
     fn invariants_hold_on_every_machine_through_every_story(story in any_story(8), which in 0..every_policy().len()) {
-        let mut policy = every_policy().swap_remove(which);
-        let (host, cycle) = tell(&story, &mut policy, check_plan);
-        check_calm(&policy, &host, &cycle);
+        let (host, stack) = tell(&story, every_policy().swap_remove(which), check_plans);
+        check_calm(&host, &stack);
     }
 
     #[test]
@@ -177,16 +180,14 @@ proptest! {
         which in 0..every_policy().len(),
         every in 1u64..40,
     ) {
-        let mut policy = Shadowed::new(every_policy().swap_remove(which), every);
-        tell(&story, &mut policy, |_, _| {});
+        tell(&story, Shadowed::new(every_policy().swap_remove(which), every), |_, _| {});
     }
 
     #[test]
     fn the_same_story_is_told_the_same_way_twice(story in any_story(5), which in 0..every_policy().len()) {
         let plans = || {
             let mut plans = Vec::new();
-            let mut policy = every_policy().swap_remove(which);
-            tell(&story, &mut policy, |_, cycle| plans.push(cycle.plan.clone()));
+            tell(&story, every_policy().swap_remove(which), |_, stack| plans.push(stack.first().plan.clone()));
             plans
         };
         prop_assert_eq!(plans(), plans());

@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
-use quell_model::{Class, CpuCount, Cycle, Host, Plan, Policy, Rule, Selector, View, Workload, WorkloadId};
+use quell_model::{Class, CpuCount, Host, Plan, Policy, Rule, Selector, Stack, View, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_scx::{ScxHost, ScxOptions};
 
@@ -40,15 +40,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         host.apply(&rights(id, guaranteed, rank as u32), &mut Vec::new())?;
     }
     println!("grant: {} runs", policy.describe().name);
-    let mut cycle = Cycle::new(View::new(topology));
+    let mut stack = Stack::of_one(policy, View::new(topology));
     loop {
-        if let AnyPolicy::None(_) = policy {
+        if let AnyPolicy::None(_) = stack.first().policy {
             // It never wants to step: only the scheduler is looked at.
             host.grant().check()?;
             std::thread::sleep(std::time::Duration::from_millis(20));
             continue;
         }
-        let wake = cycle.turn(&mut policy, &mut host)?;
+        let wake = stack.turn(&mut host)?;
         host.wait(wake)?;
     }
 }

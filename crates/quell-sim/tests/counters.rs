@@ -1,8 +1,8 @@
 //! What policies see of caches and memory, and what they can set.
 
 use quell_model::{
-    Class, CpuId, CpuSet, Cycle, Event, Host, Knob, KnobKind, KnobSetting, Nanos, Part, Plan, Quality, SampleRequest,
-    Signal, SignalSet, Support, Target, Topology, Verdict, View, Wake, WorkloadId,
+    Class, CpuId, CpuSet, Event, Host, Knob, KnobKind, KnobSetting, Nanos, Part, Plan, Quality, SampleRequest, Signal,
+    SignalSet, Stack, Support, Target, Topology, Verdict, View, Wake, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use quell_sim::contention::{ContentionSpec, MeasuredOfMemory, Meter, Meters, ProfileName};
@@ -250,8 +250,8 @@ fn streamed(counters: &str, thresh_slowdown: Option<f64>) -> u64 {
     let mut policy = AnyPolicy::build("caladan", spec.deserializer()).unwrap();
     let machine = scenario.machine().unwrap();
     let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, 1, true).unwrap();
-    let mut cycle = Cycle::new(host.view());
-    drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(100), |_, _| {});
+    let mut stack = Stack::of_one(&mut policy, host.view());
+    drive(&mut host, &mut stack, Nanos::from_millis(100), |_, _| {});
     host.sim().stats()[1].run_time
 }
 
@@ -275,11 +275,11 @@ fn caladans_controllers_act() {
         let mut policy = AnyPolicy::build("caladan", spec.deserializer()).unwrap();
         let machine = scenario.machine().unwrap();
         let mut host = SimHost::new(machine, scenario.kernel.clone(), &scenario.workloads, 1, true).unwrap();
-        let mut cycle = Cycle::new(host.view());
+        let mut stack = Stack::of_one(&mut policy, host.view());
         let (mut sampled, mut banned) = (0, 0);
         // One turn of computing and one of streaming.
-        drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(100), |_, cycle| {
-            let done = cycle.outcomes().iter().filter_map(|event| match event {
+        drive(&mut host, &mut stack, Nanos::from_millis(100), |_, stack| {
+            let done = stack.stepped().flat_map(|layer| &layer.outcomes).filter_map(|event| match event {
                 Event::Outcome(outcome) if matches!(outcome.verdict, Verdict::Applied(_)) => Some(outcome.part),
                 _ => None,
             });

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use quell_model::{Cycle, Nanos, Policy};
+use quell_model::{Nanos, Policy, Stack};
 use quell_policy::AnyPolicy;
 use quell_sim::SimHost;
 use quell_sim::host::drive;
@@ -54,9 +54,9 @@ fn memory_is_flat_in_simulated_time() {
         let machine = scenario.machine.machine().unwrap();
         let workloads = &scenario.workloads;
         let mut host = SimHost::new(machine, scenario.kernel.clone(), workloads, 1, grants).unwrap();
-        let mut cycle = Cycle::new(host.view());
+        let mut stack = Stack::of_one(&mut policy, host.view());
         let mut held_after = |span: Nanos| {
-            drive(&mut host, &mut policy, &mut cycle, span, |_, _| {});
+            drive(&mut host, &mut stack, span, |_, _| {});
             HELD.get()
         };
         let (early, late) = (held_after(Nanos::from_secs(1)), held_after(Nanos::from_secs(11)));

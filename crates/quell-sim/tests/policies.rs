@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quell_model::{Class, CpuCount, Cycle, Nanos, Policy, Reservation, SchedClass, Slo, Topology, WorkloadId};
+use quell_model::{Class, CpuCount, Nanos, Policy, Reservation, SchedClass, Slo, Stack, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_sim::contention::MeasuredOfMemory;
 use quell_sim::host::{capabilities, drive};
@@ -42,11 +42,11 @@ fn run(name: &str, topology: Topology, workloads: &[WorkloadSpec], span: Nanos) 
     let fidelity = capabilities(grants, MeasuredOfMemory::Nothing).fidelity(policy.describe());
     assert!(fidelity.missing.is_empty(), "{name}: {:?}", fidelity.missing);
     let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
-    let mut cycle = Cycle::new(host.view());
+    let mut stack = Stack::of_one(&mut policy, host.view());
     let warm_up = Nanos::from_millis(100);
-    drive(&mut host, &mut policy, &mut cycle, warm_up, |_, _| {});
+    drive(&mut host, &mut stack, warm_up, |_, _| {});
     host.end_warm_up();
-    drive(&mut host, &mut policy, &mut cycle, warm_up + span, |_, _| {});
+    drive(&mut host, &mut stack, warm_up + span, |_, _| {});
     let stats = host.sim().stats();
     let hog_time: u64 =
         stats.iter().zip(workloads).filter(|(_, spec)| spec.batch.is_some()).map(|(s, _)| s.run_time).sum();
@@ -150,10 +150,11 @@ fn runs_repeat_exactly_and_seeds_differ() {
             let mut policy = AnyPolicy::named(policy.name).unwrap();
             let topology = Topology::synthetic(1, 1, 4, 2);
             let mut host = SimHost::new(topology, KernelConfig::default(), &workloads, seed, grants).unwrap();
-            let mut cycle = Cycle::new(host.view());
+            let mut stack = Stack::of_one(&mut policy, host.view());
             let mut seen = Vec::new();
-            drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(50), |_, cycle| {
-                seen.push(serde_json::to_string(&(&cycle.view, &cycle.events, &cycle.plan)).unwrap());
+            drive(&mut host, &mut stack, Nanos::from_millis(50), |_, stack| {
+                let layer = stack.first();
+                seen.push(serde_json::to_string(&(stack.view(), &layer.events, &layer.plan)).unwrap());
             });
             (seen, host.sim().stats()[0].latencies.mean(), host.sim().counters())
         };
@@ -173,8 +174,8 @@ fn preemptions_and_wake_ups_are_signals() {
     let mut host =
         SimHost::new(Topology::synthetic(1, 1, 1, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
     let mut policy = AnyPolicy::named("none").unwrap();
-    let mut cycle = Cycle::new(host.view());
-    drive(&mut host, &mut policy, &mut cycle, Nanos::from_secs(1), |_, _| {});
+    let mut stack = Stack::of_one(&mut policy, host.view());
+    drive(&mut host, &mut stack, Nanos::from_secs(1), |_, _| {});
     let mut view = host.view();
     let wanted = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::WakeUps]);
     let Ok(()) = host.observe(wanted, &mut view, &mut Vec::new());

@@ -220,8 +220,8 @@ fn caladan_gives_the_runtime_cpus_as_it_needs_them() {
         let grants = name == "caladan";
         let topology = Topology::synthetic(1, 1, 8, 1);
         let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
-        let mut cycle = quell_model::Cycle::new(host.view());
-        drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(300), |_, _| {});
+        let mut stack = quell_model::Stack::of_one(&mut policy, host.view());
+        drive(&mut host, &mut stack, Nanos::from_millis(300), |_, _| {});
         host.sim().stats()
     };
     let workloads = [spec, hogs];

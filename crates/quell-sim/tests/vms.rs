@@ -1,7 +1,7 @@
 //! Virtual machines: two levels of scheduling, and what lies between them.
 
 use proptest::prelude::*;
-use quell_model::{Class, CpuCount, CpuSet, Cycle, Nanos, Policy, PreemptionMode, Topology};
+use quell_model::{Class, CpuCount, CpuSet, Nanos, Policy, PreemptionMode, Stack, Topology};
 use quell_policy::AnyPolicy;
 use quell_sim::host::drive;
 use quell_sim::vm::VmStats;
@@ -237,8 +237,8 @@ fn policies_run_unchanged_on_a_host_with_vms() {
                 grants,
             )
             .unwrap();
-            let mut cycle = Cycle::new(host.view());
-            drive(&mut host, &mut policy, &mut cycle, Nanos::from_millis(4_000), |_, _| {});
+            let mut stack = Stack::of_one(&mut policy, host.view());
+            drive(&mut host, &mut stack, Nanos::from_millis(4_000), |_, _| {});
             let stats = host.sim().stats();
             (stats[0].latencies.count(), stats[0].latencies.mean(), stats[1].run_time, host.sim().counters())
         };

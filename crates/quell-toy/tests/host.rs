@@ -1,9 +1,9 @@
 //! The toy host does what a policy may rely on.
 
 use quell_model::{
-    Class, CpuCount, CpuId, CpuSet, Cycle, Event, GrantCommand, Host, HostDomain, Knob, KnobKind, KnobSetting, Lease,
-    LeaseRequest, Nanos, Outcome, Part, Plan, Rule, SchedClass, Signal, SignalSet, SoloEnd, Target, Topology, Verdict,
-    Wake, Workload, WorkloadId,
+    Class, CpuCount, CpuId, CpuSet, Event, GrantCommand, Host, Knob, KnobKind, KnobSetting, Lease, LeaseRequest, Nanos,
+    Outcome, Part, Plan, Rule, SchedClass, Signal, SignalSet, SoloEnd, Target, Topology, Verdict, Wake, Workload,
+    WorkloadId,
 };
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
@@ -192,7 +192,7 @@ fn a_late_grant_is_pending() {
 }
 
 #[test]
-fn a_cycle_drives_a_policy() {
+fn a_stack_drives_a_policy() {
     struct Greedy;
     impl quell_model::Policy for Greedy {
         fn describe(&self) -> &'static quell_model::Description {
@@ -218,12 +218,12 @@ fn a_cycle_drives_a_policy() {
     }
     let mut host = host(4, 1);
     let be = host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, MICRO));
-    let mut cycle = Cycle::<HostDomain>::new(host.view());
+    let mut stack = quell_model::Stack::of_one(Greedy, host.view());
     let mut applied = 0;
-    quell_toy::run(&mut host, &mut Greedy, &mut cycle, Nanos::from_millis(1), |_, cycle| {
-        applied += cycle
-            .outcomes()
-            .iter()
+    quell_toy::run(&mut host, &mut stack, Nanos::from_millis(1), |_, stack| {
+        applied += stack
+            .stepped()
+            .flat_map(|layer| &layer.outcomes)
             .filter(|event| matches!(event, Event::Outcome(Outcome { part: Part::Grant(_), .. })))
             .count();
     });

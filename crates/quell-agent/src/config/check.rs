@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use quell_linux::Contested;
 use quell_model::{
-    Capabilities, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector, SignalSet,
-    Topology, Verdict, View, Wake, WorkloadId,
+    Capabilities, Clash, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector, SignalSet,
+    Topology, Verdict, View, Wake, WorkloadId, clashes,
 };
 
 use super::{Config, Place, Poll, Problems, Severity};
-use crate::stack::{self, Stack};
+use crate::stack::Stack;
 
 /// What selectors match on a machine.
 pub trait Matches {
@@ -157,7 +157,7 @@ fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: 
 
 fn overlaps(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
     let layers = config.layers(&ids(config));
-    for (first, second, overlap) in stack::overlaps(&layers, config.pool(topology.all())) {
+    for Clash { first, second, overlap } in clashes(&layers, &config.pool(topology.all())) {
         let name = |layer: usize| config.policies[layer].policy.describe().name;
         let on = match overlap.workload {
             Some(id) => format!("workload '{}'", config.workloads[id.index()].workload.name),
@@ -241,6 +241,9 @@ impl Host for Paper {
     }
 
     fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), Infallible> {
+        if plan.is_idle() {
+            return Ok(());
+        }
         let verdict = Verdict::Applied(Nanos::ZERO);
         events.push(Event::Outcome(Outcome { plan: plan.number, part: Part::Knobs, verdict }));
         Ok(())

@@ -125,7 +125,7 @@ pub fn replay<R: Read>(
             if resumed && !other {
                 continue;
             }
-            view.scope = scoped.scope(pool);
+            view.scope = scoped.scope(&pool);
             plan.begin(recorded.number);
             let own: Vec<Event>;
             let heard: &[Event] = if other {

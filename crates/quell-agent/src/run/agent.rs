@@ -22,7 +22,7 @@ use crate::guardian::Worker;
 use crate::guardian::pulse::now;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
-use crate::stack::{Layer, Stack, Witness};
+use crate::stack::{self, Layer, Stack, Witness};
 
 /// The loop's real-time priority at first; above it as soon as a policy gives a higher one to others.
 const PRIORITY: u8 = 50;
@@ -107,7 +107,7 @@ impl<H: Manager> Agent<H> {
         }
         let topology = host.linux().topology();
         let pool = config.pool(topology.all());
-        let mut stack = Stack::new(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
+        let mut stack = stack::over(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
         let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
         let api = extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
             socket: socket.clone(),

@@ -56,7 +56,7 @@ fn agent(tree: &FakeTree, extras: Extras) -> Agent<LinuxHost> {
 fn watched(agent: &mut Agent<LinuxHost>) -> api::State {
     let (watch, watched) = watch(agent.stack.view(), agent.stack.layers());
     agent.observers = Observers::of(watch);
-    agent.stack.also_measure(SIGNALS);
+    agent.stack.also_measure(SIGNALS, quell_linux::cpu_time);
     api::state(About::default(), watched).0
 }
 

@@ -21,7 +21,7 @@ pub use decision::{Decision, Seen, What};
 pub use glance::{Counts, Glance, LayerGlance};
 pub use roster::{Entry, Roster, Standing};
 
-/// What people want to see besides what the policies need; see [`crate::stack::Stack::also_measure`]. Queueing delays are
+/// What people want to see besides what the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays are
 /// not among it: where no policy needs them, they would cost a program at every wake-up.
 pub const SIGNALS: SignalSet =
     SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder]);
@@ -144,7 +144,7 @@ mod tests {
         host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
         let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
         let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
-        stack.also_measure(SIGNALS);
+        stack.also_measure(SIGNALS, quell_linux::cpu_time);
         (stack, host)
     }
 

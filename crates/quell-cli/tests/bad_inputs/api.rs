@@ -84,7 +84,7 @@ fn a_bad_request_is_refused_with_the_mend() {
     host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
-    stack.also_measure(SIGNALS);
+    stack.also_measure(SIGNALS, quell_linux::cpu_time);
     let (mut watch, watched) = watch(stack.view(), stack.layers());
     let wake = stack.turn(&mut host).unwrap();
     quell_agent::stack::Witness::turned(&mut watch, stack.view(), stack.layers());

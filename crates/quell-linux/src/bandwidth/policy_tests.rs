@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use quell_model::{
-    Class, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, Host, HostDomain, Plan, Selector, Topology, Workload,
-    WorkloadId,
+    Class, CpuCount, CpuId, CpuSet, GrantCommand, Host, Plan, Selector, Stack, Topology, Workload, WorkloadId,
 };
 use quell_policy::caladan::{Caladan, CaladanConfig};
 
@@ -25,8 +24,7 @@ struct Scene {
     _tree: FakeTree,
     bench: Bench,
     host: AffinityHost,
-    policy: Caladan,
-    cycle: Cycle<HostDomain>,
+    stack: Stack<Caladan>,
     collector: WorkloadId,
 }
 
@@ -52,8 +50,8 @@ impl Scene {
         let grants = grants.map(|(cpu, id)| GrantCommand::Grant(CpuId(cpu), id)).to_vec();
         host.apply(&Plan { grants, ..Plan::default() }, &mut Vec::new()).unwrap();
         let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(THRESH_BW)), ..CaladanConfig::default() };
-        let cycle = Cycle::new(View::new(host.linux().topology()));
-        Scene { _tree: tree, bench, host, policy: Caladan::new(config), cycle, collector }
+        let stack = Stack::of_one(Caladan::new(config), View::new(host.linux().topology()));
+        Scene { _tree: tree, bench, host, stack, collector }
     }
 
     /// A turn later; the machine moves so many bytes a second, and CPU 1 misses most.
@@ -63,11 +61,11 @@ impl Scene {
         for (cpu, misses) in [(0, 1_000_000), (1, 9_000_000), (2, 10)] {
             self.bench.count(CACHE_MISSES, CpuId(cpu), misses, SECOND);
         }
-        self.cycle.turn(&mut self.policy, &mut self.host).unwrap();
+        self.stack.turn(&mut self.host).unwrap();
     }
 
     fn revoked(&self) -> Vec<CpuId> {
-        let revoked = self.cycle.plan.grants.iter().filter_map(|grant| match grant {
+        let revoked = self.stack.first().plan.grants.iter().filter_map(|grant| match grant {
             GrantCommand::Revoke(cpu) => Some(*cpu),
             GrantCommand::Grant(..) => None,
         });
@@ -80,7 +78,7 @@ fn who_saturates_the_bus_loses_the_cpu_that_misses_most() {
     let mut scene = Scene::new();
     for _ in 0..20 {
         scene.turn(THRESH_BW * 0.5);
-        assert!(scene.revoked().is_empty() && scene.cycle.plan.samples.is_empty(), "nothing is wrong");
+        assert!(scene.revoked().is_empty() && scene.stack.first().plan.samples.is_empty(), "nothing is wrong");
     }
     let turns = (1..=100).find(|_| {
         scene.turn(THRESH_BW * 1.2);
@@ -89,7 +87,7 @@ fn who_saturates_the_bus_loses_the_cpu_that_misses_most() {
     assert!(turns.is_some_and(|turns| turns > 2), "one to see it, and a start and an end: {turns:?}");
     assert_eq!(scene.revoked(), [CpuId(1)]);
     scene.turn(THRESH_BW * 0.5);
-    let holder = |cpu: usize| scene.cycle.view.cpus.holder[cpu];
+    let holder = |cpu: usize| scene.stack.view().cpus.holder[cpu];
     assert_eq!((holder(0), holder(1)), (Some(scene.collector), None));
     assert!(holder(2).is_some_and(|holder| holder != scene.collector));
 }
@@ -101,8 +99,15 @@ fn without_counters_nobody_is_throttled() {
     let mut said = 0;
     for _ in 0..20 {
         scene.turn(THRESH_BW * 1.2);
-        said += scene.cycle.plan.notes.iter().filter(|note| note.text.contains("bandwidth controller is off")).count();
-        assert!(scene.revoked().is_empty() && scene.cycle.plan.samples.is_empty());
+        said += scene
+            .stack
+            .first()
+            .plan
+            .notes
+            .iter()
+            .filter(|note| note.text.contains("bandwidth controller is off"))
+            .count();
+        assert!(scene.revoked().is_empty() && scene.stack.first().plan.samples.is_empty());
     }
     assert_eq!(said, 1);
 }

@@ -190,6 +190,9 @@ impl Host for AffinityHost {
     }
 
     fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        if plan.is_idle() {
+            return Ok(());
+        }
         self.leave_to_linux(plan, events)?;
         if plan.grants.is_empty() {
             return Ok(());

@@ -1,8 +1,7 @@
 //! Scenarios on the toy host; the assertions are sentences of the paper.
 
 use quell_model::{
-    BytesPerSecond, Class, CpuCount, CpuId, CpuSet, Cycle, GrantCommand, HostDomain, Sample, Topology, Workload,
-    WorkloadId,
+    BytesPerSecond, Class, CpuCount, CpuId, CpuSet, GrantCommand, Layer, Sample, Stack, Topology, Workload, WorkloadId,
 };
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 
@@ -23,8 +22,7 @@ fn cores(cores: u32) -> CpuCount {
 /// A host, the policy, and the loop between them.
 struct Scene {
     host: ToyHost,
-    policy: Caladan,
-    cycle: Cycle<HostDomain>,
+    stack: Stack<Caladan>,
     notes: Vec<String>,
 }
 
@@ -36,8 +34,8 @@ impl Scene {
 
     fn with_rules(topology: Topology, config: CaladanConfig) -> Scene {
         let host = ToyHost::new(topology, Machine::default());
-        let cycle = Cycle::new(host.view());
-        Scene { host, policy: Caladan::new(config), cycle, notes: Vec::new() }
+        let stack = Stack::of_one(Caladan::new(config), host.view());
+        Scene { host, stack, notes: Vec::new() }
     }
 
     fn lc(&mut self, name: &str, guaranteed: u32, service: Nanos) -> WorkloadId {
@@ -55,9 +53,11 @@ impl Scene {
     fn watch(&mut self, span: Nanos, mut seen: impl FnMut(&ToyHost, &Plan)) {
         let until = self.host.now() + span;
         let notes = &mut self.notes;
-        quell_toy::run(&mut self.host, &mut self.policy, &mut self.cycle, until, |host, cycle| {
-            notes.extend(cycle.plan.notes.iter().map(|note| note.text.to_string()));
-            seen(host, &cycle.plan);
+        quell_toy::run(&mut self.host, &mut self.stack, until, |host, stack| {
+            for layer in stack.stepped() {
+                notes.extend(layer.plan.notes.iter().map(|note| note.text.to_string()));
+                seen(host, &layer.plan);
+            }
         });
     }
 }
@@ -433,7 +433,8 @@ fn refused_grants_are_tried_again() {
 #[test]
 fn only_the_pool_is_handed_out() {
     let mut scene = Scene::new(plain(4), CaladanConfig::default());
-    scene.cycle.view.scope.pool = CpuSet::first(2);
+    let policy = Caladan::new(CaladanConfig { rules: false, ..CaladanConfig::default() });
+    scene.stack = Stack::new(vec![Layer::new(policy, None)], scene.host.view(), CpuSet::first(2)).unwrap();
     let be = scene.be("be", 0.0);
     scene.run(micros(200));
     assert_eq!(scene.host.held(be), CpuSet::first(2));

@@ -1,6 +1,6 @@
 //! Scenarios on the toy host; the assertions are sentences of the paper.
 
-use quell_model::{CpuCount, CpuId, CpuSet, Cycle, HostDomain, KnobKind, LeaseLimits, Topology, WorkloadId};
+use quell_model::{CpuCount, CpuId, CpuSet, KnobKind, Layer, LeaseLimits, Stack, Topology, WorkloadId};
 use quell_toy::{Machine, ToyHost, ToyWorkload};
 
 use super::profile::Resource;
@@ -12,8 +12,7 @@ fn millis(millis: u64) -> Nanos {
 
 struct Scene {
     host: ToyHost,
-    policy: His,
-    cycle: Cycle<HostDomain>,
+    stack: Stack<His>,
     /// The technique of each plan with knobs.
     turned: Vec<Vec<KnobKind>>,
     notes: Vec<String>,
@@ -23,9 +22,8 @@ impl Scene {
     fn new(cpus: u32) -> Scene {
         let mut host = ToyHost::new(Topology::synthetic(1, 1, cpus, 1), Machine::default());
         host.limit_leases(LeaseLimits { duty_per_mille: 250, ..LeaseLimits::default() });
-        let cycle = Cycle::new(host.view());
-        let policy = His::new(HisConfig::default());
-        Scene { host, policy, cycle, turned: Vec::new(), notes: Vec::new() }
+        let stack = Stack::of_one(His::new(HisConfig::default()), host.view());
+        Scene { host, stack, turned: Vec::new(), notes: Vec::new() }
     }
 
     fn foreground(&mut self, load: fn(ToyWorkload) -> ToyWorkload) -> WorkloadId {
@@ -39,11 +37,13 @@ impl Scene {
     fn run(&mut self, span: Nanos) {
         let until = self.host.now() + span;
         let (turned, notes) = (&mut self.turned, &mut self.notes);
-        quell_toy::run(&mut self.host, &mut self.policy, &mut self.cycle, until, |_, cycle| {
-            let mut kinds: Vec<KnobKind> = cycle.plan.knobs.iter().map(|setting| setting.knob.kind()).collect();
-            kinds.dedup();
-            turned.extend((!kinds.is_empty()).then_some(kinds));
-            notes.extend(cycle.plan.notes.iter().map(|note| note.text.to_string()));
+        quell_toy::run(&mut self.host, &mut self.stack, until, |_, stack| {
+            for Layer { plan, .. } in stack.stepped() {
+                let mut kinds: Vec<KnobKind> = plan.knobs.iter().map(|setting| setting.knob.kind()).collect();
+                kinds.dedup();
+                turned.extend((!kinds.is_empty()).then_some(kinds));
+                notes.extend(plan.notes.iter().map(|note| note.text.to_string()));
+            }
         });
     }
 
@@ -55,8 +55,8 @@ impl Scene {
     /// Contention for a resource as the next look would see it.
     fn contention(&mut self, resource: Resource) -> f64 {
         self.run(millis(300));
-        let solo = self.policy.solo().expect("there is solo-run data").usage;
-        let columns = &self.cycle.view.workloads;
+        let solo = self.stack.first().policy.solo().expect("there is solo-run data").usage;
+        let columns = &self.stack.view().workloads;
         match resource {
             Resource::Llc => columns.llc_hit_ratio[0].value - solo.llc_hit_ratio.unwrap(),
             Resource::MemoryBandwidth => columns.memory_bandwidth[0].value.0 / solo.memory_bandwidth.unwrap() - 1.0,
@@ -74,9 +74,9 @@ fn without_data_the_foreground_is_profiled_alone_first() {
     // The first allocation of cores settles (3 ms on 6 CPUs); from then on the background is stopped.
     assert_eq!(scene.host.run_time(background), millis(18));
     assert!(scene.host.run_time(foreground) > millis(1700));
-    assert_eq!(scene.policy.solo(), None);
+    assert_eq!(scene.stack.first().policy.solo(), None);
     scene.run(millis(200));
-    let solo = scene.policy.solo().expect("the solo run is over").usage;
+    let solo = scene.stack.first().policy.solo().expect("the solo run is over").usage;
     assert!((solo.llc_hit_ratio.unwrap() - 0.9).abs() < 1e-6);
     assert!((solo.cpus.unwrap() - 2.0).abs() < 0.02);
     assert!(scene.host.run_time(background) > millis(100), "and goes on");
@@ -148,10 +148,10 @@ fn another_phase_is_profiled_again() {
     let foreground = scene.foreground(|load| load.bandwidth(1e9));
     scene.background(0.1e9);
     scene.run(Nanos::from_secs(6));
-    let before = scene.policy.solo().unwrap();
+    let before = scene.stack.first().policy.solo().unwrap();
     scene.host.change(foreground, |load| load.bandwidth = quell_model::BytesPerSecond(3e9));
     scene.run(Nanos::from_secs(3));
-    let after = scene.policy.solo().unwrap();
+    let after = scene.stack.first().policy.solo().unwrap();
     assert!(after.at > before.at);
     assert!((after.usage.memory_bandwidth.unwrap() / before.usage.memory_bandwidth.unwrap() - 3.0).abs() < 0.1);
     assert!(scene.notes.iter().any(|note| note.contains("phase changed")));
@@ -160,14 +160,15 @@ fn another_phase_is_profiled_again() {
 #[test]
 fn outdated_data_is_measured_again_and_the_isolation_stays() {
     let mut scene = Scene::new(8);
-    scene.policy = His::new(HisConfig { outdated: Nanos::from_secs(5), ..HisConfig::default() });
+    let policy = His::new(HisConfig { outdated: Nanos::from_secs(5), ..HisConfig::default() });
+    scene.stack = Stack::of_one(policy, scene.host.view());
     scene.foreground(|load| load.cache(13.0, 0.9));
     scene.background(4e9);
     scene.run(Nanos::from_secs(4));
-    let (first, isolation) = (scene.policy.solo().unwrap(), scene.policy.isolation());
+    let (first, isolation) = (scene.stack.first().policy.solo().unwrap(), scene.stack.first().policy.isolation());
     scene.run(Nanos::from_secs(5));
-    assert!(scene.policy.solo().unwrap().at > first.at);
-    assert_eq!(scene.policy.isolation(), isolation);
+    assert!(scene.stack.first().policy.solo().unwrap().at > first.at);
+    assert_eq!(scene.stack.first().policy.isolation(), isolation);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use quell_model::{
-    Class, CpuCount, CpuId, Cycle, Description, Event, HostDomain, Nanos, Plan, Policy, Reservation, Topology, View,
-    Wake, Workload, WorkloadId,
+    Class, CpuCount, CpuId, Description, Event, Nanos, Plan, Policy, Reservation, Stack, Topology, View, Wake,
+    Workload, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
@@ -179,24 +179,19 @@ impl Policy for Shadowed {
 }
 
 /// Runs a story with a policy; `seen` looks at every turn. Returns the host after a calm end.
-pub fn tell(
-    story: &Story,
-    policy: &mut impl Policy,
-    mut seen: impl FnMut(&ToyHost, &Cycle<HostDomain>),
-) -> (ToyHost, Cycle<HostDomain>) {
+pub fn tell<P: Policy>(story: &Story, policy: P, mut seen: impl FnMut(&ToyHost, &Stack<P>)) -> (ToyHost, Stack<P>) {
     let mut host = story.host();
-    let mut cycle = Cycle::new(host.view());
-    let step = interval(policy.describe());
+    let (step, own) = (interval(policy.describe()), policy.describe().interval);
+    let mut stack = Stack::of_one(policy, host.view());
     for (happening, steps) in &story.happenings {
         happen(&mut host, happening);
         let until = host.now() + Nanos(step.0 * steps);
-        quell_toy::run(&mut host, policy, &mut cycle, until, &mut seen);
+        quell_toy::run(&mut host, &mut stack, until, &mut seen);
     }
     calm(&mut host, &story.topology);
     // Longer than the retries of refused plans; what decides every few microseconds decides again at once.
-    let own = policy.describe().interval;
     let quick = own > Nanos::ZERO && own < Nanos::from_millis(1);
     let until = host.now() + if quick { Nanos::from_millis(3) } else { Nanos::from_secs(3) };
-    quell_toy::run(&mut host, policy, &mut cycle, until, &mut seen);
-    (host, cycle)
+    quell_toy::run(&mut host, &mut stack, until, &mut seen);
+    (host, stack)
 }

@@ -11,9 +11,10 @@ use crate::ScxError;
 
 impl ScxHost {
     pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), ScxError> {
-        if !plan.is_idle() {
-            self.patience = Nanos::ZERO;
+        if plan.is_idle() {
+            return Ok(());
         }
+        self.patience = Nanos::ZERO;
         let mut kicks = CpuSet::EMPTY;
         let outcome = |part, verdict| Event::Outcome(Outcome { plan: plan.number, part, verdict });
         for (at, rule) in plan.rules.iter().enumerate() {

@@ -12,8 +12,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuCount, CpuSet, Cycle, Event, Host, HostDomain, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan,
-    Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuCount, CpuSet, Event, Host, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan, Policy, RuleKind,
+    Signal, SignalSet, SoloEnd, Stack, Support, ThreadId, View, Wake, Workload, WorkloadId,
 };
 
 use gauges::Gauges;
@@ -229,16 +229,15 @@ fn thread_id(task: TaskId) -> ThreadId {
 }
 
 /// Turns the loop until this time; `seen` may look at each turn.
-pub fn drive<P: Policy + ?Sized>(
+pub fn drive<P: Policy>(
     host: &mut SimHost,
-    policy: &mut P,
-    cycle: &mut Cycle<HostDomain>,
+    stack: &mut Stack<P>,
     until: Nanos,
-    mut seen: impl FnMut(&SimHost, &Cycle<HostDomain>),
+    mut seen: impl FnMut(&SimHost, &Stack<P>),
 ) {
     while host.sim.now() < until {
-        let Ok(wake) = cycle.turn(policy, host);
-        seen(host, cycle);
+        let Ok(wake) = stack.turn(host);
+        seen(host, stack);
         let Ok(()) = host.wait(wake.sooner(Wake::At(until)));
     }
 }

@@ -1,6 +1,6 @@
 //! What a policy said while a scenario ran, for people: each remark once, and how often it was made.
 
-use quell_model::{Cycle, Event, HostDomain, Nanos, NoteKind, Verdict, WorkloadId};
+use quell_model::{Layer, Nanos, NoteKind, Verdict, WorkloadId};
 use serde::Serialize;
 
 use super::Observed;
@@ -30,16 +30,14 @@ pub struct Remark {
 pub(super) struct Remarks(Vec<Remark>);
 
 impl Remarks {
-    /// Takes what was said and refused in the cycle's last turn.
-    pub fn hear(&mut self, host: &SimHost, cycle: &Cycle<HostDomain>) {
-        for note in &cycle.plan.notes {
-            self.add(host, cycle.view.now, note.kind, note.about, &note.text);
+    /// Takes what was said and refused in the layer's last step, at this time.
+    pub fn hear<P>(&mut self, host: &SimHost, now: Nanos, layer: &Layer<P>) {
+        for note in &layer.plan.notes {
+            self.add(host, now, note.kind, note.about, &note.text);
         }
-        for event in cycle.outcomes() {
-            if let Event::Outcome(outcome) = event
-                && let Verdict::Refused(why) = &outcome.verdict
-            {
-                self.add(host, cycle.view.now, NoteKind::Warning, None, &format!("the machine refused: {why}"));
+        for outcome in layer.refusals() {
+            if let Verdict::Refused(why) = &outcome.verdict {
+                self.add(host, now, NoteKind::Warning, None, &format!("the machine refused: {why}"));
             }
         }
     }

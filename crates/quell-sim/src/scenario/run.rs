@@ -1,6 +1,6 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{BytesPerSecond, Cycle, HostDomain, Nanos, Policy};
+use quell_model::{BytesPerSecond, Nanos, Policy, Stack};
 
 use super::interval::Block;
 use super::remarks::Remarks;
@@ -69,19 +69,19 @@ pub fn run_in_detail<P: Policy + ?Sized>(
     let requests = scenario.graphs();
     let population = Population { workloads, vms: &scenario.vms, requests: &requests };
     let mut host = SimHost::new(machine, kernel, population, seed, grants)?;
-    let mut cycle = Cycle::new(host.view());
+    let mut stack = Stack::of_one(policy, host.view());
     let mut remarks = Remarks::default();
-    let mut look = |host: &SimHost, cycle: &Cycle<HostDomain>| {
-        remarks.hear(host, cycle);
+    let mut look = |host: &SimHost, stack: &Stack<&mut P>| {
+        stack.stepped().for_each(|layer| remarks.hear(host, stack.view().now, layer));
         seen(host.sim().now());
     };
-    drive(&mut host, policy, &mut cycle, scenario.warm_up, &mut look);
+    drive(&mut host, &mut stack, scenario.warm_up, &mut look);
     host.end_warm_up();
     let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
     let end = scenario.warm_up + scenario.duration;
     let watch = Watch::new(&mut host, &names, end, grants, detail);
     host.begin_watch(watch);
-    drive(&mut host, policy, &mut cycle, end, &mut look);
+    drive(&mut host, &mut stack, end, &mut look);
     let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
     let sim = host.sim();
     Ok(Observed {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use quell_agent::drive::while_driving;
-use quell_agent::stack::{Layer, Stack, Witness};
+use quell_agent::stack::{self, Layer, Witness};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Event, Host, KnobSetting, Plan, SignalSet, Verdict, View, Workload};
 use quell_policy::AnyPolicy;
@@ -74,7 +74,7 @@ fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Resu
     let policy = AnyPolicy::named(name).with_context(|| format!("there is no policy '{name}'"))?;
     let topology = host.topology();
     let pool = topology.all();
-    let mut stack = Stack::new(vec![Layer::new(policy, None)], View::new(topology), pool)?;
+    let mut stack = stack::over(vec![Layer::new(policy, None)], View::new(topology), pool)?;
     let mut log = DecisionLog::default();
     let result = while_driving(&mut stack, host, &mut log, Some(OWN_PRIORITY), work)??;
     Ok((result, log.lines))

@@ -11,7 +11,7 @@ use quell_agent::AgentError;
 use quell_agent::config::unused::unused;
 use quell_agent::drive::while_driving;
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
-use quell_agent::stack::{Layer, Stack};
+use quell_agent::stack::{self, Layer};
 use quell_linux::grants::AffinityHost;
 use quell_linux::write::Journal;
 use quell_linux::{HostOptions, LimitState, LinuxHost, Manager, Roots};
@@ -174,7 +174,7 @@ fn manage_on<H: Manager + Send>(
     let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
     let topology = host.linux().topology();
     let pool = topology.all();
-    let mut stack = Stack::new(layers, View::new(topology), pool)?;
+    let mut stack = stack::over(layers, View::new(topology), pool)?;
 
     let mut subject = if arguments.pid.is_empty() {
         match Subject::command(&arguments.command)? {

@@ -9,7 +9,7 @@ mod many;
 mod partition;
 mod windows;
 
-use quell_model::{Cycle, Nanos, Policy, PreemptionMode, Topology};
+use quell_model::{Nanos, Policy, PreemptionMode, Stack, Topology};
 
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
@@ -173,17 +173,18 @@ pub fn run<P: Policy>(means: Means, workloads: &[WorkloadSpec], policy: &mut P, 
 /// # Errors
 /// Never.
 pub fn run_on<P: Policy>(mut host: SimHost, policy: &mut P, span: Span) -> Result<Seen, SimError> {
-    let mut cycle = Cycle::new(host.view());
-    drive(&mut host, policy, &mut cycle, span.warm_up, |_, _| {});
+    let mut stack = Stack::of_one(policy, host.view());
+    drive(&mut host, &mut stack, span.warm_up, |_, _| {});
     host.end_warm_up();
     let (mut all, mut lately, mut most) = (0u64, 0u64, 0u64);
     let mut next = span.warm_up + REALLOCATIONS_OVER;
-    drive(&mut host, policy, &mut cycle, span.warm_up + span.measured, |host, cycle| {
+    drive(&mut host, &mut stack, span.warm_up + span.measured, |host, stack| {
         if host.sim().now() >= next {
             (most, lately, next) = (most.max(lately), 0, host.sim().now() + REALLOCATIONS_OVER);
         }
-        all += cycle.plan.grants.len() as u64;
-        lately += cycle.plan.grants.len() as u64;
+        let grants = stack.stepped().map(|layer| layer.plan.grants.len() as u64).sum::<u64>();
+        all += grants;
+        lately += grants;
     });
     let sim = host.sim();
     Ok(Seen {

@@ -1,6 +1,6 @@
 //! Figures 1, 5 and 7: what a client measures over short windows of time while a collector comes and goes.
 
-use quell_model::{Cycle, Nanos, Policy};
+use quell_model::{Nanos, Policy, Stack};
 
 use super::{Means, OUTSIDE, Span, host};
 use crate::host::drive;
@@ -50,8 +50,8 @@ pub fn windows<P: Policy>(
     window: Nanos,
 ) -> Result<Vec<Window>, SimError> {
     let mut host = host(means, workloads, policy, span.seed)?;
-    let mut cycle = Cycle::new(host.view());
-    drive(&mut host, policy, &mut cycle, span.warm_up, |_, _| {});
+    let mut stack = Stack::of_one(policy, host.view());
+    drive(&mut host, &mut stack, span.warm_up, |_, _| {});
     host.sim_mut().loads.iter_mut().for_each(|load| load.common.recent = Some(Latencies::default()));
     let mut seen = Vec::new();
     let collects = |host: &crate::SimHost| host.sim().loads.iter().any(|load| load.turn() == Some(COLLECTING));
@@ -62,8 +62,8 @@ pub fn windows<P: Policy>(
         let began = host.sim().now();
         let mut collecting = collects(&host);
         let mut reallocations = 0;
-        drive(&mut host, policy, &mut cycle, span.warm_up + end, |_, cycle| {
-            reallocations += cycle.plan.grants.len() as u64;
+        drive(&mut host, &mut stack, span.warm_up + end, |_, stack| {
+            reallocations += stack.stepped().map(|layer| layer.plan.grants.len() as u64).sum::<u64>();
         });
         collecting |= collects(&host);
         let passed = (host.sim().now() - began).0.max(1) as f64;

@@ -6,7 +6,7 @@
 mod target;
 mod trace;
 
-use quell_model::{Class, CpuCount, Cycle, Nanos, Policy, PreemptionMode, Reservation};
+use quell_model::{Class, CpuCount, Nanos, Policy, PreemptionMode, Reservation, Stack};
 
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
@@ -175,9 +175,9 @@ fn observe<P: Policy>(
     span: Span,
 ) -> Result<SimHost, SimError> {
     let mut host = SimHost::new(machine, kernel(), workloads, span.seed, false)?;
-    let mut cycle = Cycle::new(host.view());
-    drive(&mut host, policy, &mut cycle, span.warm_up, |_, _| {});
+    let mut stack = Stack::of_one(policy, host.view());
+    drive(&mut host, &mut stack, span.warm_up, |_, _| {});
     host.end_warm_up();
-    drive(&mut host, policy, &mut cycle, span.warm_up + span.measured, |_, _| {});
+    drive(&mut host, &mut stack, span.warm_up + span.measured, |_, _| {});
     Ok(host)
 }

@@ -219,13 +219,13 @@ fn reacts(seed: u64) -> Result<(Nanos, Nanos)> {
     let cell = Cell::new(CALADAN, Lc::Memcached, RATE, Be::SwaptionsGc);
     let mut policy = cell.policy();
     let (mut first, mut calm) = (None, None);
-    reaction(CALADAN.means(), &cell.workloads(), &mut policy, seed, |since, cycle| {
-        let revokes = cycle.plan.grants.iter().any(|grant| matches!(grant, GrantCommand::Revoke(_)));
+    reaction(CALADAN.means(), &cell.workloads(), &mut policy, seed, |since, view, layer| {
+        let revokes = layer.plan.grants.iter().any(|grant| matches!(grant, GrantCommand::Revoke(_)));
         if revokes && first.is_none() {
             first = Some(since);
         }
-        let used = cycle.view.memory_bandwidth.usable().map_or(0.0, |used| used.0);
-        let sampled = cycle.events.iter().any(|event| matches!(event, Event::SamplesReady));
+        let used = view.memory_bandwidth.usable().map_or(0.0, |used| used.0);
+        let sampled = layer.events.iter().any(|event| matches!(event, Event::SamplesReady));
         if first.is_some() && !sampled && used < THRESH_BW && calm.is_none() {
             calm = Some(since);
         }
