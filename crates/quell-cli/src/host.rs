@@ -11,7 +11,7 @@ use quell_agent::stack::Layer;
 use quell_linux::grants::AffinityHost;
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, Description, KnobKind, Nanos, Policy, Support};
+use quell_model::{Capabilities, Description, Nanos, Support};
 use quell_policy::AnyPolicy;
 use quell_scx::{ScxError, ScxHost, ScxOptions};
 
@@ -34,9 +34,7 @@ pub fn settle(config: Config) -> (Config, Option<String>) {
 /// [`Config::on_the_kernels_scheduler`] has it.
 #[must_use]
 pub fn layers_of(policy: AnyPolicy) -> Vec<Layer> {
-    let described = policy.describe();
-    let sets_classes = described.knobs.iter().any(|need| need.what == KnobKind::Class);
-    let guard = (described.grants && !sets_classes).then(|| AnyPolicy::named("guard")).flatten();
+    let guard = AnyPolicy::place_of_guard([&policy]).and_then(|_| AnyPolicy::named("guard"));
     guard.into_iter().chain([policy]).map(|policy| Layer::new(policy, None)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Every policy under its name: one line a policy.
 
-use quell_model::{Description, Event, Plan, Policy, SignalSet, View, Wake};
+use quell_model::{Description, Event, KnobKind, Plan, Policy, SignalSet, View, Wake};
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::marker::PhantomData;
@@ -119,6 +119,20 @@ impl AnyPolicy {
             AnyPolicy::Guard(guard) => Some(guard.priority()),
             _ => None,
         }
+    }
+
+    /// Where `guard` belongs in a stack on the kernel's own scheduler: before the first policy that grants CPUs. There a
+    /// grant is an affinity and cannot be quick, so latency-critical threads run before all others. None: no policy grants
+    /// CPUs, or one sets scheduling classes already.
+    #[must_use]
+    pub fn place_of_guard<'a>(policies: impl IntoIterator<Item = &'a AnyPolicy>) -> Option<usize> {
+        let (mut place, mut sets_classes) = (None, false);
+        for (at, policy) in policies.into_iter().enumerate() {
+            let described = policy.describe();
+            place = place.or(described.grants.then_some(at));
+            sets_classes |= described.knobs.iter().any(|need| need.what == KnobKind::Class);
+        }
+        place.filter(|_| !sets_classes)
     }
 
     /// All names, for messages.

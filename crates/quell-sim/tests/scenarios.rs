@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use quell_model::Policy;
 use quell_policy::AnyPolicy;
-use quell_sim::scenario::{SHIPPED, Scenario, run};
+use quell_sim::host::Lending;
+use quell_sim::scenario::{Detail, Run, SHIPPED, Scenario, Treatment};
 
 /// FNV-1a over the JSON of all reports. A changed model changes these numbers: look at what changed, then write the
 /// new ones here.
@@ -26,13 +28,17 @@ fn hash(text: &str) -> u64 {
 fn output(text: &str) -> String {
     let short = ["duration=300ms".to_owned(), "warm_up=50ms".to_owned()];
     let scenario = Scenario::parse(Path::new("shipped"), text, &short).unwrap();
-    let names: Vec<&str> = match &scenario.policies[..] {
-        [] => vec!["none"],
-        policies => policies.iter().map(|policy| policy.name.as_str()).collect(),
-    };
-    let reports = names.into_iter().map(|name| {
-        let observed = run(&scenario, &mut AnyPolicy::named(name).unwrap(), 0, |_| {}).unwrap();
-        serde_json::to_string(&scenario.report(name, &[observed])).unwrap()
+    let reports = scenario.stacks().into_iter().map(|stack| {
+        let policies = stack
+            .policies
+            .iter()
+            .map(|policy| (AnyPolicy::named(&policy.name).unwrap(), policy.workloads.names().map(<[String]>::to_vec)));
+        let policies: Vec<_> = policies.collect();
+        let grants = policies.iter().any(|(policy, _)| policy.describe().grants);
+        let lending = if grants && stack.scheduler.is_some() { Lending::Affinity } else { grants.into() };
+        let run = Run::new(&scenario, Treatment { policies, lending }, 0).unwrap();
+        let observed = run.finish(Detail::Totals, |_| {});
+        serde_json::to_string(&scenario.report(&stack.name(), &[observed])).unwrap()
     });
     reports.collect::<Vec<_>>().join("\n")
 }
@@ -52,7 +58,7 @@ fn every_scenario_makes_sense_as_it_is() {
     for shipped in SHIPPED {
         let scenario = Scenario::parse(Path::new(shipped.name), shipped.text, &[]).unwrap();
         assert!(!scenario.title.is_empty());
-        for policy in &scenario.policies {
+        for policy in scenario.stacks().iter().flat_map(|stack| &stack.policies) {
             AnyPolicy::build(&policy.name, policy.deserializer()).unwrap();
         }
     }

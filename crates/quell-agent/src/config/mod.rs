@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use quell_model::Policy as _;
+pub use quell_model::Scheduler;
 use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
@@ -86,19 +87,6 @@ pub struct Machine {
     pub enable_controllers: bool,
     /// How long and how often a workload may run alone.
     pub solo_runs: LeaseLimits,
-}
-
-/// Whose scheduler runs on the machine's CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheduler {
-    /// Quell's own if a policy grants single CPUs and this kernel has sched_ext, else the kernel's.
-    #[default]
-    Auto,
-    /// The kernel's: CPUs are granted by affinity.
-    Kernel,
-    /// Quell's own, by sched_ext.
-    Quell,
 }
 
 /// How the loop waits for its next turn where Quell's own scheduler runs.
@@ -204,13 +192,11 @@ impl Config {
         self.policies.iter().any(sets_them)
     }
 
-    /// The same on the kernel's scheduler. There a grant is an affinity and cannot be quick: so latency-critical threads
-    /// run before all others, by `guard`, unless a policy sets scheduling classes already.
+    /// The same on the kernel's scheduler, with `guard` where [`AnyPolicy::place_of_guard`] has it.
     #[must_use]
     pub fn on_the_kernels_scheduler(mut self) -> Config {
         self.machine.scheduler = Scheduler::Kernel;
-        let granting = self.policies.iter().position(|layer| layer.policy.describe().grants);
-        if let Some(at) = granting.filter(|_| !self.sets_classes()) {
+        if let Some(at) = AnyPolicy::place_of_guard(self.policies.iter().map(|layer| &layer.policy)) {
             let workloads = self.granted().map(|names| names.into_iter().collect());
             let place = self.policies[at].place.clone();
             let policy = AnyPolicy::Guard(Guard::new(GuardConfig::default()));

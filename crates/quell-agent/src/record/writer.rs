@@ -56,6 +56,8 @@ pub struct Recorder {
     free: Receiver<Box<Copied>>,
     full: Option<SyncSender<Box<Copied>>>,
     lost: u64,
+    /// Does the loop wait for a free buffer, instead of losing a turn?
+    waits: bool,
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
 }
@@ -112,7 +114,14 @@ impl Recorder {
             })
             .map_err(failed("start the thread for", name))?;
         let (file, full, thread) = (name.to_owned(), Some(full), Some(thread));
-        Ok(Recorder { file, free, full, lost: 0, progress, thread })
+        Ok(Recorder { file, free, full, lost: 0, waits: false, progress, thread })
+    }
+
+    /// From now on the loop waits where the disk is slower: for loops whose time is simulated.
+    #[must_use]
+    pub fn that_waits(mut self) -> Recorder {
+        self.waits = true;
+        self
     }
 
     /// How far the record is, for people.
@@ -139,7 +148,8 @@ impl Witness for Recorder {
         if !layers.iter().any(Layer::stepped) {
             return;
         }
-        let Ok(mut copied) = self.free.try_recv() else {
+        let free = if self.waits { self.free.recv().ok() } else { self.free.try_recv().ok() };
+        let Some(mut copied) = free else {
             self.lost += 1;
             self.progress.lost.fetch_add(1, Ordering::Relaxed);
             return;

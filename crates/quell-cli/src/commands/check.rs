@@ -149,7 +149,9 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
 /// The machine of the command line.
 fn topology(arguments: &Arguments) -> Result<Arc<Topology>> {
     let spec = match (arguments.cpus, arguments.topology.as_deref()) {
-        (Some(cores), _) => MachineSpec::Shape(Shape { sockets: 1, llcs: 1, cores, threads: 1 }),
+        (Some(cores), _) => {
+            MachineSpec::Shape(Shape { sockets: 1, llcs: 1, cores, threads: 1, scheduler: Default::default() })
+        }
         (None, Some(text)) => match shape(text) {
             Some(shape) => MachineSpec::Shape(shape),
             None if Path::new(text).is_file() => machine_of(Path::new(text))?,
@@ -166,7 +168,7 @@ fn topology(arguments: &Arguments) -> Result<Arc<Topology>> {
 fn shape(text: &str) -> Option<Shape> {
     let numbers: Option<Vec<u32>> = text.split('x').map(|number| number.parse().ok()).collect();
     match numbers?[..] {
-        [sockets, cores, threads] => Some(Shape { sockets, llcs: 1, cores, threads }),
+        [sockets, cores, threads] => Some(Shape { sockets, llcs: 1, cores, threads, scheduler: Default::default() }),
         _ => None,
     }
 }

@@ -4,16 +4,13 @@
 //! to run before all others (policy `guard`), so that they have a CPU at the wake-up, whoever holds that; and what a grant
 //! adds is that nobody else is on its CPUs for as long as it holds them. Queueing delays are the tracepoints'.
 
-mod holders;
-
 use std::collections::BTreeSet;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, GrantCommand, Host, Knob, KnobSetting, Nanos, Outcome, Part, Plan, Refusal, Signal,
-    SignalSet, Support, Target, Verdict, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, GrantCommand, Holders, Host, Knob, KnobSetting, Nanos, Outcome, Part, Plan, Refusal,
+    Signal, SignalSet, Support, Target, Verdict, View, Wake, Workload, WorkloadId,
 };
 
-use self::holders::Holders;
 use crate::write::RestoreReport;
 use crate::{LinuxError, LinuxHost, Manager};
 
@@ -182,8 +179,8 @@ impl Host for AffinityHost {
             self.holders.hand(gone, None);
         }
         self.online = view.cpus.online;
-        let activities = self.linux.activities();
-        self.holders.yield_unused(activities, |cpu, id| events.push(Event::Yielded(cpu, id)));
+        let runnable = self.linux.activities().iter().map(|activity| activity.runnable);
+        self.holders.yield_unused(runnable, |cpu, id| events.push(Event::Yielded(cpu, id)));
         view.cpus.holder.clear();
         view.cpus.holder.extend_from_slice(self.holders.all());
         Ok(())

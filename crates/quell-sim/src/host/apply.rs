@@ -32,6 +32,9 @@ impl SimHost {
         for (at, grant) in plan.grants.iter().enumerate() {
             report(Part::Grant(at as u32), self.grant(*grant));
         }
+        if !plan.grants.is_empty() {
+            self.charge_binding();
+        }
         for (at, sample) in plan.samples.iter().enumerate() {
             report(Part::Sample(at as u32), self.take(sample));
         }
@@ -65,6 +68,15 @@ impl SimHost {
         self.let_pass(until);
     }
 
+    /// What was lent by affinity is made true, each binding at the cost of a knob.
+    fn charge_binding(&mut self) {
+        let bound = self.bind_lent();
+        let time = Nanos(self.sim.kernel.config.costs.knob.0 * bound);
+        self.costs.charged += time;
+        let until = self.sim.now() + time;
+        self.let_pass(until);
+    }
+
     fn turn_knobs(&mut self, settings: &[KnobSetting]) -> Verdict {
         let mut gone = 0;
         for setting in settings {
@@ -95,7 +107,7 @@ impl SimHost {
         }
         let kind = setting.knob.kind();
         if let Some(Support::No { why, .. }) =
-            capabilities(kernel.grants.is_on, self.sim.measured_of_memory()).knobs.get(&kind)
+            capabilities(self.lending(), self.sim.measured_of_memory()).knobs.get(&kind)
         {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
@@ -145,7 +157,7 @@ impl SimHost {
         }
     }
 
-    fn turn_knob(&mut self, setting: &KnobSetting) {
+    pub(super) fn turn_knob(&mut self, setting: &KnobSetting) {
         match (setting.target, setting.knob) {
             (Target::Workload(id), knob) => self.turn_workload_knob(id, knob),
             (Target::Thread(id), knob) => {
@@ -232,7 +244,7 @@ impl SimHost {
 
     fn rule(&mut self, rule: Rule) -> Verdict {
         if let Some(Support::No { why, .. }) =
-            capabilities(self.sim.kernel.grants.is_on, self.sim.measured_of_memory()).rules.get(&rule.kind())
+            capabilities(self.lending(), self.sim.measured_of_memory()).rules.get(&rule.kind())
         {
             return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
         }
@@ -257,7 +269,7 @@ impl SimHost {
             GrantCommand::Revoke(cpu) => (cpu, None),
         };
         if !kernel.grants.is_on {
-            return Verdict::Refused(Refusal::Unsupported("granting CPUs: the kernel's own scheduler runs".into()));
+            return self.lend(command);
         }
         if !kernel.online.contains(cpu) {
             return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));

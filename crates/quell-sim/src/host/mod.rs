@@ -4,7 +4,9 @@
 //! [`crate::Costs`] says, and the machine goes on meanwhile.
 
 mod apply;
+mod capabilities;
 mod gauges;
+mod lending;
 mod observe;
 mod reports;
 
@@ -12,16 +14,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuCount, CpuSet, Event, Host, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan, Policy, RuleKind,
-    Signal, SignalSet, SoloEnd, Stack, Support, ThreadId, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuCount, CpuSet, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd,
+    Stack, ThreadId, View, Wake, Workload, WorkloadId,
 };
 
 use gauges::Gauges;
+use lending::Affinity;
 use reports::Reports;
 
+pub use capabilities::capabilities;
+pub use lending::Lending;
 pub use reports::REPORT;
 
-use crate::contention::MeasuredOfMemory;
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::scenario::Watch;
 use crate::workload::CpuList;
@@ -67,11 +71,13 @@ pub struct SimHost {
     reports: Option<Reports>,
     /// Who looks on, if anybody does.
     watch: Option<Watch>,
+    /// Lending by affinity, where CPUs are lent like that.
+    affinity: Option<Affinity>,
 }
 
 impl SimHost {
-    /// A machine on which these workloads begin at time 0. With `grants` its ordinary threads are scheduled by Quell's
-    /// own class, where CPUs belong to workloads; else by the kernel's.
+    /// A machine on which these workloads begin at time 0. Where Quell's own scheduler lends the CPUs, its
+    /// ordinary threads are scheduled by Quell's own class; else by the kernel's. By affinity CPUs are lent to all workloads.
     ///
     /// # Errors
     /// [`SimError::Scenario`] if a workload, VM or request makes no sense on this machine.
@@ -80,15 +86,16 @@ impl SimHost {
         config: KernelConfig,
         population: impl Into<Population<'a>>,
         seed: u64,
-        grants: bool,
+        lending: impl Into<Lending>,
     ) -> Result<SimHost, SimError> {
+        let lending = lending.into();
         let population = population.into();
         let mut sim = Sim::new(machine, config, population, seed)?;
         let Population { workloads, vms, .. } = population;
         let on_host = || workloads.iter().filter(|spec| spec.vm.is_none());
         let described = vms.iter().map(VmSpec::description).chain(on_host().map(WorkloadSpec::description));
         let specs: Vec<Arc<Workload>> = described.map(Arc::new).collect();
-        if grants {
+        if lending == Lending::Scheduler {
             let latency_critical: Vec<bool> = specs.iter().map(|spec| spec.is_lc()).collect();
             sim.kernel.use_grants(&latency_critical);
         }
@@ -107,7 +114,7 @@ impl SimHost {
         };
         let (meters, cpus) = (sim.machine.contention.counters, sim.kernel.cpus.len());
         let gauges = sim.has_contention().then(|| Box::new(Gauges::new(meters, seed, specs.len(), cpus)));
-        Ok(SimHost {
+        let mut host = SimHost {
             gauges,
             sim,
             specs,
@@ -117,7 +124,12 @@ impl SimHost {
             costs: PolicyCosts::default(),
             reports: None,
             watch: None,
-        })
+            affinity: None,
+        };
+        if lending == Lending::Affinity {
+            host.lend_by_affinity(None);
+        }
+        Ok(host)
     }
 
     /// An empty view of this machine, to begin a cycle with.
@@ -144,13 +156,6 @@ impl SimHost {
         self.costs
     }
 
-    /// CPUs that a workload holds, where CPUs are granted.
-    #[must_use]
-    pub fn held(&self, id: WorkloadId) -> CpuSet {
-        let holds = |cpu: &quell_model::CpuId| self.sim.kernel.grants.holder[cpu.index()] == Some(id);
-        self.sim.kernel.online.iter().filter(holds).collect()
-    }
-
     /// The simulation, to ask for more of it.
     pub(crate) fn sim_mut(&mut self) -> &mut Sim {
         &mut self.sim
@@ -164,15 +169,6 @@ impl SimHost {
     /// The workload of this name.
     pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
         self.specs.iter().position(|spec| spec.name == name)
-    }
-
-    /// CPUs that each workload holds, where CPUs are granted.
-    pub(crate) fn counts_held(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.specs.len()];
-        for id in self.sim.kernel.grants.holder.iter().flatten() {
-            counts[id.0 as usize] += 1;
-        }
-        counts
     }
 
     /// Somebody looks on from now on.
@@ -242,69 +238,22 @@ pub fn drive<P: Policy>(
     }
 }
 
-/// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
-#[must_use]
-pub fn capabilities(grants: bool, of_memory: MeasuredOfMemory) -> Capabilities {
-    let mut has = Capabilities { host: "sim".into(), ..Capabilities::default() };
-    let no_contention = || Support::No {
-        why: "no workload of this scenario has a profile, or contention is off".into(),
-        mend: "give workloads profiles: the simulator models caches and memory then".into(),
-    };
-    let no_counters = || Support::No {
-        why: "this scenario's machine has no counters".into(),
-        mend: "choose other `contention.counters`".into(),
-    };
-    for &signal in Signal::ALL {
-        let counted = [
-            Signal::LlcHitRatio,
-            Signal::WorkloadBandwidth,
-            Signal::InstructionRate,
-            Signal::LlcMisses,
-            Signal::MemoryBandwidth,
-        ];
-        let is_counted = counted.contains(&signal);
-        let support = match (signal, of_memory) {
-            (_, MeasuredOfMemory::Nothing) if is_counted || signal == Signal::MemorySlowdown => no_contention(),
-            (_, MeasuredOfMemory::Slowdown) if is_counted => no_counters(),
-            (Signal::UnreadDelay, _) => Support::No {
-                why: "the simulator has no sockets".into(),
-                mend: "none: the queueing delay has all that waits".into(),
-            },
-            _ => Support::Yes,
-        };
-        has.signals.insert(signal, support);
-    }
-    for &knob in KnobKind::ALL {
-        let support = match knob {
-            KnobKind::CacheWays if of_memory == MeasuredOfMemory::Nothing => no_contention(),
-            _ => Support::Yes,
-        };
-        has.knobs.insert(knob, support);
-    }
-    let no_grants =
-        || Support::No { why: "the kernel's own scheduler runs".into(), mend: "run a policy that grants CPUs".into() };
-    for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
-        has.rules.insert(rule, if grants { Support::Yes } else { no_grants() });
-    }
-    has.grants = if grants { Support::Yes } else { no_grants() };
-    let why = "CPUs belong to workloads".into();
-    let server =
-        if grants { Support::No { why, mend: "run a policy that grants no CPUs".into() } } else { Support::Yes };
-    has.rules.insert(RuleKind::Server, server);
-    has
-}
-
 impl Host for SimHost {
     type Error = Infallible;
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.sim.kernel.grants.is_on, self.sim.measured_of_memory())
+        capabilities(self.lending(), self.sim.measured_of_memory())
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
         self.fill(wanted, view);
         events.append(&mut self.happened);
         events.append(&mut self.sim.kernel.happened);
+        self.look_at_lent(events);
+        if let Some(affinity) = &self.affinity {
+            view.cpus.holder.clear();
+            view.cpus.holder.extend_from_slice(affinity.all());
+        }
         Ok(())
     }
 
@@ -315,6 +264,7 @@ impl Host for SimHost {
 
     fn wait(&mut self, until: Wake) -> Result<(), Infallible> {
         let now = self.sim.now();
+        let until = self.affinity.as_mut().map_or(until, |affinity| affinity.not_before(until));
         self.pass(match until {
             Wake::At(at) => at.max(now + Nanos(1)),
             Wake::OnEvent => now + PATIENCE,

@@ -7,10 +7,11 @@ mod remarks;
 mod report;
 mod run;
 mod shipped;
+mod stack;
 mod sweep;
 mod watch;
 
-use quell_model::{Nanos, Topology};
+use quell_model::{Nanos, Scheduler, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::contention::{ContentionSpec, MeasuredOfMemory};
@@ -24,8 +25,9 @@ pub use interval::{BLOCKS, Block, Intervals, QUANTILES, Quantile};
 pub use read::{one_line, parameters_in, place_of};
 pub use remarks::Remark;
 pub use report::{CounterReport, Report, WorkloadReport};
-pub use run::{Observed, run, run_in_detail};
+pub use run::{Observed, Run, Treatment, run, run_in_detail};
 pub use shipped::{SHIPPED, Shipped};
+pub use stack::{Owned, PolicySpec, StackSpec};
 pub use sweep::{Axis, Point, Sweep, label};
 pub(crate) use watch::Watch;
 pub use watch::{Course, Detail, PARTS, WorkloadCourse};
@@ -59,7 +61,10 @@ pub struct Scenario {
     /// The kernel's settings.
     #[serde(default)]
     pub kernel: KernelConfig,
-    /// The policies to compare; without any, `none`.
+    /// The stacks of policies to compare; see [`Scenario::stacks`].
+    #[serde(default, rename = "stack", skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackSpec>,
+    /// Policies to compare, each a stack of one.
     #[serde(default, rename = "policy")]
     pub policies: Vec<PolicySpec>,
     /// The virtual machines. A workload runs in the one that it names.
@@ -84,27 +89,8 @@ fn once() -> u32 {
     1
 }
 
-fn is_default(contention: &ContentionSpec) -> bool {
-    *contention == ContentionSpec::default()
-}
-
-/// A policy with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicySpec {
-    /// Its name.
-    pub name: String,
-    /// What the policy takes.
-    #[serde(default)]
-    pub parameters: toml::Table,
-}
-
-impl PolicySpec {
-    /// Its parameters, to build the policy from.
-    #[must_use]
-    pub fn deserializer(&self) -> toml::Value {
-        toml::Value::Table(self.parameters.clone())
-    }
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A machine: one of the papers', or one of a regular shape.
@@ -113,6 +99,13 @@ impl PolicySpec {
 pub enum MachineSpec {
     /// A preset's name.
     Named(String),
+    /// A preset, and whose scheduler runs there.
+    Preset {
+        /// Its name.
+        preset: String,
+        /// As in a configuration.
+        scheduler: Scheduler,
+    },
     /// A shape.
     Shape(Shape),
 }
@@ -132,20 +125,34 @@ pub struct Shape {
     /// CPUs of each core.
     #[serde(default = "once")]
     pub threads: u32,
+    /// Whose scheduler runs, as in a configuration; by default Quell's own where a policy grants CPUs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scheduler: Scheduler,
 }
 
 impl MachineSpec {
+    /// Whose scheduler runs there.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
+        match self {
+            MachineSpec::Named(_) => Scheduler::Auto,
+            MachineSpec::Preset { scheduler, .. } | MachineSpec::Shape(Shape { scheduler, .. }) => *scheduler,
+        }
+    }
+
     /// The machine.
     ///
     /// # Errors
     /// [`SimError::Scenario`] if there is no such preset, or the shape has no or too many CPUs.
     pub fn machine(&self) -> Result<Machine, SimError> {
         match self {
-            MachineSpec::Named(name) => Preset::named(name).map(Preset::machine).ok_or_else(|| {
-                let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-                SimError::Scenario(format!("there is no machine '{name}'; there are: {}", names.join(", ")))
-            }),
-            MachineSpec::Shape(Shape { sockets, llcs, cores, threads }) => {
+            MachineSpec::Named(name) | MachineSpec::Preset { preset: name, .. } => {
+                Preset::named(name).map(Preset::machine).ok_or_else(|| {
+                    let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+                    SimError::Scenario(format!("there is no machine '{name}'; there are: {}", names.join(", ")))
+                })
+            }
+            MachineSpec::Shape(Shape { sockets, llcs, cores, threads, .. }) => {
                 let factors = [sockets, llcs, cores, threads];
                 let cpus = factors.iter().try_fold(1u32, |product, &&factor| product.checked_mul(factor));
                 match cpus {
@@ -223,6 +230,7 @@ impl Scenario {
         if !(1..=10_000).contains(&self.repetitions) {
             return bad(format!("{} repetitions: give 1 to 10000", self.repetitions));
         }
+        self.check_stacks()?;
         self.kernel.check().or_else(bad)?;
         self.contention.check().or_else(bad)?;
         if self.contention.gpu.0 > 0.0 && machine.gpu.is_none() {

@@ -71,7 +71,15 @@ pub fn one_line(message: &str) -> String {
 #[must_use]
 pub fn parameters_in<'a>(path: &Path, text: &'a str, policy: &str) -> Option<(ValueDeserializer<'a>, String)> {
     let table = DeTable::parse(text).ok()?;
-    let DeValue::Array(policies) = table.get_ref().get("policy")?.get_ref() else { return None };
+    let listed = |table: &DeTable<'a>| match table.get("policy").map(Spanned::get_ref) {
+        Some(DeValue::Array(policies)) => policies.iter().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let stacks = match table.get_ref().get("stack").map(Spanned::get_ref) {
+        Some(DeValue::Array(stacks)) => stacks.iter().filter_map(|stack| stack.get_ref().as_table()).collect(),
+        _ => Vec::new(),
+    };
+    let policies: Vec<Spanned<DeValue<'a>>> = std::iter::once(table.get_ref()).chain(stacks).flat_map(listed).collect();
     let of = |entry: &Spanned<DeValue<'a>>| match entry.get_ref() {
         DeValue::Table(entry) if entry.get("name")?.get_ref().as_str() == Some(policy) => Some(entry.clone()),
         _ => None,

@@ -1,12 +1,12 @@
 //! One run: a scenario under a policy, from a seed.
 
-use quell_model::{BytesPerSecond, Nanos, Policy, Stack};
+use quell_model::{BytesPerSecond, Layer, Nanos, Policy, Stack, WorkloadId};
 
 use super::interval::Block;
 use super::remarks::Remarks;
 use super::watch::Watch;
 use super::{Course, Detail, Remark, Report, Scenario};
-use crate::host::{PolicyCosts, drive};
+use crate::host::{Lending, PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::vm::VmStats;
 use crate::workload::WorkloadStats;
@@ -37,6 +37,119 @@ pub struct Observed {
     pub remarks: Vec<Remark>,
 }
 
+/// What a scenario runs under: policies, first to last, each with the names of the workloads that it owns (None: all), and
+/// what lends CPUs to workloads.
+#[derive(Clone, Debug)]
+pub struct Treatment<P> {
+    /// The policies.
+    pub policies: Vec<(P, Option<Vec<String>>)>,
+    /// What lends CPUs.
+    pub lending: Lending,
+}
+
+impl<P: Policy> Treatment<P> {
+    /// One policy, on Quell's own scheduler if it grants CPUs.
+    #[must_use]
+    pub fn of_one(policy: P) -> Treatment<P> {
+        let lending = policy.describe().grants.into();
+        Treatment { policies: vec![(policy, None)], lending }
+    }
+
+    fn layers(self, host: &SimHost) -> Result<Vec<Layer<P>>, SimError> {
+        let ids = |names: Vec<String>| {
+            let id = |name: String| match host.number_of(&name) {
+                Some(number) => Ok(WorkloadId(number as u32)),
+                None => Err(SimError::Scenario(format!("a policy owns '{name}': there is no such workload"))),
+            };
+            names.into_iter().map(id).collect::<Result<Vec<_>, _>>()
+        };
+        self.policies.into_iter().map(|(policy, names)| Ok(Layer::new(policy, names.map(ids).transpose()?))).collect()
+    }
+}
+
+/// A run that has not begun yet.
+#[derive(Debug)]
+pub struct Run<'a, P> {
+    scenario: &'a Scenario,
+    host: SimHost,
+    stack: Stack<P>,
+    lending: Lending,
+}
+
+impl<'a, P: Policy> Run<'a, P> {
+    /// A scenario's repetition (counted from 0) under a treatment.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if the scenario makes no sense, two policies would set the same, or a workload would never run.
+    pub fn new(scenario: &'a Scenario, treatment: Treatment<P>, repetition: u32) -> Result<Run<'a, P>, SimError> {
+        scenario.check()?;
+        let seed = scenario.seed.wrapping_add(u64::from(repetition));
+        let machine = scenario.machine()?;
+        let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
+        let requests = scenario.graphs();
+        let population = Population { workloads, vms: &scenario.vms, requests: &requests };
+        let lending = treatment.lending;
+        let mut host = SimHost::new(machine, kernel, population, seed, lending)?;
+        let layers = treatment.layers(&host)?;
+        let granting = || layers.iter().filter(|layer| layer.policy.describe().grants);
+        let granted: Option<Vec<WorkloadId>> =
+            granting().map(|layer| layer.workloads.clone()).collect::<Option<Vec<_>>>().map(|owned| owned.concat());
+        match lending {
+            Lending::Nothing => {}
+            Lending::Affinity => host.lend_by_affinity(granted),
+            Lending::Scheduler => host.check_all_granted(granted.as_deref())?,
+        }
+        let pool = host.sim().kernel().topology.all();
+        let stack = Stack::new(layers, host.view(), pool).map_err(|clash| {
+            let on = clash.overlap.workload.and_then(|id| host.name_of(id)).unwrap_or("every workload");
+            let knob = clash.overlap.knob.name();
+            SimError::Scenario(format!(
+                "policies {} and {} of the stack would both set the knob '{knob}' on {on}: give them different `workloads`",
+                clash.first + 1,
+                clash.second + 1
+            ))
+        })?;
+        Ok(Run { scenario, host, stack, lending })
+    }
+
+    /// The stack, before its first turn.
+    #[must_use]
+    pub fn stack(&self) -> &Stack<P> {
+        &self.stack
+    }
+
+    /// Runs to the end; `seen` hears of each turn.
+    pub fn finish(self, detail: Detail, mut seen: impl FnMut(&Stack<P>)) -> Observed {
+        let Run { scenario, mut host, mut stack, lending } = self;
+        let mut remarks = Remarks::default();
+        let mut look = |host: &SimHost, stack: &Stack<P>| {
+            stack.stepped().for_each(|layer| remarks.hear(host, stack.view().now, layer));
+            seen(stack);
+        };
+        drive(&mut host, &mut stack, scenario.warm_up, &mut look);
+        host.end_warm_up();
+        let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
+        let end = scenario.warm_up + scenario.duration;
+        let watch = Watch::new(&mut host, &names, end, lending != Lending::Nothing, detail);
+        host.begin_watch(watch);
+        drive(&mut host, &mut stack, end, &mut look);
+        let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
+        let sim = host.sim();
+        Observed {
+            workloads: sim.stats(),
+            vms: sim.vm_stats(),
+            measured: sim.measured(),
+            utilisation: sim.utilisation(),
+            bandwidth: sim.bandwidth(),
+            counters: sim.counters(),
+            policy_costs: host.policy_costs(),
+            blocks,
+            course,
+            remarks: remarks.end(),
+        }
+    }
+}
+
 /// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
 ///
 /// # Errors
@@ -61,47 +174,14 @@ pub fn run_in_detail<P: Policy + ?Sized>(
     detail: Detail,
     mut seen: impl FnMut(Nanos),
 ) -> Result<Observed, SimError> {
-    scenario.check()?;
-    let seed = scenario.seed.wrapping_add(u64::from(repetition));
-    let grants = policy.describe().grants;
-    let machine = scenario.machine()?;
-    let (kernel, workloads) = (scenario.kernel.clone(), &scenario.workloads);
-    let requests = scenario.graphs();
-    let population = Population { workloads, vms: &scenario.vms, requests: &requests };
-    let mut host = SimHost::new(machine, kernel, population, seed, grants)?;
-    let mut stack = Stack::of_one(policy, host.view());
-    let mut remarks = Remarks::default();
-    let mut look = |host: &SimHost, stack: &Stack<&mut P>| {
-        stack.stepped().for_each(|layer| remarks.hear(host, stack.view().now, layer));
-        seen(host.sim().now());
-    };
-    drive(&mut host, &mut stack, scenario.warm_up, &mut look);
-    host.end_warm_up();
-    let names: Vec<&str> = scenario.workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let end = scenario.warm_up + scenario.duration;
-    let watch = Watch::new(&mut host, &names, end, grants, detail);
-    host.begin_watch(watch);
-    drive(&mut host, &mut stack, end, &mut look);
-    let (course, blocks) = host.end_watch().map(Watch::end).unwrap_or_default();
-    let sim = host.sim();
-    Ok(Observed {
-        workloads: sim.stats(),
-        vms: sim.vm_stats(),
-        measured: sim.measured(),
-        utilisation: sim.utilisation(),
-        bandwidth: sim.bandwidth(),
-        counters: sim.counters(),
-        policy_costs: host.policy_costs(),
-        blocks,
-        course,
-        remarks: remarks.end(),
-    })
+    let run = Run::new(scenario, Treatment::of_one(policy), repetition)?;
+    Ok(run.finish(detail, |stack| seen(stack.view().now)))
 }
 
 impl Scenario {
-    /// What all repetitions under one policy showed together.
+    /// What all repetitions under one stack showed together.
     #[must_use]
-    pub fn report(&self, policy: &str, runs: &[Observed]) -> Report {
-        Report::new(self, policy, runs)
+    pub fn report(&self, stack: &str, runs: &[Observed]) -> Report {
+        Report::new(self, stack, runs)
     }
 }

@@ -26,5 +26,6 @@ shipped! {
     "memcached-2cpus",
     "periodic",
     "rkube-figure3",
+    "stacked",
     "work-stealing",
 }

@@ -1,22 +1,26 @@
 //! Running what is planned, side by side.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use quell_agent::record::Recorder;
+use quell_agent::stack::Witness;
 use quell_model::Nanos;
-use quell_policy::AnyPolicy;
-use quell_sim::scenario::{Course, Detail, Observed, Point, Remark, Report, label, run_in_detail};
+use quell_sim::scenario::{Course, Detail, Observed, Point, Remark, Report, Run, label};
 use quell_sim::workload::Latencies;
 use rayon::prelude::*;
 
 use super::plan::{Entry, Plan};
 use super::progress::Progress;
+use super::stacks::Named;
 
-/// One combination of swept values under one policy: all repetitions together.
+/// One combination of swept values under one stack: all repetitions together.
 pub struct Outcome {
     pub point: Point,
     pub report: Report,
     /// The first run's seed.
     pub seed: u64,
-    /// What the scenario gives the policy.
+    /// What the scenario gives the stack's policies.
     pub parameters: toml::Table,
     /// What the policy said.
     pub remarks: Vec<Remark>,
@@ -36,17 +40,34 @@ impl Outcome {
 
 /// Runs everything. The order of the outcomes is the plan's, whoever ends first.
 pub fn all(plan: &Plan, detail: Detail, progress: &Progress) -> Result<Vec<Outcome>> {
-    let jobs: Vec<(&Entry, &(String, AnyPolicy))> =
-        plan.entries.iter().flat_map(|entry| entry.policies.iter().map(move |policy| (entry, policy))).collect();
-    let outcomes = jobs.into_par_iter().map(|(entry, policy)| one(entry, policy, detail, progress)).collect();
+    let jobs: Vec<(&Entry, &Named)> =
+        plan.entries.iter().flat_map(|entry| entry.stacks.iter().map(move |stack| (entry, stack))).collect();
+    let outcomes = jobs.into_par_iter().map(|(entry, stack)| one(entry, stack, detail, progress)).collect();
     progress.end();
     outcomes
 }
 
-fn one(entry: &Entry, (name, policy): &(String, AnyPolicy), detail: Detail, progress: &Progress) -> Result<Outcome> {
+/// Records the only run of a plan: what each layer saw, heard and wanted in each turn.
+///
+/// # Errors
+/// If the record cannot be written, or the scenario makes no sense.
+pub fn record(plan: &Plan, file: &Path) -> Result<()> {
+    let entry = &plan.entries[0];
+    let run = Run::new(&entry.scenario, entry.stacks[0].treatment.clone(), 0)?;
+    let mut recorder = Recorder::start(file, run.stack().view(), run.stack().layers())?.that_waits();
+    run.finish(Detail::Totals, |stack| recorder.turned(stack.view(), stack.layers()));
+    let progress = recorder.progress();
+    drop(recorder);
+    match progress().failed {
+        None => Ok(()),
+        Some(why) => bail!(why),
+    }
+}
+
+fn one(entry: &Entry, stack: &Named, detail: Detail, progress: &Progress) -> Result<Outcome> {
     let scenario = &entry.scenario;
     let repetitions = 0..scenario.repetitions;
-    let observed: Result<Vec<Observed>, _> = repetitions
+    let observed: Result<Vec<Observed>> = repetitions
         .into_par_iter()
         .map(|repetition| {
             // Intervals of several repetitions need no blocks; one course of time is shown.
@@ -56,31 +77,31 @@ fn one(entry: &Entry, (name, policy): &(String, AnyPolicy), detail: Detail, prog
                 _ => detail,
             };
             let mut shown = Nanos::ZERO;
-            let seen = |now: Nanos| {
+            let mut seen = |now: Nanos| {
                 if now >= shown + Nanos::from_millis(10) {
                     progress.passed(now - shown);
                     shown = now;
                 }
             };
-            let observed = run_in_detail(scenario, &mut policy.clone(), repetition, detail, seen);
+            let run = Run::new(scenario, stack.treatment.clone(), repetition)?;
+            let observed = run.finish(detail, |stack| seen(stack.view().now));
             // A policy that seldom looks is seldom seen.
             progress.run_ended((scenario.warm_up + scenario.duration) - shown);
-            observed
+            Ok(observed)
         })
         .collect();
     let mut observed = observed?;
-    let report = scenario.report(name, &observed);
+    let report = scenario.report(&stack.name, &observed);
     let course = observed.first_mut().and_then(|first| first.course.take());
     let latencies = match course {
         None => Vec::new(),
         Some(_) => (0..scenario.workloads.len()).map(|at| cells(&observed, at)).collect(),
     };
-    let parameters = scenario.policies.iter().find(|spec| spec.name == *name);
     Ok(Outcome {
         point: entry.point.clone(),
         report,
         seed: scenario.seed,
-        parameters: parameters.map(|spec| spec.parameters.clone()).unwrap_or_default(),
+        parameters: stack.parameters.clone(),
         remarks: Remark::of_all(&observed),
         course,
         latencies,

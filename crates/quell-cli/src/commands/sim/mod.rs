@@ -6,6 +6,7 @@ mod json;
 mod page;
 mod plan;
 mod progress;
+mod stacks;
 mod sweep_charts;
 mod table;
 #[cfg(test)]
@@ -33,7 +34,8 @@ pub struct Arguments {
     /// A scenario's file, or the name of one that comes with Quell (see --list)
     #[arg(required_unless_present_any = ["list", "example"])]
     scenario: Option<PathBuf>,
-    /// The policies to compare [default: those of the scenario, else none]
+    /// The stacks to compare: a stack's name, or policies joined by +, such as none,rkube+caladan [default: those of the
+    /// scenario, else none]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     policies: Vec<String>,
     /// Change the scenario: a dotted key and its value, such as workload.server.weight=300
@@ -54,6 +56,9 @@ pub struct Arguments {
     /// Have the course of time (of the first repetition) in the JSON as well
     #[arg(long, requires = "json")]
     series: bool,
+    /// Record the only run, for `quell replay`: of one stack, once, without a sweep
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Name the scenarios that come with Quell
     #[arg(long)]
     list: bool,
@@ -94,7 +99,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("--json and --csv cannot both go to standard output: give one of them a file, --csv=FILE");
     }
     let plan = Plan::read(path, &arguments.set, &arguments.sweep, &arguments.policies)?;
-    for file in [&arguments.json, &arguments.csv, &arguments.html].into_iter().flatten() {
+    if arguments.record.is_some() && plan.runs() != 1 {
+        bail!(
+            "--record is of one run, and this is {}: choose a stack by --policies, without sweep or repetitions",
+            plan.runs()
+        );
+    }
+    for file in [&arguments.json, &arguments.csv, &arguments.html, &arguments.record].into_iter().flatten() {
         if file.as_os_str() != "-" {
             outputs::check(file)?;
         }
@@ -108,6 +119,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => out.write_all(text.as_bytes()).context("write to standard output"),
         false => std::fs::write(path, text).with_context(|| format!("write {}", path.display())),
     };
+    if let Some(file) = &arguments.record {
+        compare::record(&plan, file)?;
+    }
     let asked = json::Asked { scenario: &path.to_string_lossy(), set: &arguments.set };
     if let Some(path) = &arguments.json {
         give(path, json::lines(&asked, &outcomes, arguments.series)?)?;

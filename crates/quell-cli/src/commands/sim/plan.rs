@@ -1,19 +1,20 @@
-//! What is to be run: every combination of swept values under every policy.
+//! What is to be run: every combination of swept values under every stack.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use quell_model::{Nanos, Policy};
+use anyhow::{Context, Result, anyhow};
+use quell_model::Nanos;
 use quell_policy::{AnyPolicy, PolicyError};
-use quell_sim::host::capabilities;
-use quell_sim::scenario::{Point, PolicySpec, SHIPPED, Scenario, Sweep, label, one_line, parameters_in, place_of};
+use quell_sim::scenario::{Point, SHIPPED, Scenario, Sweep, label, one_line, parameters_in, place_of};
+
+use super::stacks::{self, Named};
 
 /// Everything that is to be run.
 pub struct Plan {
     pub sweep: Sweep,
     pub entries: Vec<Entry>,
-    /// What policies cannot do as well on the simulated machine as elsewhere.
+    /// What policies cannot do as well on the simulated machine as elsewhere, and how the scenario is read.
     pub limits: BTreeSet<String>,
     /// What was changed on the command line.
     pub changes: Vec<String>,
@@ -23,7 +24,7 @@ pub struct Plan {
 pub struct Entry {
     pub point: Point,
     pub scenario: Scenario,
-    pub policies: Vec<(String, AnyPolicy)>,
+    pub stacks: Vec<Named>,
 }
 
 impl Plan {
@@ -38,10 +39,11 @@ impl Plan {
                 Some(problem) => anyhow!("{}", said(path, plan.sweep.text(), set, problem)),
                 None => error,
             };
-            let built = policies(&scenario, only, &mut plan.limits).map_err(placed);
-            let policies = if point.is_empty() { built? } else { built.with_context(at)? };
-            plan.entries.push(Entry { point, scenario, policies });
+            let built = stacks::of(&scenario, only, &mut plan.limits).map_err(placed);
+            let stacks = if point.is_empty() { built? } else { built.with_context(at)? };
+            plan.entries.push(Entry { point, scenario, stacks });
         }
+        plan.limits.extend(stacks::note(plan.scenario()));
         plan.sweep.check_runs(plan.runs())?;
         plan.changes.extend(set.iter().map(|change| format!("--set {change}")));
         plan.changes.extend(sweeps.iter().map(|sweep| format!("--sweep {sweep}")));
@@ -55,13 +57,13 @@ impl Plan {
 
     /// Number of runs.
     pub fn runs(&self) -> usize {
-        self.entries.iter().map(|entry| entry.policies.len() * entry.scenario.repetitions as usize).sum()
+        self.entries.iter().map(|entry| entry.stacks.len() * entry.scenario.repetitions as usize).sum()
     }
 
     /// Simulated time of all runs.
     pub fn simulated(&self) -> Nanos {
         let of = |entry: &Entry| {
-            let runs = entry.policies.len() as u64 * u64::from(entry.scenario.repetitions);
+            let runs = entry.stacks.len() as u64 * u64::from(entry.scenario.repetitions);
             (entry.scenario.warm_up + entry.scenario.duration).0.saturating_mul(runs)
         };
         Nanos(self.entries.iter().map(of).fold(0, u64::saturating_add))
@@ -100,31 +102,4 @@ fn said(path: &Path, text: &str, set: &[String], problem: &PolicyError<toml::de:
             format!("{place}the parameters of policy '{name}': {}", one_line(problem.message()))
         }
     }
-}
-
-/// The policies by name, each refused if it cannot work on the simulated machine.
-pub fn policies(
-    scenario: &Scenario,
-    only: &[String],
-    limits: &mut BTreeSet<String>,
-) -> Result<Vec<(String, AnyPolicy)>> {
-    let plain = |name: &str| PolicySpec { name: name.to_owned(), parameters: Default::default() };
-    let named = |name: &String| scenario.policies.iter().find(|spec| spec.name == *name).cloned();
-    let wanted: Vec<PolicySpec> = match (only, &scenario.policies[..]) {
-        ([], []) => vec![plain("none")],
-        ([], all) => all.to_vec(),
-        (only, _) => only.iter().map(|name| named(name).unwrap_or_else(|| plain(name))).collect(),
-    };
-    let mut built = Vec::new();
-    for spec in wanted {
-        let policy = AnyPolicy::build(&spec.name, spec.deserializer())?;
-        let has = capabilities(policy.describe().grants, scenario.measured_of_memory());
-        let fidelity = has.fidelity(policy.describe());
-        if !fidelity.missing.is_empty() {
-            bail!("'{}' cannot work on the simulated machine: {}", spec.name, fidelity.missing.join("; "));
-        }
-        limits.extend(fidelity.limits.iter().map(|limit| format!("{}: {limit}", spec.name)));
-        built.push((spec.name, policy));
-    }
-    Ok(built)
 }

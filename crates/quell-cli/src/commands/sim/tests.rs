@@ -51,12 +51,12 @@ fn policies_are_those_named_with_the_scenarios_parameters() {
     let scenario = shipped(&["policy.guard.parameters.priority=7"]);
     let policies = |only: &[&str]| {
         let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
-        plan::policies(&scenario, &only, &mut BTreeSet::new())
+        stacks::of(&scenario, &only, &mut BTreeSet::new())
     };
-    let names = |only: &[&str]| policies(only).unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let names = |only: &[&str]| policies(only).unwrap().into_iter().map(|stack| stack.name).collect::<Vec<_>>();
     assert_eq!(names(&[]), ["none", "guard"]);
     assert_eq!(names(&["caladan"]), ["caladan"]);
-    let guard = &policies(&["guard"]).unwrap()[0].1;
+    let guard = &policies(&["guard"]).unwrap()[0].treatment.policies[0].0;
     assert!(serde_json::to_string(guard).unwrap().contains("\"priority\":7"));
     assert!(policies(&["nobody"]).unwrap_err().to_string().contains("nobody"));
 }

@@ -1,27 +1,27 @@
-//! Who holds which CPU, and where that lets a workload run.
+//! Who holds which CPU, and where that lets a workload run, on hosts that lend CPUs by affinity.
 
-use quell_model::{CpuId, CpuSet, WorkloadId};
-
-use crate::host::Activity;
+use crate::{CpuId, CpuSet, WorkloadId};
 
 /// By CPU: who holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Holders {
+pub struct Holders {
     holder: Vec<Option<WorkloadId>>,
 }
 
 impl Holders {
-    /// Nobody holds any of so many CPUs.
+    /// This many CPUs, each held by no workload.
+    #[must_use]
     pub fn of(cpus: usize) -> Holders {
         Holders { holder: vec![None; cpus] }
     }
 
     /// By CPU.
+    #[must_use]
     pub fn all(&self) -> &[Option<WorkloadId>] {
         &self.holder
     }
 
-    /// Hands a CPU on; returns who held it. A CPU beyond the machine's is nobody's.
+    /// Hands a CPU on; returns who held it. A CPU beyond the machine's has no holder.
     pub fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) -> Option<WorkloadId> {
         self.holder.get_mut(cpu.index()).and_then(|holder| std::mem::replace(holder, to))
     }
@@ -32,6 +32,7 @@ impl Holders {
     }
 
     /// The CPUs that the workload holds.
+    #[must_use]
     pub fn held_by(&self, id: WorkloadId) -> CpuSet {
         self.those(|holder| holder == Some(id))
     }
@@ -41,12 +42,13 @@ impl Holders {
         cpus.filter(|cpu| wanted(self.holder[cpu.index()])).collect()
     }
 
-    /// Who holds more CPUs than it has threads that run or wait yields the rest, the highest first. `activities` by slot.
-    pub fn yield_unused(&mut self, activities: &[Activity], mut told: impl FnMut(CpuId, WorkloadId)) {
-        for (slot, activity) in activities.iter().enumerate() {
+    /// A workload that holds more CPUs than it has threads that run or wait yields the rest, the highest first. `runnable`
+    /// says for each slot how many threads run or wait.
+    pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut told: impl FnMut(CpuId, WorkloadId)) {
+        for (slot, runnable) in runnable.enumerate() {
             let id = WorkloadId(slot as u32);
             let held = self.held_by(id);
-            let keeps = held.iter().take(activity.runnable as usize).collect();
+            let keeps = held.iter().take(runnable as usize).collect();
             for cpu in held.difference(&keeps).iter() {
                 self.hand(cpu, None);
                 told(cpu, id);
@@ -55,8 +57,9 @@ impl Holders {
     }
 
     /// Where a best-effort workload may run that is bound to these CPUs now: where it holds CPUs, else on one, since a
-    /// thread must be somewhere. That is one where it is already, if nobody holds it, or the first that nobody holds, or one
+    /// thread must be somewhere. That is one where it is already, if that has no holder, or the first that has none, or one
     /// where it is.
+    #[must_use]
     pub fn room_for(&self, id: WorkloadId, bound: &CpuSet, pool: &CpuSet) -> CpuSet {
         let held = self.held_by(id).intersection(pool);
         if !held.is_empty() {
@@ -84,18 +87,14 @@ mod tests {
         Holders { holder: of.to_vec() }
     }
 
-    fn runnable(threads: u32) -> Activity {
-        Activity { runnable: threads, ..Activity::default() }
-    }
-
     #[test]
     fn who_has_fewer_threads_than_cpus_yields_the_rest() {
         let mut held = holders([Some(WEB), Some(BATCH), Some(WEB), Some(BATCH)]);
         let mut yielded = Vec::new();
-        held.yield_unused(&[runnable(1), runnable(9)], |cpu, id| yielded.push((cpu, id)));
+        held.yield_unused([1, 9].into_iter(), |cpu, id| yielded.push((cpu, id)));
         assert_eq!(yielded, [(CpuId(2), WEB)]);
         assert_eq!(held, holders([Some(WEB), Some(BATCH), None, Some(BATCH)]));
-        held.yield_unused(&[runnable(0), runnable(2)], |cpu, id| yielded.push((cpu, id)));
+        held.yield_unused([0, 2].into_iter(), |cpu, id| yielded.push((cpu, id)));
         assert_eq!(yielded[1..], [(CpuId(0), WEB)]);
     }
 

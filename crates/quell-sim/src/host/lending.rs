@@ -1,0 +1,183 @@
+//! How the simulated host lends CPUs to workloads: by Quell's own scheduler, or by affinity on the kernel's.
+//!
+//! By affinity it does what the stock Linux host does: a best-effort workload is bound to the CPUs that it holds; a
+//! latency-critical one is bound to nothing, and runs before all others by the policy `guard`. It looks once a millisecond
+//! at most, as that host does.
+
+use quell_model::{
+    CpuId, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Refusal, Target, Verdict, Wake, WorkloadId,
+};
+
+use super::SimHost;
+use crate::SimError;
+
+/// It looks, and binds, at most this often.
+const LOOK: Nanos = Nanos::from_millis(1);
+/// Where no CPU changed hands since the last look the next one is twice as far away, but no further than this.
+const LONGEST: Nanos = Nanos::from_millis(20);
+
+/// What lends CPUs to workloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lending {
+    /// Nothing: no policy grants CPUs, the kernel's own scheduler runs.
+    #[default]
+    Nothing,
+    /// Quell's own scheduler: every ordinary thread runs where its workload holds a CPU.
+    Scheduler,
+    /// The kernel's own scheduler runs, and best-effort threads are bound to the CPUs that their workload holds.
+    Affinity,
+}
+
+impl From<bool> for Lending {
+    /// With grants by Quell's own scheduler, or without any.
+    fn from(grants: bool) -> Lending {
+        if grants { Lending::Scheduler } else { Lending::Nothing }
+    }
+}
+
+/// Lending by affinity.
+#[derive(Clone, Debug)]
+pub(super) struct Affinity {
+    holders: Holders,
+    /// The workloads that CPUs are granted to; None: all.
+    granted: Option<Vec<WorkloadId>>,
+    /// Where each workload is bound, by slot; None: nowhere.
+    bound: Vec<Option<CpuSet>>,
+    looked_at: Nanos,
+    patience: Nanos,
+}
+
+impl Affinity {
+    pub fn new(cpus: usize, workloads: usize, granted: Option<Vec<WorkloadId>>) -> Affinity {
+        Affinity {
+            holders: Holders::of(cpus),
+            granted,
+            bound: vec![None; workloads],
+            looked_at: Nanos::ZERO,
+            patience: LOOK,
+        }
+    }
+
+    /// By CPU: the workload that holds it.
+    pub fn all(&self) -> &[Option<WorkloadId>] {
+        self.holders.all()
+    }
+
+    fn is_granted(&self, id: WorkloadId) -> bool {
+        self.granted.as_ref().is_none_or(|granted| granted.contains(&id))
+    }
+
+    /// When a loop that wants to turn then may.
+    pub fn not_before(&mut self, until: Wake) -> Wake {
+        let soonest = self.looked_at + self.patience;
+        self.patience = (self.patience + self.patience).min(LONGEST);
+        match until {
+            Wake::At(at) => Wake::At(at.max(soonest)),
+            Wake::OnEvent => Wake::OnEvent,
+        }
+    }
+}
+
+impl SimHost {
+    /// What lends CPUs here.
+    pub(super) fn lending(&self) -> Lending {
+        match &self.affinity {
+            Some(_) => Lending::Affinity,
+            None => self.sim.kernel.grants.is_on.into(),
+        }
+    }
+
+    /// By CPU: the workload that holds it, where CPUs are lent.
+    fn holders(&self) -> Option<&[Option<WorkloadId>]> {
+        match &self.affinity {
+            Some(affinity) => Some(affinity.all()),
+            None if self.sim.kernel.grants.is_on => Some(&self.sim.kernel.grants.holder),
+            None => None,
+        }
+    }
+
+    /// From now on CPUs are lent by affinity, to these workloads (None: to all).
+    pub(crate) fn lend_by_affinity(&mut self, granted: Option<Vec<WorkloadId>>) {
+        self.affinity = Some(Affinity::new(self.sim.kernel.cpus.len(), self.specs.len(), granted));
+    }
+
+    /// Does every workload run where only granted ones do?
+    pub(crate) fn check_all_granted(&self, granted: Option<&[WorkloadId]>) -> Result<(), SimError> {
+        let Some(granted) = granted else { return Ok(()) };
+        let left_out = (0..self.specs.len()).find(|&slot| !granted.contains(&WorkloadId(slot as u32)));
+        left_out.map_or(Ok(()), |slot| {
+            Err(SimError::Scenario(format!(
+                "workload '{}' is granted no CPUs, and on Quell's own scheduler the simulator runs only what is: give it to \
+                 the policy that grants CPUs, or set scheduler = \"kernel\"",
+                self.specs[slot].name
+            )))
+        })
+    }
+
+    /// A workload with fewer runnable threads than CPUs yields the rest.
+    pub(super) fn look_at_lent(&mut self, events: &mut Vec<Event>) {
+        let Some(affinity) = &mut self.affinity else { return };
+        affinity.looked_at = self.sim.now();
+        let kernel = &self.sim.kernel;
+        let is_runnable = |&&task: &&crate::TaskId| kernel.is_runnable(task);
+        let runnable = self.sim.tenants.iter().map(|tenant| tenant.tasks.iter().filter(is_runnable).count() as u32);
+        affinity.holders.yield_unused(runnable, |cpu, id| events.push(Event::Yielded(cpu, id)));
+    }
+
+    /// Hands a CPU on; [`SimHost::bind_lent`] makes it true.
+    pub(super) fn lend(&mut self, command: GrantCommand) -> Verdict {
+        let (cpu, to) = match command {
+            GrantCommand::Grant(_, id) if id.index() >= self.specs.len() => return Verdict::Vanished,
+            GrantCommand::Grant(cpu, id) => (cpu, Some(id)),
+            GrantCommand::Revoke(cpu) => (cpu, None),
+        };
+        if !self.sim.kernel.online.contains(cpu) {
+            return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
+        }
+        let Some(affinity) = &mut self.affinity else {
+            return Verdict::Refused(Refusal::Unsupported("granting CPUs: no policy of this stack does".into()));
+        };
+        affinity.holders.hand(cpu, to);
+        affinity.patience = LOOK;
+        Verdict::Applied(self.sim.now())
+    }
+
+    /// Binds every best-effort workload to what it holds now; returns how many were bound anew.
+    pub(super) fn bind_lent(&mut self) -> u64 {
+        let Some(mut affinity) = self.affinity.take() else { return 0 };
+        let (pool, mut bound) = (self.sim.kernel.online, 0);
+        for slot in 0..self.specs.len() {
+            let id = WorkloadId(slot as u32);
+            if self.specs[slot].is_lc() || !affinity.is_granted(id) {
+                continue;
+            }
+            let before = affinity.bound[slot];
+            let room = affinity.holders.room_for(id, &before.unwrap_or(CpuSet::EMPTY), &pool);
+            if before != Some(room) && !room.is_empty() {
+                affinity.bound[slot] = Some(room);
+                self.turn_knob(&KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(room) });
+                bound += 1;
+            }
+        }
+        self.affinity = Some(affinity);
+        bound
+    }
+
+    /// CPUs that a workload holds, where CPUs are lent.
+    #[must_use]
+    pub fn held(&self, id: WorkloadId) -> CpuSet {
+        let holders = self.holders().unwrap_or_default();
+        let cpus = (0..holders.len() as u32).map(CpuId);
+        cpus.filter(|cpu| self.sim.kernel.online.contains(*cpu) && holders[cpu.index()] == Some(id)).collect()
+    }
+
+    /// CPUs that each workload holds, where CPUs are lent.
+    pub(crate) fn counts_held(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.specs.len()];
+        for id in self.holders().unwrap_or_default().iter().flatten() {
+            counts[id.0 as usize] += 1;
+        }
+        counts
+    }
+}
