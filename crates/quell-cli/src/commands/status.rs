@@ -81,7 +81,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
             ["workload", "class", "state", "granted", "CPUs got/asked", "waiting", "queueing", "latency/SLO", "knobs"];
         let attached = status.workloads.iter().map(|workload| attached_row(status, workload));
         let absent = status.absent().map(|workload| absent_row(status, workload));
-        let least = ["queueing", "waiting", "granted", "state", "knobs"];
+        let least = ["queueing", "waiting", "granted", "knobs", "state"];
         lines.push(table(head, attached.chain(absent)).least(least).fit(screen));
         lines.extend(cells::not_exclusive(&status.workloads).into_iter().map(|line| screen.wrap(&line)));
         let why =

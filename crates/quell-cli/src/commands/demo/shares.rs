@@ -134,7 +134,12 @@ fn in_words(rows: &[(&str, Option<Row>)]) -> String {
     let Some(alone) = measured.next().and_then(|(_, row)| p99(row)) else {
         return "result: the server alone was not measured; nothing to compare with".into();
     };
-    let over_alone = measured.map(|(name, row)| {
+    let mut over_alone = measured.peekable();
+    if over_alone.peek().is_none() {
+        let alone = human::nanoseconds(alone as u64);
+        return format!("result: memcached's p99 alone is {alone}; nothing was measured beside an overloaded workload");
+    }
+    let over_alone = over_alone.map(|(name, row)| {
         let latency = p99(row).map_or("no answer in time".into(), |p99| format!("{:.1} ×", p99 / alone.max(1.0)));
         format!("{name} {latency} (the other gets {:.2} CPUs)", row.overloaded_cpus.unwrap_or(0.0))
     });
