@@ -66,6 +66,14 @@ fn an_rkube_worse_than_linux_has_its_reason_in_the_last_line() {
 }
 
 #[test]
+fn a_machine_with_other_work_is_named_in_the_result() {
+    let quiet = demo([Some(40), Some(336), Some(80), Some(35), Some(50), Some(38)], 1).in_words();
+    assert!(!quiet.contains("other programs"), "{quiet}");
+    let busy = demo([Some(800), Some(4000), Some(300), Some(40), Some(90), Some(60)], 1).in_words();
+    assert!(busy.contains("other programs were busy here: run the demo again"), "{busy}");
+}
+
+#[test]
 fn a_phase_without_any_answer_has_no_latency() {
     let mut report = demo([Some(40), Some(336), None, None, None, None], 1);
     let mut silent = run(40_000, 1_000);
