@@ -312,7 +312,7 @@ fn check_memory(machine: &Machine, host_mib: u64) -> Result<()> {
 
 fn host_memory_mib() -> u64 {
     let host = rustix::system::sysinfo();
-    u64::from(host.totalram).saturating_mul(host.mem_unit.into()) >> 20
+    host.totalram.saturating_mul(host.mem_unit.into()) >> 20
 }
 
 /// Pipes from QEMU: our ends, and QEMU's with the numbers that it finds them under.
