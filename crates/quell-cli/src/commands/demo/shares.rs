@@ -148,3 +148,24 @@ fn in_words(rows: &[(&str, Option<Row>)]) -> String {
         over_alone.collect::<Vec<_>>().join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::demo::tests::run;
+
+    #[test]
+    fn one_that_was_cut_short_compares_with_nothing() {
+        let row = |treatment, latency_us: u64, overloaded_cpus| {
+            let load = run(1_000 * latency_us, 1_000).load;
+            (treatment, Some(Row { treatment, load, overloaded_cpus, decisions: vec![] }))
+        };
+        let alone = in_words(&[row("server alone", 40, None)]);
+        assert!(
+            alone.starts_with("result: memcached's p99 alone is ") && alone.contains("nothing was measured"),
+            "{alone}"
+        );
+        let both = in_words(&[row("server alone", 40, None), row("plain Linux", 120, Some(1.5))]);
+        assert!(both.ends_with("against alone: plain Linux 3.0 × (the other gets 1.50 CPUs)"), "{both}");
+    }
+}

@@ -14,7 +14,7 @@ fn setup() -> Setup {
 }
 
 /// Half a second in which every request takes so long.
-fn run(latency_ns: u64, late_ns: u64) -> Run {
+pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
     let spec = LoadSpec { warmup_ns: 0, duration_ns: 500_000_000, ..LoadSpec::default() };
     let mut record = Record::new(Schedule::new(&spec));
     record.end_ns = spec.duration_ns;
