@@ -50,6 +50,7 @@ fn a_spinning_process_is_due_its_request_and_the_parts_add_up() {
         assert!((0.8..=1.0).contains(&due), "{method}: due {due} of the request: {account}");
         assert!(part("got") > 0);
         assert_eq!(report["inexact"].is_null(), !web["exact"].is_null());
+        assert!(report["version"].is_string() && report["units"]["cpus"] == "CPUs", "{report}");
     }
     let text = quell(&["gap", "--for", "200ms", "--workload", &workload, "--method", "estimate"]);
     let text = String::from_utf8(text.stdout).unwrap();

@@ -22,7 +22,7 @@ fn experiment() -> Output {
     let memcached = ["/usr/bin/memcached", "/usr/local/bin/memcached"].map(PathBuf::from);
     let memcached = memcached.iter().find(|path| path.exists()).expect("memcached is installed (scripts/setup)");
     let mut command = Command::new(quell);
-    command.args(["lab", "run", "--lockstep=serial", "--cpus", "2", "--quantum", "20000", "--timeout", "900"]);
+    command.args(["lab", "run", "--lockstep=serial", "--cpus", "2", "--quantum", "20us", "--timeout", "900"]);
     command.arg("--env").arg(format!("QUELL={quell}")).args(["--pack", quell]).arg(memcached);
     command.args(["--", "sh", "-c", EXPERIMENT]).output().unwrap()
 }

@@ -72,8 +72,8 @@ pub fn check_rest(
             problems
                 .error(&layer.place, format!("policy '{}' cannot work here: {missing}", layer.policy.describe().name));
         }
-        for limit in fidelity.limits {
-            problems.warning(&layer.place, format!("policy '{}': {limit}", layer.policy.describe().name));
+        for line in summed_up(layer.policy.describe().name, fidelity.limits) {
+            problems.warning(&layer.place, line);
         }
     }
     if let Some(place) = first.as_ref().filter(|_| was_understood) {
@@ -113,6 +113,21 @@ pub fn check_rest(
 }
 
 /// What Quell's own scheduler asks of a configuration, and what makes no sense without it.
+/// What a policy does less well on this host: a missing right in a line of its own, since another user has it; all else in
+/// one line, since no configuration changes it.
+fn summed_up(policy: &str, limits: Vec<String>) -> Vec<String> {
+    let (rights, others): (Vec<String>, Vec<String>) = limits.into_iter().partition(|limit| limit.contains("CAP_"));
+    let mut lines: Vec<String> = rights.iter().map(|limit| format!("policy '{policy}': {limit}")).collect();
+    match others.len() {
+        0 => {}
+        1 => lines.push(format!("policy '{policy}': 1 limit of this host: `quell doctor {policy}` shows it")),
+        count => {
+            lines.push(format!("policy '{policy}': {count} limits of this host: `quell doctor {policy}` shows them"))
+        }
+    }
+    lines
+}
+
 fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: &mut Problems) {
     if !config.has_own_scheduler() {
         if config.agent.poll == Poll::Dedicated && config.grants() {
@@ -251,5 +266,27 @@ impl Host for Paper {
 
     fn wait(&mut self, _: Wake) -> Result<(), Infallible> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_configuration_changes_is_one_line_a_policy() {
+        let limits = |texts: &[&str]| summed_up("guard", texts.iter().map(ToString::to_string).collect());
+        assert!(limits(&[]).is_empty());
+        assert_eq!(
+            limits(&["knob 'pause': p"]),
+            ["policy 'guard': 1 limit of this host: `quell doctor guard` shows it"]
+        );
+        assert_eq!(
+            limits(&["knob 'pause': p", "knob 'scheduling class': without CAP_SYS_NICE", "signal 'x': y"]),
+            [
+                "policy 'guard': knob 'scheduling class': without CAP_SYS_NICE",
+                "policy 'guard': 2 limits of this host: `quell doctor guard` shows them"
+            ]
+        );
     }
 }

@@ -96,11 +96,6 @@ impl<H: Manager> Agent<H> {
                 return Err(AgentError::Unfit { policy: layer.policy.describe().name, missing: fidelity.missing });
             }
             let policy = layer.policy.describe().name;
-            match fidelity.limits.len() {
-                0 => {}
-                1 => tracing::info!(policy, "1 limit of this host: `quell doctor {policy}` shows it"),
-                count => tracing::info!(policy, "{count} limits of this host: `quell doctor {policy}` shows them"),
-            }
             for limit in fidelity.limits {
                 tracing::debug!(policy, "{limit}");
             }

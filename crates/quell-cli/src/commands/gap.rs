@@ -1,5 +1,6 @@
 //! `quell gap`: what workloads get of the CPUs that they requested, and what takes the rest.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use quell_bench::screen::Screen;
 use quell_bench::table::table;
 use quell_gap::{GapError, Machine, Method, Report, Request, Session, Window, WorkloadGap};
 use quell_model::{CpuCount, Nanos, Selector};
+use serde::Serialize;
 
 use super::{output, signals, units};
 
@@ -25,7 +27,8 @@ pub struct Arguments {
     /// How long to watch
     #[arg(long = "for", default_value = "10s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
     length: Nanos,
-    /// A workload: its name, where its threads are (pid:N, cgroup:PATH, unit:NAME, command:TEXT; several are allowed), and
+    /// A workload: its name, where its threads are (pid:N, cgroup:PATH, unit:NAME, command:TEXT,
+    /// container:ID, pod:UID; several are allowed), and
     /// the CPUs that it requested
     #[arg(long = "workload", required = true, value_name = "NAME=WHERE,cpus=N", value_parser = workload)]
     workloads: Vec<Request>,
@@ -59,6 +62,9 @@ enum MethodName {
     Both,
 }
 
+/// How a workload's threads are named.
+const SELECTORS: &str = "pid:N, cgroup:PATH, unit:NAME, command:TEXT, container:ID, pod:UID";
+
 /// A workload from its text.
 fn workload(text: &str) -> Result<Request, String> {
     let (name, rest) = text.split_once('=').ok_or("expected NAME=WHERE,cpus=N, such as web=pid:4242,cpus=2")?;
@@ -78,12 +84,14 @@ fn workload(text: &str) -> Result<Request, String> {
             Some(("cgroup", path)) => Selector::Cgroup(path.into()),
             Some(("unit", unit)) => Selector::Unit(unit.to_owned()),
             Some(("command", command)) => Selector::Command(command.to_owned()),
-            _ => return Err(format!("'{part}' is none of pid:N, cgroup:PATH, unit:NAME, command:TEXT, cpus=N")),
+            Some(("container", id)) => Selector::Container(id.to_owned()),
+            Some(("pod", uid)) => Selector::Pod(uid.to_owned()),
+            _ => return Err(format!("'{part}' is none of {SELECTORS}, cpus=N")),
         };
         request.selectors.push(selector);
     }
     match (request.selectors.is_empty(), requested) {
-        (true, _) => Err("it names no threads; add pid:N, cgroup:PATH, unit:NAME or command:TEXT".into()),
+        (true, _) => Err(format!("it names no threads; add one of {SELECTORS}")),
         (_, false) => Err("it requests no CPUs; add cpus=N (cpus=0 for a neighbour without a request)".into()),
         _ => Ok(request),
     }
@@ -152,10 +160,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The exit status where Ctrl-C left nothing to report.
 const INTERRUPTED: u8 = 130;
 
+/// In what the numbers of the JSON are.
+const UNITS: [(&str, &str); 2] = [("cpus", "CPUs"), ("window, period, accounts, errors, doubt, takers' times", "ns")];
+
+#[derive(Serialize)]
+struct AsJson<'a> {
+    units: BTreeMap<&'a str, &'a str>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
 fn print(report: &Report, arguments: &Arguments) -> Result<()> {
     let mut out = io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer(&mut out, &output::stamped(report))?;
+        serde_json::to_writer(&mut out, &output::stamped(AsJson { units: UNITS.into(), report }))?;
         writeln!(out)?;
     } else {
         if arguments.watch && out.is_terminal() {
@@ -307,10 +325,12 @@ mod tests {
         let request = workload("web=cgroup:/a.slice/b,pid:7,cpus=1.5").unwrap();
         assert_eq!((request.name.as_str(), request.cpus), ("web", CpuCount(1500)));
         assert_eq!(request.selectors, [Selector::Cgroup("/a.slice/b".into()), Selector::Pid(7)]);
+        let request = workload("web=container:4c01,pod:aa-bb,cpus=2").unwrap();
+        assert_eq!(request.selectors, [Selector::Container("4c01".into()), Selector::Pod("aa-bb".into())]);
         for (text, mend) in [
             ("web", "NAME=WHERE"),
             ("=pid:1,cpus=1", "name"),
-            ("web=cpus=1", "add pid:N"),
+            ("web=cpus=1", "add one of pid:N"),
             ("web=pid:1", "add cpus=N"),
             ("web=pid:x,cpus=1", "process number"),
             ("web=pid:1,cpus=-1", "CPUs"),

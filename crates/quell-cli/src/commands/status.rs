@@ -81,7 +81,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
             ["workload", "class", "state", "granted", "CPUs got/asked", "waiting", "queueing", "latency/SLO", "knobs"];
         let attached = status.workloads.iter().map(|workload| attached_row(status, workload));
         let absent = status.absent().map(|workload| absent_row(status, workload));
-        let least = ["queueing", "waiting", "granted", "state", "knobs"];
+        let least = ["queueing", "waiting", "granted", "knobs", "state"];
         lines.push(table(head, attached.chain(absent)).least(least).fit(screen));
         lines.extend(cells::not_exclusive(&status.workloads).into_iter().map(|line| screen.wrap(&line)));
         let why =
@@ -157,6 +157,27 @@ fn cpus(cpus: &[Cpu]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::commands::sample;
+    use quell_agent::api::wire::{Class, State};
+
+    #[test]
+    fn a_small_terminal_shows_where_each_workload_stands() {
+        let mut status = sample::status(4);
+        let configured = |name: &str, state, threads| Configured {
+            name: name.into(),
+            class: Class::Lc,
+            cpus_requested: 1.0,
+            state,
+            since_ns: status.now_ns,
+            threads,
+            looks_for: vec![],
+            why: None,
+        };
+        status.configured =
+            vec![configured("db", State::Attached, Some(12)), configured("cache", State::Waiting, None)];
+        let text = text(&status, false, &Screen::columns(80));
+        assert!(text.contains("attached (12 threads)") && text.contains("waiting"), "{text}");
+        sample::assert_fits(&text, 80);
+    }
 
     #[test]
     fn the_status_fits_the_terminal() {

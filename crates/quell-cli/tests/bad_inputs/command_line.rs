@@ -204,6 +204,8 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("lab run --cpus 2 --topology 1,2,2 -- true", 125, "1,2,2 makes 4 CPUs, not 2"),
     ("lab run --mips 0 --lockstep -- true", 125, "--mips: 0 is not between"),
     ("lab run --quantum 0 --lockstep -- true", 2, "--quantum … above zero"),
+    ("lab run --quantum 20000 --lockstep -- true", 2, "--quantum … at most 4s, such as 20us"),
+    ("lab run --mem 900T -- true", 125, "--mem: 943718400 MiB, and this machine has … give less"),
     ("lab run --env X -- true", 2, "'X' … NAME=VALUE"),
     ("lab run --kvm --lockstep -- true", 2, "--kvm … --lockstep"),
     ("lab peers --cpus x", 2, "--cpus"),

@@ -96,7 +96,7 @@ impl Machine {
             return bad("--mips", format!("{} is not between 1 and 100000", lockstep.mips));
         }
         if !(500..=10_000_000).contains(&lockstep.quantum_ns) {
-            return bad("--quantum", format!("{} ns is not between 500 and 10000000", lockstep.quantum_ns));
+            return bad("--quantum", format!("{} ns is not between 500ns and 10ms", lockstep.quantum_ns));
         }
         let instructions = u64::from(lockstep.mips) * u64::from(lockstep.quantum_ns) / 1000;
         if instructions < 100 {

@@ -144,6 +144,7 @@ impl<'a> Lab<'a> {
         err: &mut dyn Write,
     ) -> Result<Ending> {
         machine.check()?;
+        check_memory(machine, host_memory_mib())?;
         job.input.check(machine)?;
         self.check_accelerator(machine)?;
         let kernel = Kernel::get(&self.cache, machine.kernel.as_deref(), self.progress)?;
@@ -298,6 +299,22 @@ fn memory_mib(machine: &Machine, image_bytes: u64) -> Result<u64> {
     }
 }
 
+/// Refuses a guest with more memory than this machine has, before anything is fetched.
+fn check_memory(machine: &Machine, host_mib: u64) -> Result<()> {
+    match machine.memory_mib {
+        Some(given) if given > host_mib => {
+            let why = format!("{given} MiB, and this machine has {host_mib}; give less, or leave it out");
+            Err(LabError::BadOption { option: "--mem", why })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn host_memory_mib() -> u64 {
+    let host = rustix::system::sysinfo();
+    host.totalram.saturating_mul(host.mem_unit.into()) >> 20
+}
+
 /// Pipes from QEMU: our ends, and QEMU's with the numbers that it finds them under.
 fn channels() -> Result<(Channels, Vec<(OwnedFd, i32)>)> {
     let (stdout, stdout_end) = pipe()?;
@@ -331,6 +348,15 @@ mod tests {
     fn tsc_is_half_of_bogomips() {
         assert_eq!(tsc_khz("processor\t: 0\nbogomips\t: 4200.00\n"), Some(2_100_000));
         assert_eq!(tsc_khz("processor\t: 0\n"), None);
+    }
+
+    #[test]
+    fn more_memory_than_the_machine_has_is_refused() {
+        let with = |memory_mib| Machine { memory_mib, ..Machine::default() };
+        let text = check_memory(&with(Some(900 << 10)), 4096).unwrap_err().to_string();
+        assert_eq!(text, "--mem: 921600 MiB, and this machine has 4096; give less, or leave it out");
+        assert!(check_memory(&with(Some(4096)), 4096).is_ok() && check_memory(&with(None), 0).is_ok());
+        assert!(host_memory_mib() > 0);
     }
 
     #[test]

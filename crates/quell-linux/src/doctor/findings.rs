@@ -98,8 +98,8 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
             concern: Concern::Unavailable,
             what: "the kernel has no sched_ext".into(),
             evidence: kernel.into_iter().collect(),
-            consequence: "no single CPU can be granted and no rule executed at a wake-up: policies that need this \
-                          run in the lab and on the toy host only"
+            consequence: "Quell's own scheduler cannot be loaded: CPUs are granted by affinity, once a millisecond at \
+                          most, and no rule is executed at a wake-up"
                 .into(),
             mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell lab`".into(),
         });

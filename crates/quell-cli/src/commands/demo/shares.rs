@@ -134,7 +134,12 @@ fn in_words(rows: &[(&str, Option<Row>)]) -> String {
     let Some(alone) = measured.next().and_then(|(_, row)| p99(row)) else {
         return "result: the server alone was not measured; nothing to compare with".into();
     };
-    let over_alone = measured.map(|(name, row)| {
+    let mut over_alone = measured.peekable();
+    if over_alone.peek().is_none() {
+        let alone = human::nanoseconds(alone as u64);
+        return format!("result: memcached's p99 alone is {alone}; nothing was measured beside an overloaded workload");
+    }
+    let over_alone = over_alone.map(|(name, row)| {
         let latency = p99(row).map_or("no answer in time".into(), |p99| format!("{:.1} ×", p99 / alone.max(1.0)));
         format!("{name} {latency} (the other gets {:.2} CPUs)", row.overloaded_cpus.unwrap_or(0.0))
     });
@@ -142,4 +147,25 @@ fn in_words(rows: &[(&str, Option<Row>)]) -> String {
         "result: memcached's p99 beside an overloaded workload, against alone: {}",
         over_alone.collect::<Vec<_>>().join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::demo::tests::run;
+
+    #[test]
+    fn one_that_was_cut_short_compares_with_nothing() {
+        let row = |treatment, latency_us: u64, overloaded_cpus| {
+            let load = run(1_000 * latency_us, 1_000).load;
+            (treatment, Some(Row { treatment, load, overloaded_cpus, decisions: vec![] }))
+        };
+        let alone = in_words(&[row("server alone", 40, None)]);
+        assert!(
+            alone.starts_with("result: memcached's p99 alone is ") && alone.contains("nothing was measured"),
+            "{alone}"
+        );
+        let both = in_words(&[row("server alone", 40, None), row("plain Linux", 120, Some(1.5))]);
+        assert!(both.ends_with("against alone: plain Linux 3.0 × (the other gets 1.50 CPUs)"), "{both}");
+    }
 }

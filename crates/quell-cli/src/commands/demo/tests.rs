@@ -14,7 +14,7 @@ fn setup() -> Setup {
 }
 
 /// Half a second in which every request takes so long.
-fn run(latency_ns: u64, late_ns: u64) -> Run {
+pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
     let spec = LoadSpec { warmup_ns: 0, duration_ns: 500_000_000, ..LoadSpec::default() };
     let mut record = Record::new(Schedule::new(&spec));
     record.end_ns = spec.duration_ns;
@@ -63,6 +63,14 @@ fn an_rkube_worse_than_linux_has_its_reason_in_the_last_line() {
     assert!(unmanaged.contains("rkube is 2.0 × Linux's best: ") && unmanaged.contains("unmanaged work"), "{unmanaged}");
     let late = demo([Some(40), Some(336), Some(80), None, Some(160), None], 100).in_words();
     assert!(late.contains("the load generator, kept off the server's CPUs, was late by"), "{late}");
+}
+
+#[test]
+fn a_machine_with_other_work_is_named_in_the_result() {
+    let quiet = demo([Some(40), Some(336), Some(80), Some(35), Some(50), Some(38)], 1).in_words();
+    assert!(!quiet.contains("other programs"), "{quiet}");
+    let busy = demo([Some(800), Some(4000), Some(300), Some(40), Some(90), Some(60)], 1).in_words();
+    assert!(busy.contains("other programs were busy here: run the demo again"), "{busy}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use super::result::{DemoReport, PhaseResult};
 const AS_GOOD: f64 = 1.05;
 /// The load generator's own lateness is named as a cause above this share of a latency.
 const OWN_SHARE: f64 = 0.2;
+/// A phase beside the antagonist with less than this share of the latency alone: something else disturbed the server alone.
+const DISTURBED: f64 = 0.5;
 
 impl DemoReport {
     fn p99(&self, name: &str) -> Option<u64> {
@@ -84,12 +86,23 @@ impl DemoReport {
         let mut parts = vec![format!("beside {}: {}", self.neighbours, said.join(", "))];
         parts.extend(self.kept());
         parts.extend(self.worse_than_linux());
+        parts.extend(self.disturbed(alone));
         let skipped: Vec<&str> =
             self.phases.iter().filter(|phase| phase.runs.is_empty()).filter_map(|phase| short(&phase.name)).collect();
         if !skipped.is_empty() {
             parts.push(format!("skipped: {}", skipped.join(", ")));
         }
         format!("result: {}", parts.join("; "))
+    }
+
+    /// A warning where the server alone was slower than beside the antagonist: the machine had other work.
+    fn disturbed(&self, alone: u64) -> Option<String> {
+        let least = self.phases.iter().filter_map(|phase| phase.quantile_ns(0.99)).min()?;
+        ((least as f64) < DISTURBED * alone as f64).then(|| {
+            "the server alone was slower than beside the antagonist, so other programs were busy here: run the demo \
+             again when they are not"
+                .into()
+        })
     }
 
     /// What the antagonist keeps of its work under Quell.

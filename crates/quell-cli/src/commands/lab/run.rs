@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Lock-step: millions of instructions a second of guest time
     #[arg(long, value_name = "M", default_value_t = Lockstep::default().mips, requires = "lockstep")]
     mips: u32,
-    /// Lock-step: length of a round, at whose end timers and interrupts act, such as 20us; a number alone is nanoseconds
-    #[arg(long, value_name = "TIME", default_value_t = Lockstep::default().quantum_ns, requires = "lockstep", value_parser = quantum, allow_negative_numbers = true)]
+    /// Lock-step: length of a round, at whose end timers and interrupts act, such as 20us
+    #[arg(long, value_name = "TIME", default_value = "10us", requires = "lockstep", value_parser = quantum, allow_negative_numbers = true)]
     quantum: u32,
     /// Guest time to wait before the command, whole seconds [default: 20s in lock-step, else 0]
     #[arg(long, value_name = "TIME", value_parser = whole_seconds, allow_negative_numbers = true)]
@@ -127,10 +127,8 @@ fn mebibytes(text: &str) -> Result<u64, String> {
 }
 
 fn quantum(text: &str) -> Result<u32, String> {
-    let number = text.chars().all(|digit| digit.is_ascii_digit());
-    let time = if number { text.parse().map(Nanos).ok() } else { text.parse::<Nanos>().ok() };
-    let ns = time.and_then(|time| u32::try_from(time.0).ok()).filter(|&ns| ns > 0);
-    ns.ok_or_else(|| "expected a time above zero, at most 4s, such as 20us; a number alone is nanoseconds".into())
+    let ns = units::positive_duration(text).ok().and_then(|time| u32::try_from(time.0).ok());
+    ns.ok_or_else(|| "expected a time above zero, at most 4s, such as 20us; a number alone is seconds".into())
 }
 
 fn whole_seconds(text: &str) -> Result<u32, String> {
@@ -185,7 +183,9 @@ mod tests {
         let timeout = |text| with(&["--timeout", text]).map(|arguments| arguments.timeout);
         assert_eq!(timeout("2m").unwrap(), Some(Nanos::from_secs(120)));
         assert_eq!(timeout("900").unwrap(), Some(Nanos::from_secs(900)));
-        assert_eq!(["20000", "20us"].map(|text| quantum(text).unwrap()), [20_000, 20_000]);
+        assert_eq!(["20us", "1ms", "1"].map(|text| quantum(text).unwrap()), [20_000, 1_000_000, 1_000_000_000]);
+        let default = with(&["--lockstep"]).unwrap().quantum;
+        assert_eq!(default, Lockstep::default().quantum_ns);
         assert_eq!(["3", "3s", "1m"].map(|text| whole_seconds(text).unwrap()), [3, 3, 60]);
         for words in [["--timeout", "0"], ["--timeout", "soon"], ["--settle", "1.5s"], ["--settle", "-1"]] {
             assert!(with(&words).is_err(), "{words:?}");

@@ -173,15 +173,15 @@ fn key_line(model: &Model, place: Option<String>) -> Line<'static> {
     if let Some(typed) = &model.typing {
         return Line::styled(format!("/{typed}▏  names that contain it   Enter keeps   Esc shows all"), HEAD);
     }
-    let keys = "q quit  ↑↓ choose  Enter its decisions  / filter  s order  p stop  ? help";
+    let keys = "q quit  ↑↓ choose  Enter decisions  / filter  s order  p stop  ? help";
     let place = place.map_or(String::new(), |place| format!("  {place}"));
     let filter = if model.filter.is_empty() { String::new() } else { format!("  /{}", model.filter) };
     // What changes stands first: a narrow screen cuts the keys.
     match place.is_empty() && filter.is_empty() {
-        true => Line::styled(format!("{keys}   (by {})", model.order.name()), FAINT),
+        true => Line::styled(format!("{keys} (by {})", model.order.name()), FAINT),
         false => Line::from(vec![
             Span::styled(format!("{}{}", filter.trim_start(), place), HEAD),
-            Span::styled(format!("  by {}   {keys}", model.order.name()), FAINT),
+            Span::styled(format!("  by {}  {keys}", model.order.name()), FAINT),
         ]),
     }
 }
