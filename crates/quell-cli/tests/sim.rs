@@ -108,3 +108,29 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && errors.contains("/nowhere/page.html"), "{errors}");
 }
+
+#[test]
+fn stacks_are_compared_recorded_and_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("stacked.record");
+    let file = record.to_str().unwrap();
+    let short = ["stacked", "--set", "duration=200ms", "--set", "warm_up=20ms"];
+    let all = quell_sim(&[&short[..], &["--json"]].concat(), "2");
+    let lines = String::from_utf8(all.stdout).unwrap();
+    let stacks: Vec<String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["policy"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(stacks, ["none", "guard", "rkube+caladan", "caladan+guard", "caladan"]);
+
+    let output = quell_sim(&[&short[..], &["--policies", "rkube+caladan", "--record", file]].concat(), "2");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let replayed = Command::new(env!("CARGO_BIN_EXE_quell")).args(["replay", file]).output().unwrap();
+    let said = String::from_utf8(replayed.stdout).unwrap();
+    assert!(replayed.status.success(), "{said}{}", String::from_utf8_lossy(&replayed.stderr));
+    assert!(said.contains("rkube + guard + caladan") && said.contains("every plan is the recorded one"), "{said}");
+
+    let several = quell_sim(&[&short[..], &["--record", file]].concat(), "1");
+    let said = String::from_utf8(several.stderr).unwrap();
+    assert!(!several.status.success() && said.contains("--record is of one run"), "{said}");
+}

@@ -194,7 +194,7 @@ fn ways_and_frequencies_act_after_their_latency() {
 #[test]
 fn without_contention_signals_and_ways_are_refused_with_the_mend() {
     for (measured, is_there) in [(MeasuredOfMemory::Nothing, false), (MeasuredOfMemory::Everything, true)] {
-        let has = capabilities(false, measured);
+        let has = capabilities(false.into(), measured);
         let yes = |support: &Support| *support == Support::Yes;
         assert_eq!(yes(&has.signals[&Signal::LlcMisses]), is_there);
         assert_eq!(yes(&has.knobs[&KnobKind::CacheWays]), is_there);

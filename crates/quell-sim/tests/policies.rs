@@ -5,7 +5,7 @@ use std::path::Path;
 use quell_model::{Class, CpuCount, Nanos, Policy, Reservation, SchedClass, Slo, Stack, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_sim::contention::MeasuredOfMemory;
-use quell_sim::host::{capabilities, drive};
+use quell_sim::host::{Lending, capabilities, drive};
 use quell_sim::scenario::{SHIPPED, Scenario};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
 use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
@@ -39,7 +39,7 @@ struct Ran {
 fn run(name: &str, topology: Topology, workloads: &[WorkloadSpec], span: Nanos) -> Ran {
     let mut policy = AnyPolicy::named(name).unwrap();
     let grants = policy.describe().grants;
-    let fidelity = capabilities(grants, MeasuredOfMemory::Nothing).fidelity(policy.describe());
+    let fidelity = capabilities(grants.into(), MeasuredOfMemory::Nothing).fidelity(policy.describe());
     assert!(fidelity.missing.is_empty(), "{name}: {:?}", fidelity.missing);
     let mut host = SimHost::new(topology, KernelConfig::default(), workloads, 7, grants).unwrap();
     let mut stack = Stack::of_one(&mut policy, host.view());
@@ -202,4 +202,50 @@ fn a_limit_is_kept_whatever_the_policy_and_the_tighter_of_it_and_a_quota() {
             assert!((got - expected).abs() < 0.1 * expected, "{policy} {limit} {quota:?}: {got} CPUs");
         }
     }
+}
+
+/// On the kernel's scheduler CPUs are lent by affinity: best-effort threads keep to what their workload holds.
+#[test]
+fn without_quells_scheduler_best_effort_work_is_bound_to_what_it_holds() {
+    use quell_sim::scenario::{Detail, Run, Scenario, Treatment};
+    let text = r#"
+duration = "1s"
+machine = { cores = 4, scheduler = "kernel" }
+[[workload]]
+name = "web"
+class = "lc"
+cpus = 2.0
+threads = 2
+server = { arrivals = { poisson = 2000.0 }, service = { constant = "500us" } }
+[[workload]]
+name = "batch"
+class = "be"
+threads = 4
+batch = {}
+"#;
+    let scenario = Scenario::parse(std::path::Path::new("s"), text, &[]).unwrap();
+    let run = |names: &[&str], lending: Lending| {
+        let policies = names.iter().map(|name| (AnyPolicy::named(name).unwrap(), None)).collect();
+        let mut held = 0;
+        let run = Run::new(&scenario, Treatment { policies, lending }, 0).unwrap();
+        let observed = run.finish(Detail::Totals, |stack| {
+            held = held.max(stack.view().cpus.holder.iter().filter(|holder| **holder == Some(WorkloadId(1))).count());
+        });
+        (observed, held)
+    };
+    let (plain, none_held) = run(&["none"], Lending::Nothing);
+    let (lent, held) = run(&["guard", "caladan"], Lending::Affinity);
+    assert_eq!(none_held, 0, "nothing is lent");
+    assert!((1..=4).contains(&held), "{held}");
+    assert_eq!(lent.policy_costs.charged.0 % 1000, 0);
+    let p99 = |observed: &quell_sim::scenario::Observed| observed.workloads[0].latencies.quantile(0.99);
+    assert!(p99(&lent).0 * 2 < p99(&plain).0, "{} against {}", p99(&lent), p99(&plain));
+    assert!(lent.workloads[1].run_time > plain.workloads[1].run_time / 2, "best-effort work goes on");
+    // Two policies that would set the same are refused by name.
+    let clash = Treatment {
+        policies: ["rkube", "caladan"].map(|name| (AnyPolicy::named(name).unwrap(), None)).into(),
+        lending: Lending::Affinity,
+    };
+    let refused = Run::new(&scenario, clash, 0).err().unwrap().to_string();
+    assert!(refused.contains("'rkube' and 'caladan'") && refused.contains("`workloads`"), "{refused}");
 }

@@ -99,14 +99,15 @@ impl<'a, P: Policy> Run<'a, P> {
             Lending::Affinity => host.lend_by_affinity(granted),
             Lending::Scheduler => host.check_all_granted(granted.as_deref())?,
         }
+        let names: Vec<&str> = layers.iter().map(|layer| layer.policy.describe().name).collect();
         let pool = host.sim().kernel().topology.all();
         let stack = Stack::new(layers, host.view(), pool).map_err(|clash| {
             let on = clash.overlap.workload.and_then(|id| host.name_of(id)).unwrap_or("every workload");
             let knob = clash.overlap.knob.name();
+            let (first, second) = (names[clash.first], names[clash.second]);
             SimError::Scenario(format!(
-                "policies {} and {} of the stack would both set the knob '{knob}' on {on}: give them different `workloads`",
-                clash.first + 1,
-                clash.second + 1
+                "the policies '{first}' and '{second}' of a stack would both set the knob '{knob}' on {on}: give them different \
+                 `workloads`"
             ))
         })?;
         Ok(Run { scenario, host, stack, lending })
