@@ -5,7 +5,6 @@
 
 pub mod antagonist;
 pub mod cache;
-pub mod clock;
 mod error;
 pub mod figures;
 pub mod load;
