@@ -12,8 +12,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuCount, CpuSet, Cycle, Event, Host, HostDomain, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan,
-    Policy, RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Cycle, Event, Host, HostDomain, KnobKind, LeaseBook, LeaseLimits, Nanos, Plan, Policy,
+    RuleKind, Signal, SignalSet, SoloEnd, Support, ThreadId, View, Wake, Workload, WorkloadId,
 };
 
 use gauges::Gauges;
@@ -323,6 +323,3 @@ impl Host for SimHost {
         Ok(())
     }
 }
-
-/// No quota is smaller, in thousandths of a CPU: the kernel's least quota is 1 ms of a period.
-const LEAST_QUOTA: CpuCount = CpuCount(10);
