@@ -4,7 +4,7 @@
 # make bench  what is fast, measured
 # make doc    the documentation of the code
 # make deb    a Debian package, installed into an empty root, run, and removed
-# make lint   formatting, lints, documentation without warnings, licences of what is linked
+# make lint   formatting, lints, documentation without warnings, licences of what is linked, rooms without circles
 # make licences  the licences, advisories and sources of all dependencies, by cargo-deny
 CARGO ?= cargo
 export PATH := $(PATH):$(HOME)/.cargo/bin

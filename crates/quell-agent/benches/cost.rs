@@ -12,9 +12,9 @@ use quell_agent::observers::{ObserverConfig, Observers};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost};
-use quell_model::{Class, CpuCount, Selector, Topology, View, Workload};
+use quell_model::{Class, CpuCount, Nanos, Selector, Topology, View, Workload};
 use quell_policy::AnyPolicy;
-use rustix::time::{ClockId, clock_gettime};
+use quell_thread::clock::{cpu_time, process_cpu_time};
 
 const WORKLOADS: usize = 1_000;
 const CRITICAL: usize = 20;
@@ -63,7 +63,7 @@ fn measure(policy: &str, watched: Option<bool>) -> Cost {
         for _ in 0..10 {
             turn(&mut stack, &mut host, &mut observers);
         }
-        let clocks = || [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(seconds);
+        let clocks = || [process_cpu_time(), cpu_time()].map(Nanos::as_secs_f64);
         let (before, begun) = (clocks(), Instant::now());
         while begun.elapsed() < MEASURED {
             turn(&mut stack, &mut host, &mut observers);
@@ -110,11 +110,6 @@ fn machine() -> (FakeTree, LinuxHost) {
         host.attach(workload).expect("its cgroup is there");
     }
     (tree, host)
-}
-
-fn seconds(clock: ClockId) -> f64 {
-    let time = clock_gettime(clock);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 fn resident_bytes() -> f64 {

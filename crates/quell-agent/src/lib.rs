@@ -18,6 +18,7 @@ pub mod record;
 pub mod run;
 pub mod stack;
 pub mod watch;
+pub mod wire;
 
 mod error;
 

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::api::wire::{Class, Configured, Measured, State, Status, Workload};
+use crate::wire::{Class, Configured, Measured, State, Status, Workload};
 
 /// The format's media type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -136,7 +136,7 @@ fn memory(registry: &mut Registry, status: &Status) {
 }
 
 fn layers(registry: &mut Registry, status: &Status) {
-    let mut counter = |name: &str, help: &str, read: &dyn Fn(&crate::api::wire::Layer) -> u64| {
+    let mut counter = |name: &str, help: &str, read: &dyn Fn(&crate::wire::Layer) -> u64| {
         let family = Counts::<OfPolicy>::default();
         for (layer, of) in status.layers.iter().zip(0..) {
             let label = OfPolicy { layer: of, policy: layer.policy.clone() };

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use quell_thread::clock;
+
 /// What this process used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
@@ -14,12 +16,11 @@ pub struct Usage {
 /// What this process used up to now.
 #[must_use]
 pub fn usage() -> Usage {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     // proc_pid_statm(5): the second number is the resident set, in pages.
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     Usage {
-        cpu_seconds: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9,
+        cpu_seconds: clock::process_cpu_time().as_secs_f64(),
         resident_bytes: pages * rustix::param::page_size() as u64,
     }
 }

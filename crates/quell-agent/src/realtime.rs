@@ -6,9 +6,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use quell_model::CpuId;
+use quell_model::{CpuId, Nanos};
+use quell_thread::class::{become_class, fifo_priority, set_class};
+use quell_thread::{Class, clock};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::AgentError;
 
@@ -17,7 +18,7 @@ const PRIORITY_OF_SENTRIES: u8 = 99;
 /// A sentry looks this often, and lets a silent thread be ordinary and real-time by turns of this length.
 const LOOK: Duration = Duration::from_millis(50);
 /// A real-time thread that was not heard of for so long may be spinning.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Nanos = Nanos::from_millis(300);
 const STACK: usize = 128 * 1024;
 
 /// Makes the calling thread SCHED_FIFO of this priority. Children that it forks begin as ordinary threads. Returns
@@ -26,7 +27,7 @@ const STACK: usize = 128 * 1024;
 /// # Errors
 /// Any other refusal of the system.
 pub fn run_before_others(priority: u8) -> Result<bool, AgentError> {
-    match set_class(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority) {
+    match become_class(Class::Fifo(priority)) {
         Ok(()) => Ok(true),
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(false),
         Err(source) => Err(AgentError::System { operation: "set the agent's own priority", source }),
@@ -42,15 +43,6 @@ pub fn stay_on(cpu: CpuId) -> Result<(), AgentError> {
     cpus.set(cpu.index());
     rustix::thread::sched_setaffinity(None, &cpus)
         .map_err(|errno| AgentError::System { operation: "give the loop a CPU of its own", source: errno.into() })
-}
-
-fn set_class(tid: i32, class: i32, priority: u8) -> std::io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: a plain system call with a pointer that lives for its duration.
-    match unsafe { libc::sched_setscheduler(tid, class, &parameters) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
 }
 
 /// A thread of the agent's that is real-time and looks processes up.
@@ -96,8 +88,8 @@ impl Sentry {
     pub fn beside() -> Result<Sentry, AgentError> {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::gettid() };
-        let own = own_priority();
-        let (heard_at, demoted) = (AtomicU64::new(now()), AtomicBool::new(false));
+        let own = fifo_priority();
+        let (heard_at, demoted) = (AtomicU64::new(clock::now().0), AtomicBool::new(false));
         let watched = Arc::new(Watched { tid, priority: own.unwrap_or(0), heard_at, demoted });
         let mut sentry = Sentry { watched, end: None, thread: None };
         if own.is_some() {
@@ -124,7 +116,7 @@ impl Sentry {
     /// The thread is alive. To be called by it, more often than every 300 ms. Returns true if the sentry had lost patience.
     pub fn heard(&self) -> bool {
         let was_silent = self.watched.is_silent();
-        self.watched.heard_at.store(now(), Ordering::Release);
+        self.watched.heard_at.store(clock::now().0, Ordering::Release);
         if self.watched.demoted.swap(false, Ordering::AcqRel) {
             let _ = run_before_others(self.watched.priority);
         }
@@ -144,7 +136,7 @@ impl Drop for Sentry {
 
 impl Watched {
     fn is_silent(&self) -> bool {
-        u128::from(now().saturating_sub(self.heard_at.load(Ordering::Acquire))) > PATIENCE.as_nanos()
+        clock::now().since(Nanos(self.heard_at.load(Ordering::Acquire))) > PATIENCE
     }
 
     fn look(&self) {
@@ -152,32 +144,18 @@ impl Watched {
             return;
         }
         let demote = !self.demoted.fetch_xor(true, Ordering::AcqRel);
-        let real_time = || set_class(self.tid, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, self.priority);
+        let real_time = || set_class(self.tid, Class::Fifo(self.priority));
         if !demote {
             let _ = real_time();
             return;
         }
-        let _ = set_class(self.tid, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
+        let _ = set_class(self.tid, Class::Normal);
         // Heard of in between, it may have become real-time just before it was made ordinary.
         if !self.is_silent() {
             self.demoted.store(false, Ordering::Release);
             let _ = real_time();
         }
     }
-}
-
-/// The calling thread's real-time priority, if it is SCHED_FIFO.
-fn own_priority() -> Option<u8> {
-    let mut parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: plain system calls about the calling thread, with a structure on the stack.
-    let (class, told) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
-    (class & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO && told == 0).then_some(parameters.sched_priority as u8)
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -187,7 +165,7 @@ mod tests {
     use super::*;
 
     fn is_fifo() -> bool {
-        own_priority().is_some()
+        fifo_priority().is_some()
     }
 
     fn spin_while(longest: Duration, goes_on: impl Fn() -> bool) {

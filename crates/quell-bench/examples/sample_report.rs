@@ -4,9 +4,11 @@
 use std::error::Error;
 use std::{env, fs};
 
-use quell_bench::human::{nanoseconds, range, rate};
+use quell_bench::figures::latency_timeline;
 use quell_bench::load::LoadReport;
-use quell_bench::report::{Block, Cell, Page, Row, latency_chart, latency_timeline};
+use quell_report::chart::latency_chart;
+use quell_report::human::{nanoseconds, range, rate};
+use quell_report::page::{Block, Cell, Page, Row};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut runs: Vec<(String, LoadReport)> = Vec::new();
@@ -40,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         blocks: vec![
             Block::Text("Latency counts from the time at which a request was to be sent.".into()),
             Block::Table { head: head.map(String::from).to_vec(), rows: rows.collect() },
-            Block::Chart(latency_chart(named().map(|(name, colour, r)| (name, colour, &r.latency)))),
+            Block::Chart(latency_chart(named().map(|(name, colour, r)| (name, colour, &r.latency.histogram)))),
             Block::Chart(latency_timeline(named().map(|(name, colour, r)| (name, colour, r.timeline.as_slice())))),
             Block::Notes(runs.iter().flat_map(|(_, report)| report.caveats()).collect()),
         ],

@@ -1,20 +1,15 @@
-//! Open-loop load, antagonists, statistics and reports: everything that Quell measures with.
+//! Open-loop load and antagonists: what Quell measures with.
 //!
-//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it, [`stats`] works the numbers out, [`human`],
-//! [`screen`], [`table`], [`chart`] and [`report`] show them.
+//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it; `quell-report` works
+//! their numbers out and shows them, [`figures`] are those that only they need.
 
 pub mod antagonist;
 pub mod cache;
-pub mod chart;
-pub mod clock;
 mod error;
-pub mod human;
+pub mod figures;
 pub mod load;
 pub mod memory;
-pub mod report;
 pub mod sched;
-pub mod screen;
-pub mod stats;
-pub mod table;
+pub mod steal;
 
 pub use error::{Error, Result};

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{Error, Result, human};
+use quell_report::human;
+
+use crate::{Error, Result};
 
 /// Memory that new work may have without anything being swapped out, bytes, from `meminfo` under `root` (`/proc` outside tests).
 /// `None` where the kernel does not tell.

@@ -1,8 +1,10 @@
 //! The scheduling of the generator's own thread, and of an antagonist that is to disturb least.
 
-use std::io;
 use std::num::NonZeroU64;
 use std::thread;
+
+use quell_thread::Class;
+use quell_thread::class::become_class;
 
 use crate::{Error, Result};
 
@@ -11,13 +13,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Realtime`] without CAP_SYS_NICE, or where the thread's cgroup has no real-time budget.
 pub(crate) fn become_fifo(priority: u8) -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: `parameters` lives through the call; thread 0 is the caller.
-    if unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } == 0 {
-        return Ok(());
-    }
-    Err(Error::Realtime { priority, reason: io::Error::last_os_error() })
+    become_class(Class::Fifo(priority)).map_err(|reason| Error::Realtime { priority, reason })
 }
 
 /// Finds out if the calling process may have SCHED_FIFO threads of this priority, on a thread of its own.
@@ -34,12 +30,7 @@ pub(crate) fn may_become_fifo(priority: u8) -> Result<()> {
 /// # Errors
 /// When the kernel refuses.
 pub fn become_idle() -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` lives through the call; thread 0 is the caller.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } {
-        0 => Ok(()),
-        _ => Err(Error::system("make SCHED_IDLE", "this thread")(io::Error::last_os_error())),
-    }
+    become_class(Class::Idle).map_err(Error::system("make SCHED_IDLE", "this thread"))
 }
 
 /// Lets the calling thread's timers fire when they are due. Linux otherwise adds up to 50 µs to every wait of an

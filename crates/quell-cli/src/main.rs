@@ -19,7 +19,7 @@ mod host;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use quell_bench::screen::{Mark, Screen};
+use quell_report::screen::{Mark, Screen};
 
 /// Latency-critical services keep the latency that they have alone; best-effort work gets the rest.
 #[derive(Parser)]

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quell_linux::{Census, Counted};
 use quell_model::{Selector, ThreadState};
+use quell_thread::clock::now;
 use quell_trace::Member;
 
 use crate::GapError;
-use crate::measure::{Machine, now};
+use crate::machine::Machine;
 use crate::sample::{MachineTimes, Sample, ThreadTimes};
 
 /// A thread stays with the workload in which it was found, until it ends.

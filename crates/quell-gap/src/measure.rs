@@ -1,13 +1,13 @@
 //! A measured run: watches workloads for a window and reports their accounts.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use quell_linux::mounted_hierarchies;
-use quell_model::{CpuSet, Nanos};
+use quell_model::Nanos;
+use quell_thread::clock::now;
 use serde::{Deserialize, Serialize};
 
 use crate::crew::Crew;
+use crate::machine::Machine;
 use crate::report::{self, Report, WorkloadGap};
 use crate::sample::{MachineTimes, Sample};
 use crate::tracer::Tracer;
@@ -46,37 +46,6 @@ pub enum Method {
     Estimate,
     /// Both at the same time, to compare them.
     Both,
-}
-
-/// Where the machine is looked at.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// procfs.
-    pub proc: PathBuf,
-    /// Cgroup hierarchies.
-    pub hierarchies: Vec<PathBuf>,
-    /// CPUs that are online.
-    pub cpus: CpuSet,
-}
-
-impl Machine {
-    /// This machine.
-    ///
-    /// # Errors
-    /// If the list of CPUs cannot be read.
-    pub fn here() -> Result<Machine, GapError> {
-        let path = PathBuf::from("/sys/devices/system/cpu/online");
-        let text = std::fs::read_to_string(&path).map_err(|source| GapError::Read { path: path.clone(), source })?;
-        let cpus = text.parse().map_err(|_| GapError::Form { path, expected: "a list of CPUs" })?;
-        Ok(Machine { proc: "/proc".into(), hierarchies: mounted_hierarchies(), cpus })
-    }
-}
-
-/// Now, on the monotonic clock, which is also the clock of BPF programs.
-#[must_use]
-pub fn now() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Measures these workloads over a window. `progress` hears how much of it is over; if it says `false`, the window ends

@@ -27,8 +27,8 @@ mod tool;
 pub use cache::Cache;
 pub use error::{LabError, Result};
 pub use fetch::{Busybox, Kernel, PREFERRED_KERNELS, Qemu, Virtiofsd};
-pub use machine::{Accelerator, Clock, Lockstep, Machine, Root, Topology};
-pub use run::{Ending, Input, Job, Lab, Output, native};
+pub use machine::{Accelerator, Clock, Input, Lockstep, Machine, Root, Topology};
+pub use run::{Ending, Job, Lab, Output, native};
 
 /// Is told what the lab is doing where that takes more than a moment.
 pub trait Progress: Sync {

@@ -123,8 +123,7 @@ struct CpuTime;
 
 impl CpuTime {
     fn now() -> Duration {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        quell_linux::cpu_time().into()
     }
 }
 

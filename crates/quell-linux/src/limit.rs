@@ -3,14 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use quell_model::{CpuCount, Selector, Workload};
+use quell_model::{CpuCount, Knob, Selector, Workload};
 
 use crate::members::{Places, Resolved};
 use crate::procfs::ProcFs;
 use crate::{HostOptions, LinuxError, Roots, cgroup};
-
-/// The kernel takes no quota of less than 1 ms in a period of 100 ms.
-const LEAST: CpuCount = CpuCount(10);
 
 /// Is a workload's limit kept?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +56,8 @@ pub(crate) fn place(
             "it has {many} cgroups, over which no single cpu.max holds; put them below one slice and select that"
         ));
     };
-    if limit < LEAST {
-        return Err(format!("the kernel takes no quota below {LEAST} CPUs; raise it"));
+    if limit < Knob::LEAST_QUOTA {
+        return Err(format!("the kernel takes no quota below {} CPUs; raise it", Knob::LEAST_QUOTA));
     }
     let file = group.path.join("cpu.max");
     match (can_be_here(roots, options), file.exists() && !options.threads_only) {

@@ -19,6 +19,14 @@ pub enum ModelError {
         /// What is wrong with it, or the mend.
         why: String,
     },
+    /// A knob has a value that there is not.
+    #[error("{what}; {mend}")]
+    Knob {
+        /// What is wrong with it.
+        what: String,
+        /// What to choose instead.
+        mend: String,
+    },
     /// A topology has no CPU, or a CPU twice.
     #[error("this topology is not possible: {why}")]
     Topology {

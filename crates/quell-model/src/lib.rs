@@ -6,6 +6,7 @@
 //!
 //! Nothing here does I/O, asks for the time or draws a random number.
 
+pub mod bounds;
 pub mod contract;
 pub mod cpuset;
 pub mod domain;
@@ -30,6 +31,7 @@ pub mod workload;
 
 mod error;
 
+pub use bounds::{Bounds, is_way_mask};
 pub use contract::{Host, Policy, Wake};
 pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
 pub use domain::{Domain, HostDomain};

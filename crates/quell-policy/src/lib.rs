@@ -9,11 +9,13 @@ pub mod elfen;
 pub mod guard;
 pub mod his;
 pub mod none;
+mod page;
 mod parameter;
 pub mod parties;
 mod registry;
 pub mod rkube;
 pub mod shenango;
 
-pub use parameter::{Kind, Parameter, reference};
+pub use page::reference;
+pub use parameter::{Kind, Parameter};
 pub use registry::{AnyPolicy, PolicyError};

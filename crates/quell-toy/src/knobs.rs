@@ -1,7 +1,7 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    CpuId, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule, SchedClass,
+    Bounds, CpuId, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
     SoloEnd, Target, ThreadId, Verdict, WorkloadId,
 };
 
@@ -65,7 +65,6 @@ impl ToyHost {
     }
 
     fn check(&self, setting: &KnobSetting) -> Check {
-        let bad = |why: &str| Check::Bad(format!("{:?}: {why}", setting));
         let exists = match setting.target {
             Target::Workload(id) => self.member(id).is_some(),
             Target::Thread(id) => self.thread_place(id).is_some(),
@@ -75,23 +74,10 @@ impl ToyHost {
         if !exists {
             return Check::Gone;
         }
-        match setting.knob {
-            Knob::Cpus(cpus) if cpus.is_disjoint(&self.online) => bad("no CPU of it is online"),
-            Knob::Weight(weight) if !(1..=10_000).contains(&weight) => bad("a weight is from 1 to 10000"),
-            Knob::Quota(Some(quota)) if quota.0 == 0 => bad("a quota of nothing"),
-            Knob::Class(SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority })
-                if !(1..=99).contains(&priority) =>
-            {
-                bad("a real-time priority is from 1 to 99")
-            }
-            Knob::CacheWays(ways) if !is_way_mask(ways, self.machine.all_ways()) => {
-                bad("a way mask is one run of bits within the cache's ways")
-            }
-            Knob::MaxFrequencyKhz(khz) if !(self.machine.min_khz..=self.machine.max_khz).contains(&khz) => {
-                bad("outside the CPU's frequencies")
-            }
-            _ => Check::Fine,
-        }
+        let machine = &self.machine;
+        let khz = machine.min_khz..=machine.max_khz;
+        let bounds = Bounds { online: self.online, cache_ways: machine.cache_ways.clamp(1, 32), khz };
+        setting.knob.check(&bounds).map_or_else(|error| Check::Bad(format!("{setting:?}: {error}")), |()| Check::Fine)
     }
 
     fn turn_knob(&mut self, setting: &KnobSetting) {
@@ -221,10 +207,4 @@ impl ToyHost {
 
 fn refused(why: String) -> Verdict {
     Verdict::Refused(Refusal::System(why))
-}
-
-/// One run of set bits, none of them outside the cache's ways (resctrl takes no other mask).
-fn is_way_mask(ways: u32, all: u32) -> bool {
-    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
-    ways != 0 && ways & !all == 0 && shifted & (shifted + 1) == 0
 }

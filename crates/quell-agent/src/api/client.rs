@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::wire::Problem;
 use crate::AgentError;
+use crate::wire::Problem;
 
 /// An answer is this long at most.
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;

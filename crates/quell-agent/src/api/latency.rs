@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use quell_model::{Nanos, Sample, View, WorkloadId};
 
-use super::wire::{Accepted, Histogram};
+use crate::wire::{Accepted, Histogram};
 
 /// Buckets that one histogram may have.
 pub const MAX_BUCKETS: usize = 4096;

@@ -9,7 +9,6 @@ pub mod latency;
 pub mod router;
 pub mod socket;
 pub mod state;
-pub mod wire;
 
 mod serve;
 
@@ -25,6 +24,7 @@ use tokio::sync::oneshot;
 use crate::AgentError;
 use crate::watch::Watched;
 
+pub use crate::wire;
 pub use client::Client;
 pub use latency::{Feed, Posted};
 pub use state::{About, State};

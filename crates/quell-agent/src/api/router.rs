@@ -10,13 +10,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use quell_model::Nanos;
+use quell_thread::clock;
 use serde::Serialize;
 
 use super::latency::{MAX_BUCKETS, Rejected};
 use super::state::State;
-use super::wire::{self, Histogram, Problem};
 use crate::metrics;
+use crate::wire::{self, Histogram, Problem};
 
 /// A request's body is this long at most.
 pub const MAX_BODY: usize = 256 * 1024;
@@ -146,9 +146,7 @@ async fn histogram(
         Ok(histogram) => histogram,
         Err(error) => return bad(&error.to_string()),
     };
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now = Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
-    match locked(&state, |state| state.post(now, &histogram)) {
+    match locked(&state, |state| state.post(clock::now(), &histogram)) {
         Ok(accepted) => json(&accepted),
         Err(Rejected::Unknown) => match locked(&state, |state| state.absent(&histogram.workload)) {
             Some(absent) => {

@@ -8,9 +8,9 @@ use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, ThreadState, 
 use quell_policy::AnyPolicy;
 
 use super::latency::{Inbox, Rejected};
-use super::wire;
 use crate::explain::{Explanations, knob_text, per_time};
 use crate::watch::{Entry, Glance, Roster, Standing, Watched};
+use crate::wire;
 
 /// Rates are taken over at least this long.
 const RATE_OVER: Nanos = Nanos::from_millis(900);

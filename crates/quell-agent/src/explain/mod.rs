@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use quell_model::{Knob, KnobSetting, Nanos, Part, Sample, Target, Verdict};
 use quell_policy::guard::{DEMOTED, Guard};
 
-use crate::api::wire;
 use crate::watch::{Decision, Seen, What};
+use crate::wire;
 
 mod words;
 
@@ -221,7 +221,7 @@ pub fn per_time(before: &Sample<Nanos>, now: &Sample<Nanos>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::wire::DecisionKind;
+    use crate::wire::DecisionKind;
     use quell_model::{Class, CpuCount, CpuSet, NoteKind, Refusal, Rule, SchedClass, Workload, WorkloadId};
     use std::sync::Arc;
 

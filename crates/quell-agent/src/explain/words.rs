@@ -4,8 +4,8 @@ use quell_model::{
     GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, NoteKind, Part, PreemptionMode, Rule, Target, Verdict,
 };
 
-use crate::api::wire::DecisionKind;
 use crate::watch::{Decision, What};
+use crate::wire::DecisionKind;
 
 /// A decision in words, with what the host answered to it; None: it says nothing to people.
 pub(super) fn of(decision: &Decision) -> Option<(DecisionKind, String)> {

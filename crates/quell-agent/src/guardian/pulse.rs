@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quell_model::Nanos;
+use quell_thread::clock::now;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::AgentError;
 
@@ -33,13 +33,6 @@ unsafe impl Send for Pulse {}
 unsafe impl Sync for Pulse {}
 
 const SIZE: usize = 4096;
-
-/// CLOCK_MONOTONIC, the host's clock.
-#[must_use]
-pub fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
 
 impl Pulse {
     /// A page that children of this process share.

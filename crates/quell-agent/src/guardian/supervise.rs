@@ -9,13 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use quell_linux::Roots;
 use quell_linux::write::Journal;
 use quell_model::Nanos;
+use quell_thread::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
 
 use super::backoff::Backoff;
-use super::pulse::{Pulse, now};
+use super::pulse::Pulse;
 use super::restore::{Report, put_back_journal, put_back_meanwhile};
 use super::rundir::Claim;
 use super::signals::Signals;

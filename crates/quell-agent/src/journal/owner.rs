@@ -26,8 +26,7 @@ pub fn of_thread(proc: &Path, tid: i32) -> Option<Owner> {
 /// Now, in clock ticks since boot, as threads' start times are counted.
 #[must_use]
 pub fn ticks_since_boot() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    time.tv_sec as u64 * 100 + time.tv_nsec as u64 / 10_000_000
+    quell_thread::clock::since_boot().0 / 10_000_000
 }
 
 /// The number of this boot; empty where the system does not tell.

@@ -15,8 +15,8 @@ use quell_policy::AnyPolicy;
 
 use super::format::{Header, LayerStart, Step, Turn, VERSION};
 use crate::AgentError;
-use crate::api::wire;
 use crate::stack::{Layer, Witness};
+use crate::wire;
 
 /// Turns that wait for the disk at most; their memory is taken once and reused.
 const BUFFERS: usize = 64;

@@ -9,6 +9,7 @@ use quell_model::{
     Capabilities, Event, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology, Verdict,
     View, Wake, Workload,
 };
+use quell_thread::clock::now;
 
 use super::Shadow;
 use super::membership::Membership;
@@ -19,7 +20,6 @@ use crate::api::{About, ApiConfig, Feed};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
-use crate::guardian::pulse::now;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
 use crate::stack::{self, Layer, Stack, Witness};

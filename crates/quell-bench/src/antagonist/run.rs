@@ -6,11 +6,12 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use quell_thread::clock;
+
 use super::progress::Progress;
 use super::report::{AntagonistReport, Sample};
 use super::spec::AntagonistSpec;
 use super::work::Shared;
-use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::{Error, Result};
 
 /// Distance of the timeline's points, ns.
@@ -38,9 +39,9 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
                 // The receiver outlives all threads.
                 let _ = ready.send(());
                 let Some(started_ns) = *go.wait() else { return 0 };
-                let before = thread_cpu_ns();
+                let before = clock::cpu_time().0;
                 drive(spec, started_ns, progress.counter(number), stop, || work.block());
-                thread_cpu_ns() - before
+                clock::cpu_time().0 - before
             };
             match thread::Builder::new().name(format!("quell-{}", spec.kind.name())).spawn_scoped(scope, work) {
                 Ok(worker) => workers.push(worker),
@@ -52,7 +53,7 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
         }
         drop(ready);
         all_ready.iter().take(spec.threads as usize).for_each(drop);
-        let started_ns = monotonic_ns();
+        let started_ns = clock::now().0;
         progress.start(started_ns);
         let _ = go.set(Some(started_ns));
         let timeline = sample(started_ns, spec.duration_ns, progress, stop);
@@ -68,7 +69,7 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
 fn drive(spec: &AntagonistSpec, started_ns: u64, counter: &AtomicU64, stop: &AtomicBool, mut block: impl FnMut()) {
     let mut done = 0;
     while !stop.load(Relaxed) {
-        let since_start = monotonic_ns() - started_ns;
+        let since_start = clock::now().0 - started_ns;
         if since_start >= spec.duration_ns {
             return;
         }
@@ -88,11 +89,11 @@ fn sample(started_ns: u64, duration_ns: u64, progress: &Progress, stop: &AtomicB
     let mut next = started_ns;
     loop {
         next += SAMPLE_NS;
-        while !stop.load(Relaxed) && monotonic_ns() < next.min(started_ns + duration_ns) {
-            let left = next.min(started_ns + duration_ns).saturating_sub(monotonic_ns());
+        while !stop.load(Relaxed) && clock::now().0 < next.min(started_ns + duration_ns) {
+            let left = next.min(started_ns + duration_ns).saturating_sub(clock::now().0);
             thread::sleep(Duration::from_nanos(left.min(LONGEST_SLEEP_NS)));
         }
-        let now = monotonic_ns();
+        let now = clock::now().0;
         timeline.push(Sample { at_ns: now, blocks: progress.blocks() });
         if stop.load(Relaxed) || now >= started_ns + duration_ns {
             return timeline;
@@ -109,7 +110,7 @@ fn report(
     cpu_ns: u64,
     mut timeline: Vec<Sample>,
 ) -> AntagonistReport {
-    let ended_ns = monotonic_ns();
+    let ended_ns = clock::now().0;
     let elapsed_ns = ended_ns - started_ns;
     let seconds = elapsed_ns as f64 / 1e9;
     let blocks = progress.blocks();

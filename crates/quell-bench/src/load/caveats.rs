@@ -1,7 +1,8 @@
 //! What a reader must know before trusting a run's numbers, in plain sentences.
 
+use quell_report::human;
+
 use super::report::LoadReport;
-use crate::human;
 
 /// A generator that is later than this share of the latency at the same quantile shows in the result.
 const LATE_SHARE: f64 = 0.2;

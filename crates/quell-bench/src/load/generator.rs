@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use quell_thread::clock;
+
 use super::connection::{Connection, Received};
 use super::live::Live;
 use super::poller::{Poller, READY_PER_ROUND, Ready};
@@ -13,7 +15,6 @@ use super::protocol::Requests;
 use super::record::{REFUSED, Record};
 use super::schedule::Schedule;
 use super::spec::LoadSpec;
-use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::{Error, Result};
 
 /// Between "start" and the schedule's beginning: time to get into the loop, ns.
@@ -96,13 +97,13 @@ impl Generator {
     pub fn drive(&mut self, monitor: &Monitor) -> Result<()> {
         let planned = self.record.schedule.slots.len();
         monitor.planned.store(planned as u64, Relaxed);
-        let start = monotonic_ns() + LEAD_NS;
+        let start = clock::now().0 + LEAD_NS;
         self.record.start_ns = start;
         self.record.end_ns = self.spec.warmup_ns + self.spec.duration_ns;
         let give_up = start + self.record.end_ns + self.spec.drain_ns;
-        let cpu_before = thread_cpu_ns();
+        let cpu_before = clock::cpu_time().0;
         loop {
-            let now = monotonic_ns();
+            let now = clock::now().0;
             if monitor.stop.load(Relaxed) || self.record.closed_connections == self.connections.len() {
                 self.record.end_ns = now.saturating_sub(start).min(self.record.end_ns);
                 break;
@@ -120,8 +121,8 @@ impl Generator {
             self.wait_until(wake)?;
             self.receive(start, monitor.live.as_ref());
         }
-        self.record.elapsed_ns = monotonic_ns().saturating_sub(start);
-        self.record.cpu_ns = thread_cpu_ns() - cpu_before;
+        self.record.elapsed_ns = clock::now().0.saturating_sub(start);
+        self.record.cpu_ns = clock::cpu_time().0 - cpu_before;
         self.record.due = self.next;
         Ok(())
     }
@@ -137,7 +138,7 @@ impl Generator {
             let Some(slot) = self.record.schedule.slots.get(self.next) else {
                 return;
             };
-            let now = monotonic_ns();
+            let now = clock::now().0;
             let Some(late) = now.checked_sub(start + slot.at_ns) else {
                 return;
             };
@@ -174,7 +175,7 @@ impl Generator {
     }
 
     fn wait_until(&mut self, wake: u64) -> Result<()> {
-        let left = wake.saturating_sub(monotonic_ns());
+        let left = wake.saturating_sub(clock::now().0);
         let sleep = if left <= SPIN_NS { 0 } else { left.min(LONGEST_SLEEP_NS) };
         self.poller.wait(sleep, &mut self.ready)
     }
@@ -212,7 +213,7 @@ impl Generator {
                 return;
             }
             if now == 0 {
-                now = monotonic_ns();
+                now = clock::now().0;
             }
             let index = number + answered * stride;
             record.answer(index, answer, now - start);

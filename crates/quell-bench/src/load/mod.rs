@@ -31,7 +31,7 @@ pub use report::{Counts, Distribution, LoadReport, QUANTILES, Quantile, WINDOW_N
 pub use spec::{Arrivals, LoadSpec, MAX_KEYS, MAX_REQUESTS, MAX_VALUE_BYTES, Target};
 
 use self::keys::Written;
-use crate::stats::steal::CpuTicks;
+use crate::steal::CpuTicks;
 use crate::{Error, Result, sched};
 
 /// Makes the load and waits for its end.

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
-use crate::clock::timespec;
 use crate::{Error, Result};
 
 /// Sockets looked at in one round.
@@ -53,8 +53,9 @@ impl Poller {
     /// `ready` has room for [`READY_PER_ROUND`].
     pub fn wait(&self, sleep_ns: u64, ready: &mut Vec<Ready>) -> Result<()> {
         ready.clear();
+        let sleep = Timespec { tv_sec: (sleep_ns / 1_000_000_000) as i64, tv_nsec: (sleep_ns % 1_000_000_000) as i64 };
         let mut events = [MaybeUninit::<Event>::uninit(); READY_PER_ROUND];
-        match epoll::wait(&self.0, &mut events[..], Some(&timespec(sleep_ns))) {
+        match epoll::wait(&self.0, &mut events[..], Some(&sleep)) {
             Ok((events, _)) => {
                 ready.extend(events.iter().map(|event| {
                     let (flags, data) = (event.flags, event.data);
@@ -82,7 +83,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::clock::monotonic_ns;
+    use quell_thread::clock;
 
     #[test]
     fn a_ready_socket_is_named() {
@@ -111,9 +112,9 @@ mod tests {
         let mut ready = Vec::with_capacity(READY_PER_ROUND);
         let shortest = (0..200)
             .map(|_| {
-                let before = monotonic_ns();
+                let before = clock::now().0;
                 poller.wait(100_000, &mut ready).unwrap();
-                monotonic_ns() - before
+                clock::now().0 - before
             })
             .min()
             .unwrap();

@@ -1,10 +1,12 @@
 //! From the raw record to the report: a pure function.
 
+use quell_report::stats::{Blocks, Histogram};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::record::{REFUSED, Record, UNANSWERED};
 use super::spec::LoadSpec;
-use crate::stats::{Blocks, Histogram};
 
 /// The quantiles of every report, ascending.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -12,6 +14,8 @@ pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 pub const WINDOW_NS: u64 = 100_000_000;
 /// At most so many blocks for the confidence intervals.
 const MOST_BLOCKS: u64 = 200;
+/// Samples drawn for the confidence intervals.
+const DRAWS: usize = 300;
 /// Served below this share of what was asked: the server did not keep up.
 const KEPT_UP: f64 = 0.95;
 
@@ -22,7 +26,7 @@ pub struct Quantile {
     pub q: f64,
     /// Its value, ns.
     pub ns: u64,
-    /// Lower and upper end of the 95 % confidence interval, ns (block bootstrap, [`crate::stats`]); absent for
+    /// Lower and upper end of the 95 % confidence interval, ns (block bootstrap, [`quell_report::stats`]); absent for
     /// fewer than ten blocks of 100 ms.
     pub interval_ns: Option<(u64, u64)>,
 }
@@ -119,7 +123,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Works a record out. `stolen` comes from [`crate::stats::steal`].
+    /// Works a record out. `stolen` comes from [`crate::steal`].
     #[must_use]
     pub fn new(spec: LoadSpec, record: &Record, stolen: Option<f64>) -> Self {
         let begin = spec.warmup_ns.min(record.end_ns);
@@ -192,10 +196,10 @@ fn distribution(values: &[(u64, u64)], measured_ns: u64, seed: u64) -> Distribut
     let windows_per_block = measured_ns.div_ceil(WINDOW_NS).div_ceil(MOST_BLOCKS).max(1);
     let mut blocks = Blocks::default();
     for_each_window(values, windows_per_block * WINDOW_NS, |_, block| {
-        blocks.push(block);
+        blocks.push(block.cells());
     });
-    blocks.finish();
-    let intervals = blocks.intervals(&QUANTILES, seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let intervals = blocks.intervals(&QUANTILES, DRAWS, |bound| rng.random_range(0..bound));
     let quantiles = QUANTILES
         .iter()
         .enumerate()

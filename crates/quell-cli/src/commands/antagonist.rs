@@ -11,10 +11,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
-use quell_bench::{cache, human, memory, sched};
+use quell_bench::{cache, memory, sched};
 use quell_model::Nanos;
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use super::{output, signals, units};
 

@@ -1,7 +1,7 @@
 //! A workload's numbers as table cells, the same in `quell status` and `quell top`. `–`: not measured.
 
 use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Workload};
-use quell_bench::human;
+use quell_report::human;
 
 /// What stands where nothing was measured.
 pub const NOTHING: &str = "–";

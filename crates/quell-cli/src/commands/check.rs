@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
 use quell_agent::run::agent;
-use quell_bench::table::table;
 use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
 use quell_model::{CpuCount, Host, Policy, Selector, Topology};
+use quell_report::table::table;
 use quell_sim::scenario::{MachineSpec, Shape};
 use serde_json::{Value, json};
 

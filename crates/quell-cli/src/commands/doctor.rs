@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use quell_agent::guardian::{Leftover, RunDir, leftovers};
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_linux::doctor::{Concern, Evidence, Finding, examine, findings};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Capabilities, CpuSet, Description, Host, KnobKind, Signal, Support};
 use quell_policy::{AnyPolicy, Parameter};
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::Serialize;
 
 use super::output;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use quell_bench::human;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_gap::{GapError, Machine, Method, Report, Request, Session, Window, WorkloadGap};
 use quell_model::{CpuCount, Nanos, Selector};
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::Serialize;
 
 use super::{output, signals, units};

@@ -1,7 +1,7 @@
 //! What `quell --help` says: the commands by what they are for, and two examples of each.
 
 use clap::Command;
-use quell_bench::screen::{Mark, Screen};
+use quell_report::screen::{Mark, Screen};
 
 /// Columns of the help: at most, and where the output has no bound; as clap has them.
 const WIDEST: usize = 110;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
 use quell_agent::record::{Record, Replayed, Summary, With, name, replay};
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_model::Plan;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::Serialize;
 
 use super::output::stamped;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use quell_agent::api::wire::{Configured, Cpu, CpuState, Status, Workload};
-use quell_bench::human;
-use quell_bench::screen::{Mark, Screen};
-use quell_bench::table::{Cell, marked, table};
+use quell_report::human;
+use quell_report::screen::{Mark, Screen};
+use quell_report::table::{Cell, marked, table};
 
 use super::agent_socket::AgentSocket;
 use super::{cells, output};

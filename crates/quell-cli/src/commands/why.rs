@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use quell_agent::api::client::path_segment;
 use quell_agent::api::wire::{Decision, DecisionKind, State, Why};
-use quell_bench::human;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use super::agent_socket::AgentSocket;
 use super::{cells, output};

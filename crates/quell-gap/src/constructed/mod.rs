@@ -13,7 +13,8 @@ use quell_model::{CpuCount, CpuId, CpuSet, Nanos, Selector};
 use crate::GapError;
 use crate::Report;
 use crate::Request;
-use crate::measure::{Machine, Method, Window, measure};
+use crate::machine::Machine;
+use crate::measure::{Method, Window, measure};
 use cgroup::Hierarchy;
 use spinner::Spinner;
 

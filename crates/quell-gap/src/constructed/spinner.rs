@@ -3,6 +3,8 @@
 use std::io;
 
 use quell_model::CpuSet;
+use quell_thread::Class;
+use quell_thread::class::become_class;
 use rustix::process::{Pid, Signal};
 use rustix::thread::sched_setaffinity;
 
@@ -64,20 +66,14 @@ pub(crate) struct MeasureFirst {
 
 impl MeasureFirst {
     pub fn begin() -> MeasureFirst {
-        MeasureFirst { allowed: set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1) }
+        MeasureFirst { allowed: become_class(Class::Fifo(1)).is_ok() }
     }
 }
 
 impl Drop for MeasureFirst {
     fn drop(&mut self) {
         if self.allowed {
-            set_policy(libc::SCHED_OTHER, 0);
+            let _ = become_class(Class::Normal);
         }
     }
-}
-
-fn set_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the pointer is to a value that outlives the call; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::{Accelerator, Clock, Machine, Root};
-use crate::run::Input;
+use super::{Accelerator, Clock, Input, Machine, Root};
 
 /// The numbers under which QEMU finds the files that it was given open.
 pub mod fd {

@@ -8,6 +8,18 @@ use std::path::PathBuf;
 
 use crate::error::{LabError, Result};
 
+/// What the command reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing: its input is at its end.
+    #[default]
+    Nothing,
+    /// This process's standard input, to its end.
+    Stdin,
+    /// This process's terminal, key by key; the command has a terminal of its own, which this one shows.
+    Terminal,
+}
+
 /// A guest.
 #[derive(Clone, Debug)]
 pub struct Machine {

@@ -12,19 +12,7 @@ use std::thread::{self, JoinHandle};
 use rustix::termios::{self, OptionalActions, Termios};
 
 use crate::error::{LabError, Result};
-use crate::machine::{Clock, Machine, fd};
-
-/// What the command reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Input {
-    /// Nothing: its input is at its end.
-    #[default]
-    Nothing,
-    /// This process's standard input, to its end.
-    Stdin,
-    /// This process's terminal, key by key; the command has a terminal of its own, which this one shows.
-    Terminal,
-}
+use crate::machine::{Clock, Input, Machine, fd};
 
 /// The input that is open, for as long as the guest runs.
 pub(super) struct Open {

@@ -11,7 +11,6 @@ mod process;
 mod pump;
 mod verdict;
 
-pub use input::Input;
 pub use native::native;
 
 use std::cell::Cell;
@@ -29,7 +28,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
-use crate::machine::{self, Accelerator, Machine, Root, Wiring, fd};
+use crate::machine::{self, Accelerator, Input, Machine, Root, Wiring, fd};
 use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, lockstep};
 use once_more::{Heard, once_more};
 use process::{Process, connect_virtiofsd, pipe};

@@ -1,6 +1,6 @@
 //! The standing values of a workload or of one thread.
 
-use quell_model::{CpuCount, CpuSet, Knob, KnobKind, SchedClass};
+use quell_model::{Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, SchedClass};
 
 use crate::LinuxError;
 
@@ -67,29 +67,13 @@ impl Wanted {
 
 /// Is the value one that could be set at all? Says what to choose instead.
 pub(crate) fn check(knob: &Knob, online: &CpuSet) -> Result<(), LinuxError> {
-    let bad = |what: String, mend: &str| Err(LinuxError::unsupported(what, mend));
-    match *knob {
-        Knob::Cpus(cpus) if cpus.intersection(online).is_empty() => {
-            bad(format!("of the CPUs '{cpus}' none is online"), &format!("choose some of {online}"))
-        }
-        Knob::Weight(weight) if !(1..=10_000).contains(&weight) => {
-            bad(format!("a weight of {weight} does not exist"), "choose one from 1 to 10000")
-        }
-        Knob::Quota(Some(CpuCount(quota))) if quota < 10 => {
-            bad(format!("a quota of {} CPUs is too small for the kernel", CpuCount(quota)), "choose at least 0.01")
-        }
-        Knob::Class(SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority })
-            if !(1..=99).contains(&priority) =>
-        {
-            bad(format!("a real-time priority of {priority} does not exist"), "choose one from 1 to 99")
-        }
-        Knob::Class(SchedClass::Fair { nice, .. } | SchedClass::Batch { nice }) if !(-20..=19).contains(&nice) => {
-            bad(format!("a nice value of {nice} does not exist"), "choose one from -20 to 19")
-        }
-        Knob::CacheWays(_) => bad("this host does not set cache ways".into(), "leave policies out that need them"),
-        Knob::MaxFrequencyKhz(_) => {
-            bad("this host does not set frequencies".into(), "leave policies out that need them")
-        }
-        _ => Ok(()),
+    let lacks = |what: &str| Err(LinuxError::unsupported(what, "leave policies out that need them"));
+    match knob {
+        Knob::CacheWays(_) => lacks("this host does not set cache ways"),
+        Knob::MaxFrequencyKhz(_) => lacks("this host does not set frequencies"),
+        knob => knob.check(&Bounds::of_cpus(*online)).map_err(|error| match error {
+            ModelError::Knob { what, mend } => LinuxError::unsupported(what, mend),
+            error => error.into(),
+        }),
     }
 }

@@ -3,7 +3,6 @@
 
 mod declare;
 mod input;
-mod page;
 mod value;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
@@ -13,7 +12,6 @@ use std::marker::PhantomData;
 
 pub(crate) use declare::parameters;
 pub(crate) use input::Input;
-pub use page::reference;
 pub(crate) use value::{Limits, Scalar, choices, declared, limits, read};
 
 /// What a parameter's value is.

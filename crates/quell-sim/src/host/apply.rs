@@ -1,15 +1,14 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
-    SampleRequest, SchedClass, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
+    Bounds, CpuSet, Event, GrantCommand, Knob, KnobKind, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan,
+    Refusal, Rule, SampleRequest, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
-use super::{LEAST_QUOTA, Settings, SimHost, capabilities};
+use super::{Settings, SimHost, capabilities};
 use crate::contention::MeasuredOfMemory;
 use crate::kernel::{Partition, TaskId};
 use crate::sim::{quota, tighter};
-use crate::workload::is_way_mask;
 
 /// What checking a setting found.
 enum Check {
@@ -111,50 +110,16 @@ impl SimHost {
         {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
-        match (setting.knob, setting.target) {
-            (Knob::Preemption(_), Target::Machine) => Check::Fine,
-            (Knob::MaxFrequencyKhz(khz), Target::Cpu(_)) => {
-                let has = self.sim.machine.frequencies;
-                let fits = (has.min_khz..=has.max_khz).contains(&khz);
-                if fits { Check::Fine } else { bad("outside the CPU's frequencies") }
-            }
-            (Knob::CacheWays(ways), Target::Workload(_)) => {
-                let all = self.sim.machine.llc.ways;
-                if is_way_mask(ways, all) { Check::Fine } else { bad("cache ways are a row of those that there are") }
-            }
-            (Knob::Cpus(cpus), Target::Workload(_) | Target::Thread(_)) => {
-                if cpus.is_disjoint(&kernel.online) {
-                    bad("no CPU of it is online")
-                } else {
-                    Check::Fine
-                }
-            }
-            (Knob::Class(class), Target::Workload(_) | Target::Thread(_)) => match class {
-                SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority }
-                    if !(1..=99).contains(&priority) =>
-                {
-                    bad("a real-time priority is from 1 to 99")
-                }
-                _ => Check::Fine,
-            },
-            (Knob::Pause(_), Target::Workload(_) | Target::Thread(_)) => Check::Fine,
-            (Knob::Weight(weight), Target::Workload(_)) => {
-                if (1..=10_000).contains(&weight) {
-                    Check::Fine
-                } else {
-                    bad("a weight is from 1 to 10000")
-                }
-            }
-            (Knob::Quota(Some(cpus)), Target::Workload(_)) => {
-                if cpus < LEAST_QUOTA {
-                    bad("a quota of less than 1 ms a period")
-                } else {
-                    Check::Fine
-                }
-            }
-            (Knob::Quota(None) | Knob::IdleOnly(_) | Knob::Partition(_), Target::Workload(_)) => Check::Fine,
-            _ => bad("there is no such knob on this target"),
+        let machine = &self.sim.machine;
+        let bounds = Bounds {
+            online: kernel.online,
+            cache_ways: machine.llc.ways,
+            khz: machine.frequencies.min_khz..=machine.frequencies.max_khz,
+        };
+        if !is_on(kind, setting.target) {
+            return bad("there is no such knob on this target");
         }
+        setting.knob.check(&bounds).map_or_else(|error| bad(&error.to_string()), |()| Check::Fine)
     }
 
     pub(super) fn turn_knob(&mut self, setting: &KnobSetting) {
@@ -332,5 +297,19 @@ impl SimHost {
     fn task(&self, id: ThreadId) -> Option<TaskId> {
         let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
         ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
+    }
+}
+
+/// Is there such a knob on such a target?
+fn is_on(knob: KnobKind, target: Target) -> bool {
+    match knob {
+        KnobKind::Preemption => target == Target::Machine,
+        KnobKind::MaxFrequencyKhz => matches!(target, Target::Cpu(_)),
+        KnobKind::Cpus | KnobKind::Class | KnobKind::Pause => {
+            matches!(target, Target::Workload(_) | Target::Thread(_))
+        }
+        KnobKind::CacheWays | KnobKind::Weight | KnobKind::Quota | KnobKind::IdleOnly | KnobKind::Partition => {
+            matches!(target, Target::Workload(_))
+        }
     }
 }

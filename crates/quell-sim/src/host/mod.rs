@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuCount, CpuSet, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd,
-    Stack, ThreadId, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd, Stack,
+    ThreadId, View, Wake, Workload, WorkloadId,
 };
 
 use gauges::Gauges;
@@ -272,6 +272,3 @@ impl Host for SimHost {
         Ok(())
     }
 }
-
-/// No quota is smaller, in thousandths of a CPU: the kernel's least quota is 1 ms of a period.
-const LEAST_QUOTA: CpuCount = CpuCount(10);

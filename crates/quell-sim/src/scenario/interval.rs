@@ -1,11 +1,10 @@
 //! Intervals of latency quantiles: what they could have been by chance.
 //!
 //! Of several repetitions: Student's t over their quantiles, for they are independent. Of a single run: the block
-//! bootstrap, for neighbouring requests are not. Whole blocks of time are drawn with replacement, each draw gives one
-//! quantile, and the middle 95 % of those are the interval. It knows the run's own noise only, and is too narrow where
-//! what happens lasts longer than a block.
+//! bootstrap ([`quell_report::stats`]), for neighbouring requests are not.
 
 use quell_model::Nanos;
+use quell_report::stats::Blocks;
 use serde::Serialize;
 
 use super::Observed;
@@ -56,12 +55,8 @@ impl Intervals {
 
 /// Blocks of time in a run.
 pub const BLOCKS: u64 = 20;
-/// With fewer blocks in which something was completed there is no interval.
-const FEWEST_BLOCKS: usize = 10;
 /// Draws for one interval.
 const DRAWS: usize = 200;
-/// Of those, so many are left out at each end.
-const LEFT_OUT: usize = DRAWS / 40;
 /// The random stream of all draws.
 const SEED: u64 = 0x0071_7565_6c6c;
 
@@ -72,10 +67,6 @@ pub struct Block(Vec<(u64, u64)>);
 impl Block {
     pub(super) fn add(&mut self, latencies: &Latencies) {
         self.0.extend(latencies.cells().map(|(latency, count)| (latency.0, count)));
-    }
-
-    fn count(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
     }
 }
 
@@ -116,60 +107,19 @@ fn student_quantile(degrees: usize) -> f64 {
     FIRST.get(degrees.saturating_sub(1)).copied().unwrap_or_else(beyond)
 }
 
-/// The block bootstrap.
+/// The block bootstrap, with a random stream of the simulator's.
 fn of_blocks(blocks: &[Block], stream: u64) -> [Option<(Nanos, Nanos)>; 5] {
-    let totals: Vec<u64> = blocks.iter().map(Block::count).collect();
-    let all: u64 = totals.iter().sum();
-    if totals.iter().filter(|&&total| total > 0).count() < FEWEST_BLOCKS {
-        return [None; 5];
-    }
-    let mut cells: Vec<(u64, usize, u64)> = Vec::new();
-    for (number, block) in blocks.iter().enumerate() {
-        cells.extend(block.0.iter().map(|&(latency, count)| (latency, number, count)));
-    }
-    cells.sort_unstable_by_key(|&(latency, number, _)| (std::cmp::Reverse(latency), number));
+    let mut sample = Blocks::default();
+    blocks.iter().for_each(|block| sample.push(block.0.iter().copied()));
+    let all = sample.count();
     let mut stream = Stream::new(SEED, stream);
-    let mut draws: [Vec<u64>; 5] = Default::default();
-    let mut weights = vec![0u64; blocks.len()];
-    for _ in 0..DRAWS {
-        weights.fill(0);
-        for _ in 0..blocks.len() {
-            weights[stream.below(blocks.len() as u32) as usize] += 1;
-        }
-        quantiles(&cells, &totals, &weights, &mut draws);
-    }
+    let below = |bound: usize| stream.below(bound as u32) as usize;
+    let found = sample.intervals(&QUANTILES.map(|quantile| quantile.share), DRAWS, below);
     let mut intervals = [None; 5];
-    for ((interval, quantile), drawn) in intervals.iter_mut().zip(&QUANTILES).zip(&mut draws) {
-        drawn.sort_unstable();
-        let ends = drawn.get(LEFT_OUT).zip(drawn.len().checked_sub(1 + LEFT_OUT).and_then(|last| drawn.get(last)));
-        *interval = ends.filter(|_| all >= quantile.least).map(|(&low, &high)| (Nanos(low), Nanos(high)));
+    for ((interval, quantile), (low, high)) in intervals.iter_mut().zip(&QUANTILES).zip(found.unwrap_or_default()) {
+        *interval = (all >= quantile.least).then_some((Nanos(low), Nanos(high)));
     }
     intervals
-}
-
-/// The quantiles of the latencies in which block b stands `weights[b]` times.
-fn quantiles(cells: &[(u64, usize, u64)], totals: &[u64], weights: &[u64], draws: &mut [Vec<u64>; 5]) {
-    let total: u64 = totals.iter().zip(weights).map(|(total, weight)| total * weight).sum();
-    if total == 0 {
-        return;
-    }
-    let mut above = 0;
-    let mut wanted = QUANTILES.len();
-    for &(latency, block, count) in cells {
-        above += count * weights[block];
-        // The quantile is the latency of this rank, counted from the smallest.
-        while wanted > 0 && above + rank(QUANTILES[wanted - 1].share, total) > total {
-            wanted -= 1;
-            draws[wanted].push(latency);
-        }
-        if wanted == 0 {
-            return;
-        }
-    }
-}
-
-fn rank(share: f64, total: u64) -> u64 {
-    ((share * total as f64).ceil() as u64).max(1)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A VM as a scenario describes it.
 
-use quell_model::{Class, CpuCount, CpuSet, Nanos, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Knob, Nanos, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelConfig;
@@ -145,7 +145,7 @@ impl VmSpec {
         if !(1..=256).contains(&self.vcpus) {
             return bad("give it 1 to 256 vCPUs".into());
         }
-        if !(1..=10_000).contains(&self.weight) {
+        if !Knob::WEIGHTS.contains(&self.weight) {
             return bad("a weight is from 1 to 10000".into());
         }
         if self.quota == Some(CpuCount::ZERO) {

@@ -13,7 +13,6 @@ pub use arrivals::{Arrivals, Step};
 pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec, Turn};
 pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
-pub(crate) use spec::is_way_mask;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::{Latencies, WorkloadStats};
 

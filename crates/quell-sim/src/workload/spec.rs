@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quell_model::{Class, CpuCount, CpuSet, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Knob, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, ServerSpec};
@@ -107,12 +107,6 @@ pub struct GroupSpec {
     /// Its `cpu.weight`.
     #[serde(default = "hundred")]
     pub weight: u32,
-}
-
-/// As CAT takes it: a row of the `all` ways, at least one.
-pub(crate) fn is_way_mask(ways: u32, all: u32) -> bool {
-    let shifted = u64::from(ways >> ways.trailing_zeros().min(31));
-    ways != 0 && u64::from(ways) < 1 << all && shifted & (shifted + 1) == 0
 }
 
 fn one() -> u32 {
@@ -226,7 +220,7 @@ impl WorkloadSpec {
             return bad("give it 1 to 100000 threads");
         }
         let mut weights = self.within.iter().map(|group| group.weight).chain([self.weight]);
-        if !weights.all(|weight| (1..=10_000).contains(&weight)) {
+        if !weights.all(|weight| Knob::WEIGHTS.contains(&weight)) {
             return bad("a weight is from 1 to 10000");
         }
         let in_roles = self.pool.iter().flat_map(BTreeMap::values).fold(0u64, |sum, &threads| sum + u64::from(threads));
@@ -248,7 +242,7 @@ impl WorkloadSpec {
                 return bad(&format!("the CPUs \"{}\" are not all on this machine: it has {online}", list.0));
             }
         }
-        if self.nice.iter().any(|nice| !(-20..=19).contains(nice)) {
+        if self.nice.iter().any(|nice| !Knob::NICES.contains(nice)) {
             return bad("a nice value is from -20 to 19");
         }
         if self.partition != Partition::Member && self.cpuset.is_none() {
@@ -266,7 +260,7 @@ impl WorkloadSpec {
                 "cache ways or a memory throttle in a VM: the host's controls do not know what runs in it".into()
             );
         }
-        if self.cache_ways.is_some_and(|ways| !is_way_mask(ways, 32)) {
+        if self.cache_ways.is_some_and(|ways| !quell_model::is_way_mask(ways, 32)) {
             return Err("cache_ways are a row of bits, such as 0b1100: set at least one".into());
         }
         if self.memory_throttle.is_some_and(|part| !(0.1..=1.0).contains(&part)) {

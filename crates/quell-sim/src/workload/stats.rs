@@ -1,27 +1,20 @@
 //! What a workload achieved since the warm-up.
 
-use hdrhistogram::Histogram;
 use quell_model::Nanos;
+use quell_report::stats::Histogram;
 
 use crate::contention::solve::Rates;
 
-/// Latencies, with three significant digits, from 1 ns to an hour.
-#[derive(Clone, Debug)]
+/// Latencies, and their exact sum beside the histogram of three digits.
+#[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    histogram: Histogram<u64>,
+    histogram: Histogram,
     sum: u128,
-}
-
-impl Default for Latencies {
-    fn default() -> Latencies {
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("constant bounds");
-        Latencies { histogram, sum: 0 }
-    }
 }
 
 impl Latencies {
     pub(crate) fn record(&mut self, latency: u64) {
-        self.histogram.saturating_record(latency);
+        self.histogram.record(latency);
         self.sum += u128::from(latency);
     }
 
@@ -32,20 +25,19 @@ impl Latencies {
 
     /// Adds all that others recorded.
     pub fn merge(&mut self, other: &Latencies) {
-        self.histogram.add(&other.histogram).expect("all have the same bounds");
+        self.histogram.merge(&other.histogram);
         self.sum += other.sum;
     }
 
     /// Every cell that counted something, in ascending order: its highest latency, and the count.
     pub fn cells(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        let cells = self.histogram.iter_recorded();
-        cells.map(|cell| (Nanos(self.histogram.highest_equivalent(cell.value_iterated_to())), cell.count_at_value()))
+        self.histogram.cells().map(|(ns, count)| (Nanos(ns), count))
     }
 
     /// How many were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.count()
     }
 
     /// The mean; zero when there are none.
@@ -57,7 +49,7 @@ impl Latencies {
     /// The smallest latency that at least this share (0–1) does not exceed.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Nanos {
-        Nanos(self.histogram.value_at_quantile(share))
+        Nanos(self.histogram.quantile(share))
     }
 
     /// The largest.

@@ -37,7 +37,7 @@ pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode>
         print(&[serde_json::to_string(&report)?])?;
         eprintln!("{}", output.write(&report)?);
     } else {
-        let mut lines = vec![report.table(&quell_bench::screen::Screen::here())];
+        let mut lines = vec![report.table(&quell_report::screen::Screen::here())];
         lines.extend(report.findings());
         lines.extend(report.skipped.iter().chain(&report.caveats()).map(|line| format!("! {line}")));
         print(&lines)?;

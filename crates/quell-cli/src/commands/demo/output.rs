@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use quell_bench::screen::Screen;
+use quell_report::screen::Screen;
 
 use super::result::DemoReport;
 

@@ -1,6 +1,8 @@
 //! The demo's HTML page.
 
-use quell_bench::report::{Block, Page, Row, latency_chart, latency_timeline, work_timeline};
+use quell_bench::figures::{latency_timeline, work_timeline};
+use quell_report::chart::latency_chart;
+use quell_report::page::{Block, Page, Row};
 
 use super::result::{DemoReport, HEADS, PhaseResult};
 
@@ -15,7 +17,9 @@ impl DemoReport {
             Block::Table { head: HEADS.map(String::from).to_vec(), rows },
             Block::Text(self.result.clone()),
             Block::Notes(self.findings()),
-            Block::Chart(latency_chart(firsts().map(|(name, colour, run)| (name, colour, &run.load.latency)))),
+            Block::Chart(latency_chart(
+                firsts().map(|(name, colour, run)| (name, colour, &run.load.latency.histogram)),
+            )),
             Block::Chart(latency_timeline(
                 firsts().map(|(name, colour, run)| (name, colour, run.load.timeline.as_slice())),
             )),

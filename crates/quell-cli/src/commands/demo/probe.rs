@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quell_bench::stats::Histogram;
+use quell_report::stats::Histogram;
 
 const NAP: Duration = Duration::from_millis(1);
 

@@ -1,11 +1,11 @@
 //! What the demo measured: plain data, the figures drawn from it, and the table.
 
 use quell_bench::antagonist::AntagonistReport;
-use quell_bench::human;
 use quell_bench::load::{LoadReport, QUANTILES};
-use quell_bench::report::Cell;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
+use quell_report::human;
+use quell_report::page::Cell;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::{Deserialize, Serialize};
 
 /// One phase, once.

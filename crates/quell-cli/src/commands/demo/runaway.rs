@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use quell_bench::antagonist::Kind;
-use quell_bench::human;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_model::{Class, CpuCount};
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::Serialize;
 
 use super::antagonist::Antagonist;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use quell_bench::antagonist::Kind;
-use quell_bench::human;
 use quell_bench::load::{self, LoadReport, LoadSpec, Monitor};
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_model::{Class, CpuCount};
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use serde::Serialize;
 
 use super::antagonist::Antagonist;

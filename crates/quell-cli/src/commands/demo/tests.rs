@@ -37,7 +37,7 @@ fn demo(latencies: [Option<u64>; 6], late_us: u64) -> DemoReport {
 #[test]
 fn without_rights_the_phases_that_need_them_are_named_in_table_and_result() {
     let report = demo([Some(40), Some(336), Some(80), None, Some(50), None], 1);
-    let table = report.table(&quell_bench::screen::Screen::UNBOUNDED);
+    let table = report.table(&quell_report::screen::Screen::UNBOUNDED);
     for title in ["server SCHED_FIFO (unsafe)", "Quell guard"] {
         let row = table.lines().find(|line| line.contains(title)).unwrap();
         assert!(row.contains("skipped"), "{row}");
@@ -80,7 +80,7 @@ fn a_phase_without_any_answer_has_no_latency() {
     silent.load.counts.answered = 0;
     report.phases[2].runs.push(silent);
     assert!(report.in_words().contains("SCHED_IDLE no answer in time"), "{}", report.in_words());
-    let table = report.table(&quell_bench::screen::Screen::UNBOUNDED);
+    let table = report.table(&quell_report::screen::Screen::UNBOUNDED);
     let row = table.lines().find(|line| line.contains("SCHED_IDLE")).unwrap();
     assert!(!row.contains("0 ns") && row.contains('–'), "{row}");
 }
@@ -89,7 +89,7 @@ fn a_phase_without_any_answer_has_no_latency() {
 fn the_table_fits_the_terminal() {
     let report = demo([Some(40), Some(336), Some(80), None, Some(50), None], 1);
     for columns in [80, 200] {
-        let table = report.table(&quell_bench::screen::Screen::columns(columns));
+        let table = report.table(&quell_report::screen::Screen::columns(columns));
         crate::commands::sample::assert_fits(&table, columns);
         insta::assert_snapshot!(format!("demo_{columns}"), table);
     }

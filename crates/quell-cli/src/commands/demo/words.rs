@@ -1,6 +1,6 @@
 //! What the demo's figures say, in words.
 
-use quell_bench::human;
+use quell_report::human;
 
 use super::result::{DemoReport, PhaseResult};
 

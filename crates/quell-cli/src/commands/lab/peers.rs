@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_lab::peers::{Bench, Cell, PEERS, Peer, SCENES, Scene, Spread, Summary, summarise};
 use quell_lab::{Lab, ToStderr};
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use super::measure::measure_missing;
 use crate::commands::output::stamped;

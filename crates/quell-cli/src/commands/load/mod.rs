@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use quell_bench::human;
 use quell_bench::load::{
     self, Arrivals, Distribution, Endpoint, Live, LoadReport, LoadSpec, Monitor, Protocol, Target,
 };
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_model::Nanos;
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use self::post::Poster;
 use super::agent_socket::AgentSocket;

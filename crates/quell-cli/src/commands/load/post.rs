@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use quell_agent::api::Client;
 use quell_agent::api::wire::{Accepted, Histogram, Status};
-use quell_bench::clock::monotonic_ns;
 use quell_bench::load::Live;
+use quell_thread::clock;
 
 /// A histogram is posted this often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Poster {
         let histogram = Histogram {
             workload: self.workload.clone(),
             window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
-            ended_ns: Some(monotonic_ns()),
+            ended_ns: Some(clock::now().0),
             buckets,
         };
         let _: Accepted = self.client.post("/v1/histogram", &histogram)?;

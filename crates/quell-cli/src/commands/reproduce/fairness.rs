@@ -1,9 +1,9 @@
 //! `quell reproduce fairness`: who gets how much of simulated CPUs, and who runs when.
 
 use anyhow::{Context, Result};
-use quell_bench::human;
 use quell_evidence::{Claim, Row, fairness};
 use quell_model::{CpuCount, Nanos};
+use quell_report::human;
 use quell_sim::experiment::shares::{self, Interactive, Table2, hog, kernel, nested};
 use quell_sim::experiment::task_sets::{Scheduling, TaskSet};
 use quell_sim::{FairScheduler, KernelConfig, WorkloadSpec};

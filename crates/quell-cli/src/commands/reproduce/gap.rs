@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use quell_bench::human;
 use quell_evidence::{Claim, Row, gap};
 use quell_gap::constructed::{Case, Outcome};
 use quell_gap::{Account, Machine, Report};
 use quell_model::Nanos;
+use quell_report::human;
 
 use crate::commands::gap::progress_bar;
 use crate::commands::signals;

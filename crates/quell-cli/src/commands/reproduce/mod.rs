@@ -13,9 +13,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_evidence::{Row, TOPICS, Topic, Verdict, topic};
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use super::output::stamped;
 

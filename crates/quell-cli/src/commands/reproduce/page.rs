@@ -1,8 +1,8 @@
 //! The rows as a page: ours beside what is claimed, as numbers and as a picture.
 
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::{Block, Cell, Page, Row as Line};
 use quell_evidence::{Expected, Row, Verdict};
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::{Block, Cell, Page, Row as Line};
 
 /// The page, with what else there is to see.
 pub fn of(rows: &[Row], pictures: Vec<Block>) -> Page {

@@ -1,8 +1,8 @@
 //! `quell reproduce queueing`: simulated queues against theory.
 
 use anyhow::{Context, Result};
-use quell_bench::human;
 use quell_evidence::{Claim, Row, queueing};
+use quell_report::human;
 use quell_sim::experiment::queueing::{BATCHES, Estimate, PARTS, Part, Queue, count, mean, p99};
 use rayon::prelude::*;
 

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_bench::screen::Screen;
-use quell_bench::table::table as text_table;
+use quell_report::screen::Screen;
+use quell_report::table::table as text_table;
 use quell_sim::scenario::{Detail, SHIPPED, Scenario};
 
 use self::plan::Plan;

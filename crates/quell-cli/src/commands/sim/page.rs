@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
-use quell_bench::chart::{Axis, Chart, Form, Scale, Series, Unit};
-use quell_bench::load::Distribution;
-use quell_bench::report::{Block, Page, Row, latency_chart};
-use quell_bench::stats::Histogram;
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Scale, Series, Unit, latency_chart};
+use quell_report::page::{Block, Page, Row};
+use quell_report::stats::Histogram;
 use quell_sim::scenario::{Course, WorkloadCourse};
 
 use super::compare::Outcome;
@@ -117,11 +116,11 @@ fn distribution(outcomes: &[Outcome], at: usize) -> Chart {
     let of = |outcome: &Outcome| {
         let mut histogram = Histogram::default();
         outcome.latencies.get(at).into_iter().flatten().for_each(|&(ns, count)| histogram.record_many(ns, count));
-        Distribution { quantiles: Vec::new(), mean_ns: histogram.mean(), max_ns: histogram.max(), histogram }
+        histogram
     };
     let names: Vec<String> = outcomes.iter().map(Outcome::name).collect();
-    let all: Vec<Distribution> = outcomes.iter().map(of).collect();
-    let series = names.iter().zip(&all).enumerate().filter(|(_, (_, of))| of.histogram.count() > 0);
+    let all: Vec<Histogram> = outcomes.iter().map(of).collect();
+    let series = names.iter().zip(&all).enumerate().filter(|(_, (_, of))| of.count() > 0);
     let mut chart = latency_chart(series.map(|(colour, (name, of))| (name.as_str(), colour, of)));
     chart.title = format!("Latency distribution of {}", workload_name(outcomes, at));
     chart.x.label = "latency".into();
@@ -136,7 +135,7 @@ fn time_axis(outcomes: &[Outcome]) -> Axis {
 
 fn latency_over_time(outcomes: &[Outcome], at: usize) -> Chart {
     let part = outcomes.iter().find_map(|outcome| outcome.course.as_ref()?.ends.first().copied()).unwrap_or_default();
-    let title = format!("p99 of {} in each {}", workload_name(outcomes, at), quell_bench::human::nanoseconds(part.0));
+    let title = format!("p99 of {} in each {}", workload_name(outcomes, at), quell_report::human::nanoseconds(part.0));
     let mut chart = Chart::new(title, time_axis(outcomes), Axis::new("p99 latency", Scale::Log, Unit::Nanoseconds));
     for (colour, outcome) in outcomes.iter().enumerate() {
         let Some(course) = &outcome.course else { continue };

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_bench::human;
 use quell_model::Nanos;
+use quell_report::human;
 
 /// What takes no longer than this has no bar.
 const PATIENCE: Duration = Duration::from_secs(2);

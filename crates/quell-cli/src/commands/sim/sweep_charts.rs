@@ -1,7 +1,7 @@
 //! Latency, throughput and CPUs against a swept number.
 
-use quell_bench::chart::{Axis, Chart, Form, Scale, Series, Unit};
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Scale, Series, Unit};
 use quell_sim::scenario::{WorkloadReport, label};
 use toml::Value;
 

@@ -1,10 +1,10 @@
 //! The outcomes as tables, for the terminal and for the page.
 
-use quell_bench::human;
-use quell_bench::report::Cell;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_model::{Nanos, NoteKind};
+use quell_report::human;
+use quell_report::page::Cell;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 use quell_sim::scenario::{CounterReport, Remark, WorkloadReport, label};
 
 use super::compare::Outcome;

@@ -1,7 +1,7 @@
 //! Drawing the view: a function of the model alone.
 
 use quell_agent::api::wire::{CpuState, DecisionKind};
-use quell_bench::human;
+use quell_report::human;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

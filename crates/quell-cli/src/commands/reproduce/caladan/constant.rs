@@ -2,10 +2,10 @@
 //! an allocation for it (Table 1).
 
 use anyhow::{Context, Result};
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_evidence::Row;
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Span, Window, windows};
 use rayon::prelude::*;
 

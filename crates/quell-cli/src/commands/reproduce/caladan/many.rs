@@ -1,9 +1,9 @@
 //! Figures 7 and 8b: many tasks.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{
     self as paper, Lc, Means, Seen, Span, THRESH_BW, Threads, WINDOW, Window, run, windows,
 };

@@ -16,9 +16,9 @@ use std::time::Instant;
 pub use real::ALL as ALL_SCENES;
 
 use anyhow::{Context, Result, bail};
-use quell_bench::human;
-use quell_bench::report::Block;
 use quell_evidence::{Claim, Row, caladan};
+use quell_report::human;
+use quell_report::page::Block;
 use rayon::prelude::*;
 
 /// Rows, and pictures for the page.

@@ -1,9 +1,9 @@
 //! Figure 6: each latency-critical application beside each best-effort one.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Seen};
 
 use super::colocation::{CALADAN, Cell, most, run_all};

@@ -1,10 +1,10 @@
 //! Figures 8c and 9: what each controller does, beside the storage service.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::Nanos;
 use quell_policy::elfen::Mode;
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Seen};
 
 use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};

@@ -1,11 +1,11 @@
 //! Table 1, Figures 1 and 5: what a collector does to memcached beside it.
 
 use anyhow::{Context, Result};
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::{Event, GrantCommand, Nanos};
 use quell_policy::AnyPolicy;
 use quell_policy::none::{NoConfig, NoPolicy};
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{
     Be, Lc, Means, OUTSIDE, Span, THRESH_BW, WINDOW, Window, reaction, run, static_partition, windows,
 };

@@ -1,12 +1,12 @@
 //! `quell reproduce caladan`: what Quell's kernel half promises for unmodified programs, on a real kernel in the lab.
 
 use anyhow::{Context, Result, bail};
-use quell_bench::human;
 use quell_evidence::caladan::{self, Crowded, Real};
 use quell_evidence::{Claim, Row};
 use quell_lab::peers::pool::{Ratio, quantile, ratio};
 use quell_lab::peers::{Bench, Cell, CellResult, PEERS, Peer, SCENES, Scene};
 use quell_lab::{Lab, ToStderr};
+use quell_report::human;
 
 use crate::commands::lab::measure::measure_missing;
 

@@ -1,11 +1,11 @@
 //! The scale beyond the paper: 128 CPUs, 20 latency-critical and 20 best-effort tasks, bursts.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::Nanos;
 use quell_policy::AnyPolicy;
 use quell_policy::caladan::{Caladan, CaladanConfig};
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Seen, Span, TASKS, run_scale, scale};
 use rayon::prelude::*;
 

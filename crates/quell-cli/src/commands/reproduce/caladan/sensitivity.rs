@@ -1,9 +1,9 @@
 //! Figure 10: what Caladan's three parameters do, beside the storage service.
 
 use anyhow::Result;
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Unit};
-use quell_bench::report::Block;
 use quell_model::Nanos;
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
+use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Seen};
 
 use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};

@@ -1,8 +1,8 @@
 //! Figures 1, 2 and 6 to 8: targets beside each neighbour, with Kubernetes' own means and with rKube.
 
 use anyhow::Result;
-use quell_bench::human;
 use quell_evidence::Row;
+use quell_report::human;
 use quell_sim::experiment::rkube::{BATCH, MEMCACHED, Neighbour, Seen, Target, Tenants};
 
 use super::grid::{BOTH, Grid};

@@ -1,4 +1,4 @@
-//! A page from plain data.
+//! Self-contained HTML pages from plain data: no network, no script, light and dark.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -2,8 +2,8 @@
 
 use quell_model::Nanos;
 
-use super::{Parameter, value::Scalar};
 use crate::AnyPolicy;
+use crate::parameter::{Parameter, Scalar};
 
 const HEAD: &str = "\
 <!-- Generated from the policies' declarations (`parameters!` in crates/quell-policy). Do not edit; after a change there:

@@ -1,40 +1,9 @@
-//! The figures that load and antagonists need.
+//! What load and antagonists did over time, as charts.
+
+use quell_report::chart::{Axis, Chart, Form, Scale, Series, Unit};
 
 use crate::antagonist::AntagonistReport;
-use crate::chart::{Axis, Chart, Form, Scale, Series, Unit};
-use crate::load::{Distribution, WINDOW_NS, Window};
-
-/// Latency distributions against each other: the share of requests that are at least as fast, its upper tail
-/// enlarged, over the latency. A curve further left is better. Each series has its colour, as in a table's rows.
-#[must_use]
-pub fn latency_chart<'a>(series: impl IntoIterator<Item = (&'a str, usize, &'a Distribution)>) -> Chart {
-    let mut chart = Chart::new(
-        "Latency distribution",
-        Axis::new("latency from the intended send time", Scale::Log, Unit::Nanoseconds),
-        Axis::new("requests at least as fast", Scale::Tail, Unit::Share),
-    );
-    for (name, colour, distribution) in series {
-        let points = cumulative(distribution);
-        chart.series.push(Series { name: name.into(), form: Form::Steps, colour, points });
-    }
-    chart
-}
-
-/// The cumulative distribution: (ns, share that does not exceed it). The largest value has no share above it that
-/// could be shown on an enlarged tail; it stands half a request below one.
-fn cumulative(distribution: &Distribution) -> Vec<(f64, f64)> {
-    let total = distribution.histogram.count() as f64;
-    let mut below = 0;
-    let mut points = Vec::new();
-    for (ns, count) in distribution.histogram.cells() {
-        if points.is_empty() {
-            points.push((ns as f64, 0.0));
-        }
-        below += count;
-        points.push((ns as f64, (below as f64).min(total - 0.5) / total));
-    }
-    points
-}
+use crate::load::{WINDOW_NS, Window};
 
 /// The 99 % quantile over time, several runs from their own beginnings.
 #[must_use]
@@ -80,16 +49,6 @@ pub fn work_timeline<'a>(series: impl IntoIterator<Item = (&'a str, usize, u64, 
 mod tests {
     use super::*;
     use crate::antagonist::{AntagonistSpec, Kind, Sample};
-    use crate::stats::Histogram;
-
-    #[test]
-    fn the_cumulative_curve_rises_to_just_below_one() {
-        let histogram: Histogram = [100, 100, 200, 400].into_iter().collect();
-        let distribution = Distribution { quantiles: vec![], mean_ns: 0.0, max_ns: 400, histogram };
-        let chart = latency_chart([("alone", 3, &distribution)]);
-        assert_eq!(chart.series[0].points, [(100.0, 0.0), (100.0, 0.5), (200.0, 0.75), (400.0, 0.875)]);
-        assert_eq!(chart.series[0].colour, 3);
-    }
 
     #[test]
     fn the_last_window_is_as_long_as_the_others() {

@@ -1,13 +1,15 @@
-//! Charts: plain data in, SVG out. Nothing here knows what the numbers mean.
+//! Charts: plain data in, SVG out. Only [`latency_chart`] knows what its numbers mean.
 //!
 //! A [`Chart`] has two axes, series (lines, steps or points) and marks (limits and spans). [`Chart::to_svg`] gives an
 //! element for a page that carries [`STYLE`]; [`Chart::to_svg_file`] a file of its own. Colours follow the reader's
 //! light or dark setting.
 
 mod axis;
+mod latency;
 mod plot;
 
 pub use axis::{Axis, Scale, Unit};
+pub use latency::latency_chart;
 
 /// The style sheet of all charts.
 pub const STYLE: &str = include_str!("chart.css");

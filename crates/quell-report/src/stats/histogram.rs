@@ -21,11 +21,13 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one value. Never allocates.
+    #[inline]
     pub fn record(&mut self, ns: u64) {
         self.record_many(ns, 1);
     }
 
     /// Counts a value several times. Never allocates.
+    #[inline]
     pub fn record_many(&mut self, ns: u64, count: u64) {
         self.0.saturating_record_n(ns, count);
     }

@@ -1,0 +1,135 @@
+//! Which values of knobs there are: the one place where they are checked, on every host.
+
+use std::ops::RangeInclusive;
+
+use crate::{CpuCount, CpuSet, Knob, ModelError, SchedClass};
+
+/// What a machine adds to the bounds that the kernel has everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The CPUs that are online.
+    pub online: CpuSet,
+    /// Ways of a last-level cache, 0–32; 0 where they cannot be set.
+    pub cache_ways: u32,
+    /// A CPU's frequencies, kHz.
+    pub khz: RangeInclusive<u32>,
+}
+
+impl Bounds {
+    /// A machine with these CPUs online, whose cache ways and frequencies are nothing to check.
+    #[must_use]
+    pub fn of_cpus(online: CpuSet) -> Bounds {
+        Bounds { online, cache_ways: 0, khz: 0..=u32::MAX }
+    }
+}
+
+/// As cache allocation takes it: one run of bits within the ways that there are, at least one.
+#[must_use]
+pub fn is_way_mask(mask: u32, ways: u32) -> bool {
+    let run = u64::from(mask >> mask.trailing_zeros().min(31));
+    mask != 0 && u64::from(mask) < 1 << ways && run & (run + 1) == 0
+}
+
+impl Knob {
+    /// Values of [`Knob::Weight`].
+    pub const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
+    /// Nice values of [`SchedClass::Fair`] and [`SchedClass::Batch`].
+    pub const NICES: RangeInclusive<i8> = -20..=19;
+    /// Priorities of [`SchedClass::Fifo`] and [`SchedClass::RoundRobin`].
+    pub const PRIORITIES: RangeInclusive<u8> = 1..=99;
+    /// The smallest [`Knob::Quota`]: the kernel takes no less than 1 ms in a period of 100 ms.
+    pub const LEAST_QUOTA: CpuCount = CpuCount(10);
+
+    /// Is there such a value on a machine with these bounds?
+    ///
+    /// # Errors
+    /// [`ModelError::Knob`]: what is wrong with it, and what to choose.
+    pub fn check(&self, bounds: &Bounds) -> Result<(), ModelError> {
+        match *self {
+            Knob::Cpus(cpus) if cpus.is_disjoint(&bounds.online) => {
+                bad(format!("of the CPUs '{cpus}' none is online"), format!("choose some of {}", bounds.online))
+            }
+            Knob::Weight(weight) => within("weight", &weight, &Knob::WEIGHTS),
+            Knob::Quota(Some(quota)) if quota < Knob::LEAST_QUOTA => {
+                bad(format!("a quota of {quota} CPUs is too small"), format!("choose at least {}", Knob::LEAST_QUOTA))
+            }
+            Knob::Class(SchedClass::Fifo { priority } | SchedClass::RoundRobin { priority }) => {
+                within("real-time priority", &priority, &Knob::PRIORITIES)
+            }
+            Knob::Class(SchedClass::Fair { nice, .. } | SchedClass::Batch { nice }) => {
+                within("nice value", &nice, &Knob::NICES)
+            }
+            Knob::CacheWays(mask) if bounds.cache_ways > 0 && !is_way_mask(mask, bounds.cache_ways) => {
+                let mend = format!("choose one run of bits among the lowest {}", bounds.cache_ways);
+                bad(format!("a mask of cache ways of {mask:#x} does not exist"), mend)
+            }
+            Knob::MaxFrequencyKhz(khz) => within("frequency in kHz", &khz, &bounds.khz),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    what: &str,
+    value: &T,
+    range: &RangeInclusive<T>,
+) -> Result<(), ModelError> {
+    if range.contains(value) {
+        return Ok(());
+    }
+    bad(format!("a {what} of {value} does not exist"), format!("choose one from {} to {}", range.start(), range.end()))
+}
+
+fn bad(what: String, mend: String) -> Result<(), ModelError> {
+    Err(ModelError::Knob { what, mend })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(knob: Knob) -> String {
+        let bounds = Bounds { online: "0-3".parse().unwrap(), cache_ways: 11, khz: 800_000..=3_000_000 };
+        knob.check(&bounds).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn the_ends_of_every_range_exist_and_what_is_beyond_is_refused_with_the_mend() {
+        let fifo = |priority| Knob::Class(SchedClass::Fifo { priority });
+        let fair = |nice| Knob::Class(SchedClass::Fair { nice, slice: None });
+        let cpus = |text: &str| Knob::Cpus(text.parse().unwrap());
+        for (fine, bad, mend) in [
+            ([Knob::Weight(1), Knob::Weight(10_000)], [Knob::Weight(0), Knob::Weight(10_001)], "from 1 to 10000"),
+            ([fifo(1), fifo(99)], [fifo(0), fifo(100)], "from 1 to 99"),
+            ([fair(-20), fair(19)], [fair(-21), fair(20)], "from -20 to 19"),
+            ([cpus("3-9"), cpus("0")], [cpus(""), cpus("4-9")], "some of 0-3"),
+            (
+                [Knob::CacheWays(1), Knob::CacheWays(0x7f0)],
+                [Knob::CacheWays(0b101), Knob::CacheWays(0xf00)],
+                "lowest 11",
+            ),
+            (
+                [Knob::Quota(None), Knob::Quota(Some(CpuCount(10)))],
+                [Knob::Quota(Some(CpuCount(9))), Knob::Quota(Some(CpuCount::ZERO))],
+                "at least 0.01",
+            ),
+            (
+                [800_000, 3_000_000].map(Knob::MaxFrequencyKhz),
+                [799_999, 3_000_001].map(Knob::MaxFrequencyKhz),
+                "from 800000 to 3000000",
+            ),
+        ] {
+            assert_eq!(fine.map(said), ["", ""], "{fine:?}");
+            assert!(bad.iter().all(|knob| said(*knob).contains(mend)), "{:?}", bad.map(said));
+        }
+    }
+
+    #[test]
+    fn masks_of_ways_are_one_run() {
+        for (mask, ways, fits) in
+            [(0, 4, false), (0b1111, 4, true), (0b110, 4, true), (0b11111, 4, false), (u32::MAX, 32, true)]
+        {
+            assert_eq!(is_way_mask(mask, ways), fits, "{mask:b} of {ways}");
+        }
+    }
+}
