@@ -36,6 +36,7 @@ unsafe extern "C" {
     fn half_fetches(cpu: u32, now: u64);
     fn half_releases(cpu: u32);
     fn half_goes_offline(cpu: u32);
+    fn grant_cpu_online(cpu: i32);
     fn half_patrols_by(at: u64);
     fn half_patrols();
     fn half_next_patrol() -> u64;
@@ -117,6 +118,15 @@ impl Half {
         state.guaranteed.store(lc.into(), Relaxed);
         self.shared.nr_slots.fetch_max(slot + 1, Relaxed);
         state
+    }
+
+    pub fn shared(&self) -> &Shared {
+        self.shared
+    }
+
+    pub fn comes_online(&self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { grant_cpu_online(cpu as i32) };
     }
 
     pub fn cpu(&self, cpu: u32) -> &CpuState {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_scx::layout::{MAX_SLOTS, NOBODY, WorkloadState};
+use quell_scx::layout::{MAX_SLOTS, NO_CPU, NOBODY, PARKED, WorkloadState};
 
 use crate::half::{Half, Place, WAKES, meanwhile};
 
@@ -182,6 +182,31 @@ fn a_cpu_that_goes_offline_before_it_is_taken_has_no_holder() {
     assert!(!half.takes_chosen(0, 0), "it was online when it was looked at");
     assert_eq!(half.cpu(0).holder.load(Relaxed), NOBODY);
     assert_eq!(server.held.load(Relaxed), 0);
+    assert!(half.takes_chosen(1, 0));
+    assert_eq!(server.held.load(Relaxed), 1);
+}
+
+#[test]
+fn the_loader_gives_an_offline_cpu_to_nobody() {
+    let half = Half::with_cpus(2);
+    let server = half.workload(0, true);
+    meanwhile::goes_offline(0);
+    assert_eq!(half.shared().hand_on(0, NOBODY, 0), None, "it went offline after the loader had looked");
+    assert_eq!(half.cpu(0).holder.load(Relaxed), NOBODY);
+    assert_eq!(half.shared().hand_on(0, NOBODY, PARKED), Some(true), "parking it does no harm");
+    assert_eq!(half.shared().hand_on(1, NOBODY, 0), Some(true));
+    assert_eq!(server.held.load(Relaxed), 1);
+}
+
+#[test]
+fn a_cpu_that_was_not_there_when_the_scheduler_was_loaded_joins_when_it_comes() {
+    let half = Half::with_cpus(1);
+    let server = half.workload(0, true);
+    half.cpu(1).in_pool.store(1, Relaxed);
+    let thread = half.thread(0, 0, 0b10);
+    assert_eq!(half.chooses(thread), NO_CPU);
+    half.comes_online(1);
+    assert_eq!(half.chooses(thread), 1);
     assert!(half.takes_chosen(1, 0));
     assert_eq!(server.held.load(Relaxed), 1);
 }

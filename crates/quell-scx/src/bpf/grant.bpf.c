@@ -26,6 +26,7 @@ char _license[] SEC("license") = "GPL";
 /* Why the scheduler ended, in the kernel's words. */
 char exit_reason[128];
 char exit_message[512];
+__s64 exit_code;
 
 __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
 {
@@ -284,8 +285,14 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 
 void OP(grant_cpu_online, __s32 cpu)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS)
+	if (cpu >= 0 && cpu < MAX_CPUS) {
+		prepare_notice(cpu);
+		/* The kernel tells of one at a time. It may be one that was not there when the scheduler was loaded. */
+		if ((__u32)cpu >= shared.nr_cpus)
+			shared.nr_cpus = cpu + 1;
 		cpu_at(&shared, cpu)->online = 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 	wake_loader();
 }
 
@@ -342,9 +349,11 @@ __s32 SLEEPABLE_OP(grant_init)
 
 void OP(grant_exit, struct scx_exit_info *info)
 {
-	shared.exit_kind = info->kind;
+	exit_code = info->exit_code;
 	bpf_probe_read_kernel_str(exit_reason, sizeof(exit_reason), info->reason);
 	bpf_probe_read_kernel_str(exit_message, sizeof(exit_message), info->msg);
+	/* Last: whoever sees it reads the others. */
+	__sync_lock_test_and_set(&shared.exit_kind, info->kind);
 	wake_loader();
 }
 

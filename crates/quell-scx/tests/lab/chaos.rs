@@ -48,10 +48,6 @@ impl Classes {
     }
 }
 
-fn set_online(cpu: u32, online: bool) {
-    fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), if online { "1" } else { "0" }).unwrap();
-}
-
 lab_tests! {
     mod chaos {
         machine: chaotic();
