@@ -20,11 +20,17 @@ demo: setup
 test: setup
 	$(CARGO) test --workspace --locked
 
+# Boots of the lab, those of all soaks together, and the repeated ones.
+BOOTS ?= $(HOME)/.cache/quell/lab/boots
+
+soak: export QUELL_LAB_BOOTS = $(BOOTS)
 soak: setup
+	mkdir -p $(dir $(BOOTS))
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=4096 $(CARGO) test -p quell-policy --locked --test properties
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
+	scripts/repeated-boots $(BOOTS) share
 
 bench: setup
 	$(CARGO) bench --workspace --locked

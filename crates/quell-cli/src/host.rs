@@ -11,7 +11,7 @@ use quell_agent::stack::Layer;
 use quell_linux::grants::AffinityHost;
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, Description, Nanos, Support};
+use quell_model::{Capabilities, CpuSet, Description, Nanos, Support};
 use quell_policy::AnyPolicy;
 use quell_scx::{ScxError, ScxHost, ScxOptions};
 
@@ -78,7 +78,10 @@ pub fn run_agent(
         Poll::Dedicated => quell_scx::Poll::Dedicated,
     };
     let loops_cpu = config.loops_cpu(all);
-    let options = ScxOptions { pool: Some(config.pool(all)), poll, granted: config.granted(), ..ScxOptions::default() };
+    // Without a choice of CPUs, those that come later are in the pool too.
+    let possible = quell_linux::sysfs::possible("/sys".as_ref())?;
+    let later = if config.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
+    let options = ScxOptions { pool: Some(config.pool(all).union(&later)), poll, granted: config.granted(), ..ScxOptions::default() };
     let host = ScxHost::new(linux, Roots::default(), options)?;
     let mut agent = Agent::new(host, config, extras)?;
     // The agent's other threads run by now, and do not inherit it: the loop would wait for them.

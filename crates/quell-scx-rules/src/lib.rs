@@ -1,5 +1,8 @@
-//! The rules of `quell-scx`'s `bpf/rules.h`, compiled for this machine, for tests only: they are held against the
-//! reference functions in `quell-model`'s `rule`, on random machines and through random sequences of events.
+//! The kernel half, compiled for this machine: its rules, and all of it on a kernel of this crate's own. See the tests.
 
+#[cfg(test)]
+mod half;
+#[cfg(test)]
+mod races;
 #[cfg(test)]
 mod tests;

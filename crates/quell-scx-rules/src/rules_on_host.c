@@ -15,9 +15,14 @@ __u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, const __u64 *cpu
 	return rule_on_wake_up(s, slot, cpus);
 }
 
-__u32 quell_rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
+__u64 quell_rule_heir(const struct shared *s, __u32 cpu, __u64 after)
 {
-	return rule_heir(s, cpu, except);
+	return rule_heir(s, cpu, after);
+}
+
+__u32 quell_slot_in_line(__u64 place)
+{
+	return slot_in_line(place);
 }
 
 bool quell_rule_ban_holds(__u64 banned_for, __u64 now_on)

@@ -11,7 +11,8 @@ use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, S
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
-    fn quell_rule_heir(shared: *const Shared, cpu: u32, except: *const [u32; 3]) -> u32;
+    fn quell_rule_heir(shared: *const Shared, cpu: u32, after: u64) -> u64;
+    fn quell_slot_in_line(place: u64) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
     fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
 }
@@ -115,7 +116,7 @@ impl Mirror {
 #[derive(Clone, Debug)]
 enum Happening {
     Wake { slot: u32, affinity: u64 },
-    Yield { cpu: u32, except: Option<u32> },
+    Yield { cpu: u32, passes: usize },
     Granted { cpu: u32, slot: Option<u32> },
     Rules { slot: u32, lc: bool, guaranteed: u32, burst: u32, limit: u32, rank: u32, in_line: bool },
     Queue { slot: u32, comes: u64, goes: u64 },
@@ -127,8 +128,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     let (cpu, slot) = (0..CPUS as u32, 0..SLOTS as u32);
     prop_oneof![
         4 => (slot.clone(), 0u64..64).prop_map(|(slot, affinity)| Happening::Wake { slot, affinity }),
-        4 => (cpu.clone(), proptest::option::of(slot.clone()))
-            .prop_map(|(cpu, except)| Happening::Yield { cpu, except }),
+        4 => (cpu.clone(), 0..SLOTS).prop_map(|(cpu, passes)| Happening::Yield { cpu, passes }),
         2 => (cpu.clone(), proptest::option::of(slot.clone())).prop_map(|(cpu, slot)| Happening::Granted { cpu, slot }),
         2 => (slot.clone(), any::<bool>(), 0u32..4, 0u32..4, 0u32..5, 0u32..3, any::<bool>()).prop_map(
             |(slot, lc, guaranteed, burst, limit, rank, in_line)| {
@@ -178,15 +178,24 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
                 hand(shared, cpu.0, slot);
             }
         }
-        Happening::Yield { cpu, except } => {
+        Happening::Yield { cpu, passes } => {
             hand(shared, cpu, NOBODY);
-            let passed = [except.unwrap_or(NOBODY), NOBODY, NOBODY];
-            // SAFETY: both point to values of the types that the function takes.
-            let ours = unsafe { quell_rule_heir(shared, cpu, &raw const passed) };
-            let reference = Mirror::of(shared).heir(CpuId(cpu), &passed);
-            prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference);
-            if ours != NOBODY {
-                hand(shared, cpu, ours);
+            let (mut place, mut passed) = (0, Vec::new());
+            loop {
+                // SAFETY: the pointer is to a value of the type that the function takes.
+                place = unsafe { quell_rule_heir(shared, cpu, place) };
+                // SAFETY: a number only.
+                let ours = unsafe { quell_slot_in_line(place) };
+                let reference = Mirror::of(shared).heir(CpuId(cpu), &passed);
+                prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference, "after {:?}", passed);
+                if ours == NOBODY {
+                    break;
+                }
+                if passed.len() == passes {
+                    hand(shared, cpu, ours);
+                    break;
+                }
+                passed.push(ours);
             }
         }
         Happening::Granted { cpu, slot } => hand(shared, cpu, slot.unwrap_or(PARKED)),

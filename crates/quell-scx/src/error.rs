@@ -20,6 +20,12 @@ pub enum ScxError {
         /// Its name.
         name: String,
     },
+    /// This process numbers threads otherwise than the kernel.
+    #[error(
+        "this process is in a pid namespace of its own, where threads have other numbers than the scheduler sees; run it in \
+         the machine's (hostPID: true in Kubernetes, --pid=host with Docker)"
+    )]
+    PidNamespace,
     /// The kernel refused the program.
     #[error("the kernel refused {step}: {source}; it takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN{messages}")]
     Refused {

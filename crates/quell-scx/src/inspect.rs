@@ -53,8 +53,6 @@ impl Grant {
     pub fn stuck(&self, before: Nanos) -> Result<Vec<Stuck>, ScxError> {
         self.shared().stuck_before.store(before.0, Release);
         self.call(&self.skeleton.progs.find_stuck, "looking for threads behind real-time ones")?;
-        let Some(data) = self.skeleton.maps.bss_data.as_deref() else { return Ok(Vec::new()) };
-        let found = data.stuck.iter().take(data.nr_stuck as usize);
         let as_stuck = |found: &crate::program::types::stuck| {
             let cpu = self.cpu(CpuId(found.cpu));
             let hog = cpu.hog.load(Acquire);
@@ -67,7 +65,7 @@ impl Grant {
                 behind: Hog { tid: hog, name: name_of(hog), since },
             }
         };
-        Ok(found.map(as_stuck).collect())
+        Ok(self.beside.stuck().iter().map(as_stuck).collect())
     }
 
     /// The programs, and what it took the kernel to verify them; empty where there is no /proc.

@@ -1,19 +1,50 @@
 //! What the running kernel offers.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::{self, Btf};
 
 use crate::ScxError;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+const PID_NAMESPACE: &str = "/proc/self/ns/pid";
+/// The inode of the machine's own pid namespace, on every kernel (`PROC_PID_INIT_INO`).
+const MACHINES_PIDS: u64 = 0xEFFF_FFFC;
+/// A scheduler that ends is gone within this time: an assumption.
+const ENDS: Duration = Duration::from_secs(5);
 
 /// Can this kernel load a scheduler now?
 ///
 /// # Errors
-/// [`ScxError::NoSchedExt`], or [`ScxError::Busy`] with the name of the scheduler that is loaded.
+/// [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded, or
+/// [`ScxError::PidNamespace`].
 pub fn ready() -> Result<(), ScxError> {
-    check_kernel(Path::new(SCHED_EXT))
+    check_kernel(Path::new(SCHED_EXT))?;
+    check_namespace(Path::new(PID_NAMESPACE))
+}
+
+/// The scheduler and we must mean the same threads by the same numbers.
+fn check_namespace(link: &Path) -> Result<(), ScxError> {
+    match std::fs::metadata(link) {
+        Ok(namespace) if namespace.ino() != MACHINES_PIDS => Err(ScxError::PidNamespace),
+        _ => Ok(()),
+    }
+}
+
+/// How often CPUs came or went since the machine started; 0 where the kernel does not count.
+pub(crate) fn hotplugs() -> u64 {
+    let count = std::fs::read_to_string(Path::new(SCHED_EXT).join("hotplug_seq"));
+    count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Waits until the scheduler that ends is gone.
+pub(crate) fn await_end() {
+    let end = Instant::now() + ENDS;
+    while matches!(ready(), Err(ScxError::Busy { .. })) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
@@ -47,5 +78,13 @@ mod tests {
     fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
         let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
         assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell lab"), "{error}");
+    }
+
+    #[test]
+    fn a_pid_namespace_of_its_own_is_refused_with_the_mend() {
+        // The machine's has a number of its own, as no other file has.
+        let error = check_namespace(Path::new("/proc/self/ns/mnt")).unwrap_err().to_string();
+        assert!(error.contains("hostPID"), "{error}");
+        assert!(check_namespace(Path::new("/nonexistent/pid")).is_ok(), "where it cannot be told");
     }
 }

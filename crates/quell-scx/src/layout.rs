@@ -2,6 +2,7 @@
 //! CPUs at once, hence atomics. The compiler holds every field against the type that libbpf read from the program.
 
 use std::mem::{offset_of, size_of};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::program::types;
@@ -125,5 +126,33 @@ as_in_the_header! {
         loops_thread: AtomicU64,
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],
+    }
+}
+
+impl Shared {
+    /// The CPU goes from one holder to another, if the one still has it: true if that is a change. None: it has not, or the
+    /// CPU is offline, and a workload may not have it.
+    pub fn hand_on(&self, cpu: usize, from: u32, to: u32) -> Option<bool> {
+        let held = |slot: u32| self.workload[..MAX_SLOTS].get(slot as usize).map(|state| &state.held);
+        let state = &self.cpu[cpu % MAX_CPUS];
+        if from == to {
+            return (state.holder.load(Acquire) == to).then_some(false);
+        }
+        // Counted first: the scheduler must not give it one more than its limit meanwhile.
+        if let Some(held) = held(to) {
+            held.fetch_add(1, SeqCst);
+        }
+        let handed = state.holder.compare_exchange(from, to, SeqCst, SeqCst).is_ok();
+        if let Some(held) = held(if handed { from } else { to }) {
+            held.fetch_sub(1, SeqCst);
+        }
+        // It may have gone offline since it was looked at: either that sees the new holder, or it is seen here.
+        let Some(gains) = held(to).filter(|_| handed && state.online.load(SeqCst) == 0) else {
+            return handed.then_some(true);
+        };
+        if state.holder.compare_exchange(to, NOBODY, SeqCst, SeqCst).is_ok() {
+            gains.fetch_sub(1, SeqCst);
+        }
+        None
     }
 }

@@ -12,11 +12,12 @@
 //!   data; `bpf/stuck.h`: who waits behind real-time
 //!   threads
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `kernel`: can it run here; `layout`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
+//! - `kernel`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
 //!   `inspect`: what it says of itself; `host`: the view and the plan
 //!
 //! When the loader dies the kernel's own scheduler takes over.
 
+mod beside;
 mod error;
 mod host;
 mod inspect;

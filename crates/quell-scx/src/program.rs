@@ -3,13 +3,14 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, WorkloadId};
 
-use crate::inspect::as_text;
+use crate::beside::Beside;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
 use crate::{ScxError, kernel, messages, requests, sockets};
 
@@ -26,6 +27,12 @@ pub const NAME: &str = "quell_grant";
 
 /// The kernel's number for "the loader went away" (`SCX_EXIT_UNREG`).
 const UNREGISTERED: u64 = 64;
+/// In the kernel's number of an end: CPUs came or went (`SCX_ECODE_RSN_HOTPLUG`).
+const OF_HOTPLUG: i64 = 1 << 32;
+/// So often it is loaded, at most, where CPUs come and go meanwhile.
+const LOADS: usize = 5;
+/// The kernel ends a scheduler that was loaded while a CPU came or went within this time: an assumption.
+const RACE_SHOWS: Duration = Duration::from_secs(1);
 
 /// Who holds a CPU: a workload, nobody, or nobody by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +89,7 @@ pub struct Grant {
     pub(crate) sockets: Vec<Link>,
     pub(crate) wakeups: RingBuffer<'static>,
     pub(crate) skeleton: GrantSkel<'static>,
+    pub(crate) beside: Beside,
     shared: NonNull<Shared>,
 }
 
@@ -98,27 +106,66 @@ pub(crate) fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Scx
 }
 
 impl Grant {
-    /// Loads the scheduler; the CPUs of `pool` are those that it hands out. Nobody holds one yet, and every thread belongs
-    /// to the system.
+    /// Loads the scheduler; the CPUs of `pool` are those that it hands out, which need not be there yet. Nobody holds one
+    /// yet, and every thread belongs to the system. `online` is asked for the CPUs that are online, and again where one came
+    /// or went while the scheduler was loaded.
     ///
     /// # Errors
-    /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours.
-    pub fn load(topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) -> Result<Grant, ScxError> {
+    /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours; what `online` says.
+    pub fn load(
+        topology: &Topology,
+        mut online: impl FnMut() -> Result<CpuSet, ScxError>,
+        pool: &CpuSet,
+        slices: Slices,
+    ) -> Result<Grant, ScxError> {
         kernel::ready()?;
         messages::listen();
+        for _ in 1..LOADS {
+            let seen = kernel::hotplugs();
+            let grant = Grant::start(topology, &online()?, pool, slices, seen)?;
+            if grant.is_of_these_cpus(seen) {
+                return Ok(grant);
+            }
+            tracing::info!("a CPU came or went while the scheduler was loaded: it is loaded again");
+            drop(grant);
+            kernel::await_end();
+        }
+        Grant::start(topology, &online()?, pool, slices, kernel::hotplugs())
+    }
+
+    /// Did no CPU come or go since so many had? The kernel ends a scheduler that was loaded meanwhile.
+    fn is_of_these_cpus(&self, seen: u64) -> bool {
+        let end = Instant::now() + RACE_SHOWS;
+        while kernel::hotplugs() != seen && Instant::now() < end {
+            if self.shared().exit_kind.load(Acquire) != 0 {
+                return self.beside.exit_code() & OF_HOTPLUG == 0;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    fn start(
+        topology: &Topology,
+        online: &CpuSet,
+        pool: &CpuSet,
+        slices: Slices,
+        hotplugs: u64,
+    ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
         let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
         open.struct_ops.grant_ops_mut().flags |= kernel::flag_of_bound_threads(&types);
+        open.struct_ops.grant_ops_mut().hotplug_seq = hotplugs;
         open.progs.request_given.set_autoload(requests::is_traceable(&types));
         for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
             program.set_autoload(sockets::are_traceable(&types));
         }
         let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
-        let data = skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps a program's variables");
-        data.giving_calls = requests::giving_calls();
-        let shared = NonNull::from(&mut data.shared).cast::<Shared>();
+        let beside = Beside::of(&mut skeleton.maps.bss_data);
+        beside.set_giving_calls(requests::giving_calls());
+        let shared = beside.shared();
         // SAFETY: `layout` mirrors the header that both sides were compiled from (the compiler compares them); the memory
         // is a shared mapping that stays as long as the skeleton.
         prepare(unsafe { shared.as_ref() }, topology, online, pool, slices);
@@ -126,7 +173,7 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        Ok(Grant { _link: link, requests: None, sockets: Vec::new(), wakeups, skeleton, shared })
+        Ok(Grant { _link: link, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -252,22 +299,10 @@ impl Grant {
     }
 
     /// Gives a CPU to a workload, or takes it from everybody, if it is still held as it was; true if that is a change. It
-    /// takes effect at the CPU's next decision: see [`Grant::kick`]. None: somebody else holds it by now.
+    /// takes effect at the CPU's next decision: see [`Grant::kick`]. None: somebody else holds it by now, or it is offline.
     pub fn hand_on(&mut self, cpu: CpuId, from: Holder, to: Option<WorkloadId>) -> Option<bool> {
         let to = to.map_or(PARKED, |id| id.0);
-        let held = |slot: u32| self.shared().workload[..MAX_SLOTS].get(slot as usize).map(|state| &state.held);
-        if from.0 == to {
-            return (self.cpu(cpu).holder.load(Acquire) == to).then_some(false);
-        }
-        // Counted first: the scheduler must not give it one more than its limit meanwhile.
-        if let Some(held) = held(to) {
-            held.fetch_add(1, SeqCst);
-        }
-        let handed = self.cpu(cpu).holder.compare_exchange(from.0, to, SeqCst, SeqCst).is_ok();
-        if let Some(held) = held(if handed { from.0 } else { to }) {
-            held.fetch_sub(1, SeqCst);
-        }
-        handed.then_some(true)
+        self.shared().hand_on(cpu.index(), from.0, to)
     }
 
     /// These CPUs decide again what they run, at once. One call, however many they are.
@@ -305,14 +340,14 @@ impl Grant {
         if kind == 0 {
             return Ok(());
         }
-        let text = |bytes: &[i8]| as_text(&bytes.iter().map(|&byte| byte as u8).collect::<Vec<_>>());
-        let data = self.skeleton.maps.bss_data.as_deref();
-        let why = match data {
-            _ if kind == UNREGISTERED => "it was told to end".to_owned(),
-            Some(data) => format!("{} ({})", text(&data.exit_reason), text(&data.exit_message)),
-            None => format!("reason {kind}"),
-        };
+        let (reason, message) = self.beside.why_ended();
+        let why = if kind == UNREGISTERED { "it was told to end".to_owned() } else { format!("{reason} ({message})") };
         Err(ScxError::Ended { why })
+    }
+
+    /// CPUs that were offline tell their siblings when they come.
+    pub(crate) fn know_siblings(&self, topology: &Topology) {
+        know_siblings(self.shared(), topology);
     }
 
     /// CPUs that a workload took from another when it woke up, so far.
@@ -348,6 +383,14 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
         state.banned_for.store(u64::MAX, Relaxed);
         state.in_pool.store(pool.contains(id).into(), Relaxed);
         state.online.store(online.contains(id).into(), Relaxed);
+    }
+    know_siblings(shared, topology);
+}
+
+/// An offline CPU does not tell its siblings.
+pub(crate) fn know_siblings(shared: &Shared, topology: &Topology) {
+    for (cpu, state) in shared.cpu.iter().enumerate() {
+        let id = CpuId(cpu as u32);
         let siblings = topology.siblings_of(id);
         let siblings = siblings.iter().map(|sibling| sibling.0).chain(std::iter::repeat(NO_CPU)).take(SIBLINGS);
         for (place, sibling) in state.sibling.iter().zip(siblings) {

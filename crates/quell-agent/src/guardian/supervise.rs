@@ -42,7 +42,7 @@ const PANICKED: u8 = 101;
 pub enum News<'a> {
     /// A journal of an earlier run was found and put back.
     Leftover(&'a Report),
-    /// The worker is about to be killed because it hangs.
+    /// The worker has been killed because it hung.
     Hung(&'a str),
     /// The worker died, and everything was put back.
     Died {
@@ -266,10 +266,11 @@ impl Guardian {
             }
             self.hand_signals_on(process);
             if let Some(why) = pulse.hung(time) {
+                // First: whoever hears the news may be slow, or stand still as the worker does.
+                kill(process, Signal::KILL);
                 if !std::mem::replace(&mut self.killed, true) {
                     (self.options.news)(News::Hung(&why));
                 }
-                kill(process, Signal::KILL);
             } else if pulse.has_begun() && time - told >= Nanos::from_secs(1) {
                 told = time;
                 (self.options.news)(News::Alive);

@@ -14,7 +14,12 @@ pub fn run(directory: &str, path: &str) -> u8 {
     let mut options = Options::new(claim);
     options.news = Box::new(|news: News<'_>| match news {
         News::Died { how, report } => println!("{how}: {}", report.summary()),
-        News::Hung(why) => println!("hung: {why}"),
+        News::Hung(why) => {
+            println!("hung: {why}");
+            if !workers_die() {
+                println!("{TOLD_TOO_EARLY}");
+            }
+        }
         _ => {}
     });
     let ending = guardian::supervise(options, &mut |worker, journal| {
@@ -36,6 +41,30 @@ pub fn run(directory: &str, path: &str) -> u8 {
             4
         }
     }
+}
+
+/// What the agent says if it tells of a hung worker before that was killed.
+pub const TOLD_TOO_EARLY: &str = "told before it was killed";
+
+/// Do all children of this process die, or are they about to, while it does nothing? It waits for that.
+fn workers_die() -> bool {
+    let is_dying = |pid: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned();
+        let is_killed = |name| u64::from_str_radix(&field(name), 16).is_ok_and(|pending| pending >> 8 & 1 == 1);
+        status.is_empty() || field("State:").starts_with(['Z', 'X']) || is_killed("SigPnd:") || is_killed("ShdPnd:")
+    };
+    let own = std::process::id();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while std::time::Instant::now() < end {
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        if children.split_whitespace().all(is_dying) {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    false
 }
 
 pub fn restore(directory: &str) -> u8 {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use quell_linux::sched::{Kernel, ThreadCalls};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use super::agent::TOLD_TOO_EARLY;
 use super::threads::{is_settled, victims, wrong};
 
 /// What a round kills.
@@ -211,7 +212,10 @@ fn one_round(
         said.push_str(&String::from_utf8_lossy(&done.stderr));
         took = began.elapsed();
     }
-    let wrong = wrong(token, all).iter().map(ToString::to_string).collect();
+    let mut wrong: Vec<String> = wrong(token, all).iter().map(ToString::to_string).collect();
+    if said.contains(TOLD_TOO_EARLY) {
+        wrong.push(TOLD_TOO_EARLY.to_owned());
+    }
     let threads = victims(token).len();
     if let Some(mut victim) = late.take() {
         let _ = victim.child.kill();

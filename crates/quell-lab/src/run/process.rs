@@ -89,7 +89,8 @@ pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// Starts virtiofsd for the host's root directory; returns it and the connected socket for QEMU.
+/// Starts virtiofsd for the host's root directory; returns it and the connected socket for QEMU. The daemon sees the host's
+/// files read-only, whatever the guest mounts.
 ///
 /// The socket has a name of the kernel's choice, takes one connection, which is ours, and is gone with the daemon.
 pub(super) fn connect_virtiofsd(mut command: Command) -> Result<(Process, OwnedFd)> {
@@ -101,9 +102,41 @@ pub(super) fn connect_virtiofsd(mut command: Command) -> Result<(Process, OwnedF
     command.args([&format!("--fd={LISTENER}"), "--thread-pool-size=1"]);
     command.args(["-o", "source=/,sandbox=chroot,cache=always,no_posix_lock"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
+    // SAFETY: between fork and exec only three system calls are made, which are async-signal-safe.
+    unsafe { command.pre_exec(see_all_read_only) };
     let mut process = Process::spawn(command, vec![(listener.into(), LISTENER)], "qemu-system-common")?;
     discard(process.take_messages());
     Ok((process, socket.into()))
+}
+
+/// This process has mounts of its own from now on, all of them read-only. The host's stay as they are.
+fn see_all_read_only() -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let done = |result: libc::c_long| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: a flag only.
+    done(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
+    // SAFETY: the path is a string that lives as long as the process; the other pointers may be null.
+    let private = unsafe {
+        libc::mount(
+            std::ptr::null(),
+            c"/".as_ptr(),
+            std::ptr::null(),
+            libc::MS_REC | libc::MS_PRIVATE,
+            std::ptr::null(),
+        )
+    };
+    done(private.into())?;
+    // SAFETY: as above; the structure lives during the call, which is told its size.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            c"/".as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of_val(&attributes),
+        )
+    })
 }
 
 fn abstract_name() -> io::Result<String> {

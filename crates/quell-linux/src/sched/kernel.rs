@@ -35,7 +35,8 @@ impl Kernel {
     }
 
     /// The kernel takes the thread, if it is a normal one that waits for a CPU, out of the queue where it waits and enqueues
-    /// it anew. Nothing else changes: a slice of its own is taken away and given back.
+    /// it anew. Nothing else changes, and nothing is left to put back if this process ends meanwhile: a slice of its own is
+    /// longer by a nanosecond for a moment.
     ///
     /// # Errors
     /// What the system call says.
@@ -44,9 +45,14 @@ impl Kernel {
         if before.sched_policy != libc::SCHED_OTHER as u32 {
             return Ok(());
         }
-        // Where nothing changes the kernel does nothing. It takes "a slice that the kernel chooses" for a change.
-        set(tid, &sched_attr { sched_runtime: 0, ..before })?;
+        set(tid, &self.nudged(before))?;
         if get(tid)?.sched_runtime == before.sched_runtime { Ok(()) } else { set(tid, &before) }
+    }
+
+    /// Where nothing changes the kernel does nothing. It takes "a slice that the kernel chooses" for a change.
+    fn nudged(&self, before: sched_attr) -> sched_attr {
+        let is_own = before.sched_runtime != 0 && before.sched_runtime != self.kernel_slice;
+        sched_attr { sched_runtime: if is_own { before.sched_runtime + 1 } else { 0 }, ..before }
     }
 }
 
@@ -105,4 +111,32 @@ fn set(tid: i32, attr: &sched_attr) -> io::Result<()> {
 
 fn result(code: libc::c_long) -> io::Result<()> {
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Nanos, SchedClass};
+
+    use super::*;
+
+    #[test]
+    fn who_is_enqueued_anew_keeps_its_slice_if_this_process_ends_meanwhile() {
+        let mut kernel = Kernel::new().unwrap();
+        if !kernel.has_slices() {
+            println!("this kernel has no slices");
+            return;
+        }
+        // A thread of this test: it ends with it.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let own = Nanos::from_millis(5);
+                let class = ThreadClass { class: SchedClass::Fair { nice: 0, slice: Some(own) }, reset_on_fork: false };
+                kernel.set_class(0, &class).unwrap();
+                let half_way = kernel.nudged(get(0).unwrap());
+                set(0, &half_way).unwrap();
+                let left = get(0).unwrap().sched_runtime;
+                assert!((own.0..=own.0 + 1).contains(&left), "{left}");
+            });
+        });
+    }
 }

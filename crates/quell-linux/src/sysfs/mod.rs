@@ -2,4 +2,4 @@
 
 mod topology;
 
-pub use topology::{online, topology};
+pub use topology::{online, possible, topology};

@@ -21,6 +21,15 @@ pub fn online(sys: &Path) -> Result<CpuSet, LinuxError> {
     Ok(if found.is_empty() { CpuSet::one(CpuId(0)) } else { found })
 }
 
+/// The CPUs that may ever be online (`cpu/possible`). Where the file is missing: those that are.
+///
+/// # Errors
+/// If a file is there but cannot be read or holds no CPU list.
+pub fn possible(sys: &Path) -> Result<CpuSet, LinuxError> {
+    let possible = file::parse::<CpuSet>(&sys.join("devices/system/cpu/possible"), "a CPU list")?;
+    possible.filter(|set| !set.is_empty()).map_or_else(|| online(sys), Ok)
+}
+
 /// The online CPUs and the units they form. Where a file is missing, the machine is taken as the simplest one: every
 /// CPU its own core, one cache, one node, one socket. An offline CPU tells nothing about its place and is left out.
 ///

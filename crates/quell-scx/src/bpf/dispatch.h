@@ -12,7 +12,7 @@ static __always_inline bool pull(__u32 slot)
 	__u32 *pulls = &workload_of(slot)->pulls;
 
 	__sync_fetch_and_add(pulls, 1);
-	bool comes = scx_bpf_dsq_move_to_local(slot);
+	bool comes = scx_bpf_dsq_move_to_local(queue_of(slot));
 
 	__sync_fetch_and_sub(pulls, 1);
 	return comes;
@@ -111,7 +111,7 @@ APART bool comes_first(__u32 slot, __u64 place)
 	bool first = true;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
+	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
 		first = (__s64)(p->scx.dsq_vtime - place) > 0;
 		break;
 	}
@@ -145,7 +145,7 @@ APART bool await(__u32 cpu, __u32 slot, __u64 now)
 
 	if (cpu >= MAX_CPUS || !is_waiting(w) || (w->lc && w->on_wake_up))
 		return false;
-	__s32 seen = scx_bpf_dsq_nr_queued(slot);
+	__s32 seen = scx_bpf_dsq_nr_queued(queue_of(slot));
 
 	/* Somebody may have come since it was looked last. */
 	if (seen > 0 && run_first(slot, now))
@@ -179,7 +179,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 	if (throttled_groups)
 		park_head(slot, now);
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
+	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
 		if (!looked)
 			latest = p->scx.dsq_vtime + shared.be_slice_ns;
 		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
@@ -197,17 +197,20 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
 APART bool inherit(__u32 cpu, __u64 now)
 {
-	__u32 passed[TRIES] = { NOBODY, NOBODY, NOBODY };
+	__u64 place = 0;
+	int i;
 
-	for (int i = 0; i < TRIES; i++) {
-		__u32 heir = heir_of(cpu, passed[0], passed[1], passed[2]);
+	FOR(i, 0, shared.nr_slots) {
+		place = next_in_line(cpu, place);
+		__u32 heir = slot_in_line(place);
 
-		if (heir >= SYSTEM || !hand(cpu, NOBODY, heir))
+		if (heir >= SYSTEM || cpu_at(&shared, cpu)->holder != NOBODY)
 			return false;
+		if (!hand(cpu, NOBODY, heir))
+			continue;
 		if (run_next(cpu, heir, now) || await(cpu, heir, now))
 			return true;
 		hand(cpu, heir, NOBODY);
-		passed[i] = heir;
 	}
 	return false;
 }
@@ -219,7 +222,7 @@ APART bool inherit(__u32 cpu, __u64 now)
  */
 APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 {
-	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
+	__u32 heir = heir_of(cpu);
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;

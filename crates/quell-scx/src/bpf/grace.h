@@ -65,19 +65,23 @@ static __always_inline bool gives_grace(__u32 cpu)
 	return slot < SYSTEM && workload_of(slot)->grace_ns && tell_to_leave(cpu, slot);
 }
 
+/* Of a CPU that has one already the kernel leaves it as it is. */
+static __always_inline void prepare_notice(__u32 cpu)
+{
+	struct notice *notice = bpf_map_lookup_elem(&notices, &cpu);
+
+	if (!notice)
+		return;
+	bpf_timer_init(&notice->timer, &notices, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&notice->timer, end_grace);
+}
+
 static __always_inline void prepare_notices(void)
 {
 	int i;
 
-	bpf_for(i, 0, shared.nr_cpus) {
-		__u32 cpu = i;
-		struct notice *notice = bpf_map_lookup_elem(&notices, &cpu);
-
-		if (!notice)
-			continue;
-		bpf_timer_init(&notice->timer, &notices, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&notice->timer, end_grace);
-	}
+	bpf_for(i, 0, shared.nr_cpus)
+		prepare_notice(i);
 }
 
 #endif

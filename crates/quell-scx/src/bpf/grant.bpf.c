@@ -26,6 +26,7 @@ char _license[] SEC("license") = "GPL";
 /* Why the scheduler ended, in the kernel's words. */
 char exit_reason[128];
 char exit_message[512];
+__s64 exit_code;
 
 __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
 {
@@ -263,7 +264,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	c->stopped_at = 0;
 
 	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
-	    (holder == NOBODY && heir_of(cpu, NOBODY, NOBODY, NOBODY) < SYSTEM))
+	    (holder == NOBODY && heir_of(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -284,17 +285,25 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 
 void OP(grant_cpu_online, __s32 cpu)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS)
+	if (cpu >= 0 && cpu < MAX_CPUS) {
+		prepare_notice(cpu);
+		/* The kernel tells of one at a time. It may be one that was not there when the scheduler was loaded. */
+		if ((__u32)cpu >= shared.nr_cpus)
+			shared.nr_cpus = cpu + 1;
 		cpu_at(&shared, cpu)->online = 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 	wake_loader();
 }
 
 void OP(grant_cpu_offline, __s32 cpu)
 {
 	if (cpu >= 0 && cpu < MAX_CPUS) {
-		__u32 holder = cpu_at(&shared, cpu)->holder;
+		struct cpu *c = cpu_at(&shared, cpu);
 
-		cpu_at(&shared, cpu)->online = 0;
+		__sync_lock_test_and_set(&c->online, 0);
+		__u32 holder = *(volatile __u32 *)&c->holder;
+
 		if (holder < SYSTEM)
 			yield_cpu(cpu, holder);
 	}
@@ -327,7 +336,7 @@ __s32 SLEEPABLE_OP(grant_init)
 {
 	int i;
 
-	bpf_for(i, 0, MAX_SLOTS) {
+	bpf_for(i, 0, PARKING) {
 		__s32 error = scx_bpf_create_dsq(i, -1);
 
 		if (error)
@@ -340,9 +349,11 @@ __s32 SLEEPABLE_OP(grant_init)
 
 void OP(grant_exit, struct scx_exit_info *info)
 {
-	shared.exit_kind = info->kind;
+	exit_code = info->exit_code;
 	bpf_probe_read_kernel_str(exit_reason, sizeof(exit_reason), info->reason);
 	bpf_probe_read_kernel_str(exit_message, sizeof(exit_message), info->msg);
+	/* Last: whoever sees it reads the others. */
+	__sync_lock_test_and_set(&shared.exit_kind, info->kind);
 	wake_loader();
 }
 
@@ -363,28 +374,17 @@ int kick_cpus(void *unused)
 	return 0;
 }
 
-/* Empties the queue of a workload that is gone. */
+/* Empties the queues of a workload that is gone. */
 SEC("syscall")
 int drain_queue(void *unused)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u64 slot = shared.drain;
-	struct task_struct *p;
 
 	if (slot >= SYSTEM)
 		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
-		struct thread *t = thread_of(p);
-
-		/* `___it` is the iterator that the macro declares. */
-		if (!t)
-			continue;
-		begins_to_wait(t, SYSTEM, now, false);
-		move_into(&___it, p, t, SYSTEM);
-	}
-	bpf_rcu_read_unlock();
-	return 0;
+	move_all(queue_in(slot, true), now);
+	return move_all(queue_in(slot, false), now);
 }
 
 SEC(".struct_ops.link")

@@ -31,6 +31,12 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	}
 	if (from < SYSTEM)
 		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
+	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
+	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
+		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NOBODY) == to)
+			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
+		return false;
+	}
 	return true;
 }
 
@@ -49,13 +55,27 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 /* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
 __u64 unserved;
 
+/* Seen from another CPU: what the kernel tells meanwhile counts more, until the kernel gives the CPU back. */
+static __always_inline void seems_away(struct cpu *c)
+{
+	__sync_val_compare_and_swap(&c->away, 0, FOUND);
+}
+
+static __always_inline void seems_back(struct cpu *c)
+{
+	__sync_val_compare_and_swap(&c->away, FOUND, 0);
+}
+
 /* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
 static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
 
-	c->away = how;
+	if (how == TOOK)
+		c->away = TOOK;
+	else
+		seems_away(c);
 	c->away_since = time_on(c);
 	c->stopped_at = 0;
 	c->hog = to->pid;
@@ -116,7 +136,7 @@ static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 
 	if (cpu >= MAX_CPUS || !has_real_time(cpu))
 		return cpu;
-	cpu_at(&shared, cpu)->away = FOUND;
+	seems_away(cpu_at(&shared, cpu));
 	return choose_cpu(p, slot);
 }
 
@@ -156,12 +176,16 @@ static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
 	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
 }
 
-/* Who inherits the CPU, these excepted. */
-APART __u32 heir_of(__u32 cpu, __u32 first, __u32 second, __u32 third)
+/* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */
+APART __u64 next_in_line(__u32 cpu, __u64 after)
 {
-	struct passed_over except = { { first, second, third } };
+	return rule_heir(&shared, cpu, after);
+}
 
-	return rule_heir(&shared, cpu, &except);
+/* Who inherits the CPU. */
+static __always_inline __u32 heir_of(__u32 cpu)
+{
+	return slot_in_line(next_in_line(cpu, 0));
 }
 
 /* May the workload take a CPU from best-effort work? */

@@ -93,6 +93,7 @@ enum scx_exit_kind {
 
 struct scx_exit_info {
 	enum scx_exit_kind kind;
+	__s64 exit_code;
 	const char *reason;
 	const char *msg;
 } KEEP_NAMES;
@@ -153,6 +154,7 @@ struct sched_ext_ops {
 	void (*exit)(struct scx_exit_info *info);
 	__u64 flags;
 	__u32 timeout_ms;
+	__u64 hotplug_seq;
 	char name[128];
 };
 

@@ -41,7 +41,7 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		if (!t || t->waits_in)
 			continue;
 		if (only_overdue) {
-			if (!t->wants_since || now - t->wants_since < OVERDUE_NS)
+			if (!t->wants_since || !lasts(t->wants_since, now, OVERDUE_NS))
 				continue;
 			t->overdue = 1;
 		}
@@ -75,6 +75,30 @@ static __always_inline void release(__u32 at, __u64 now)
 	unpark(at, false, now);
 }
 
+/* Whoever is in this queue goes into that of the workload that has it now. */
+APART int move_all(__u64 queue, __u64 now)
+{
+	struct task_struct *p;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t)
+			continue;
+		__u32 slot = slot_of(p, t);
+
+		begins_to_wait(t, slot, now, false);
+		/* `___it` is the iterator that the macro declares. */
+		move_into(&___it, p, t, slot);
+	}
+	bpf_rcu_read_unlock();
+	wake_idle_cpus();
+	return 0;
+}
+
 /* Those in this queue that waited for too long come first. */
 APART int hurry_overdue(__u32 slot, __u64 now)
 {
@@ -83,10 +107,10 @@ APART int hurry_overdue(__u32 slot, __u64 now)
 	if (!is_waiting(workload_of(slot)) || is_first_come_first_served(slot))
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
+	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || t->overdue || !t->wants_since || now - t->wants_since < OVERDUE_NS)
+		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, OVERDUE_NS))
 			continue;
 		t->overdue = 1;
 		move_into(&___it, p, t, slot);
@@ -174,14 +198,17 @@ APART int visit_cpus(__u64 now)
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
-			is_back(cpu);
+			seems_back(cpu_at(&shared, cpu));
 	}
 	bpf_rcu_read_unlock();
 	return 0;
 }
 
-/* Wakes the CPUs on which nothing ends, if somebody starves. */
-APART int wake_for_starving(bool look_for_overdue, __u64 now)
+/*
+ * Wakes the CPUs on which nothing ends, if somebody starves. Who came into a slot's queue after its workload had changed is
+ * brought to where it is looked for.
+ */
+APART int visit_queues(bool look_for_overdue, __u64 now)
 {
 	bool starving = false;
 	int i;
@@ -189,6 +216,8 @@ APART int wake_for_starving(bool look_for_overdue, __u64 now)
 	FOR(i, 0, shared.nr_slots + 1) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
+		if (is_waiting(workload_of(at)))
+			move_all(queue_in(at, !is_first_come_first_served(at)), now);
 		if (now - first_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
 		if (look_for_overdue)
@@ -205,20 +234,17 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	bool look_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
 	bool visits = now - visited >= PATROL_NS || look_for_overdue;
 
-	next_patrol = now + PATROL_NS;
+	__sync_lock_test_and_set(&next_patrol, now + PATROL_NS);
 	if (visits) {
 		visited = now;
 		visit_cpus(now);
 		visit_groups(look_for_overdue, now);
-		wake_for_starving(look_for_overdue, now);
+		visit_queues(look_for_overdue, now);
 	}
 	if (look_for_overdue)
 		looked_for_overdue = now;
-	__u64 next = end_periods(now);
-
-	if (next < next_patrol)
-		next_patrol = next;
-	bpf_timer_start(&timer->timer, next_patrol > now + SHORTEST_NS ? next_patrol - now : SHORTEST_NS, 0);
+	comes_by(end_periods(now));
+	set_timer(timer, now);
 	return 0;
 }
 

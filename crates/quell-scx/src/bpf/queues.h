@@ -15,6 +15,27 @@
 #define SHORTEST_NS 100000ULL /* of slices and timers */
 
 /*
+ * A slot has a queue for each class of workload: the kernel ends a scheduler that has threads in the order of coming and
+ * threads by time in one queue, and a thread may be on its way into the queue while the slot changes its workload.
+ */
+#define BY_TIME MAX_SLOTS /* the first of the queues by time; before them are those in the order of coming */
+
+static __always_inline bool is_first_come_first_served(__u32 slot)
+{
+	return workload_of(slot)->lc;
+}
+
+static __always_inline __u64 queue_in(__u32 slot, bool first_come_first_served)
+{
+	return first_come_first_served ? slot : BY_TIME + slot;
+}
+
+static __always_inline __u64 queue_of(__u32 slot)
+{
+	return queue_in(slot, is_first_come_first_served(slot));
+}
+
+/*
  * It waits in this queue from now on, or in none: 0. Several CPUs may say so of a thread at once, one that moves it and one
  * that takes it; each beginning is counted once, and its end is.
  */
@@ -65,7 +86,7 @@ APART __u64 first_waits_since(__u32 slot, __u32 cpu, __u64 now)
 	if (!is_waiting(workload_of(slot)))
 		return now;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
+	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
 		struct thread *t = thread_of(p);
 
 		if (!t || (cpu != NO_CPU && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
@@ -84,11 +105,6 @@ static __always_inline void wake_loader(void)
 
 	if (shared.listening)
 		bpf_ringbuf_output(&wakeups, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
-}
-
-static __always_inline bool is_first_come_first_served(__u32 slot)
-{
-	return workload_of(slot)->lc;
 }
 
 /* What the thread ran goes into its virtual time: when that matters, and not at each stop. */
@@ -145,9 +161,9 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u64 flags)
 {
 	if (is_first_come_first_served(slot))
-		scx_bpf_dsq_insert(p, slot, slice_of(t, slot), flags);
+		scx_bpf_dsq_insert(p, queue_in(slot, true), slice_of(t, slot), flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, slot, slice_of(t, slot), place_in_order(t, slot), flags);
+		scx_bpf_dsq_insert_vtime(p, queue_in(slot, false), slice_of(t, slot), place_in_order(t, slot), flags);
 }
 
 /* From the queue that is iterated over into another one, or to another place in it. */
@@ -155,10 +171,10 @@ static __always_inline void insert(struct task_struct *p, struct thread *t, __u3
 	({                                                                                            \
 		bool moved_;                                                                          \
 		if (is_first_come_first_served(slot)) {                                               \
-			moved_ = scx_bpf_dsq_move(it, p, slot, 0);                                    \
+			moved_ = scx_bpf_dsq_move(it, p, queue_in(slot, true), 0);                    \
 		} else {                                                                              \
 			scx_bpf_dsq_move_set_vtime(it, place_in_order(t, slot));                      \
-			moved_ = scx_bpf_dsq_move_vtime(it, p, slot, 0);                              \
+			moved_ = scx_bpf_dsq_move_vtime(it, p, queue_in(slot, false), 0);             \
 		}                                                                                     \
 		moved_;                                                                               \
 	})

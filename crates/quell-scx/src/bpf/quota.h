@@ -11,7 +11,7 @@
 #include "groups.h"
 #include "queues.h"
 
-#define PARKING MAX_SLOTS /* the first of the queues of throttled groups */
+#define PARKING (BY_TIME + MAX_SLOTS) /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
 
 struct patrol {
@@ -78,16 +78,42 @@ static __always_inline void refill(struct group *g, __u64 now)
 	__sync_fetch_and_add(&g->budget, more < room ? more : room);
 }
 
+#define AGAIN 4 /* when other CPUs want the patrol earlier at the same time: else it comes at its next regular time */
+
+/* It is to come at the latest at this time. Was that later before? */
+static __always_inline bool comes_by(__u64 at)
+{
+	for (int i = 0; i < AGAIN; i++) {
+		__u64 before = *(volatile __u64 *)&next_patrol;
+
+		if (at >= before)
+			return false;
+		if (__sync_val_compare_and_swap(&next_patrol, before, at) == before)
+			return true;
+	}
+	return true;
+}
+
+/* Whoever sets the timer looks again: another CPU may have wanted an earlier time, and set the timer before. */
+static __always_inline void set_timer(struct patrol *patrol, __u64 now)
+{
+	for (int i = 0; i < AGAIN; i++) {
+		__u64 at = *(volatile __u64 *)&next_patrol;
+
+		bpf_timer_start(&patrol->timer, at > now + SHORTEST_NS ? at - now : SHORTEST_NS, 0);
+		if (*(volatile __u64 *)&next_patrol == at)
+			break;
+	}
+}
+
 /* The patrol comes at the latest at this time. */
 static __always_inline void patrol_by(__u64 at, __u64 now)
 {
 	__u32 first = 0;
 	struct patrol *patrol = bpf_map_lookup_elem(&patrols, &first);
 
-	if (!patrol || at >= next_patrol)
-		return;
-	next_patrol = at;
-	bpf_timer_start(&patrol->timer, at > now + SHORTEST_NS ? at - now : SHORTEST_NS, 0);
+	if (patrol && comes_by(at))
+		set_timer(patrol, now);
 }
 
 /* The group and those above it have used so much. */
@@ -147,7 +173,7 @@ APART int park_head(__u32 slot, __u64 now)
 	struct task_struct *p;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, slot, 0) {
+	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
 		struct thread *t = thread_of(p);
 
 		if (!t)

@@ -25,6 +25,12 @@
 #define cpu_at(s, i) AT((s)->cpu, i, MAX_CPUS)
 #define workload_at(s, i) AT((s)->workload, i, MAX_SLOTS)
 
+/* Has it lasted so long? Not at all, if it began on another CPU after the clock was read here. */
+static inline bool lasts(__u64 since, __u64 now, __u64 span)
+{
+	return (__s64)(now - since) >= (__s64)span;
+}
+
 /* `ban_holds`: as long as the CPU works on the request that the ban was imposed for. */
 static inline bool rule_ban_holds(__u64 banned_for, __u64 now_on)
 {
@@ -143,11 +149,6 @@ static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPU
 	return best;
 }
 
-/* Workloads that turned out to have no thread that may run on the CPU. */
-struct passed_over {
-	__u32 slot[3];
-};
-
 /* The place in the line of who holds so many other CPUs: by rank, then by those. */
 static inline __u64 rule_place(const struct workload *w, __u32 held)
 {
@@ -155,18 +156,31 @@ static inline __u64 rule_place(const struct workload *w, __u32 held)
 }
 
 /*
+ * A place in the line for a CPU, no two the same. From the highest bit on: is it not an LC workload below its guarantee, is
+ * it not an LC workload, rank, CPUs held, slot. None is 0.
+ */
+#define NOT_IN_LINE (~0ULL)
+#define BEHIND_OWED (1ULL << 61)
+#define BEHIND_LC (1ULL << 60)
+
+static inline __u32 slot_in_line(__u64 place)
+{
+	return place == NOT_IN_LINE ? NOBODY : (place - 1) & (MAX_SLOTS - 1);
+}
+
+/*
  * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
  * then the lowest rank, then who holds the fewest other CPUs, then the lowest slot. Nobody inherits a banned CPU, and nobody
- * beyond the limit.
+ * beyond the limit. Those up to the place `after` turned out to have no thread that may run on the CPU; 0: none did. Returns
+ * the heir's place.
  */
-static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const struct passed_over *except)
+static __always_inline __u64 rule_heir(const struct shared *s, __u32 cpu, __u64 after)
 {
-	__u32 heir = NOBODY;
-	__u64 best = ~0ULL;
+	__u64 first = NOT_IN_LINE;
 	int i;
 
 	if (!is_available(s, cpu) || cpu >= MAX_CPUS)
-		return NOBODY;
+		return NOT_IN_LINE;
 	__u32 holder = cpu_at(s, cpu)->holder;
 
 	FOR(i, 0, s->nr_slots) {
@@ -178,21 +192,20 @@ static __always_inline __u32 rule_heir(const struct shared *s, __u32 cpu, const 
 
 		if (!w->in_line || !is_waiting(w))
 			continue;
-		if (slot == except->slot[0] || slot == except->slot[1] || slot == except->slot[2])
-			continue;
 		__u32 held = w->held - (holder == slot);
 
 		if (held >= w->limit)
 			continue;
-		__u64 place = rule_place(w, held);
-		__u64 key = ((__u64)(held >= w->guaranteed) << 62) | ((__u64)!w->lc << 61) | place;
+		__u64 place = (rule_place(w, held) * MAX_SLOTS | slot) + 1;
 
-		if (key < best || heir == NOBODY) {
-			best = key;
-			heir = slot;
-		}
+		if (held >= w->guaranteed)
+			place |= BEHIND_OWED;
+		if (!w->lc)
+			place |= BEHIND_LC;
+		if (place > after && place < first)
+			first = place;
 	}
-	return heir;
+	return first;
 }
 
 /* Does the workload hold no more CPUs than are its own whatever others want? */
@@ -204,7 +217,7 @@ static inline bool is_within_guarantee(const struct workload *w)
 /* Has it been a slice since the system's threads last ran on this CPU? Then their next turn begins. */
 static inline bool rule_system_turn_begins(const struct shared *s, __u32 cpu, __u64 now)
 {
-	return now - cpu_at(s, cpu)->system_until >= s->be_slice_ns;
+	return lasts(cpu_at(s, cpu)->system_until, now, s->be_slice_ns);
 }
 
 /*
@@ -218,17 +231,17 @@ static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool poll
 	if (cpu >= MAX_CPUS)
 		return true;
 	__u32 holder = cpu_at(s, cpu)->holder;
-	__u64 pause = now - cpu_at(s, cpu)->system_until;
 	bool gives_way = false;
 
 	if (!polls) {
 		if (holder == PARKED)
 			return true;
 		if (holder == NOBODY || !workload_at(s, holder)->lc)
-			return now - cpu_at(s, cpu)->system_since < s->be_slice_ns || rule_system_turn_begins(s, cpu, now);
+			return !lasts(cpu_at(s, cpu)->system_since, now, s->be_slice_ns) || rule_system_turn_begins(s, cpu, now);
 		gives_way = !is_within_guarantee(workload_at(s, holder));
 	}
-	return pause >= s->system_ns && now - waiting_since >= (gives_way ? s->system_ns : 2 * s->system_ns);
+	return lasts(cpu_at(s, cpu)->system_until, now, s->system_ns) &&
+	       lasts(waiting_since, now, gives_way ? s->system_ns : 2 * s->system_ns);
 }
 
 #endif

@@ -32,7 +32,7 @@ static __always_inline void begin_stay(__u32 cpu, __u32 pid)
 /* Will a thread of the workload find the others asleep? */
 static __always_inline bool is_served_at_once(const struct workload *w, __u64 now)
 {
-	return !is_waiting(w) && now - w->crowded_at > CROWDED_NS;
+	return !is_waiting(w) && lasts(w->crowded_at, now, CROWDED_NS);
 }
 
 /*
@@ -87,7 +87,7 @@ static __always_inline bool stays(__u32 cpu)
 /* Is there a latency-critical workload that waits and is owed the CPU? */
 static __always_inline bool is_wanted(__u32 cpu)
 {
-	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
+	__u32 heir = heir_of(cpu);
 
 	return heir < SYSTEM && is_owed_cpu(heir);
 }
@@ -95,7 +95,7 @@ static __always_inline bool is_wanted(__u32 cpu)
 /* Is there somebody in the line for the CPU, which nobody holds, who comes before this best-effort workload? */
 static __always_inline bool is_next_after_another(__u32 cpu, __u32 slot)
 {
-	__u32 heir = heir_of(cpu, NOBODY, NOBODY, NOBODY);
+	__u32 heir = heir_of(cpu);
 
 	if (heir >= SYSTEM)
 		return false;
@@ -138,7 +138,7 @@ static __always_inline void fetch(__u32 cpu, __u64 now)
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 stays = c->stays, holder = c->holder;
 
-	if (!stays || c->away != TOOK || now - c->away_since < shared.be_slice_ns)
+	if (!stays || c->away != TOOK || !lasts(c->away_since, now, shared.be_slice_ns))
 		return;
 	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);

@@ -34,7 +34,7 @@ pub enum Poll {
 /// How the host runs.
 #[derive(Clone, Debug)]
 pub struct ScxOptions {
-    /// The CPUs that are handed out; None: all.
+    /// The CPUs that are handed out; None: all. Those that are offline are handed out when they come.
     pub pool: Option<CpuSet>,
     /// Time slices and bounds.
     pub slices: Slices,
@@ -79,6 +79,8 @@ pub struct ScxHost {
     /// To have the kernel enqueue threads anew, and how often that was asked for before.
     threads: Kernel,
     fetched: u64,
+    /// CPUs that were offline when it was loaded, and have not come since.
+    absent: CpuSet,
 }
 
 impl ScxHost {
@@ -89,11 +91,13 @@ impl ScxHost {
     /// If the kernel refuses, or a workload is not selected by cgroups alone.
     pub fn new(linux: LinuxHost, roots: Roots, options: ScxOptions) -> Result<ScxHost, ScxError> {
         let topology = linux.topology();
-        let online = quell_linux::sysfs::online(&roots.sys)?;
-        let pool = options.pool.unwrap_or_else(|| topology.all());
-        let grant = Grant::load(&topology, &online, &pool, options.slices)?;
+        let possible = quell_linux::sysfs::possible(&roots.sys)?;
+        let pool = options.pool.unwrap_or(possible);
+        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
+        let grant = Grant::load(&topology, online, &pool, options.slices)?;
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
+        let absent = possible.difference(&topology.all());
         let mut host = ScxHost {
             linux,
             grant,
@@ -112,6 +116,7 @@ impl ScxHost {
             stuck_at: Nanos::ZERO,
             threads: Kernel::new()?,
             fetched: 0,
+            absent,
         };
         let known: Vec<(WorkloadId, Workload)> = host.linux.workloads().map(|(id, spec)| (id, spec.clone())).collect();
         for (id, spec) in known {
@@ -139,7 +144,7 @@ impl Host for ScxHost {
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
         self.grant.check()?;
         self.fetch_who_stays();
-        self.follow_cgroups()?;
+        self.look_around()?;
         self.look_for_stuck()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {

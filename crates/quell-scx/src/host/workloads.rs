@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quell_linux::write::RestoreReport;
 use quell_linux::{LinuxError, LinuxHost, Manager, cgroup};
-use quell_model::{Nanos, Workload, WorkloadId};
+use quell_model::{CpuId, CpuSet, Nanos, Workload, WorkloadId};
 
 use super::ScxHost;
 use crate::ScxError;
@@ -32,9 +32,14 @@ impl Manager for ScxHost {
         if !self.is_granted(&workload) {
             return Ok(self.linux.attach(workload)?);
         }
-        self.cgroups(&workload)?;
+        let cgroups = self.cgroups(&workload)?;
         let id = self.linux.attach(workload.clone())?;
-        self.enter(id, workload)?;
+        if let Err(error) = self.enter(id, workload) {
+            // It got no place, or half of one: then it is no workload at all.
+            let _ = self.grant.detach(id, &cgroups);
+            self.linux.detach(id)?;
+            return Err(error);
+        }
         Ok(id)
     }
 
@@ -82,14 +87,28 @@ impl ScxHost {
         self.options.granted.as_ref().is_none_or(|names| names.contains(&workload.name))
     }
 
-    /// Now and then: the cgroups of all workloads.
-    pub(super) fn follow_cgroups(&mut self) -> Result<(), ScxError> {
+    /// Now and then: the cgroups of all workloads, and CPUs that came.
+    pub(super) fn look_around(&mut self) -> Result<(), ScxError> {
         let now = self.linux.now();
         if now < self.cgroups_at {
             return Ok(());
         }
         self.cgroups_at = now + LOOK_FOR_CGROUPS;
+        self.meet_cpus()?;
         (0..self.slots.len() as u32).try_for_each(|slot| self.find_cgroups(WorkloadId(slot)))
+    }
+
+    /// CPUs that were offline when the scheduler was loaded tell their siblings when they come. The kernel half hands them
+    /// out from then on, by rule; a policy sees them when the agent starts anew.
+    fn meet_cpus(&mut self) -> Result<(), ScxError> {
+        let is_there = |cpu: &CpuId| self.grant.cpu(*cpu).online.load(Relaxed) == 1;
+        let came: CpuSet = self.absent.iter().filter(is_there).collect();
+        if !came.is_empty() {
+            tracing::info!(cpus = %came, "CPUs came that were offline when the scheduler was loaded");
+            self.absent = self.absent.difference(&came);
+            self.grant.know_siblings(&quell_linux::sysfs::topology(&self.roots.sys)?);
+        }
+        Ok(())
     }
 
     fn find_cgroups(&mut self, id: WorkloadId) -> Result<(), ScxError> {

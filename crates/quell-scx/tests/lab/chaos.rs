@@ -30,8 +30,22 @@ fn rounds(short: usize, long: usize) -> usize {
     if fs::read_to_string("/proc/cmdline").unwrap().contains(LONG) { long } else { short }
 }
 
-fn set_online(cpu: u32, online: bool) {
-    fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), if online { "1" } else { "0" }).unwrap();
+/// Both classes at random, from a seed that is printed.
+struct Classes(u64);
+
+impl Classes {
+    fn begin() -> Classes {
+        let seed = monotonic().0 | 1;
+        println!("classes from seed {seed}");
+        Classes(seed)
+    }
+
+    fn next(&mut self) -> Class {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        if self.0 >> 40 & 1 == 0 { Class::BestEffort } else { Class::LatencyCritical }
+    }
 }
 
 lab_tests! {
@@ -76,6 +90,7 @@ lab_tests! {
             let beats = Beats::begin();
             let _beating = [beats.child(None, None), beats.child(None, Some(1))];
             let mut living = std::collections::VecDeque::new();
+            let mut class = Classes::begin();
             for round in 0..rounds(100, 1000) {
                 let inner = be_group.child(&format!("inner{round}"));
                 inner.set("cpu.weight", &(round % 200 + 1).to_string());
@@ -86,7 +101,7 @@ lab_tests! {
                     inner.set("cpu.idle", "1");
                 }
                 let outer = Group::new(&format!("outer{round}"));
-                let workload = machine.attach(&format!("outer{round}"), Class::BestEffort);
+                let workload = machine.attach(&format!("outer{round}"), class.next());
                 machine.apply(&rights(workload, 0, 2, 1), &[]);
                 machine.grant(&[(1, if round % 2 == 0 { workload } else { be })]);
                 let child = Child::spin(Some(if round % 2 == 0 { &inner } else { &outer }), None);

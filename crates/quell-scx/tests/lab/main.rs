@@ -7,6 +7,7 @@ mod fair;
 mod grace;
 mod grant;
 mod hogs;
+mod hotplug;
 mod moves;
 mod programs;
 mod requests;

@@ -390,6 +390,10 @@ pub fn storm() {
     }
 }
 
+pub fn set_online(cpu: u32, online: bool) {
+    fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), if online { "1" } else { "0" }).unwrap();
+}
+
 /// What the kernel says of its scheduler.
 pub fn state() -> String {
     fs::read_to_string("/sys/kernel/sched_ext/state").unwrap().trim().to_owned()

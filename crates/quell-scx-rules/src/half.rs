@@ -1,0 +1,233 @@
+//! The whole kernel half in this process: one thing happens at a time, and a test says what happens in between.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use quell_scx::layout::{CpuState, Shared, WorkloadState};
+
+/// Where a test may have something happen in between: `enum place`.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum Place {
+    LookForRealTime,
+    LookAtCurrent,
+    TimerStart,
+    Insert,
+}
+
+pub const WAKES: u64 = 1;
+
+unsafe extern "C" {
+    fn half_begin(cpus: u32) -> *const Shared;
+    fn half_shared() -> *const Shared;
+    fn half_sets_clock(now: u64);
+    fn half_does_at(place: u32, what: extern "C" fn());
+    fn half_thread(number: u32, slot: u32, cpus: u64, cpu: u32) -> *mut c_void;
+    fn half_has_real_time(cpu: u32, is_about_to: bool);
+    fn half_enqueues(number: u32, flags: u64);
+    fn half_chooses(thread: *mut c_void) -> u32;
+    fn half_takes_chosen(cpu: u32, slot: u32) -> bool;
+    fn half_dispatches(cpu: u32) -> i32;
+    fn half_wants_since(thread: *mut c_void, since: u64);
+    fn half_is_overdue(thread: *mut c_void) -> bool;
+    fn half_hurries(slot: u32, now: u64);
+    fn half_is_served_at_once(slot: u32, now: u64) -> bool;
+    fn half_fetches(cpu: u32, now: u64);
+    fn half_releases(cpu: u32);
+    fn half_goes_offline(cpu: u32);
+    fn grant_cpu_online(cpu: i32);
+    fn half_patrols_by(at: u64);
+    fn half_patrols();
+    fn half_next_patrol() -> u64;
+    fn half_drains(slot: u32);
+    fn half_belongs_to(number: u32, slot: u32);
+    fn half_is_mixed() -> bool;
+}
+
+/// It is one set of variables: one test at a time has it.
+static ONE: Mutex<()> = Mutex::new(());
+
+pub struct Half {
+    shared: &'static Shared,
+    _one: MutexGuard<'static, ()>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Thread(*mut c_void);
+
+/// What happens in between: on other CPUs, hence without the test's own values.
+pub mod meanwhile {
+    pub fn releases(cpu: u32) {
+        // SAFETY: numbers only, within a call that a test makes.
+        unsafe { super::half_releases(cpu) };
+    }
+
+    /// The thread with this number comes into its workload's queue.
+    pub fn enqueues(number: u32, flags: u64) {
+        // SAFETY: as above.
+        unsafe { super::half_enqueues(number, flags) };
+    }
+
+    /// Another workload has the slot.
+    pub fn is_reused(slot: u32, lc: bool) {
+        // SAFETY: as above; the variables were set up by the test.
+        let shared = unsafe { &*super::half_shared() };
+        shared.workload[slot as usize].lc.store(lc.into(), super::Relaxed);
+    }
+
+    pub fn goes_offline(cpu: u32) {
+        // SAFETY: as above.
+        unsafe { super::half_goes_offline(cpu) };
+    }
+
+    pub fn patrols_by(at: u64) {
+        // SAFETY: as above.
+        unsafe { super::half_patrols_by(at) };
+    }
+}
+
+// All calls below are of functions that take numbers, and threads that `thread` made: they live as long as the process.
+impl Half {
+    /// A machine with so many CPUs, idle and in the pool. It is one second old.
+    pub fn with_cpus(cpus: u32) -> Half {
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the variables live as long as the process, and are atomics to us.
+        let shared = unsafe { &*half_begin(cpus) };
+        let half = Half { shared, _one: one };
+        half.sets_clock(1_000_000_000);
+        shared.lc_slice_ns.store(20_000_000, Relaxed);
+        shared.be_slice_ns.store(4_000_000, Relaxed);
+        shared.system_ns.store(50_000_000, Relaxed);
+        shared.starving_ns.store(500_000_000, Relaxed);
+        half
+    }
+
+    pub fn sets_clock(&self, now: u64) {
+        // SAFETY: see above.
+        unsafe { half_sets_clock(now) };
+    }
+
+    /// A workload that takes CPUs at a wake-up, in this slot.
+    pub fn workload(&self, slot: u32, lc: bool) -> &WorkloadState {
+        let state = &self.shared.workload[slot as usize];
+        state.lc.store(lc.into(), Relaxed);
+        state.limit.store(u32::MAX, Relaxed);
+        state.in_line.store(1, Relaxed);
+        state.on_wake_up.store(1, Relaxed);
+        state.guaranteed.store(lc.into(), Relaxed);
+        self.shared.nr_slots.fetch_max(slot + 1, Relaxed);
+        state
+    }
+
+    pub fn shared(&self) -> &Shared {
+        self.shared
+    }
+
+    pub fn comes_online(&self, cpu: u32) {
+        // SAFETY: see above.
+        unsafe { grant_cpu_online(cpu as i32) };
+    }
+
+    pub fn cpu(&self, cpu: u32) -> &CpuState {
+        &self.shared.cpu[cpu as usize]
+    }
+
+    pub fn fetches(&self) -> u64 {
+        self.shared.fetches.load(Relaxed)
+    }
+
+    /// A thread that sleeps, may run on these CPUs, and ran on the first of them.
+    pub fn thread(&self, number: u32, slot: u32, cpus: u64) -> Thread {
+        // SAFETY: see above.
+        Thread(unsafe { half_thread(number, slot, cpus, cpus.trailing_zeros()) })
+    }
+
+    pub fn does_at(&self, place: Place, what: extern "C" fn()) {
+        // SAFETY: see above; the function is static.
+        unsafe { half_does_at(place as u32, what) };
+    }
+
+    /// A real-time thread has the CPU, or is about to.
+    pub fn has_real_time(&self, cpu: u32, is_about_to: bool) {
+        // SAFETY: see above.
+        unsafe { half_has_real_time(cpu, is_about_to) };
+    }
+
+    pub fn enqueues(&self, number: u32, flags: u64) {
+        meanwhile::enqueues(number, flags);
+    }
+
+    pub fn chooses(&self, thread: Thread) -> u32 {
+        // SAFETY: see above.
+        unsafe { half_chooses(thread.0) }
+    }
+
+    pub fn takes_chosen(&self, cpu: u32, slot: u32) -> bool {
+        // SAFETY: see above.
+        unsafe { half_takes_chosen(cpu, slot) }
+    }
+
+    /// The number of the thread that the CPU runs next.
+    pub fn dispatches(&self, cpu: u32) -> Option<u32> {
+        // SAFETY: see above.
+        u32::try_from(unsafe { half_dispatches(cpu) }).ok()
+    }
+
+    pub fn wants_since(&self, thread: Thread, since: u64) {
+        // SAFETY: see above.
+        unsafe { half_wants_since(thread.0, since) };
+    }
+
+    pub fn is_overdue(&self, thread: Thread) -> bool {
+        // SAFETY: see above.
+        unsafe { half_is_overdue(thread.0) }
+    }
+
+    pub fn hurries(&self, slot: u32, now: u64) {
+        // SAFETY: see above.
+        unsafe { half_hurries(slot, now) };
+    }
+
+    pub fn is_served_at_once(&self, slot: u32, now: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { half_is_served_at_once(slot, now) }
+    }
+
+    pub fn fetch(&self, cpu: u32, now: u64) {
+        // SAFETY: see above.
+        unsafe { half_fetches(cpu, now) };
+    }
+
+    pub fn patrols(&self) {
+        // SAFETY: see above.
+        unsafe { half_patrols() };
+    }
+
+    pub fn next_patrol(&self) -> u64 {
+        // SAFETY: see above.
+        unsafe { half_next_patrol() }
+    }
+
+    /// The thread's cgroup is another workload's from now on.
+    pub fn belongs_to(&self, number: u32, slot: u32) {
+        // SAFETY: see above.
+        unsafe { half_belongs_to(number, slot) };
+    }
+
+    /// Threads that are counted in the slot's queue.
+    pub fn waiting(&self, slot: u32) -> u64 {
+        let state = &self.shared.workload[slot as usize];
+        state.queued.load(Relaxed) - state.taken.load(Relaxed)
+    }
+
+    pub fn drains(&self, slot: u32) {
+        // SAFETY: see above.
+        unsafe { half_drains(slot) };
+    }
+
+    pub fn is_mixed(&self) -> bool {
+        // SAFETY: see above.
+        unsafe { half_is_mixed() }
+    }
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The whole kernel half in this process, on a kernel that does one thing at a time; and what the tests do to it. */
+#include "kernel_on_host.h"
+/* What traces the kernel beside the scheduler is left out. */
+#define QUELL_REQUESTS_H
+#define QUELL_UNREAD_H
+#include "grant.bpf.c"
+
+static struct css_set css_set;
+static struct cgroup cgroup;
+static struct kernfs_node node = { .id = 1 };
+static struct task_group task_group;
+
+/* A machine with so many CPUs, all in the pool and idle, and the root group. */
+struct shared *half_begin(__u32 cpus)
+{
+	memset(&host, 0, sizeof(host));
+	memset(&shared, 0, sizeof(shared));
+	memset(groups, 0, sizeof(groups));
+	memset(by_time, 0, sizeof(by_time));
+	loop_waits = false;
+	unserved = visited = looked_for_overdue = 0;
+	throttled_groups = nr_stuck = 0;
+	next_patrol = 0;
+	shared.nr_cpus = cpus;
+	shared.generation = 1;
+	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
+		struct cpu *c = &shared.cpu[cpu];
+
+		c->holder = c->runs = NOBODY;
+		c->banned_for = NO_REQUEST;
+		c->in_pool = c->online = cpu < cpus;
+		for (int i = 0; i < SIBLINGS; i++)
+			c->sibling[i] = NO_CPU;
+	}
+	css_set.dfl_cgrp = &cgroup;
+	cgroup.kn = &node;
+	groups[0] = (struct group){ .id = 1, .parent = NO_GROUP, .weight = WEIGHT_ONE };
+	nr_groups = groups_generation = 1;
+	grant_init();
+	return &shared;
+}
+
+struct shared *half_shared(void)
+{
+	return &shared;
+}
+
+void half_sets_clock(__u64 now)
+{
+	host.now = now;
+}
+
+/* Once, when the code comes there. */
+void half_does_at(enum place place, void (*what)(void))
+{
+	host.hook[place] = what;
+}
+
+/* A thread of the workload in this slot, which may run on these CPUs, was last on that one, and sleeps. */
+struct task_struct *half_thread(__u32 number, __u32 slot, __u64 cpus, __u32 cpu)
+{
+	struct task_struct *p = &host.thread[number % HOST_THREADS];
+	struct thread *t = thread_of(p);
+
+	memset(p, 0, sizeof(*p));
+	p->pid = number + 1;
+	p->prio = 120;
+	p->cpus_mask.bits[0] = cpus;
+	p->cpus_ptr = &p->cpus_mask;
+	p->nr_cpus_allowed = __builtin_popcountll(cpus);
+	p->cgroups = &css_set;
+	p->sched_task_group = &task_group;
+	p->scx.weight = WEIGHT_ONE;
+	p->cpu = cpu;
+	t->slot = slot;
+	t->cgroup = node.id;
+	t->generation = shared.generation;
+	t->tg = (__u64)&task_group;
+	t->groups_generation = groups_generation;
+	return p;
+}
+
+/* A real-time thread is on this CPU, or is about to be; none: NULL. */
+void half_has_real_time(__u32 cpu, bool is_about_to)
+{
+	struct task_struct *p = &host.thread[HOST_THREADS - 1];
+
+	p->pid = HOST_THREADS;
+	p->prio = 50;
+	host.rq[cpu].rt.rt_nr_running = 1;
+	if (!is_about_to)
+		host.runs[cpu] = p;
+}
+
+/* The kernel tells that a real-time thread takes the CPU. */
+void half_releases(__u32 cpu)
+{
+	struct scx_cpu_release_args args = { .task = &host.thread[HOST_THREADS - 1] };
+	__u32 here = host.here;
+
+	args.task->pid = HOST_THREADS;
+	args.task->prio = 50;
+	host.here = cpu;
+	grant_cpu_release(cpu, &args);
+	host.here = here;
+}
+
+/* The thread with this number comes into its workload's queue. */
+void half_enqueues(__u32 number, __u64 flags)
+{
+	grant_enqueue(&host.thread[number % HOST_THREADS], flags);
+}
+
+__u32 half_chooses(struct task_struct *p)
+{
+	return choose_free_cpu(p, thread_of(p)->slot);
+}
+
+bool half_takes(__u32 cpu, __u32 slot)
+{
+	return take(cpu, slot);
+}
+
+bool half_takes_chosen(__u32 cpu, __u32 slot)
+{
+	return take_chosen(cpu, slot);
+}
+
+/* The CPU chooses its next thread: its number, or -1. */
+__s32 half_dispatches(__u32 cpu)
+{
+	for (int i = 0; i < HOST_THREADS; i++)
+		if (host.thread[i].queue == LOCAL_OF(cpu) + 1)
+			host.thread[i].queue = 0;
+	host.here = cpu;
+	grant_dispatch(cpu, NULL);
+	struct task_struct *p = first_of(LOCAL_OF(cpu), NULL, HOST_CPUS);
+
+	return p ? p->pid - 1 : -1;
+}
+
+void half_goes_offline(__u32 cpu)
+{
+	grant_cpu_offline(cpu);
+}
+
+void half_wants_since(struct task_struct *p, __u64 since)
+{
+	thread_of(p)->wants_since = since;
+}
+
+bool half_is_overdue(struct task_struct *p)
+{
+	return thread_of(p)->overdue;
+}
+
+void half_hurries(__u32 slot, __u64 now)
+{
+	hurry_overdue(slot, now);
+}
+
+bool half_is_served_at_once(__u32 slot, __u64 now)
+{
+	return is_served_at_once(workload_of(slot), now);
+}
+
+void half_fetches(__u32 cpu, __u64 now)
+{
+	fetch(cpu, now);
+}
+
+void half_patrols_by(__u64 at)
+{
+	patrol_by(at, host.now);
+}
+
+/* When the patrol comes. */
+__u64 half_next_patrol(void)
+{
+	__u32 first = 0;
+
+	return bpf_map_lookup_elem(&patrols, &first)->timer.at;
+}
+
+void half_patrols(void)
+{
+	__u32 first = 0;
+
+	patrol(&patrols, &first, bpf_map_lookup_elem(&patrols, &first));
+}
+
+void half_drains(__u32 slot)
+{
+	shared.drain = slot;
+	drain_queue(NULL);
+}
+
+/* Has a queue had threads by time and in the order of coming? The kernel ends a scheduler for that. */
+bool half_is_mixed(void)
+{
+	return host.mixed;
+}
+
+/* The thread's cgroup is another workload's from now on. */
+void half_belongs_to(__u32 number, __u32 slot)
+{
+	thread_of(&host.thread[number % HOST_THREADS])->slot = slot;
+}

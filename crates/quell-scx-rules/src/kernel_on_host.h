@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler uses of the kernel, as far as tests need it, in this process: in place of `kernel.h`. One thing
+ * happens at a time. What other CPUs do in between, a test says with a hook: it is called once, at that place.
+ */
+#ifndef QUELL_KERNEL_H
+#define QUELL_KERNEL_H
+
+#include <stdbool.h>
+#include <string.h>
+#include <linux/types.h>
+
+#define HOST_CPUS 8
+#define HOST_THREADS 64
+#define HOST_QUEUES 8192
+
+#define SEC(name)
+#define __noinline __attribute__((noinline))
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#define barrier_var(i) __asm__ volatile("" : "+r"(i))
+#define can_loop 1
+#define APART __noinline
+#define OP(name, args...) name(args)
+#define SLEEPABLE_OP(name, args...) name(args)
+
+#define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
+#define SCX_DSQ_LOCAL_ON ((1ULL << 63) | (1ULL << 62))
+#define SCX_ENQ_WAKEUP 1ULL
+#define SCX_DEQ_SLEEP 1ULL
+#define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_ENQ_LAST (1ULL << 41)
+#define SCX_KICK_IDLE 1ULL
+#define SCX_KICK_PREEMPT 2ULL
+#define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
+#define SCX_OPS_ENQ_LAST 2ULL
+#define SCX_OPS_ENQ_EXITING 4ULL
+#define SCX_TASK_QUEUED 1U
+#define MAX_RT_PRIO 100
+#define SCHED_NORMAL 0
+#define PF_EXITING 0x00000004U
+#define PF_KTHREAD 0x00200000U
+#define BPF_TASK_ITER_ALL_THREADS 1
+#define CLOCK_MONOTONIC 1
+#define ENOMEM 12
+#define EEXIST 17
+#define PIDTYPE_PID 0
+#define BPF_ANY 0
+#define BPF_RB_FORCE_WAKEUP 2
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_F_NO_PREALLOC 1
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_RINGBUF, BPF_MAP_TYPE_TASK_STORAGE };
+#define __uint(name, value) int (*name)[value]
+#define __type(name, value) __typeof__(value) *name
+
+struct cpumask {
+	unsigned long bits[1];
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	int idle;
+	unsigned long shares;
+	struct task_group *parent;
+	struct {
+		__s64 period;
+		__u64 quota;
+		__u64 burst;
+	} cfs_bandwidth;
+};
+
+struct task_struct {
+	int pid;
+	char comm[16];
+	unsigned int flags;
+	int prio;
+	unsigned int policy;
+	int nr_cpus_allowed;
+	unsigned short migration_disabled;
+	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask;
+	struct css_set *cgroups;
+	struct task_group *sched_task_group;
+	struct {
+		__u32 flags;
+		__u32 weight;
+		__u64 slice;
+		__u64 dsq_vtime;
+	} scx;
+	/* The tests' own. */
+	__u32 cpu;
+	__u64 queue; /* plus one; 0: in none */
+	__u64 came;  /* the number of its last insertion */
+	__u64 storage[64];
+};
+
+struct scx_init_task_args;
+struct scx_cgroup_init_args;
+
+struct scx_cpu_release_args {
+	struct task_struct *task;
+};
+
+struct scx_exit_info {
+	int kind;
+	__s64 exit_code;
+	const char *reason;
+	const char *msg;
+};
+
+struct rq {
+	struct {
+		unsigned int rt_nr_running;
+	} rt;
+};
+
+struct bpf_timer {
+	__u64 at;
+};
+
+struct sched_ext_ops {
+	void *select_cpu, *enqueue, *dispatch, *running, *stopping, *quiescent, *update_idle, *cpu_release, *cpu_online,
+		*cpu_offline, *init_task, *cgroup_init, *cgroup_exit, *init, *exit;
+	__u64 flags, hotplug_seq;
+	__u32 timeout_ms;
+	char name[128];
+};
+
+/* Where a test may have something happen in between. */
+enum place { AT_LOOK_FOR_REAL_TIME, AT_LOOK_AT_CURRENT, AT_TIMER_START, AT_INSERT, PLACES };
+
+static struct {
+	__u64 now;
+	__u32 here; /* the CPU on which the scheduler's code runs */
+	struct task_struct thread[HOST_THREADS];
+	struct task_struct *current, *runs[HOST_CPUS];
+	struct rq rq[HOST_CPUS];
+	__u64 idle, kicked;
+	bool exists[HOST_QUEUES], mixed; /* mixed: in one queue both by time and in the order of coming: the kernel's error */
+	__u64 came;
+	void (*hook[PLACES])(void);
+	struct {
+		void *map;
+		__u64 key, value[4];
+	} entry[64];
+	__u32 entries;
+} host;
+
+static struct rq runqueues;
+
+static void passes(enum place place)
+{
+	void (*hook)(void) = host.hook[place];
+
+	host.hook[place] = NULL;
+	if (hook)
+		hook();
+}
+
+/* Reading the kernel's memory. */
+#define bpf_rdonly_cast(address, type) ((void *)(address))
+#define bpf_core_type_id_kernel(type) 0
+#define READ_OF_1(from, a) ((from)->a)
+#define READ_OF_2(from, a, b) ((from)->a->b)
+#define READ_OF(from, a, b, which, ...) which
+#define BPF_CORE_READ(from, ...) READ_OF(from, ##__VA_ARGS__, READ_OF_2, READ_OF_1)(from, __VA_ARGS__)
+#define BPF_CORE_READ_INTO(to, from, ...) (*(to) = (__u64)BPF_CORE_READ(from, __VA_ARGS__))
+#define bpf_probe_read_kernel_str(to, size, from) strncpy(to, from, (size) - 1)
+#define bpf_per_cpu_ptr(variable, cpu) ((void)(variable), passes(AT_LOOK_FOR_REAL_TIME), &host.rq[(cpu) % HOST_CPUS])
+#define bpf_ksym_exists(function) 1
+#define bpf_rcu_read_lock() ((void)0)
+#define bpf_rcu_read_unlock() ((void)0)
+#define bpf_for(i, from, to) for ((i) = (from); (i) < (int)(to); (i)++)
+#define bpf_ktime_get_ns() (host.now)
+#define bpf_get_smp_processor_id() (host.here)
+#define bpf_get_current_task_btf() (host.current)
+#define bpf_cpumask_test_cpu(cpu, cpus) ((cpus)->bits[0] >> (cpu) & 1)
+
+/* Maps: entries by map and key. */
+static void *entry_of(void *map, __u64 key, bool create)
+{
+	for (__u32 i = 0; i < host.entries; i++)
+		if (host.entry[i].map == map && host.entry[i].key == key)
+			return host.entry[i].value;
+	if (!create || host.entries >= 64)
+		return NULL;
+	host.entry[host.entries].map = map;
+	host.entry[host.entries].key = key;
+	return host.entry[host.entries++].value;
+}
+#define bpf_map_lookup_elem(map_, key_)                                                       \
+	((__typeof__((map_)->value))entry_of(map_, *(key_), sizeof(*(map_)->type) == 4 * BPF_MAP_TYPE_ARRAY))
+#define bpf_map_update_elem(map_, key_, value_, flags) memcpy(entry_of(map_, *(key_), true), value_, sizeof(*(value_)))
+#define bpf_map_delete_elem(map_, key_) delete_entry(map_, *(key_))
+static void delete_entry(void *map, __u64 key)
+{
+	for (__u32 i = 0; i < host.entries; i++)
+		if (host.entry[i].map == map && host.entry[i].key == key)
+			host.entry[i].map = NULL;
+}
+#define bpf_task_storage_get(map_, p, initial, flags) ((__typeof__((map_)->value))(p)->storage)
+#define bpf_ringbuf_output(ring, data, size, flags) ((void)(data))
+
+/* Timers. */
+#define bpf_timer_init(timer, map, clock) ((void)(timer))
+#define bpf_timer_set_callback(timer, callback) ((void)(timer))
+#define bpf_timer_start(timer, in, flags) timer_start(timer, in)
+static int timer_start(struct bpf_timer *timer, __u64 in)
+{
+	passes(AT_TIMER_START);
+	timer->at = host.now + in;
+	return 0;
+}
+
+/* Signals: nobody gets one. */
+#define bpf_task_from_pid(pid) ((struct task_struct *)NULL)
+#define bpf_task_release(p) ((void)(p))
+#define bpf_send_signal_task(p, signal, to, value) 1
+
+/* Queues. A thread knows in which one it is. */
+#define LOCAL_OF(cpu) (HOST_QUEUES + (cpu))
+
+static __u64 queue_number(struct task_struct *p, __u64 id)
+{
+	if (id == SCX_DSQ_LOCAL)
+		return LOCAL_OF(p->cpu);
+	return id & SCX_DSQ_LOCAL_ON ? LOCAL_OF(id & 0xff) : id;
+}
+
+/* Was the thread put where it is by virtual time? */
+static bool by_time[HOST_THREADS];
+
+static void put(struct task_struct *p, __u64 id, bool timed)
+{
+	__u64 queue = queue_number(p, id);
+
+	for (int i = 0; i < HOST_THREADS; i++)
+		if (queue < HOST_QUEUES && host.thread[i].queue == queue + 1 && &host.thread[i] != p && by_time[i] != timed)
+			host.mixed = true;
+	p->queue = queue + 1;
+	p->came = ++host.came;
+	by_time[p - host.thread] = timed;
+}
+
+/* The first thread of the queue that is not among those seen, and may run on this CPU, if one is named. */
+static struct task_struct *first_of(__u64 queue, const bool *seen, __u32 cpu)
+{
+	struct task_struct *first = NULL;
+
+	for (int i = 0; i < HOST_THREADS; i++) {
+		struct task_struct *p = &host.thread[i];
+
+		if (p->queue != queue + 1 || (seen && seen[i]) || (cpu < HOST_CPUS && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+			continue;
+		if (!first || (by_time[i] ? (__s64)(p->scx.dsq_vtime - first->scx.dsq_vtime) < 0 : p->came < first->came))
+			first = p;
+	}
+	return first;
+}
+
+static void scx_bpf_dsq_insert(struct task_struct *p, __u64 id, __u64 slice, __u64 flags)
+{
+	(void)flags;
+	passes(AT_INSERT);
+	p->scx.slice = slice;
+	put(p, id, false);
+}
+
+static void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 id, __u64 slice, __u64 vtime, __u64 flags)
+{
+	(void)flags;
+	passes(AT_INSERT);
+	p->scx.slice = slice;
+	p->scx.dsq_vtime = vtime;
+	put(p, id, true);
+}
+
+static bool scx_bpf_dsq_move_to_local(__u64 id)
+{
+	struct task_struct *p = first_of(id, NULL, host.here);
+
+	if (!p)
+		return false;
+	p->cpu = host.here;
+	put(p, SCX_DSQ_LOCAL, false);
+	return true;
+}
+
+static __s32 scx_bpf_dsq_nr_queued(__u64 id)
+{
+	__u64 queue = id == SCX_DSQ_LOCAL ? (__u64)LOCAL_OF(host.here) : id;
+	__s32 queued = 0;
+
+	for (int i = 0; i < HOST_THREADS; i++)
+		queued += host.thread[i].queue == queue + 1;
+	return queued;
+}
+
+static __s32 scx_bpf_create_dsq(__u64 id, __s32 node)
+{
+	(void)node;
+	if (id >= HOST_QUEUES)
+		return -ENOMEM;
+	if (host.exists[id])
+		return -EEXIST;
+	host.exists[id] = true;
+	return 0;
+}
+
+/* The threads that were in the queue when the iteration began, in its order. */
+struct bpf_iter {
+	struct task_struct *thread[HOST_THREADS];
+	__u64 queue, began, vtime;
+	__u32 next, last;
+};
+
+static struct bpf_iter iterate_scx_dsq(__u64 id, __u64 flags)
+{
+	struct bpf_iter it = { .queue = id, .began = host.came };
+	bool seen[HOST_THREADS] = { false };
+
+	(void)flags;
+	for (struct task_struct *p; (p = first_of(id, seen, HOST_CPUS)); it.thread[it.last++] = p)
+		seen[p - host.thread] = true;
+	return it;
+}
+
+static struct bpf_iter iterate_task(void *task, __u64 flags)
+{
+	struct bpf_iter it = { .queue = ~0ULL, .began = host.came };
+
+	(void)task;
+	(void)flags;
+	for (int i = 0; i < HOST_THREADS; i++)
+		if (host.thread[i].pid)
+			it.thread[it.last++] = &host.thread[i];
+	return it;
+}
+
+static struct task_struct *next_of(struct bpf_iter *it)
+{
+	while (it->next < it->last) {
+		struct task_struct *p = it->thread[it->next++];
+
+		if (it->queue == ~0ULL || (p->queue == it->queue + 1 && p->came <= it->began))
+			return p;
+	}
+	return NULL;
+}
+#define bpf_for_each(kind, p, args...) for (struct bpf_iter ___it = iterate_##kind(args); ((p) = next_of(&___it));)
+
+static bool scx_bpf_dsq_move(struct bpf_iter *it, struct task_struct *p, __u64 id, __u64 flags)
+{
+	(void)flags;
+	if (p->queue != it->queue + 1)
+		return false;
+	if (id == SCX_DSQ_LOCAL)
+		p->cpu = host.here;
+	put(p, id, false);
+	return true;
+}
+
+static void scx_bpf_dsq_move_set_vtime(struct bpf_iter *it, __u64 vtime)
+{
+	it->vtime = vtime;
+}
+
+static bool scx_bpf_dsq_move_vtime(struct bpf_iter *it, struct task_struct *p, __u64 id, __u64 flags)
+{
+	(void)flags;
+	if (p->queue != it->queue + 1)
+		return false;
+	p->scx.dsq_vtime = it->vtime;
+	put(p, id, true);
+	return true;
+}
+
+/* CPUs. */
+static __s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus, __u64 flags)
+{
+	(void)flags;
+	for (int cpu = 0; cpu < HOST_CPUS; cpu++) {
+		if (host.idle >> cpu & 1 & cpus->bits[0] >> cpu) {
+			host.idle &= ~(1ULL << cpu);
+			return cpu;
+		}
+	}
+	return -1;
+}
+
+static bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu)
+{
+	bool was = host.idle >> cpu & 1;
+
+	host.idle &= ~(1ULL << cpu);
+	return was;
+}
+
+static struct task_struct *scx_bpf_cpu_curr(__s32 cpu)
+{
+	passes(AT_LOOK_AT_CURRENT);
+	return host.runs[cpu % HOST_CPUS];
+}
+
+static void scx_bpf_kick_cpu(__s32 cpu, __u64 flags)
+{
+	(void)flags;
+	host.kicked |= 1ULL << cpu;
+}
+
+static __s32 scx_bpf_task_cpu(const struct task_struct *p)
+{
+	return p->cpu;
+}
+
+static __u32 scx_bpf_reenqueue_local(void)
+{
+	return 0;
+}
+
+#endif

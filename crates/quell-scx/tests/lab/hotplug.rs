@@ -1,0 +1,54 @@
+//! CPUs come and go while the scheduler is loaded, and before. Two stay: the emulator loops for good where the kernel patches
+//! itself on its last CPU.
+
+use quell_lab::lab_tests;
+use quell_model::{Class, CpuId};
+use quell_scx::{Grant, Slices};
+
+use crate::support::*;
+
+lab_tests! {
+    mod hotplug {
+        machine: guest(3);
+
+        fn a_cpu_that_was_offline_at_the_start_joins() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            set_online(2, false);
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(be, 0, 3, 0), &[]);
+            let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
+            pass(100);
+            set_online(2, true);
+            let holds = (0..500).any(|_| {
+                pass(10);
+                machine.observe();
+                machine.host.grant().holder(CpuId(2)).workload() == Some(be)
+            });
+            assert!(holds, "it never joined");
+            let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 1000);
+            assert!(shares.iter().sum::<u128>() > 1800, "{shares:?}");
+            machine.host.grant().check().unwrap();
+        }
+
+        fn it_is_loaded_again_if_a_cpu_goes_meanwhile() {
+            let topology = quell_linux::sysfs::topology("/sys".as_ref()).unwrap();
+            let mut looks = 0;
+            let online = || {
+                looks += 1;
+                let online = quell_linux::sysfs::online("/sys".as_ref()).unwrap();
+                if looks == 1 {
+                    set_online(2, false);
+                    set_online(2, true);
+                }
+                Ok(online)
+            };
+            let grant = Grant::load(&topology, online, &topology.all(), Slices::default()).unwrap();
+            pass(500);
+            grant.check().unwrap();
+            assert_eq!(looks, 2);
+            assert_eq!(state(), "enabled");
+        }
+    }
+}
