@@ -14,6 +14,7 @@ pub mod parties;
 mod registry;
 pub mod rkube;
 pub mod shenango;
+pub mod vas;
 
 pub use parameter::{Kind, Parameter, reference};
 pub use registry::{AnyPolicy, PolicyError};
