@@ -6,17 +6,17 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use quell_model::Nanos;
 use quell_policy::vas::{Busy, Curve, Poisson, Releases, Task, TaskSet};
 
-/// Eight tasks of which the first has so many releases in a hyperperiod, with works and offsets that are no round numbers.
+/// Eight tasks with about so many releases in a hyperperiod, and with works and offsets that are no round numbers.
 fn set(releases: u64) -> TaskSet {
     let period = 1_000_000;
     let task = |number: u64| {
         let own = period << number.min(3);
         Task { offset: Nanos(own / 7 * number % own), work: Nanos(own / 16 + 97 * number), period: Nanos(own) }
     };
-    // The first has half of all releases, and the last one period for all.
+    // Seven tasks have 9 releases in 4 ms; the last one's period is the hyperperiod.
     let mut tasks: Vec<Task> = (0..7).map(task).collect();
-    let longest = period * (releases * 8 / 19);
-    tasks.push(Task { offset: Nanos(12_345), work: Nanos(654_321), period: Nanos(longest / 8 * 8) });
+    let longest = period * (releases * 4 / 9 / 8 * 8);
+    tasks.push(Task { offset: Nanos(12_345), work: Nanos(654_321), period: Nanos(longest) });
     TaskSet::new(tasks, Releases::Periodic).expect("it is below a CPU")
 }
 

@@ -6,14 +6,10 @@
 //! window hyperperiods later, so that the repeating intervals decide. They are those of the same tasks without a
 //! beginning: release i at A + iT for every whole i, wrapped around the hyperperiod.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-
 use quell_model::Nanos;
 
 use super::interface::Interface;
-use super::task::{Releases, TaskSet};
+use super::task::{Releases, Task, TaskSet};
 
 /// The busy intervals of one hyperperiod of the steady state; after it they begin anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,15 +73,14 @@ impl Busy {
         if rest == 0 {
             return Nanos(whole);
         }
-        let (mut most, mut next) = (0, 0);
-        for first in 0..self.windows {
-            let end = self.start(first) + rest;
-            next = next.max(first + 1);
-            while self.start(next) < end {
-                next += 1;
+        let (mut most, mut end_of_last, mut next) = (0, 0, Cursor::first(self));
+        for (start, done) in self.starts[..self.windows].iter().zip(&self.before) {
+            let end = start + rest;
+            while next.start() < end {
+                end_of_last = next.end();
+                next.step();
             }
-            let beyond = (self.start(next - 1) + self.length(next - 1)).saturating_sub(end);
-            most = most.max(self.work_before(next) - self.work_before(first) - beyond);
+            most = most.max(next.work_before() - done - end_of_last.saturating_sub(end));
         }
         Nanos(whole + most)
     }
@@ -94,14 +89,12 @@ impl Busy {
     #[must_use]
     pub fn reach(&self, budget: Nanos) -> Nanos {
         let budget = budget.0.min(self.work() - 1);
-        let (mut least, mut last) = (u64::MAX, 0);
-        for first in 0..self.windows {
-            let done = self.work_before(first);
-            last = last.max(first);
-            while self.work_before(last + 1) - done <= budget {
-                last += 1;
+        let (mut least, mut last) = (u64::MAX, Cursor::first(self));
+        for (start, done) in self.starts[..self.windows].iter().zip(&self.before) {
+            while last.work_after() - done <= budget {
+                last.step();
             }
-            least = least.min(self.start(last) + budget - (self.work_before(last) - done) - self.start(first));
+            least = least.min(last.start() + budget + done - last.work_before() - start);
         }
         Nanos(least)
     }
@@ -179,30 +172,73 @@ impl Busy {
     }
 }
 
-/// Every release of a hyperperiod with its work, in the order of time.
+/// Goes over the intervals, hyperperiod after hyperperiod.
+struct Cursor<'a> {
+    busy: &'a Busy,
+    at: usize,
+    /// Whole hyperperiods before it, and their work.
+    passed: u64,
+    done: u64,
+}
+
+impl Cursor<'_> {
+    fn first(busy: &Busy) -> Cursor<'_> {
+        Cursor { busy, at: 0, passed: 0, done: 0 }
+    }
+
+    fn step(&mut self) {
+        self.at += 1;
+        if self.at == self.busy.starts.len() {
+            self.at = 0;
+            self.passed += self.busy.hyperperiod;
+            self.done += self.busy.work();
+        }
+    }
+
+    fn start(&self) -> u64 {
+        self.passed + self.busy.starts[self.at]
+    }
+
+    fn work_before(&self) -> u64 {
+        self.done + self.busy.before[self.at]
+    }
+
+    fn work_after(&self) -> u64 {
+        self.done + self.busy.before[self.at + 1]
+    }
+
+    fn end(&self) -> u64 {
+        self.start() + self.work_after() - self.work_before()
+    }
+}
+
+/// Releases that are sorted at once.
+const SORTED: u64 = 4096;
+
+/// Every release of a hyperperiod with its work, in the order of time: a span after the other.
 fn merge(set: &TaskSet, mut release: impl FnMut(u64, u64)) {
     let hyperperiod = set.hyperperiod().0;
-    let first = |task: &super::Task| if set.releases() == Releases::Sporadic { 0 } else { task.offset.0 };
-    let tasks = set.tasks();
-    let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
-        tasks.iter().zip(0..).map(|(task, number)| Reverse((first(task), number))).collect();
-    while let Some(mut next) = heap.peek_mut() {
-        let Reverse((at, number)) = *next;
-        let task = &tasks[number as usize];
-        release(at, task.work.0);
-        let following = at + task.period.0;
-        if following < hyperperiod {
-            *next = Reverse((following, number));
-        } else {
-            PeekMut::pop(next);
+    let first = |task: &Task| if set.releases() == Releases::Sporadic { 0 } else { task.offset.0 };
+    let mut next: Vec<u64> = set.tasks().iter().map(first).collect();
+    let span = (hyperperiod / set.release_count().div_ceil(SORTED)).max(1);
+    let (mut some, mut end) = (Vec::new(), 0);
+    while end < hyperperiod {
+        end = hyperperiod.min(end + span);
+        for (task, next) in set.tasks().iter().zip(&mut next) {
+            while *next < end {
+                some.push((*next, task.work.0));
+                *next += task.period.0;
+            }
         }
+        // It finds the tasks' own order and merges.
+        some.sort();
+        some.drain(..).for_each(|(at, work)| release(at, work));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vas::Task;
 
     fn busy(tasks: &[(u64, u64, u64)]) -> Busy {
         let task = |&(offset, work, period): &(u64, u64, u64)| Task {
