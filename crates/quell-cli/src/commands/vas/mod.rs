@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(group = "demand", value_name = "FILE")]
     file: Option<PathBuf>,
     /// A task: when its first job comes, the longest time that a job needs, and the time between jobs (repeatable)
-    #[arg(long, group = "demand", value_name = "OFFSET,WORK,PERIOD", allow_negative_numbers = true)]
+    #[arg(long, group = "demand", value_name = "OFFSET,WORK,PERIOD", allow_hyphen_values = true)]
     task: Vec<Task>,
     /// Requests at random instead: so many a second, and what each takes: constant:TIME, exponential:MEAN or
     /// lognormal:MEAN:SIGMA
