@@ -48,7 +48,7 @@ fn the_least_budget_for_another_period_leaves_the_latencies_of_a_whole_cpu() {
                 later: None,
                 deadline: None,
             }),
-            ..WorkloadSpec::new(&format!("task{at}"), Class::LatencyCritical)
+            ..WorkloadSpec::new(format!("task{at}"), Class::LatencyCritical)
         };
         let workloads: Vec<WorkloadSpec> = tasks.into_iter().enumerate().map(task).collect();
         cells(&run(&[vm(server)], &workloads, Nanos::from_secs(60)))
@@ -132,7 +132,7 @@ fn quantiles_of_a_poisson_stream_are_those_of_the_simulator() {
                 let seen = stats.latencies.quantile(quantile);
                 let off = seen.0 as f64 / said.latency.0 as f64 - 1.0;
                 // The simulator's run is shorter than the analysis's: its own interval is wider.
-                let noise = said.uncertainty * (stream_length(quantile) / REQUESTS).sqrt();
+                let noise = said.uncertainty * libm::sqrt(stream_length(quantile) / REQUESTS);
                 if off.abs() > 0.02 + noise {
                     wrong.push(format!(
                         "{text} at {load}, p{quantile}: {seen} seen, {} said ± {noise:.3}",
