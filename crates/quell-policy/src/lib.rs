@@ -15,6 +15,7 @@ pub mod parties;
 mod registry;
 pub mod rkube;
 pub mod shenango;
+pub mod vas;
 
 pub use page::reference;
 pub use parameter::{Kind, Parameter};

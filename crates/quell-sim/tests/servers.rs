@@ -158,6 +158,38 @@ fn policies_set_servers_and_take_them_back() {
     assert!(events.iter().all(is_refused) && events.len() == 1, "{events:?}");
 }
 
+/// A policy that says the same again and again, or takes a server back and sets it anew, gives no second budget in a period.
+#[test]
+fn a_server_that_is_set_again_has_no_second_budget() {
+    let got = |again: &[Nanos]| {
+        let workloads = [hog("served", 1), hog("ordinary", 1)];
+        let mut host = SimHost::new(one_cpu(), config(), &workloads, 1, false).unwrap();
+        for turn in 1..1_000 {
+            let mut plan = Plan::default();
+            let rule = |&budget: &Nanos| Rule::Server {
+                workload: WorkloadId(0),
+                cpu: CpuId(0),
+                budget,
+                period: Nanos::from_millis(10),
+                priority: 1,
+            };
+            let first = &[Nanos::from_millis(3)][..];
+            plan.rules.extend(if turn == 1 { first } else { again }.iter().map(rule));
+            let Ok(()) = host.apply(&plan, &mut Vec::new());
+            let until = Nanos::from_micros(1_700 * turn);
+            while host.sim().now() < until {
+                let Ok(()) = host.wait(quell_model::Wake::At(until));
+                let Ok(()) = host.observe(Default::default(), &mut host.view(), &mut Vec::new());
+            }
+        }
+        host.sim().stats()[0].run_time as f64 / host.sim().now().0 as f64
+    };
+    let (same, other) = (Nanos::from_millis(3), Nanos::from_millis(6));
+    for (again, wanted) in [(&[][..], 0.3), (&[same], 0.3), (&[other], 0.6), (&[Nanos::ZERO, same], 0.3)] {
+        assert!((got(again) - wanted).abs() < 0.01, "{again:?}: {}", got(again));
+    }
+}
+
 /// One server with one periodic task, in units.
 #[derive(Clone, Copy, Debug)]
 struct Case {

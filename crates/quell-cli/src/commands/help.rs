@@ -63,6 +63,13 @@ const GROUPS: [Group; 6] = [
         title: "Simulate",
         commands: &[
             ("sim", ["quell sim memcached-2cpus", "quell sim memcached-2cpus --policies none,guard --html page.html"]),
+            (
+                "vas",
+                [
+                    "quell vas --task 0,1ms,4ms --task 2ms,2ms,10ms",
+                    "quell vas --poisson 2k,exponential:100us --period 10ms --bound 3ms",
+                ],
+            ),
             ("reproduce", ["quell reproduce --list", "quell reproduce queueing --quick"]),
             ("replay", ["quell replay run.record", "quell replay run.record --policy none --json"]),
         ],

@@ -27,6 +27,7 @@ mod sim;
 mod status;
 mod top;
 mod units;
+mod vas;
 mod why;
 
 use std::process::ExitCode;
@@ -57,6 +58,7 @@ pub enum Command {
     Sim(sim::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
+    Vas(vas::Arguments),
     Why(why::Arguments),
 }
 
@@ -83,6 +85,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Vas(arguments) => vas::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }
 }

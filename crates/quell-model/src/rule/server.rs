@@ -12,6 +12,8 @@ pub struct DeferrableServer {
     period: Nanos,
     left: Nanos,
     next_period: Nanos,
+    /// Budget and period from then on.
+    next: (Nanos, Nanos),
 }
 
 impl DeferrableServer {
@@ -19,14 +21,21 @@ impl DeferrableServer {
     /// is taken as one nanosecond.
     #[must_use]
     pub fn new(budget: Nanos, period: Nanos, now: Nanos) -> DeferrableServer {
-        let period = period.max(Nanos(1));
-        let budget = budget.min(period);
-        DeferrableServer { budget, period, left: budget, next_period: now + period }
+        let (budget, period) = cut(budget, period);
+        DeferrableServer { budget, period, left: budget, next_period: now + period, next: (budget, period) }
+    }
+
+    /// Other parameters, which count from the next period on: what is left of this one stays. The same ones again change
+    /// nothing, so that there is no second budget in a period.
+    pub fn set(&mut self, budget: Nanos, period: Nanos, now: Nanos) {
+        self.left(now);
+        self.next = cut(budget, period);
     }
 
     /// CPU time that the server may use from `now` on before it must stop, without a further period's budget.
     pub fn left(&mut self, now: Nanos) -> Nanos {
         if now >= self.next_period {
+            (self.budget, self.period) = self.next;
             let periods = (now - self.next_period).0 / self.period.0 + 1;
             self.next_period += Nanos(periods * self.period.0);
             self.left = self.budget;
@@ -48,6 +57,12 @@ impl DeferrableServer {
     }
 }
 
+/// A period that there can be, and a budget that fits into it.
+fn cut(budget: Nanos, period: Nanos) -> (Nanos, Nanos) {
+    let period = period.max(Nanos(1));
+    (budget.min(period), period)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +79,43 @@ mod tests {
         assert_eq!(server.replenished_at(), Nanos(60));
     }
 
+    #[test]
+    fn another_budget_counts_from_the_next_period() {
+        let mut server = DeferrableServer::new(Nanos(3), Nanos(10), Nanos(0));
+        server.ran(Nanos(2), Nanos(4));
+        server.set(Nanos(8), Nanos(20), Nanos(5));
+        assert_eq!((server.left(Nanos(5)), server.replenished_at()), (Nanos(1), Nanos(10)));
+        assert_eq!((server.left(Nanos(10)), server.replenished_at()), (Nanos(8), Nanos(30)));
+        server.set(Nanos(2), Nanos(10), Nanos(95));
+        assert_eq!((server.left(Nanos(95)), server.replenished_at()), (Nanos(8), Nanos(110)));
+        assert_eq!((server.left(Nanos(123)), server.replenished_at()), (Nanos(2), Nanos(130)));
+    }
+
     proptest! {
+        /// Set again at any time, the same parameters neither fill the budget nor move the periods.
+        #[test]
+        fn the_same_rule_again_changes_nothing(
+            budget in 1u64..10,
+            slack in 0u64..20,
+            turns in proptest::collection::vec(any::<(bool, bool)>(), 200),
+        ) {
+            let (budget, period) = (Nanos(budget), Nanos(budget + slack));
+            let mut once = DeferrableServer::new(budget, period, Nanos(0));
+            let mut again = once;
+            for (at, (wants, sets)) in turns.into_iter().enumerate() {
+                let now = Nanos(at as u64);
+                if sets {
+                    again.set(budget, period, now);
+                }
+                prop_assert_eq!(once.left(now), again.left(now));
+                if wants && once.left(now) > Nanos::ZERO {
+                    once.ran(Nanos(1), now + Nanos(1));
+                    again.ran(Nanos(1), now + Nanos(1));
+                }
+                prop_assert_eq!(once, again);
+            }
+        }
+
         /// The known worst case of a deferrable server: back to back at a period's end and the next one's start, it
         /// gets at most two budgets in any window of one budget's length plus a period.
         #[test]

@@ -15,6 +15,9 @@ use crate::timers::TimerId;
 pub(crate) struct Servers {
     /// The highest priority first; of equals the one that was there first.
     list: Vec<Server>,
+    /// Servers that were taken back, by workload, until their period ends: set again within it they go on with what was
+    /// left.
+    former: Vec<(u32, DeferrableServer)>,
     /// When a budget is full again that threads wait for.
     timer: Option<TimerId>,
 }
@@ -51,19 +54,30 @@ impl Kernel {
     }
 
     /// From now on, a workload's threads run as a deferrable server on this CPU: so much budget every period, at this
-    /// priority (higher first). No budget: they are ordinary again.
+    /// priority (higher first). No budget: they are ordinary again. A server that is there keeps its periods and what is
+    /// left of its budget; another budget or period counts from the next period on.
     pub fn set_server(&mut self, workload: u32, cpu: CpuId, budget: Nanos, period: Nanos, priority: u32) {
-        let place = cpu.index();
+        let (place, now) = (cpu.index(), Nanos(self.now));
+        if budget > Nanos::ZERO
+            && let Some(server) = self.server(workload, place).filter(|server| server.priority == priority)
+        {
+            return server.budget.set(budget, period, now);
+        }
         let here = |task: &TaskId| self.task(*task).workload == workload && self.task(*task).cpu == place;
         let threads: Vec<TaskId> = (0..self.tasks.len() as u32).map(TaskId).filter(here).collect();
         let away: Vec<TaskId> = threads.into_iter().filter(|&task| self.put_aside(task)).collect();
         let servers = self.cpus[place].servers.get_or_insert_default();
-        let list = &mut servers.list;
+        let Servers { list, former, .. } = &mut **servers;
+        former.extend(list.iter().filter(|server| server.workload == workload).map(|server| (workload, server.budget)));
         list.retain(|server| server.workload != workload);
+        former.retain(|(_, server)| server.replenished_at() > now);
         if budget > Nanos::ZERO {
-            let budget = DeferrableServer::new(budget, period, Nanos(self.now));
+            let known = former.iter().position(|(other, _)| *other == workload);
+            let known = known.map(|at| former.swap_remove(at).1);
+            let mut server = known.unwrap_or_else(|| DeferrableServer::new(budget, period, now));
+            server.set(budget, period, now);
             let at = list.partition_point(|server| server.priority >= priority);
-            list.insert(at, Server { workload, priority, budget, threads: Vec::new() });
+            list.insert(at, Server { workload, priority, budget: server, threads: Vec::new() });
             servers.timer.get_or_insert_with(|| self.timers.add(Timer::Server(cpu.0)));
         }
         away.into_iter().for_each(|task| self.bring(task));

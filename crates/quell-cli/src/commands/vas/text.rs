@@ -1,0 +1,64 @@
+//! The answer for people.
+
+use quell_bench::human;
+use quell_bench::screen::Screen;
+use quell_bench::table::table;
+use quell_policy::vas::{Interface, Releases, exact};
+
+use super::answer::{Answer, Stream, Tasks};
+use crate::commands::cells::NOTHING;
+
+const HEAD: [&str; 6] = ["", "budget", "period", "share of a CPU", "others wait", "enforced"];
+
+pub fn of(answer: &Answer, screen: &Screen) -> String {
+    let conforming = answer.conforming.map_or(NOTHING.to_owned(), exact);
+    let row = |name: &str, interface: Interface| {
+        let enforced = interface.blackout().map_or(NOTHING.to_owned(), exact);
+        let share = format!("{:.2} %", interface.share() * 100.0);
+        [name.to_owned(), exact(interface.budget), exact(interface.period), share, conforming.clone(), enforced]
+    };
+    let mut rows = vec![row("just enough", answer.interface)];
+    rows.extend(answer.shorter.map(|shorter| row("with a shorter period", shorter)));
+    rows.push(row("recommended", answer.recommended));
+    let mut lines = vec![screen.wrap(&what(answer)), table(HEAD, rows).least(["others wait"]).fit(screen)];
+    lines.extend(remarks(answer).iter().map(|remark| screen.wrap(remark)));
+    lines.join("\n")
+}
+
+/// What the service does.
+fn what(answer: &Answer) -> String {
+    let asks = format!("{:.2} % of a CPU", answer.utilisation * 100.0);
+    if let Some(Stream { poisson, .. }) = &answer.stream {
+        return format!("{} at random, {} each: {asks}", human::rate(poisson.rate), poisson.service);
+    }
+    let Some(Tasks { set, .. }) = &answer.tasks else { return asks };
+    let (count, how) = (set.tasks().len(), if set.releases() == Releases::Sporadic { "sporadic" } else { "periodic" });
+    let tasks = if count == 1 { "task" } else { "tasks" };
+    format!("{count} {how} {tasks}: {asks}; hyperperiod {}, {} releases", exact(set.hyperperiod()), set.release_count())
+}
+
+/// What the numbers mean, and what to keep in mind.
+fn remarks(answer: &Answer) -> Vec<String> {
+    let mut remarks = Vec::new();
+    match &answer.stream {
+        None => remarks.push(
+            "others wait: at most so long at once while the tasks do what they say; enforced: whatever they do".into(),
+        ),
+        Some(stream) => {
+            remarks.push(format!(
+                "p{} of the latency: {} (± {:.1} %), within {}; enforced: so long others wait at most at once",
+                stream.quantile * 100.0,
+                human::nanoseconds(stream.reached.latency.0),
+                stream.reached.uncertainty * 100.0,
+                exact(stream.bound),
+            ));
+        }
+    }
+    if answer.recommended.is_whole() {
+        remarks.push("! recommended is a whole CPU: nothing is left to others; give a smaller --margin".into());
+    }
+    if answer.tasks.as_ref().is_some_and(|tasks| !tasks.is_exact) {
+        remarks.push("! so many releases that periods were sampled: another one may need a smaller share".into());
+    }
+    remarks
+}
