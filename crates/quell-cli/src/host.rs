@@ -81,7 +81,12 @@ pub fn run_agent(
     // Without a choice of CPUs, those that come later are in the pool too.
     let possible = quell_linux::sysfs::possible("/sys".as_ref())?;
     let later = if config.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
-    let options = ScxOptions { pool: Some(config.pool(all).union(&later)), poll, granted: config.granted(), ..ScxOptions::default() };
+    let options = ScxOptions {
+        pool: Some(config.pool(all).union(&later)),
+        poll,
+        granted: config.granted(),
+        ..ScxOptions::default()
+    };
     let host = ScxHost::new(linux, Roots::default(), options)?;
     let mut agent = Agent::new(host, config, extras)?;
     // The agent's other threads run by now, and do not inherit it: the loop would wait for them.

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else if arguments.config {
         write!(io::stdout().lock(), "{}", config::lines(&arguments.name, &answer))?;
     } else {
-        writeln!(io::stdout().lock(), "{}", text::of(&answer, &quell_bench::screen::Screen::here()))?;
+        writeln!(io::stdout().lock(), "{}", text::of(&answer, &quell_report::screen::Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

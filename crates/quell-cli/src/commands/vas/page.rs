@@ -1,9 +1,9 @@
 //! W(P), the share of the CPU over the period, as a page (vas-rtns21 Fig. 4b).
 
-use quell_bench::chart::{Axis, Chart, Form, Mark, Scale, Series, Unit};
-use quell_bench::report::{Block, Page};
-use quell_bench::screen::Screen;
 use quell_policy::vas::{Curve, Flat, exact};
+use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Series, Unit};
+use quell_report::page::{Block, Page};
+use quell_report::screen::Screen;
 
 use super::answer::{Answer, Tasks};
 use super::text;

@@ -1,9 +1,9 @@
 //! The answer for people.
 
-use quell_bench::human;
-use quell_bench::screen::Screen;
-use quell_bench::table::table;
 use quell_policy::vas::{Interface, Releases, exact};
+use quell_report::human;
+use quell_report::screen::Screen;
+use quell_report::table::table;
 
 use super::answer::{Answer, Stream, Tasks};
 use crate::commands::cells::NOTHING;
