@@ -4,8 +4,9 @@ use std::path::Path;
 
 use quell_model::{Capabilities, Key, KnobKind, Signal, Support};
 
+use crate::debugfs::preempt;
 use crate::host::{HostOptions, Level, TRACED};
-use crate::{Roots, cgroup, file, limit, preempt};
+use crate::{Roots, cgroup, file, limit};
 
 const CGROUP_MEND: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
                            controllers (boot with systemd.unified_cgroup_hierarchy=1)";

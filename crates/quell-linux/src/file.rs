@@ -27,3 +27,15 @@ pub(crate) fn parse<T: std::str::FromStr>(path: &Path, expected: &'static str) -
     let Some(text) = read(path)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| LinuxError::parse(path, &text, expected))
 }
+
+/// The names in a directory, sorted; none if it does not exist.
+pub(crate) fn names(directory: &Path) -> Result<Vec<String>, LinuxError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(LinuxError::io("list", directory)(error)),
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}

@@ -4,13 +4,13 @@
 //! the cpu and cpuset controllers, on each single thread otherwise. On the thread level it never touches a thread that
 //! belongs to no workload that it was given.
 //!
-//! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`preempt`] (debugfs),
-//! and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
+//! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`debugfs`], resctrl,
+//! perf (hardware counters), and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 
 pub mod cgroup;
+pub mod debugfs;
 pub mod doctor;
 pub mod grants;
-pub mod preempt;
 pub mod procfs;
 pub mod sched;
 pub mod sysfs;
@@ -19,8 +19,6 @@ pub mod write;
 #[cfg(any(test, feature = "test-support"))]
 pub mod testkit;
 
-mod bandwidth;
-mod canary;
 mod capabilities;
 mod clock;
 mod error;
@@ -30,12 +28,15 @@ mod host;
 mod knobs;
 mod limit;
 mod members;
+mod perf;
+mod resctrl;
 mod roots;
+mod sensors;
 
-pub use bandwidth::COUNTED;
 pub use clock::cpu_time;
 pub use error::LinuxError;
 pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker, program};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{Census, Contested, Counted, Matched, Survey, mounted_hierarchies, survey};
 pub use roots::Roots;
+pub use sensors::bandwidth::COUNTED;

@@ -24,7 +24,7 @@ pub fn read_file(path: &Path) -> Result<Option<String>, LinuxError> {
         return Ok(Some(cpus.to_string()));
     }
     if name(path) == "preempt" {
-        return Ok(Some(crate::preempt::chosen(&text).unwrap_or(&text).to_owned()));
+        return Ok(Some(crate::debugfs::preempt::chosen(&text).unwrap_or(&text).to_owned()));
     }
     Ok(Some(text))
 }

@@ -34,14 +34,14 @@ use quell_model::{
     Workload, WorkloadId,
 };
 
-use crate::bandwidth::Bandwidth;
-use crate::canary::Canary;
 use crate::clock;
 use crate::knobs::{Subject, Wanted};
 use crate::limit::LimitState;
 use crate::members::{self, Found, Members, Resolved};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
+use crate::sensors::bandwidth::Bandwidth;
+use crate::sensors::canary::Canary;
 use crate::write::{DryRun, Journal, Machine, Medium, NoJournal};
 use crate::{LinuxError, Roots, capabilities, cgroup, sysfs};
 

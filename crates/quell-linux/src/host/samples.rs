@@ -4,7 +4,9 @@ use quell_model::Event;
 
 use super::LinuxHost;
 #[cfg(test)]
-use crate::bandwidth::{Bandwidth, Counters};
+use crate::perf::Counters;
+#[cfg(test)]
+use crate::sensors::bandwidth::Bandwidth;
 
 impl LinuxHost {
     /// Counts with these.
@@ -31,7 +33,8 @@ mod tests {
 
     use super::*;
     use crate::HostOptions;
-    use crate::bandwidth::{Bench, CACHE_MISSES};
+    use crate::perf::Bench;
+    use crate::sensors::bandwidth::CACHE_MISSES;
     use crate::testkit::FakeTree;
 
     const WANTED: SignalSet = SignalSet::of(&[Signal::MemoryBandwidth, Signal::LlcMisses]);

@@ -6,10 +6,11 @@ use std::path::Path;
 use quell_model::{CpuCount, CpuSet, PreemptionMode, ThreadId, WorkloadId};
 
 use super::Wanted;
+use crate::LinuxError;
+use crate::debugfs::preempt;
 use crate::host::{History, Ledger, Level, Overrides, Thread};
 use crate::members::Resolved;
 use crate::write::{Medium, Place, Value, Write};
-use crate::{LinuxError, preempt};
 
 /// One workload whose values are to be made true.
 pub(crate) struct Subject<'a> {

@@ -6,13 +6,13 @@ use quell_model::Support;
 
 /// Why something is not there, and how to get it.
 #[derive(Clone, Debug)]
-pub(super) struct Lack {
+pub(crate) struct Lack {
     pub why: String,
     pub mend: String,
 }
 
-pub(super) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
-pub(super) const ALLOW: &str = "run as root, or with CAP_PERFMON";
+pub(crate) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
+pub(crate) const ALLOW: &str = "run as root, or with CAP_PERFMON";
 
 impl Lack {
     pub fn of(error: &io::Error) -> Lack {

@@ -44,7 +44,7 @@ pub(crate) trait Counter: Debug + Send {
 
 /// What was counted between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     pub count: u64,
     pub enabled: Nanos,
     /// Zero: others had the hardware all the time, and what happened meanwhile is told with the next look.
@@ -65,7 +65,7 @@ impl Counted {
 
 /// A counter that may vanish and come back: a CPU that goes offline takes its counters along.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     event: Event,
     cpu: CpuId,
     counter: Option<Box<dyn Counter>>,

@@ -1,15 +1,13 @@
-//! What resctrl counts of the traffic between the last-level caches and memory (Documentation/filesystems/resctrl.rst).
-//! It is only read: whoever mounted it may have groups of their own.
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+//! What resctrl counts of the traffic between the last-level caches and memory.
 
 use quell_model::Nanos;
 
 use super::Rate;
-use super::pmu::names;
-use crate::{LinuxError, clock, file};
+use crate::resctrl::{Count, Resctrl};
+use crate::{LinuxError, Roots, clock};
+
+/// The bytes that went to memory and came from there, of whomever they are.
+const FEATURE: &str = "mbm_total_bytes";
 
 /// New groups are looked for so often.
 const LOOK_FOR_GROUPS: Nanos = Nanos::from_secs(1);
@@ -17,28 +15,27 @@ const LOOK_FOR_GROUPS: Nanos = Nanos::from_secs(1);
 /// A group's traffic in one domain.
 #[derive(Debug)]
 struct Traffic {
-    path: PathBuf,
-    file: Option<File>,
+    count: Count,
     /// When it was read, and the bytes since an arbitrary start.
     before: Option<(Nanos, u64)>,
 }
 
 /// All groups in all domains.
 #[derive(Debug)]
-pub(super) struct Resctrl {
-    root: PathBuf,
+pub(super) struct Monitored {
+    resctrl: Resctrl,
     traffic: Vec<Traffic>,
     groups_at: Nanos,
 }
 
-impl Resctrl {
+impl Monitored {
     /// None: it is not mounted, or counts no traffic here.
-    pub fn open(root: &Path) -> Result<Option<Resctrl>, LinuxError> {
-        let counts = file::read(&root.join("info/L3_MON/mon_features"))?;
-        if !counts.is_some_and(|features| features.lines().any(|feature| feature == "mbm_total_bytes")) {
+    pub fn open(roots: &Roots) -> Result<Option<Monitored>, LinuxError> {
+        let Some(resctrl) = Resctrl::find(roots) else { return Ok(None) };
+        if !resctrl.counts(FEATURE)? {
             return Ok(None);
         }
-        let mut found = Resctrl { root: root.to_owned(), traffic: Vec::new(), groups_at: Nanos::ZERO };
+        let mut found = Monitored { resctrl, traffic: Vec::new(), groups_at: Nanos::ZERO };
         found.look_for_groups();
         Ok(Some(found).filter(|found| !found.traffic.is_empty()))
     }
@@ -52,9 +49,10 @@ impl Resctrl {
         let mut sum = Rate::default();
         let mut some_count = false;
         for traffic in &mut self.traffic {
-            let read = traffic.read();
+            let read = traffic.count.read();
             sum.is_there |= read.is_some();
             let Some(Some(bytes)) = read else {
+                traffic.before = traffic.before.filter(|_| read.is_some());
                 sum.misses_some = true;
                 continue;
             };
@@ -73,44 +71,21 @@ impl Resctrl {
         sum
     }
 
-    /// A control group's files have its monitoring groups in them, so that the control groups are all: the root, and
-    /// the directories in it that have files of their own.
     fn look_for_groups(&mut self) {
         let mut before = std::mem::take(&mut self.traffic);
-        let others = names(&self.root).unwrap_or_default();
-        let others = others.iter().filter(|name| !["info", "mon_data", "mon_groups"].contains(&name.as_str()));
-        for group in std::iter::once(self.root.clone()).chain(others.map(|name| self.root.join(name))) {
-            let data = group.join("mon_data");
-            for domain in names(&data).unwrap_or_default().iter().filter(|name| name.starts_with("mon_L3_")) {
-                let path = data.join(domain).join("mbm_total_bytes");
-                let known = before.iter().position(|traffic| traffic.path == path);
-                self.traffic.push(match known {
-                    Some(at) => before.swap_remove(at),
-                    None => Traffic { path, file: None, before: None },
-                });
-            }
+        for path in self.resctrl.groups().iter().flat_map(|group| Resctrl::counted(group, FEATURE)) {
+            let known = before.iter().position(|traffic| traffic.count.path == path);
+            self.traffic.push(match known {
+                Some(at) => before.swap_remove(at),
+                None => Traffic { count: Count::at(path), before: None },
+            });
         }
-    }
-}
-
-impl Traffic {
-    /// The bytes; none in it where it says "Unavailable", "Unassigned" or "Error"; None where the file is gone.
-    fn read(&mut self) -> Option<Option<u64>> {
-        let mut bytes = [0; 32];
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(File::open(&self.path).ok()?),
-        };
-        let Ok(length) = file.read_at(&mut bytes, 0) else {
-            (self.file, self.before) = (None, None);
-            return None;
-        };
-        Some(std::str::from_utf8(&bytes[..length]).ok().and_then(|text| text.trim().parse().ok()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use quell_model::Topology;
@@ -132,12 +107,12 @@ mod tests {
         tree.write(Path::new(ROOT).join(group).join(format!("mon_data/mon_L3_{domain}/mbm_total_bytes")), text);
     }
 
-    fn open(tree: &FakeTree) -> Resctrl {
-        Resctrl::open(&tree.path().join(ROOT)).unwrap().unwrap()
+    fn open(tree: &FakeTree) -> Monitored {
+        Monitored::open(&tree.roots()).unwrap().unwrap()
     }
 
     /// Looks, and what the bytes since the last look would give in this time.
-    fn look(resctrl: &mut Resctrl, now: Nanos, bytes: f64) -> (Rate, f64) {
+    fn look(resctrl: &mut Monitored, now: Nanos, bytes: f64) -> (Rate, f64) {
         let since = resctrl.traffic.iter().filter_map(|traffic| Some(traffic.before?.0)).min();
         std::thread::sleep(Duration::from_millis(2));
         let rate = resctrl.look(now);
@@ -201,9 +176,9 @@ mod tests {
     #[test]
     fn without_the_feature_there_is_nothing_to_read() {
         let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
-        assert!(Resctrl::open(&tree.path().join(ROOT)).unwrap().is_none());
+        assert!(Monitored::open(&tree.roots()).unwrap().is_none());
         tree.write(format!("{ROOT}/info/L3_MON/mon_features"), "llc_occupancy");
         moved(&tree, "", "00", "1");
-        assert!(Resctrl::open(&tree.path().join(ROOT)).unwrap().is_none());
+        assert!(Monitored::open(&tree.roots()).unwrap().is_none());
     }
 }

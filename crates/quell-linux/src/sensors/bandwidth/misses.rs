@@ -6,9 +6,8 @@ use perf_event_open_sys::bindings::{PERF_COUNT_HW_CACHE_MISSES, PERF_TYPE_HARDWA
 use quell_model::{CpuId, CpuSet, Nanos, Quality, Sample};
 
 use super::Rate;
-use super::counter::{Counters, Event, Meter};
-use super::pmu::LINE_BYTES;
 use crate::clock;
+use crate::perf::{Counters, Event, LINE_BYTES, Meter};
 
 /// The kernel's name for what this kind of CPU calls cache misses.
 pub(crate) const CACHE_MISSES: Event =

@@ -2,10 +2,9 @@
 
 use quell_model::{CpuId, Topology};
 
-use super::counter::Event;
-use super::fake::Bench;
 use super::misses::CACHE_MISSES;
 use super::*;
+use crate::perf::{Bench, Event};
 use crate::testkit::FakeTree;
 
 const CAS: Event = Event { kind: 20, config: [0x04, 0, 0] };

@@ -3,17 +3,16 @@
 use quell_model::Nanos;
 
 use super::controllers::Controllers;
-use super::counter::Counters;
-use super::lack::{ALLOW, Lack, PASSED_ON};
 use super::misses::Misses;
-use super::resctrl::Resctrl;
+use super::resctrl::Monitored;
+use crate::perf::{ALLOW, Counters, Lack, PASSED_ON};
 use crate::{LinuxError, Roots, clock, file};
 
 /// Where the machine's bandwidth is known from.
 #[derive(Debug)]
 pub(super) enum Source {
     Controllers(Controllers),
-    Resctrl(Resctrl),
+    Resctrl(Monitored),
     Misses,
 }
 
@@ -27,7 +26,7 @@ impl Source {
             Ok(None) => {}
             Err(error) => refused = Some(error),
         }
-        match Resctrl::open(&roots.sys.join("fs/resctrl")) {
+        match Monitored::open(roots) {
             Ok(Some(resctrl)) => return Ok(Source::Resctrl(resctrl)),
             Ok(None) => {}
             Err(error) => refused = refused.or(Some(error)),

@@ -6,10 +6,8 @@ use std::path::Path;
 use quell_model::{CpuId, Nanos};
 
 use super::Rate;
-use super::counter::{Counters, Event, Meter};
-use super::lack::Lack;
-use super::pmu::{LINE_BYTES, Pmu};
 use crate::LinuxError;
+use crate::perf::{Counters, Event, LINE_BYTES, Lack, Meter, Pmu};
 
 /// Reads and writes of one controller or channel.
 #[derive(Debug)]
@@ -119,8 +117,8 @@ fn is_traffic(event: &str) -> bool {
 mod tests {
     use quell_model::Topology;
 
-    use super::super::fake::Bench;
     use super::*;
+    use crate::perf::Bench;
     use crate::testkit::FakeTree;
 
     const READ: Event = Event { kind: 20, config: [0xcf05, 0, 0] };

@@ -4,13 +4,7 @@
 //! ([`resctrl`]), and a cache line for each miss ([`misses`]). One is taken, when a policy first asks.
 
 mod controllers;
-mod counter;
-#[cfg(test)]
-mod fake;
-mod kernel;
-mod lack;
 mod misses;
-mod pmu;
 #[cfg(test)]
 mod policy_tests;
 mod resctrl;
@@ -25,16 +19,12 @@ use quell_model::{
     Verdict, View,
 };
 
-pub(crate) use self::counter::Counters;
-#[cfg(test)]
-pub(crate) use self::fake::Bench;
-use self::kernel::Kernel;
-use self::lack::Lack;
 #[cfg(test)]
 pub(crate) use self::misses::CACHE_MISSES;
 use self::misses::Misses;
 use self::source::{Source, counts_last_level, open_misses};
 use crate::host::Look;
+use crate::perf::{Counter, Counters, Event, Kernel, Lack};
 use crate::{Roots, clock};
 
 /// The signals that hardware counters give: opening one for a whole CPU takes CAP_PERFMON.
@@ -231,7 +221,7 @@ impl Rate {
 struct NoCounters;
 
 impl Counters for NoCounters {
-    fn open(&self, _: counter::Event, _: quell_model::CpuId) -> io::Result<Box<dyn counter::Counter>> {
+    fn open(&self, _: Event, _: quell_model::CpuId) -> io::Result<Box<dyn Counter>> {
         Err(io::Error::from_raw_os_error(libc::ENOENT))
     }
 }

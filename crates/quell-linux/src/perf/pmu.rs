@@ -1,7 +1,6 @@
 //! What sysfs tells of a PMU: its number, its CPUs, its events' names and how they are written
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use quell_model::CpuSet;
@@ -10,11 +9,11 @@ use super::counter::Event;
 use crate::{LinuxError, file};
 
 /// A cache line, which a command of a memory controller moves.
-pub(super) const LINE_BYTES: f64 = 64.0;
+pub(crate) const LINE_BYTES: f64 = 64.0;
 
 /// A PMU that is no CPU's own.
 #[derive(Debug)]
-pub(super) struct Pmu {
+pub(crate) struct Pmu {
     directory: PathBuf,
     kind: u32,
     /// One for each unit that it counts on.
@@ -26,7 +25,7 @@ impl Pmu {
     /// is left out.
     pub fn all(devices: &Path, is_one: impl Fn(&str) -> bool) -> Result<Vec<Pmu>, LinuxError> {
         let mut found = Vec::new();
-        for name in names(devices)?.iter().filter(|name| is_one(name)) {
+        for name in file::names(devices)?.iter().filter(|name| is_one(name)) {
             let directory = devices.join(name);
             let kind = file::parse(&directory.join("type"), "a number")?;
             let cpus = file::parse::<CpuSet>(&directory.join("cpumask"), "a CPU list")?;
@@ -39,7 +38,7 @@ impl Pmu {
 
     /// The names of its events.
     pub fn events(&self) -> Result<Vec<String>, LinuxError> {
-        let mut names = names(&self.directory.join("events"))?;
+        let mut names = file::names(&self.directory.join("events"))?;
         names.retain(|name| !name.contains('.'));
         Ok(names)
     }
@@ -116,18 +115,6 @@ fn number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
-}
-
-/// The names in a directory, sorted; none if it does not exist.
-pub(super) fn names(directory: &Path) -> Result<Vec<String>, LinuxError> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if crate::error::is_gone(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(LinuxError::io("list", directory)(error)),
-    };
-    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    Ok(names)
 }
 
 #[cfg(test)]

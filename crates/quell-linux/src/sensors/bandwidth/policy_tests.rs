@@ -8,11 +8,10 @@ use quell_model::{
 };
 use quell_policy::caladan::{Caladan, CaladanConfig};
 
-use super::counter::Event;
-use super::fake::Bench;
 use super::misses::CACHE_MISSES;
 use super::*;
 use crate::grants::AffinityHost;
+use crate::perf::{Bench, Event};
 use crate::testkit::FakeTree;
 use crate::{HostOptions, Manager};
 
