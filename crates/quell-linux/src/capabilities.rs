@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use quell_model::{Capabilities, Key, KnobKind, Signal, Support};
+use quell_model::{Capabilities, Key, KnobKind, Support};
 
 use crate::debugfs::preempt;
-use crate::host::{HostOptions, Level, TRACED};
-use crate::{Roots, cgroup, file, limit};
+use crate::members::Level;
+use crate::{HostOptions, Roots, cgroup, file, limit};
 
 const CGROUP_MEND: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
                            controllers (boot with systemd.unified_cgroup_hierarchy=1)";
@@ -20,7 +20,8 @@ pub(crate) fn probe(roots: &Roots, options: &HostOptions, levels: &[Level]) -> C
     let all_cgroup = if levels.is_empty() { has_cgroups } else { levels.iter().all(|level| *level == Level::Cgroup) };
     let some_cgroup = if levels.is_empty() { has_cgroups } else { levels.contains(&Level::Cgroup) };
     let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
-    signals(&mut found, roots);
+    let why = "the kernel's own scheduler decides who runs where".to_owned();
+    found.grants = Support::No { why, mend: OWN_SCHEDULER.into() };
     keys(&mut found, roots, options);
     let by_level = |on_threads: &str| match (all_cgroup, some_cgroup) {
         (true, _) => Support::Yes,
@@ -87,39 +88,6 @@ fn keys(found: &mut Capabilities, roots: &Roots, options: &HostOptions) {
     found.keys.insert(Key::Limit, limit);
     let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning".to_owned();
     found.keys.insert(Key::Grace, Support::No { why, mend: OWN_SCHEDULER.into() });
-}
-
-fn signals(found: &mut Capabilities, roots: &Roots) {
-    let counted = roots.proc.join("self/schedstat").exists() || !roots.is_this_machine();
-    let uncounted = |why: &str| Support::No {
-        why: why.into(),
-        mend: "use a kernel with CONFIG_SCHED_INFO (every distribution's has it)".into(),
-    };
-    let signals = &mut found.signals;
-    signals.insert(Signal::Threads, Support::Yes);
-    signals.insert(Signal::CriticalThreads, Support::Yes);
-    signals.insert(Signal::Holder, Support::Partly("as seen from runnable threads at each look".into()));
-    signals.insert(Signal::ThreadCount, Support::Yes);
-    signals.insert(
-        Signal::RunTime,
-        if counted { Support::Yes } else { Support::Partly("in whole ticks of 10 ms".into()) },
-    );
-    signals.insert(Signal::RunDelay, if counted { Support::Yes } else { uncounted("the kernel does not count it") });
-    for signal in TRACED {
-        let support = match (roots.is_this_machine(), quell_trace::obstacle()) {
-            (true, None) => Support::Yes,
-            (true, Some((why, mend))) => Support::No { why, mend },
-            (false, _) => Support::No { why: "these are not this machine's threads".into(), mend: "none".into() },
-        };
-        signals.insert(signal, support);
-    }
-    signals.insert(Signal::Latency, Support::Partly("only of workloads whose latency is fed to the agent".into()));
-    for signal in Signal::ALL.iter().filter(|signal| !found.signals.contains_key(signal)).copied().collect::<Vec<_>>() {
-        let why = "this host does not measure it".to_owned();
-        found.signals.insert(signal, Support::No { why, mend: "use the scx host or the simulator".into() });
-    }
-    let why = "the kernel's own scheduler decides who runs where".to_owned();
-    found.grants = Support::No { why, mend: OWN_SCHEDULER.into() };
 }
 
 fn preemption(roots: &Roots, options: &HostOptions) -> Support {

@@ -2,7 +2,7 @@
 
 use quell_model::{CpuId, CpuSet, WorkloadId};
 
-use crate::host::Activity;
+use crate::sensors::Activity;
 
 /// By CPU: who holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

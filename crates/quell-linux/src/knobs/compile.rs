@@ -5,12 +5,11 @@ use std::path::Path;
 
 use quell_model::{CpuCount, CpuSet, PreemptionMode, ThreadId, WorkloadId};
 
-use super::Wanted;
+use super::{Overrides, Wanted};
 use crate::LinuxError;
 use crate::debugfs::preempt;
-use crate::host::{History, Ledger, Level, Overrides, Thread};
-use crate::members::Resolved;
-use crate::write::{Medium, Place, Value, Write};
+use crate::members::{History, Level, Members, Resolved, Thread};
+use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
 
 /// One workload whose values are to be made true.
 pub(crate) struct Subject<'a> {
@@ -37,9 +36,11 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn new(medium: &'a mut dyn Medium, ledger: &'a Ledger, online: CpuSet, cgroup_root: &'a Path) -> Compiler<'a> {
+    pub fn new(writes: &'a mut Writes, members: &'a Members) -> Compiler<'a> {
+        let Writes { medium, ledger, .. } = writes;
         let (planned, origins) = (HashMap::new(), HashMap::new());
-        Compiler { ledger, online, cgroup_root, medium, planned, origins, writes: Vec::new() }
+        let (online, cgroup_root) = (members.online, &*members.roots.cgroup);
+        Compiler { ledger, online, cgroup_root, medium: &mut **medium, planned, origins, writes: Vec::new() }
     }
 
     /// Everything that is to be written so that these workloads and threads have what is wanted of them.

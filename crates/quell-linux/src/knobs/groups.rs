@@ -7,8 +7,8 @@ use quell_model::{CpuCount, CpuSet};
 use super::compile::{Compiler, Subject};
 use super::cpusets::{self, Change};
 use crate::LinuxError;
-use crate::host::Level;
 use crate::limit;
+use crate::members::Level;
 use crate::write::{Place, Value, Write};
 
 impl Compiler<'_> {

@@ -8,8 +8,11 @@
 mod compile;
 pub(crate) mod cpusets;
 mod groups;
+mod solo;
+mod standing;
 mod threads;
 mod wanted;
 
 pub(crate) use compile::{Compiler, Subject};
-pub(crate) use wanted::{Wanted, check};
+pub(crate) use standing::Standing;
+pub(crate) use wanted::{Overrides, Wanted};

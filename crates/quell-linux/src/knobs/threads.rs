@@ -3,9 +3,9 @@
 use quell_model::{CpuSet, SchedClass};
 
 use super::compile::{Compiler, Subject};
-use super::wanted::Wanted;
+use super::wanted::{Overrides, Wanted};
 use crate::LinuxError;
-use crate::host::{Level, Overrides, Thread};
+use crate::members::{Level, Thread};
 use crate::sched::{ThreadClass, nice_of_weight};
 use crate::write::{Place, Value, Write};
 
@@ -168,17 +168,9 @@ fn is_real_time(value: &Value) -> bool {
     matches!(value, Value::Class(class) if class.class.is_real_time())
 }
 
-impl Thread {
-    /// Is it its process's first thread, which stands for the process?
-    pub(crate) fn is_first(&self) -> bool {
-        self.id.tid == self.pid
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_model::ThreadId;
 
     #[test]
     fn values_combine_to_one_class() {
@@ -200,11 +192,5 @@ mod tests {
         let set = |text: &str| text.parse::<CpuSet>().unwrap();
         assert_eq!(within(&set("0-3"), &set("2")), set("2"));
         assert_eq!(within(&set("0-1"), &set("2")), set("0-1"));
-    }
-
-    #[test]
-    fn the_first_thread_has_its_processes_number() {
-        let thread = |tid| Thread { id: ThreadId { tid, start: 1 }, pid: 7, ..Thread::default() };
-        assert!(thread(7).is_first() && !thread(8).is_first());
     }
 }

@@ -1,6 +1,8 @@
 //! The standing values of a workload or of one thread.
 
-use quell_model::{CpuCount, CpuSet, Knob, KnobKind, SchedClass};
+use std::collections::HashMap;
+
+use quell_model::{CpuCount, CpuSet, Knob, KnobKind, SchedClass, ThreadId, WorkloadId};
 
 use crate::LinuxError;
 
@@ -15,6 +17,9 @@ pub(crate) struct Wanted {
     pub class: Option<SchedClass>,
     pub pause: Option<bool>,
 }
+
+/// What policies set on single threads, beside what stands for their workloads.
+pub(crate) type Overrides = HashMap<ThreadId, (WorkloadId, Wanted)>;
 
 impl Wanted {
     /// Takes one knob's value over; false if this kind is none of a workload or a thread.

@@ -8,6 +8,8 @@ mod misses;
 #[cfg(test)]
 mod policy_tests;
 mod resctrl;
+#[cfg(test)]
+mod sample_tests;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -23,9 +25,11 @@ use quell_model::{
 pub(crate) use self::misses::CACHE_MISSES;
 use self::misses::Misses;
 use self::source::{Source, counts_last_level, open_misses};
-use crate::host::Look;
+use super::Sensor;
+use crate::clock::Look;
+use crate::members::Members;
 use crate::perf::{Counter, Counters, Event, Kernel, Lack};
-use crate::{Roots, clock};
+use crate::{LinuxError, Roots, clock};
 
 /// The signals that hardware counters give: opening one for a whole CPU takes CAP_PERFMON.
 pub const COUNTED: [Signal; 2] = [Signal::MemoryBandwidth, Signal::LlcMisses];
@@ -85,7 +89,7 @@ impl Bandwidth {
     }
 
     /// Says what there is. Where nobody has asked yet, everything is tried and closed again.
-    pub fn tell(&self, found: &mut Capabilities) {
+    fn tell(&self, found: &mut Capabilities) {
         let tried;
         let source = match &self.source {
             Some(source) => source,
@@ -120,7 +124,7 @@ impl Bandwidth {
     }
 
     /// Fills the view with what is wanted.
-    pub fn fill(&mut self, wanted: SignalSet, view: &mut View) {
+    fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         view.memory_bandwidth = match wanted.contains(Signal::MemoryBandwidth) {
             true => self.used(),
             false => Sample::default(),
@@ -131,41 +135,6 @@ impl Bandwidth {
         {
             view.cpus.llc_misses.extend_from_slice(misses.samples());
         }
-    }
-
-    /// A policy wants to know the misses of some CPUs.
-    pub fn ask(&mut self, request: &SampleRequest) -> Verdict {
-        if !request.signals.contains(Signal::LlcMisses) {
-            let what = "of all counters it samples LLC misses alone; use the simulator".to_owned();
-            return Verdict::Refused(Refusal::Unsupported(what));
-        }
-        if let Err(Lack { why, mend }) = self.misses() {
-            return Verdict::Refused(Refusal::Unsupported(format!("LLC misses are not counted: {why}; {mend}")));
-        }
-        self.asked = self.asked.union(&request.cpus);
-        Verdict::Applied(clock::now())
-    }
-
-    /// When samples that were asked for are taken.
-    pub fn next_sample(&self) -> Nanos {
-        match self.asked.is_empty() {
-            true => Nanos::MAX,
-            false => self.sampled.next(Nanos::ZERO, SAMPLING_SHARE).unwrap_or_default(),
-        }
-    }
-
-    /// Takes the samples that were asked for, if it is time; true if they are there.
-    pub fn take_samples(&mut self) -> bool {
-        let now = clock::now();
-        if now < self.next_sample() {
-            return false;
-        }
-        let asked = std::mem::take(&mut self.asked);
-        let Some(Ok(misses)) = &mut self.misses else { return false };
-        let begun = clock::cpu_time();
-        misses.sample(&asked, &*self.counters);
-        self.sampled = Look { at: Some(now), cost: clock::cpu_time() - begun };
-        true
     }
 
     /// The machine's bandwidth in use, as of the last look; looked at again if it is time.
@@ -202,6 +171,49 @@ impl Bandwidth {
     fn misses(&mut self) -> Result<&mut Misses, &Lack> {
         let open = || open_misses(self.columns, &*self.counters);
         self.misses.get_or_insert_with(open).as_mut().map_err(|lack| &*lack)
+    }
+}
+
+impl Sensor for Bandwidth {
+    fn tell(&self, _: &Members, found: &mut Capabilities) {
+        self.tell(found);
+    }
+
+    fn observe(&mut self, wanted: SignalSet, _: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        self.fill(wanted, view);
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &SampleRequest) -> Option<Verdict> {
+        if !request.signals.contains(Signal::LlcMisses) {
+            return None;
+        }
+        if let Err(Lack { why, mend }) = self.misses() {
+            let what = format!("LLC misses are not counted: {why}; {mend}");
+            return Some(Verdict::Refused(Refusal::Unsupported(what)));
+        }
+        self.asked = self.asked.union(&request.cpus);
+        Some(Verdict::Applied(clock::now()))
+    }
+
+    fn next_sample(&self) -> Nanos {
+        match self.asked.is_empty() {
+            true => Nanos::MAX,
+            false => self.sampled.next(Nanos::ZERO, SAMPLING_SHARE).unwrap_or_default(),
+        }
+    }
+
+    fn take_samples(&mut self) -> bool {
+        let now = clock::now();
+        if now < self.next_sample() {
+            return false;
+        }
+        let asked = std::mem::take(&mut self.asked);
+        let Some(Ok(misses)) = &mut self.misses else { return false };
+        let begun = clock::cpu_time();
+        misses.sample(&asked, &*self.counters);
+        self.sampled = Look { at: Some(now), cost: clock::cpu_time() - begun };
+        true
     }
 }
 

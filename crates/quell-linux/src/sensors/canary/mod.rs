@@ -10,8 +10,10 @@ use std::fmt::Debug;
 
 use quell_model::{Capabilities, Nanos, Quality, Sample, Signal, SignalSet, Support, View};
 
-use crate::host::Look;
-use crate::{Roots, clock};
+use super::Sensor;
+use crate::clock::Look;
+use crate::members::Members;
+use crate::{LinuxError, Roots, clock};
 
 /// No look more often than this …
 const INTERVAL: Nanos = Nanos::from_millis(1);
@@ -63,7 +65,7 @@ impl Canary {
     }
 
     /// Says what there is.
-    pub fn tell(&self, found: &mut Capabilities) {
+    fn tell(&self, found: &mut Capabilities) {
         let support = match self.memory.is_some() || self.is_this_machine && IS_KNOWN {
             true => Support::Partly(
                 "felt by timing a few accesses each millisecond, against the least time so far: it says neither how many \
@@ -79,7 +81,7 @@ impl Canary {
     }
 
     /// Fills the view with it if it is wanted; looks if it is time.
-    pub fn fill(&mut self, wanted: SignalSet, view: &mut View) {
+    fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         view.memory_slowdown = Sample::default();
         if !wanted.contains(Signal::MemorySlowdown) {
             return;
@@ -114,6 +116,17 @@ impl Canary {
             }
             None => Sample { quality: Quality::Stale, ..Sample::exact(1.0, now) },
         };
+    }
+}
+
+impl Sensor for Canary {
+    fn tell(&self, _: &Members, found: &mut Capabilities) {
+        self.tell(found);
+    }
+
+    fn observe(&mut self, wanted: SignalSet, _: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        self.fill(wanted, view);
+        Ok(())
     }
 }
 

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use quell_model::{Selector, Target, WorkloadId};
 
-use super::LinuxHost;
+use super::Members;
 use crate::cgroup;
 
-impl LinuxHost {
+impl Members {
     /// Which programs a target is: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
-    #[must_use]
     pub fn programs(&self, target: Target) -> String {
         match target {
             Target::Workload(id) => {
@@ -31,14 +30,13 @@ impl LinuxHost {
     }
 
     /// A thread's workload; None if it belongs to none.
-    #[must_use]
     pub fn workload_of(&self, target: Target) -> Option<&str> {
         let id = match target {
             Target::Workload(id) => Some(id),
             Target::Thread(id) => self.threads.iter().find(|thread| thread.id == id).map(|thread| thread.workload),
             Target::Cpu(_) | Target::Machine => None,
         };
-        self.managed(id?).map(|managed| managed.spec.name.as_str())
+        self.get(id?).map(|member| member.spec.name.as_str())
     }
 
     fn program(&self, pid: i32, tid: i32) -> String {
@@ -48,22 +46,21 @@ impl LinuxHost {
     }
 
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?
-    #[must_use]
     pub fn has_other_cgroups(&self, id: WorkloadId) -> bool {
-        let Some(managed) = self.managed(id) else { return false };
+        let Some(member) = self.get(id) else { return false };
         let varies = |selector: &Selector| match selector {
             Selector::Cgroup(path) => path.to_str().is_some_and(cgroup::is_pattern),
             Selector::Unit(name) => cgroup::is_pattern(name),
             Selector::Container(_) | Selector::Pod(_) => true,
             Selector::Pid(_) | Selector::Command(_) => false,
         };
-        if !managed.spec.selectors.iter().any(varies) {
+        if !member.spec.selectors.iter().any(varies) {
             return false;
         }
-        let paths = managed.spec.selectors.iter().map(|selector| cgroup::named(&self.roots.cgroup, selector));
+        let paths = member.spec.selectors.iter().map(|selector| cgroup::named(&self.roots.cgroup, selector));
         let Ok(paths) = paths.collect::<Result<Vec<_>, _>>() else { return false };
         let now: BTreeSet<_> = paths.into_iter().flatten().flatten().collect();
-        let known = super::resolved(&self.selectors, id);
+        let known = self.resolved(id);
         let known: BTreeSet<_> = known.into_iter().flat_map(|resolved| resolved.group_paths().cloned()).collect();
         !now.is_empty() && now != known
     }

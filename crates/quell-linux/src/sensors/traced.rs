@@ -4,17 +4,66 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use quell_model::view::ThreadColumns;
-use quell_model::{Nanos, Sample, Signal, SignalSet, ThreadId};
+use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View};
 use quell_trace::{Collector, Doing, Member, Options, TraceError};
 
-use super::Thread;
+use super::{Sensor, reset};
 use crate::LinuxError;
+use crate::members::{Members, Thread};
 
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
 pub const TRACED: [Signal; 3] = [Signal::QueueingDelay, Signal::Preemptions, Signal::WakeUps];
 
+/// The tracepoints' tracer, and what it told.
+#[derive(Debug, Default)]
+pub(crate) struct Traced {
+    trace: Option<Trace>,
+    /// By slot: what each workload's threads did at the last look that wanted queueing delays.
+    pub activities: Vec<Activity>,
+}
+
+impl Sensor for Traced {
+    fn tell(&self, members: &Members, found: &mut Capabilities) {
+        for signal in TRACED {
+            let support = match (members.roots.is_this_machine(), quell_trace::obstacle()) {
+                (true, None) => Support::Yes,
+                (true, Some((why, mend))) => Support::No { why, mend },
+                (false, _) => Support::No { why: "these are not this machine's threads".into(), mend: "none".into() },
+            };
+            found.signals.insert(signal, support);
+        }
+    }
+
+    fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        let slots = members.slots.len();
+        let delays = reset(&mut view.workloads.queueing_delay, wanted.contains(Signal::QueueingDelay), slots);
+        if !Trace::is_wanted(wanted) || !members.roots.is_this_machine() {
+            return Ok(());
+        }
+        let trace = match &mut self.trace {
+            Some(trace) if trace.serves(wanted) => trace,
+            other => other.insert(Trace::begin(wanted)?),
+        };
+        trace.follow(&members.threads)?;
+        if wanted.contains_threads_of(Class::LatencyCritical) {
+            trace.fill(wanted, &members.threads, &mut view.threads)?;
+        }
+        if delays {
+            self.activities.clear();
+            self.activities.resize(slots, Activity::default());
+            trace.activities(&members.threads, &mut self.activities)?;
+            for (slot, activity) in
+                self.activities.iter().enumerate().filter(|(slot, _)| members.slots[*slot].is_some())
+            {
+                view.workloads.queueing_delay[slot] = activity.queueing_delay(view.now);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
-pub(super) struct Trace {
+struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?
     edges: bool,
@@ -39,24 +88,24 @@ impl Activity {
 }
 
 impl Trace {
-    pub fn is_wanted(wanted: SignalSet) -> bool {
+    fn is_wanted(wanted: SignalSet) -> bool {
         TRACED.iter().any(|&signal| wanted.contains(signal))
     }
 
     /// Begins to trace for these signals.
-    pub fn begin(wanted: SignalSet) -> Result<Trace, LinuxError> {
+    fn begin(wanted: SignalSet) -> Result<Trace, LinuxError> {
         let edges = wanted.contains(Signal::WakeUps);
         let options = Options { events: false, edges, cost: false };
         Ok(Trace { collector: Collector::open(options)?, edges, watched: Vec::new() })
     }
 
     /// Does it trace all that these signals need?
-    pub fn serves(&self, wanted: SignalSet) -> bool {
+    fn serves(&self, wanted: SignalSet) -> bool {
         self.edges || !wanted.contains(Signal::WakeUps)
     }
 
     /// Traces these threads, ascending by number, and no others. Children of theirs are traced from birth.
-    pub fn follow(&mut self, threads: &[Thread]) -> Result<(), LinuxError> {
+    fn follow(&mut self, threads: &[Thread]) -> Result<(), LinuxError> {
         let unchanged = self.watched.len() == threads.len()
             && self.watched.iter().zip(threads).all(|(&watched, thread)| watched == thread.id.tid);
         if unchanged {
@@ -83,7 +132,7 @@ impl Trace {
     }
 
     /// What the threads of each workload do now, by slot.
-    pub fn activities(&self, threads: &[Thread], activities: &mut [Activity]) -> Result<(), LinuxError> {
+    fn activities(&self, threads: &[Thread], activities: &mut [Activity]) -> Result<(), LinuxError> {
         for thread in threads {
             let Some(activity) = activities.get_mut(thread.workload.index()) else { continue };
             let Some(known) = self.collector.thread(thread.id.tid)? else { continue };
@@ -97,7 +146,7 @@ impl Trace {
     }
 
     /// Fills the columns that are wanted, of the threads that are there already.
-    pub fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) -> Result<(), LinuxError> {
+    fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) -> Result<(), LinuxError> {
         let ThreadColumns { id, preemptions, wake_ups, .. } = columns;
         if wanted.contains(Signal::Preemptions) {
             let counted: BTreeMap<i32, u64> = self

@@ -1,28 +1,69 @@
-//! CPU time of a workload's cgroups.
+//! CPU time of the workloads whose values are set on cgroups, as the cgroups count it.
 
-use quell_model::Nanos;
+use quell_model::{Capabilities, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
 
+use super::{Sensor, of_slot};
 use crate::LinuxError;
-use crate::cgroup::{Group, UsageFile};
+use crate::cgroup::{self, Group, UsageFile};
+use crate::members::{Level, Members};
 
-/// CPU time that a workload's cgroups used since it attached.
+/// CPU time used since each workload attached.
 #[derive(Debug)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
+    /// By slot.
+    used: Vec<Used>,
+    /// So many files may stay open from one observation to the next.
+    may_stay_open: usize,
+}
+
+/// That of one workload's cgroups.
+#[derive(Debug, Default)]
+struct Used {
     at_attach: Nanos,
     /// By cgroup.
     files: Vec<UsageFile>,
 }
 
-impl Usage {
-    /// Counts from now on.
-    pub fn begin(groups: &[Group]) -> Result<Usage, LinuxError> {
-        let mut usage = Usage { at_attach: Nanos::ZERO, files: Vec::new() };
-        usage.at_attach = usage.read(groups, 0)?.0;
-        Ok(usage)
+impl Default for Usage {
+    fn default() -> Usage {
+        Usage { used: Vec::new(), may_stay_open: cgroup::most_open_files() }
+    }
+}
+
+impl Sensor for Usage {
+    /// What it measures, the threads' sensor measures where there are no cgroups.
+    fn tell(&self, _: &Members, _: &mut Capabilities) {}
+
+    fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
+        let mut used = Used::default();
+        used.at_attach = used.read(groups, 0)?.0;
+        *of_slot(&mut self.used, id) = used;
+        Ok(())
     }
 
+    fn groups_changed(&mut self, id: WorkloadId) {
+        of_slot(&mut self.used, id).files.clear();
+    }
+
+    fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        if !wanted.contains(Signal::RunTime) {
+            return Ok(());
+        }
+        let mut may_stay_open = self.may_stay_open;
+        for (id, resolved) in &members.selectors {
+            if members.get(*id).is_some_and(|member| member.level == Level::Cgroup) {
+                let (used, kept) = of_slot(&mut self.used, *id).read(&resolved.groups, may_stay_open)?;
+                may_stay_open -= kept;
+                view.workloads.run_time[id.index()] = Sample::exact(used, view.now);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Used {
     /// CPU time used, and how many files it kept open for the next time: at most `may_stay_open`.
-    pub fn read(&mut self, groups: &[Group], may_stay_open: usize) -> Result<(Nanos, usize), LinuxError> {
+    fn read(&mut self, groups: &[Group], may_stay_open: usize) -> Result<(Nanos, usize), LinuxError> {
         self.files.resize_with(groups.len(), UsageFile::default);
         let (mut sum, mut open) = (Nanos::ZERO, 0);
         for (file, group) in self.files.iter_mut().zip(groups) {
@@ -34,11 +75,6 @@ impl Usage {
             }
         }
         Ok((sum - self.at_attach, open))
-    }
-
-    /// The cgroups are others now.
-    pub fn groups_changed(&mut self) {
-        self.files.clear();
     }
 }
 
@@ -82,14 +118,14 @@ mod tests {
     fn time_counts_from_the_attachment_whether_files_stay_open_or_not() {
         for may_stay_open in [0, 2, 100] {
             let (tree, mut host) = machine();
-            host.may_stay_open = may_stay_open;
+            host.sensors.usage.may_stay_open = may_stay_open;
             for round in 1..4u64 {
                 for (at, group) in ["a", "b", "c"].into_iter().enumerate() {
                     used(&tree, group, 1_000 + round * (at as u64 + 1));
                 }
                 assert_eq!(seen(&mut host), [round, 2 * round, 3 * round].map(Nanos::from_micros));
             }
-            let open = host.slots.iter().flatten().flat_map(|managed| &managed.usage.files);
+            let open = host.sensors.usage.used.iter().flat_map(|used| &used.files);
             assert_eq!(open.filter(|file| file.is_open()).count(), may_stay_open.min(3));
         }
     }
@@ -102,7 +138,7 @@ mod tests {
         fs::remove_dir_all(tree.path().join("cgroup/b")).unwrap();
         tree.cgroup("b");
         used(&tree, "b", 9_000);
-        host.full_look.at = None;
+        host.members.full_look.at = None;
         assert_eq!(seen(&mut host)[1], Nanos::from_millis(8));
     }
 }

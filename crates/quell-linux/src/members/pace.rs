@@ -2,19 +2,12 @@
 
 use quell_model::{Nanos, Signal, WorkloadId};
 
-use super::{Level, LinuxHost, Managed};
+use super::{Level, Member, Members};
 
 /// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
 const PROMPT_SHARE: u64 = 20;
 /// … and half a hundredth where they are only counted.
 const COUNTING_SHARE: u64 = 200;
-
-/// The last look: when, and the CPU time that it took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
-    pub at: Option<Nanos>,
-    pub cost: Nanos,
-}
 
 /// Who waits for new threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,31 +18,24 @@ enum Waiting {
     Everybody,
 }
 
-impl Look {
-    /// When the next one is due so that looking takes no more than one in `share`; None: at once.
-    pub fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
-        Some(self.at? + interval.max(Nanos(self.cost.0 * share)))
-    }
-}
-
-impl LinuxHost {
+impl Members {
     /// Must new threads of this workload be found soon? Where they are to be seen one by one, or to be given values.
-    fn is_waiting(&self, managed: &Managed) -> bool {
-        managed.level == Level::Threads
-            || self.wanted.contains_threads_of(managed.spec.class)
+    fn is_waiting(&self, member: &Member) -> bool {
+        member.level == Level::Threads
+            || self.wanted.contains_threads_of(member.spec.class)
             || self.wanted.contains(Signal::QueueingDelay)
     }
 
     /// Must new threads of the workload in this slot be found soon?
     pub(super) fn waits_for_threads(&self, id: WorkloadId) -> bool {
-        self.managed(id).is_some_and(|managed| self.is_waiting(managed))
+        self.get(id).is_some_and(|member| self.is_waiting(member))
     }
 
     fn waiting(&self) -> Waiting {
-        let mut managed = self.slots.iter().flatten();
-        if !managed.clone().any(|managed| self.is_waiting(managed)) {
+        let mut member = self.slots.iter().flatten();
+        if !member.clone().any(|member| self.is_waiting(member)) {
             Waiting::Nobody
-        } else if managed.all(|managed| self.is_waiting(managed))
+        } else if member.all(|member| self.is_waiting(member))
             || self.selectors.iter().any(|(_, resolved)| resolved.selects_processes())
         {
             Waiting::Everybody
@@ -59,7 +45,7 @@ impl LinuxHost {
     }
 
     /// Is it time to look for new threads?
-    pub(super) fn scan_due(&self, now: Nanos) -> bool {
+    pub fn scan_due(&self, now: Nanos) -> bool {
         self.next_scan().is_none_or(|at| now >= at)
     }
 
@@ -70,7 +56,7 @@ impl LinuxHost {
 
     /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
     /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
-    pub(super) fn next_scan(&self) -> Option<Nanos> {
+    pub fn next_scan(&self) -> Option<Nanos> {
         let waiting = self.waiting();
         let full = self.next_full_scan(waiting)?;
         if waiting != Waiting::SomeGroups {
