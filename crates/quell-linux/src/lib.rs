@@ -19,13 +19,12 @@ pub mod write;
 #[cfg(any(test, feature = "test-support"))]
 pub mod testkit;
 
-mod capabilities;
+mod actuators;
 mod clock;
 mod error;
 mod file;
 
 mod host;
-mod knobs;
 mod limit;
 mod members;
 mod options;

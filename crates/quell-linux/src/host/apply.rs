@@ -7,8 +7,8 @@ use quell_model::{
 
 use super::LinuxHost;
 use crate::LinuxError;
+use crate::actuators::{self, Aim, Draft};
 use crate::clock;
-use crate::knobs::{Compiler, Subject};
 use crate::write::Write;
 
 impl LinuxHost {
@@ -84,13 +84,11 @@ impl LinuxHost {
         preemption: Option<PreemptionMode>,
     ) -> Result<Vec<Write>, LinuxError> {
         let (members, standing) = (&self.members, &self.standing);
-        let subjects: Vec<Subject<'_>> = dirty.iter().filter_map(|&id| standing.subject(id, members)).collect();
-        let mut compiler = Compiler::new(&mut self.writes, members);
-        if let Some(mode) = preemption {
-            compiler.preemption(&members.roots.sys, mode)?;
-        }
-        compiler.compile(&subjects, &members.threads, &standing.values.overrides)?;
-        Ok(compiler.finish())
+        let workloads = dirty.iter().filter_map(|&id| standing.subject(id, members)).collect();
+        let aim = Aim { workloads, threads: &members.threads, overrides: &standing.values.overrides, preemption };
+        let mut draft = Draft::new(&mut self.writes, members);
+        actuators::write(&aim, &mut draft)?;
+        Ok(draft.finish())
     }
 
     /// Makes writes, all or none, and remembers them.

@@ -4,7 +4,7 @@ use quell_model::{Workload, WorkloadId};
 
 use super::LinuxHost;
 use crate::LinuxError;
-use crate::knobs::Compiler;
+use crate::actuators::{Actuator, Aim, Draft, Moment, Quota};
 use crate::limit::{LimitState, holds_quell, limit_obstacle, place};
 use crate::members::{Members, Resolved};
 
@@ -47,10 +47,13 @@ impl LinuxHost {
     }
 
     fn write_limit(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
-        let Some(subject) = self.standing.subject(id, &self.members) else { return Ok(()) };
-        let mut compiler = Compiler::new(&mut self.writes, &self.members);
-        compiler.quota(&subject)?;
-        let writes = compiler.finish();
+        let (members, standing) = (&self.members, &self.standing);
+        let workloads = standing.subject(id, members).into_iter().collect();
+        let overrides = &standing.values.overrides;
+        let aim = Aim { workloads, threads: &members.threads, overrides, preemption: None };
+        let mut draft = Draft::new(&mut self.writes, members);
+        Quota.write(Moment::Set, &aim, &mut draft)?;
+        let writes = draft.finish();
         self.make(&writes)
     }
 

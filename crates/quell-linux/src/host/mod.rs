@@ -14,17 +14,20 @@ pub use wait::Waker;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, Event, Host, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake, Workload, WorkloadId,
+    Capabilities, Event, Host, Key, Nanos, Plan, Sample, SignalSet, Support, Target, Topology, View, Wake, Workload,
+    WorkloadId,
 };
 
+use crate::actuators::{self, Standing};
 use crate::clock;
-use crate::knobs::Standing;
 use crate::members::{Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::sensors::{Activity, Sensors};
 use crate::write::{DryRun, Journal, Machine, Medium, Writes};
-use crate::{HostOptions, LinuxError, Roots, capabilities};
+use crate::{HostOptions, LinuxError, Roots};
+
+const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
 
 /// A stock Linux machine.
 ///
@@ -207,8 +210,12 @@ impl Host for LinuxHost {
     type Error = LinuxError;
 
     fn capabilities(&self) -> Capabilities {
-        let levels: Vec<Level> = self.members.slots.iter().flatten().map(|member| member.level).collect();
-        let mut found = capabilities::probe(&self.members.roots, &self.members.options, &levels);
+        let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
+        let why = "the kernel's own scheduler decides who runs where".to_owned();
+        found.grants = Support::No { why, mend: OWN_SCHEDULER.into() };
+        let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning".to_owned();
+        found.keys.insert(Key::Grace, Support::No { why, mend: OWN_SCHEDULER.into() });
+        actuators::tell(&self.members, &mut found);
         self.sensors.tell(&self.members, &mut found);
         found
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use quell_model::{Nanos, WorkloadId};
 
 use super::LinuxHost;
-use crate::knobs::cpusets::{self, Change};
+use crate::actuators::cpusets::{self, Change};
 use crate::members::Thread;
 use crate::write::{self, Place, RestoreReport, Touched, Value};
 use crate::{LinuxError, clock};

@@ -2,7 +2,7 @@
 
 use quell_model::{Knob, KnobSetting, LeaseLimits, Target, ThreadId, WorkloadId};
 
-use super::compile::Subject;
+use super::Subject;
 use super::solo::Solo;
 use super::wanted::{Overrides, Wanted, check};
 use crate::LinuxError;

@@ -3,31 +3,19 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use quell_model::{CpuCount, CpuSet, PreemptionMode, ThreadId, WorkloadId};
+use quell_model::{CpuSet, ThreadId, WorkloadId};
 
-use super::{Overrides, Wanted};
+use super::Subject;
 use crate::LinuxError;
-use crate::debugfs::preempt;
-use crate::members::{History, Level, Members, Resolved, Thread};
+use crate::members::{Members, Thread};
 use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
 
-/// One workload whose values are to be made true.
-pub(crate) struct Subject<'a> {
-    pub id: WorkloadId,
-    pub name: &'a str,
-    pub level: Level,
-    pub resolved: &'a Resolved,
-    pub history: &'a History,
-    pub wanted: Wanted,
-    /// Its limit, where it can be kept.
-    pub limit: Option<CpuCount>,
-}
-
-/// Collects writes.
-pub(crate) struct Compiler<'a> {
-    pub(super) ledger: &'a Ledger,
-    pub(super) online: CpuSet,
-    pub(super) cgroup_root: &'a Path,
+/// Writes that are to be made together, as far as they are known.
+pub(crate) struct Draft<'a> {
+    pub ledger: &'a Ledger,
+    pub online: CpuSet,
+    pub cgroup_root: &'a Path,
+    pub sys_root: &'a Path,
     medium: &'a mut dyn Medium,
     planned: HashMap<Place, Value>,
     /// Of threads that inherited a value: what they would have had.
@@ -35,43 +23,13 @@ pub(crate) struct Compiler<'a> {
     writes: Vec<Write>,
 }
 
-impl<'a> Compiler<'a> {
-    pub fn new(writes: &'a mut Writes, members: &'a Members) -> Compiler<'a> {
+impl<'a> Draft<'a> {
+    pub fn new(writes: &'a mut Writes, members: &'a Members) -> Draft<'a> {
         let Writes { medium, ledger, .. } = writes;
         let (planned, origins) = (HashMap::new(), HashMap::new());
-        let (online, cgroup_root) = (members.online, &*members.roots.cgroup);
-        Compiler { ledger, online, cgroup_root, medium: &mut **medium, planned, origins, writes: Vec::new() }
-    }
-
-    /// Everything that is to be written so that these workloads and threads have what is wanted of them.
-    pub fn compile(
-        &mut self,
-        subjects: &[Subject<'_>],
-        threads: &[Thread],
-        overrides: &Overrides,
-    ) -> Result<(), LinuxError> {
-        subjects.iter().try_for_each(|subject| self.refuse_what_threads_cannot(subject))?;
-        self.pause(subjects, threads, true)?;
-        self.end_partitions(subjects)?;
-        self.cpusets(subjects)?;
-        for subject in subjects.iter().filter(|subject| subject.level == Level::Cgroup) {
-            self.shares(subject)?;
-        }
-        subjects.iter().try_for_each(|subject| self.quota(subject))?;
-        self.threads(subjects, threads, overrides)?;
-        self.claim_partitions(subjects)?;
-        self.pause(subjects, threads, false)
-    }
-
-    /// The preemption mode.
-    pub fn preemption(&mut self, sys: &Path, mode: PreemptionMode) -> Result<(), LinuxError> {
-        let path = preempt::path(sys);
-        let mend = "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC";
-        let place = Place::File(path.clone());
-        if self.read(&place)?.is_none() {
-            return Err(LinuxError::unsupported(format!("{} is not there", path.display()), mend));
-        }
-        self.set(None, place, Value::Text(preempt::word(mode).into()))
+        let (online, cgroup_root, sys_root) = (members.online, &*members.roots.cgroup, &*members.roots.sys);
+        let (medium, writes) = (&mut **medium, Vec::new());
+        Draft { ledger, online, cgroup_root, sys_root, medium, planned, origins, writes }
     }
 
     /// The writes in the order in which they are to be made.
@@ -80,7 +38,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// What will stand there after the writes so far; None if the place is gone.
-    pub(super) fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+    pub fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
         match self.planned.get(place) {
             Some(value) => Ok(Some(value.clone())),
             None => self.medium.read(place),
@@ -90,7 +48,7 @@ impl<'a> Compiler<'a> {
     /// What a thread had before Quell, which has this value `now`. One that was born under a value of Quell's has what
     /// its process's first thread had, or, if it is that one, what its parent's had; an orphan has what most of the
     /// workload's processes had that are older than Quell's first write.
-    pub(super) fn origin(
+    pub fn origin(
         &mut self,
         subject: &Subject<'_>,
         thread: &Thread,
@@ -142,7 +100,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// What a file will hold.
-    pub(super) fn text(&mut self, path: &Path) -> Result<Option<String>, LinuxError> {
+    pub fn text(&mut self, path: &Path) -> Result<Option<String>, LinuxError> {
         Ok(self.read(&Place::File(path.to_owned()))?.and_then(|value| match value {
             Value::Text(text) => Some(text),
             _ => None,
@@ -150,7 +108,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Writes a value unless it will stand there anyway, or the place is gone.
-    pub(super) fn set(&mut self, workload: Option<WorkloadId>, place: Place, after: Value) -> Result<(), LinuxError> {
+    pub fn set(&mut self, workload: Option<WorkloadId>, place: Place, after: Value) -> Result<(), LinuxError> {
         let Some(before) = self.read(&place)? else { return Ok(()) };
         if before != after {
             let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
@@ -159,13 +117,13 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    pub(super) fn push(&mut self, write: Write) {
+    pub fn push(&mut self, write: Write) {
         self.planned.insert(write.place.clone(), write.after.clone());
         self.writes.push(write);
     }
 
     /// Gives a file a wanted text; if nothing is wanted, its origin, where Quell touched it.
-    pub(super) fn want(&mut self, subject: &Subject<'_>, path: &Path, text: Option<String>) -> Result<(), LinuxError> {
+    pub fn want(&mut self, subject: &Subject<'_>, path: &Path, text: Option<String>) -> Result<(), LinuxError> {
         let place = Place::File(path.to_owned());
         let after = match text {
             Some(text) => Value::Text(text),
@@ -177,26 +135,9 @@ impl<'a> Compiler<'a> {
         self.set(Some(subject.id), place, after)
     }
 
-    fn refuse_what_threads_cannot(&self, subject: &Subject<'_>) -> Result<(), LinuxError> {
-        let (wanted, name) = (&subject.wanted, subject.name);
-        let mend = "select it by a cgroup or unit that has the cpu and cpuset controllers (cgroup v2)";
-        if subject.level == Level::Threads && matches!(wanted.quota, Some(Some(_))) {
-            return Err(LinuxError::unsupported(
-                format!("workload '{name}': single threads have no cycle quota"),
-                mend,
-            ));
-        }
-        if subject.level == Level::Threads && wanted.partition == Some(true) {
-            return Err(LinuxError::unsupported(
-                format!("workload '{name}': single threads are no CPU partition"),
-                mend,
-            ));
-        }
-        let several = subject.resolved.groups.len() > 1;
-        if several && (matches!(wanted.quota, Some(Some(_))) || wanted.partition == Some(true)) {
-            let what = format!("workload '{name}' has several cgroups, which cannot share a quota or a partition");
-            return Err(LinuxError::unsupported(what, "put them below one slice and select that"));
-        }
-        Ok(())
+    /// Has a thread the wanted value already, by its birth? Then it is written all the same, so that ledger and journal
+    /// know what to put back.
+    pub fn inherited(&self, place: &Place, not_its_own: bool) -> bool {
+        not_its_own && self.ledger.origin(place).is_none()
     }
 }

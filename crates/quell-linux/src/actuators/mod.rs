@@ -1,0 +1,117 @@
+//! What the host sets, a file or folder each. To add a knob: a file with an [`Actuator`], its line in [`ACTUATORS`], and
+//! its value in [`Wanted`].
+//!
+//! From what policies want to an ordered list of writes, which are made all or none. The order keeps every moment in
+//! between harmless: what stops comes first; partitions end before their CPUs move; CPU sets of cgroups shrink, then grow
+//! from the parents down, then shrink from the children up; threads lose real-time classes before others get them; a
+//! partition is claimed when its CPUs have been taken from everybody else; what goes on comes last.
+
+mod affinity;
+mod aim;
+mod classes;
+pub(crate) mod cpusets;
+mod draft;
+mod freezer;
+mod here;
+mod partitions;
+mod preemption;
+mod quota;
+mod shares;
+mod solo;
+mod standing;
+mod wanted;
+
+pub(crate) use aim::{Aim, Subject};
+pub(crate) use draft::Draft;
+pub(crate) use here::Here;
+pub(crate) use quota::Quota;
+pub(crate) use standing::Standing;
+pub(crate) use wanted::Wanted;
+
+use quell_model::{Capabilities, KnobKind, Support};
+
+use crate::LinuxError;
+use crate::members::Members;
+
+/// The moments of a transaction, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Work that is to stop does.
+    Stop,
+    /// What is held exclusively is let go.
+    Release,
+    /// Values are set.
+    Set,
+    /// What is to be held exclusively is taken.
+    Claim,
+    /// Work that is to go on does.
+    Resume,
+}
+
+const MOMENTS: [Moment; 5] = [Moment::Stop, Moment::Release, Moment::Set, Moment::Claim, Moment::Resume];
+
+/// Sets some knobs. It keeps no state: what is to be true is in the aim, what was changed in the draft's ledger.
+pub(crate) trait Actuator: Sync {
+    /// Says which knobs it sets here, and how well.
+    fn tell(&self, here: &Here<'_>, found: &mut Capabilities);
+
+    /// Refuses what it cannot do for a workload.
+    ///
+    /// # Errors
+    /// The reason, and the mend.
+    fn check(&self, _subject: &Subject<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// Drafts the writes of one moment.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError>;
+}
+
+/// All, in the order in which they write at each moment.
+const ACTUATORS: [&dyn Actuator; 8] = [
+    &preemption::Preemption,
+    &freezer::Freezer,
+    &partitions::Partitions,
+    &cpusets::Cpusets,
+    &shares::Shares,
+    &Quota,
+    &affinity::Affinity,
+    &classes::Classes,
+];
+
+/// What they set here, and of each other knob that nothing does.
+pub(crate) fn tell(members: &Members, found: &mut Capabilities) {
+    let here = Here::of(members);
+    ACTUATORS.iter().for_each(|actuator| actuator.tell(&here, found));
+    for kind in [KnobKind::CacheWays, KnobKind::MaxFrequencyKhz] {
+        found.knobs.entry(kind).or_insert_with(|| Support::No {
+            why: "this host does not set it".to_owned(),
+            mend: "use the simulator, or leave the policy out".into(),
+        });
+    }
+}
+
+/// Drafts all writes that make an aim true.
+pub(crate) fn write(aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+    for subject in &aim.workloads {
+        ACTUATORS.iter().try_for_each(|actuator| actuator.check(subject))?;
+    }
+    for moment in MOMENTS {
+        ACTUATORS.iter().try_for_each(|actuator| actuator.write(moment, aim, draft))?;
+    }
+    Ok(())
+}
+
+/// The mend where a knob is one of cgroups alone.
+const NO_CGROUP: &str = "select it by a cgroup or unit that has the cpu and cpuset controllers (cgroup v2)";
+
+/// A knob that the configuration does not allow.
+fn forbidden(why: &str, key: &str) -> Support {
+    Support::No {
+        why: format!("{why} and is not allowed"),
+        mend: format!("allow it with {key} = true in the configuration"),
+    }
+}
