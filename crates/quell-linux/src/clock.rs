@@ -3,8 +3,9 @@
 use quell_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// CLOCK_MONOTONIC.
-pub(crate) fn now() -> Nanos {
+/// CLOCK_MONOTONIC, the clock of hosts and views.
+#[must_use]
+pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 

@@ -7,6 +7,15 @@ use std::path::Path;
 use crate::LinuxError;
 use crate::error::is_gone;
 
+/// Whether there was anything to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Done.
+    Done,
+    /// The place is gone.
+    Vanished,
+}
+
 /// The file's text without surrounding white space; None if it does not exist (any more).
 pub(crate) fn read(path: &Path) -> Result<Option<String>, LinuxError> {
     match fs::read_to_string(path) {

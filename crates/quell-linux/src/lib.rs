@@ -10,9 +10,9 @@
 pub mod cgroup;
 pub mod debugfs;
 pub mod doctor;
-pub mod grants;
 pub mod procfs;
 pub mod sched;
+pub mod scheduler;
 pub mod sysfs;
 pub mod write;
 
@@ -33,9 +33,9 @@ mod resctrl;
 mod roots;
 mod sensors;
 
-pub use clock::cpu_time;
+pub use clock::{cpu_time, now};
 pub use error::LinuxError;
-pub use host::{LinuxHost, Manager, Waker};
+pub use host::{LinuxHost, Waker};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey};
 pub use options::HostOptions;

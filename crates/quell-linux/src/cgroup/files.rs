@@ -6,7 +6,7 @@ use std::{fs, io};
 use quell_model::CpuSet;
 
 use crate::error::is_gone;
-use crate::write::Written;
+use crate::file::Written;
 use crate::{LinuxError, file};
 
 const PARTITION: &str = "cpuset.cpus.partition";

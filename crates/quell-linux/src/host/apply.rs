@@ -1,9 +1,6 @@
 //! Carries plans out.
 
-use quell_model::{
-    Event, Knob, KnobSetting, LeaseRequest, Outcome, Part, Plan, PreemptionMode, Refusal, SoloEnd, Target, Verdict,
-    WorkloadId,
-};
+use quell_model::{Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, Verdict, WorkloadId};
 
 use super::LinuxHost;
 use crate::LinuxError;
@@ -12,49 +9,64 @@ use crate::clock;
 use crate::write::Write;
 
 impl LinuxHost {
-    pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) {
+    /// Every command by the part of the host that it is for: rules and grants by the scheduler, which may be in a hurry,
+    /// knobs by the actuators, samples by the sensors. One outcome each.
+    pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        self.hand_out(plan, events)?;
         let mut tell = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
         if !plan.knobs.is_empty() {
-            let verdict = self.set_knobs(&plan.knobs).unwrap_or_else(|error| Verdict::Refused(error.into()));
-            tell(Part::Knobs, verdict);
-        }
-        let parts = (0..plan.grants.len() as u32).map(|at| (Part::Grant(at), "it grants no single CPUs"));
-        let parts =
-            parts.chain((0..plan.rules.len() as u32).map(|at| (Part::Rule(at), "it has no rules in the kernel")));
-        for (part, why) in parts {
-            let what = format!("{why}; use the scx host or the simulator");
-            tell(part, Verdict::Refused(Refusal::Unsupported(what)));
+            self.look_first()?;
+            tell(Part::Knobs, self.set_knobs(&plan.knobs));
         }
         for (at, request) in plan.samples.iter().enumerate() {
             tell(Part::Sample(at as u32), self.sensors.ask(request));
         }
         for (at, request) in plan.leases.iter().enumerate() {
-            let now = clock::now();
-            let verdict = match request {
-                LeaseRequest::Begin(lease) => match self.begin_solo(*lease, now) {
-                    Ok(()) => Verdict::Applied(now),
-                    Err(refusal) => Verdict::Refused(refusal),
-                },
-                LeaseRequest::End(id) if self.standing.solo.workload() == Some(*id) => {
-                    self.end_solo(SoloEnd::Released, now);
-                    Verdict::Applied(now)
-                }
-                LeaseRequest::End(_) => Verdict::Vanished,
-            };
-            tell(Part::Lease(at as u32), verdict);
+            self.look_first()?;
+            tell(Part::Lease(at as u32), self.lease(request, clock::now()));
         }
         self.take_samples();
         events.append(&mut self.pending);
+        Ok(())
+    }
+
+    /// Rules and grants: all that can be, but no grants where what they need is refused.
+    fn hand_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        let first = events.len();
+        let mut settings = std::mem::take(&mut self.settings);
+        settings.clear();
+        self.scheduler.carry_out(plan, &mut settings, events)?;
+        if !settings.is_empty() {
+            self.look_first()?;
+            let verdict = self.set_knobs(&settings);
+            let refused = matches!(verdict, Verdict::Refused(_));
+            self.scheduler.settled(!refused);
+            for event in events[first..].iter_mut().filter(|_| refused) {
+                if let Event::Outcome(Outcome { part: Part::Grant(_), verdict: granted, .. }) = event {
+                    *granted = verdict.clone();
+                }
+            }
+        }
+        self.settings = settings;
+        Ok(())
+    }
+
+    /// What is set on threads is set on those that are there.
+    fn look_first(&mut self) -> Result<(), LinuxError> {
+        match self.members.full_look.at {
+            None => self.scan(clock::now()),
+            Some(_) => Ok(()),
+        }
     }
 
     /// All settings, or none. A target that is gone is left out.
-    fn set_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
+    fn set_knobs(&mut self, settings: &[KnobSetting]) -> Verdict {
         let before = self.standing.values.clone();
-        let result = self.try_knobs(settings);
-        if !matches!(result, Ok(Verdict::Applied(_))) {
+        let verdict = self.try_knobs(settings).unwrap_or_else(|error| Verdict::Refused(error.into()));
+        if !matches!(verdict, Verdict::Applied(_)) {
             self.standing.values = before;
         }
-        result
+        verdict
     }
 
     fn try_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {

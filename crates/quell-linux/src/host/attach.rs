@@ -15,10 +15,12 @@ impl LinuxHost {
     /// If its numbers contradict each other, its name is taken, one of its selectors matches nothing, or a cgroup of
     /// it belongs to another workload already.
     pub fn attach(&mut self, workload: Workload) -> Result<WorkloadId, LinuxError> {
+        self.scheduler.check(&workload)?;
         let resolved = self.members.resolve(&workload, None)?;
         let id = self.members.next_id();
         self.enable_controllers(id, &resolved)?;
         self.sensors.begin(id, &resolved.groups)?;
+        self.scheduler.attach(id, &workload)?;
         if workload.is_lc() && !workload.pausable {
             self.end_solo(SoloEnd::Interrupted, clock::now());
         }
@@ -37,6 +39,7 @@ impl LinuxHost {
     /// As [`LinuxHost::attach`]; then nothing changed.
     pub fn update(&mut self, id: WorkloadId, workload: Workload) -> Result<(), LinuxError> {
         self.members.get_mut(id)?;
+        self.scheduler.check(&workload)?;
         let resolved = self.members.resolve(&workload, Some(id))?;
         self.begin_limit(id, &workload);
         self.sensors.groups_changed(id);
@@ -45,7 +48,10 @@ impl LinuxHost {
         self.settle_limits();
         self.pending.push(Event::Attached(id));
         self.unsettled.push(id);
-        Ok(())
+        match self.members.get(id) {
+            Some(member) => self.scheduler.update(id, &member.spec),
+            None => Ok(()),
+        }
     }
 
     /// Puts back what was set on a workload and stops to manage it.
@@ -62,6 +68,7 @@ impl LinuxHost {
         self.members.remove(id);
         self.settle_limits();
         self.pending.push(Event::Detached(id));
+        self.scheduler.detach(id)?;
         Ok(report)
     }
 

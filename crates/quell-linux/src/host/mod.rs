@@ -3,18 +3,17 @@
 mod apply;
 mod attach;
 mod limit;
-mod manager;
 mod restore;
 mod solo;
 mod wait;
 
-pub use manager::Manager;
 pub use wait::Waker;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, Event, Host, Key, Nanos, Plan, Sample, SignalSet, Support, Target, Topology, View, Wake, Workload,
+    Capabilities, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake, Workload,
     WorkloadId,
 };
 
@@ -23,13 +22,12 @@ use crate::clock;
 use crate::members::{Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
-use crate::sensors::{Activity, Sensors};
+use crate::scheduler::{Scheduler, Stock};
+use crate::sensors::Sensors;
 use crate::write::{DryRun, Journal, Machine, Medium, Writes};
 use crate::{HostOptions, LinuxError, Roots};
 
-const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
-
-/// A stock Linux machine.
+/// A Linux machine.
 ///
 /// Values of a workload stand: threads that are born later get them at the next scan, and a cgroup that is removed and
 /// made again gets them too. A value that somebody else changes is not written again until the policy changes it.
@@ -39,6 +37,9 @@ pub struct LinuxHost {
     pub(crate) sensors: Sensors,
     writes: Writes,
     standing: Standing,
+    scheduler: Box<dyn Scheduler>,
+    /// What the scheduler needs set: kept for its memory.
+    settings: Vec<KnobSetting>,
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
     /// What a scan found: kept for its memory.
@@ -78,6 +79,8 @@ impl LinuxHost {
             sensors: Sensors::new(&members.roots, members.topology.columns()),
             writes: Writes::to(medium),
             standing: Standing::new(members.options.leases),
+            scheduler: Box::new(Stock),
+            settings: Vec::new(),
             unsettled: Vec::new(),
             news: News::default(),
             pending: Vec::new(),
@@ -91,6 +94,26 @@ impl LinuxHost {
     pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
         self.writes.journal = journal;
         self
+    }
+
+    /// Has this scheduler hand out the CPUs; it gets the workloads that there are already.
+    ///
+    /// # Errors
+    /// If it cannot have one of them.
+    pub fn with_scheduler(mut self, scheduler: impl Scheduler) -> Result<LinuxHost, LinuxError> {
+        self.scheduler = Box::new(scheduler);
+        for (id, workload) in self.members.workloads() {
+            self.scheduler.check(workload)?;
+            self.scheduler.attach(id, workload)?;
+        }
+        Ok(self)
+    }
+
+    /// The scheduler, if it is of this kind.
+    #[must_use]
+    pub fn scheduler<S: Scheduler>(&self) -> Option<&S> {
+        let scheduler: &dyn Any = &*self.scheduler;
+        scheduler.downcast_ref()
     }
 
     /// Counts with these.
@@ -167,11 +190,6 @@ impl LinuxHost {
         clock::now()
     }
 
-    /// What each workload's threads did at the last look that wanted queueing delays, by slot.
-    pub(crate) fn activities(&self) -> &[Activity] {
-        &self.sensors.traced.activities
-    }
-
     /// Reads the counters that a plan asked for, if it is time.
     fn take_samples(&mut self) {
         if self.sensors.take_samples() {
@@ -211,37 +229,37 @@ impl Host for LinuxHost {
 
     fn capabilities(&self) -> Capabilities {
         let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
-        let why = "the kernel's own scheduler decides who runs where".to_owned();
-        found.grants = Support::No { why, mend: OWN_SCHEDULER.into() };
-        let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning".to_owned();
-        found.keys.insert(Key::Grace, Support::No { why, mend: OWN_SCHEDULER.into() });
+        Stock.tell(&mut found);
         actuators::tell(&self.members, &mut found);
         self.sensors.tell(&self.members, &mut found);
+        self.scheduler.tell(&mut found);
         found
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        let measured = self.scheduler.prepare(wanted)?;
         let now = clock::now();
         self.end_solo_if_over(now);
-        self.members.wanted = wanted;
+        self.members.wanted = measured;
         if self.members.scan_due(now) {
             self.scan(now)?;
         }
         self.take_samples();
         events.append(&mut self.pending);
         self.members.describe(now, view);
-        self.sensors.observe(wanted, &mut self.members, view)
-    }
-
-    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
-        if self.members.full_look.at.is_none() && !plan.is_idle() {
-            self.scan(clock::now())?;
-        }
-        self.carry_out(plan, events);
+        self.sensors.observe(measured, &mut self.members, view)?;
+        self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);
         Ok(())
     }
 
+    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        self.carry_out(plan, events)
+    }
+
     fn wait(&mut self, until: Wake) -> Result<(), LinuxError> {
-        self.wait_for(until)
+        match self.scheduler.wait(until)? {
+            Some(until) => self.wait_for(until),
+            None => Ok(()),
+        }
     }
 }

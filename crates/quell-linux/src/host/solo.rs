@@ -1,11 +1,25 @@
 //! Begins and ends solo runs.
 
-use quell_model::{Event, Lease, Nanos, Refusal, SoloEnd, WorkloadId};
+use quell_model::{Event, Lease, LeaseRequest, Nanos, Refusal, SoloEnd, Verdict, WorkloadId};
 
 use super::LinuxHost;
 
 impl LinuxHost {
-    pub(super) fn begin_solo(&mut self, lease: Lease, now: Nanos) -> Result<(), Refusal> {
+    pub(super) fn lease(&mut self, request: &LeaseRequest, now: Nanos) -> Verdict {
+        match request {
+            LeaseRequest::Begin(lease) => match self.begin_solo(*lease, now) {
+                Ok(()) => Verdict::Applied(now),
+                Err(refusal) => Verdict::Refused(refusal),
+            },
+            LeaseRequest::End(id) if self.standing.solo.workload() == Some(*id) => {
+                self.end_solo(SoloEnd::Released, now);
+                Verdict::Applied(now)
+            }
+            LeaseRequest::End(_) => Verdict::Vanished,
+        }
+    }
+
+    fn begin_solo(&mut self, lease: Lease, now: Nanos) -> Result<(), Refusal> {
         if self.members.get(lease.solo).is_none() {
             return Err(Refusal::System(format!("no workload has the number {}", lease.solo.0)));
         }

@@ -8,8 +8,7 @@ mod traced;
 mod usage;
 
 pub use bandwidth::COUNTED;
-pub(crate) use traced::Activity;
-pub use traced::TRACED;
+pub use traced::{Activity, TRACED};
 
 use std::fmt::Debug;
 

@@ -73,7 +73,7 @@ struct Trace {
 
 /// What a workload's threads do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// Threads that run or wait for a CPU.
     pub runnable: u32,
     /// Since when the one waits that has waited longest.

@@ -18,9 +18,11 @@ use crate::sched::ThreadClass;
 
 pub use journal::{Fate, Journal, NoJournal};
 pub(crate) use ledger::Ledger;
-pub use machine::{DryRun, Machine, Medium, Written};
+pub use machine::{DryRun, Machine, Medium};
 pub use restore::{Left, RestoreReport, Touched, restore};
 pub use transaction::carry_out;
+
+pub use crate::file::Written;
 
 /// Something that has one value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -10,10 +10,10 @@ use quell_policy::caladan::{Caladan, CaladanConfig};
 
 use super::misses::CACHE_MISSES;
 use super::*;
-use crate::grants::AffinityHost;
 use crate::perf::{Bench, Event};
+use crate::scheduler::Affinity;
 use crate::testkit::FakeTree;
-use crate::{HostOptions, Manager};
+use crate::{HostOptions, LinuxHost};
 
 const CAS: Event = Event { kind: 20, config: [0x04, 0, 0] };
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -23,7 +23,7 @@ const THRESH_BW: f64 = 25e9;
 struct Scene {
     _tree: FakeTree,
     bench: Bench,
-    host: AffinityHost,
+    host: LinuxHost,
     policy: Caladan,
     cycle: Cycle<HostDomain>,
     collector: WorkloadId,
@@ -38,7 +38,8 @@ impl Scene {
             tree.write(format!("sys/bus/event_source/devices/uncore_imc_0/{file}"), text);
         }
         let linux = tree.host(HostOptions::default()).unwrap().with_counters(bench.counters());
-        let mut host = AffinityHost::new(linux, CpuSet::first(3), None);
+        let affinity = Affinity::new(&linux.topology(), CpuSet::first(3), None);
+        let mut host = linux.with_scheduler(affinity).unwrap();
         let [collector, quiet] = [("collector", 1000), ("quiet", 2000)].map(|(name, pid)| {
             tree.cgroup(name);
             tree.process(pid, 1, name);
@@ -51,7 +52,7 @@ impl Scene {
         let grants = grants.map(|(cpu, id)| GrantCommand::Grant(CpuId(cpu), id)).to_vec();
         host.apply(&Plan { grants, ..Plan::default() }, &mut Vec::new()).unwrap();
         let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(THRESH_BW)), ..CaladanConfig::default() };
-        let cycle = Cycle::new(View::new(host.linux().topology()));
+        let cycle = Cycle::new(View::new(host.topology()));
         Scene { _tree: tree, bench, host, policy: Caladan::new(config), cycle, collector }
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use quell_model::Nanos;
 
-use super::ScxHost;
+use super::Scx;
 use crate::{ScxError, Stuck};
 
 /// Whoever has waited for so long is told of.
@@ -12,7 +12,7 @@ const STUCK_FOR: Nanos = Nanos::from_millis(1000);
 /// It is looked for so often.
 const LOOK_FOR_STUCK: Nanos = Nanos::from_millis(1000);
 
-impl ScxHost {
+impl Scx {
     /// Threads that could not run for a second because real-time threads have every CPU that they may use, as of the last
     /// look: at most a second ago while somebody observes.
     #[must_use]
@@ -22,7 +22,7 @@ impl ScxHost {
 
     /// Now and then: only if a CPU has been away for so long is anybody looked for.
     pub(super) fn look_for_stuck(&mut self) -> Result<(), ScxError> {
-        let now = self.linux.now();
+        let now = quell_linux::now();
         if now < self.stuck_at {
             return Ok(());
         }

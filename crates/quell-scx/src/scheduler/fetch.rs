@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use super::ScxHost;
+use super::Scx;
 
-impl ScxHost {
+impl Scx {
     /// Are there threads to fetch that were not fetched yet?
     pub(super) fn has_to_fetch(&self) -> bool {
         self.grant.shared().fetches.load(Acquire) != self.fetched

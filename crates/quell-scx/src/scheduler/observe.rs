@@ -4,20 +4,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSet, View, WorkloadId};
 
-use super::ScxHost;
+use super::Scx;
 use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
 use crate::sockets::unread_delay;
 
 /// What the scheduler alone measures.
 const OURS: [Signal; 4] = [Signal::QueueingDelay, Signal::UnreadDelay, Signal::Holder, Signal::RequestStart];
 
-/// The signals that the stock host measures.
-pub(super) fn left_to_linux(wanted: SignalSet) -> SignalSet {
+/// The signals that the host's sensors measure.
+pub(super) fn left_to_sensors(wanted: SignalSet) -> SignalSet {
     let theirs = |signal: &&Signal| wanted.contains(**signal) && !OURS.contains(signal);
     Signal::ALL.iter().filter(theirs).fold(SignalSet::default(), |set, signal| set.union(SignalSet::of(&[*signal])))
 }
 
-impl ScxHost {
+impl Scx {
     pub(super) fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         // Workloads that no CPU is granted to have no slot; what the stock host measured of them stays.

@@ -3,11 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_linux::write::RestoreReport;
-use quell_linux::{LinuxError, LinuxHost, Manager, cgroup};
+use quell_linux::cgroup;
 use quell_model::{Nanos, Workload, WorkloadId};
 
-use super::ScxHost;
+use super::Scx;
 use crate::ScxError;
 
 /// A cgroup that was removed and made again, as a service's is when it starts anew, is found within this time.
@@ -22,49 +21,8 @@ pub(super) struct Attached {
     pub formed: u64,
 }
 
-impl Manager for ScxHost {
-    fn linux(&mut self) -> &mut LinuxHost {
-        &mut self.linux
-    }
-
+impl Scx {
     /// It holds no CPU until one is granted to it.
-    fn attach(&mut self, workload: Workload) -> Result<WorkloadId, ScxError> {
-        if !self.is_granted(&workload) {
-            return Ok(self.linux.attach(workload)?);
-        }
-        self.cgroups(&workload)?;
-        let id = self.linux.attach(workload.clone())?;
-        self.enter(id, workload)?;
-        Ok(id)
-    }
-
-    fn update(&mut self, id: WorkloadId, workload: Workload) -> Result<(), ScxError> {
-        if self.is_granted(&workload) {
-            self.cgroups(&workload)?;
-        }
-        self.linux.update(id, workload.clone())?;
-        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::as_mut) {
-            self.grant.describe(id, &workload)?;
-            attached.spec = workload;
-        }
-        self.find_cgroups(id)
-    }
-
-    /// Its threads are the system's from now on.
-    fn detach(&mut self, id: WorkloadId) -> Result<RestoreReport, ScxError> {
-        let report = self.linux.detach(id)?;
-        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::take) {
-            self.grant.detach(id, &attached.cgroups)?;
-        }
-        Ok(report)
-    }
-
-    fn is_absence(error: &ScxError) -> bool {
-        matches!(error, ScxError::Linux(LinuxError::NoMatch { .. }))
-    }
-}
-
-impl ScxHost {
     pub(super) fn enter(&mut self, id: WorkloadId, spec: Workload) -> Result<(), ScxError> {
         let cgroups = self.cgroups(&spec)?;
         self.grant.attach(id, &spec, &cgroups)?;
@@ -77,6 +35,22 @@ impl ScxHost {
         Ok(())
     }
 
+    pub(super) fn describe(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), ScxError> {
+        if let Some(attached) = self.slots.get_mut(id.index()).and_then(Option::as_mut) {
+            self.grant.describe(id, workload)?;
+            attached.spec = workload.clone();
+        }
+        self.find_cgroups(id)
+    }
+
+    /// Its threads are the system's from now on.
+    pub(super) fn leave(&mut self, id: WorkloadId) -> Result<(), ScxError> {
+        match self.slots.get_mut(id.index()).and_then(Option::take) {
+            Some(attached) => self.grant.detach(id, &attached.cgroups),
+            None => Ok(()),
+        }
+    }
+
     /// Is it among those that CPUs are granted to?
     pub(super) fn is_granted(&self, workload: &Workload) -> bool {
         self.options.granted.as_ref().is_none_or(|names| names.contains(&workload.name))
@@ -84,7 +58,7 @@ impl ScxHost {
 
     /// Now and then: the cgroups of all workloads.
     pub(super) fn follow_cgroups(&mut self) -> Result<(), ScxError> {
-        let now = self.linux.now();
+        let now = quell_linux::now();
         if now < self.cgroups_at {
             return Ok(());
         }
@@ -106,7 +80,7 @@ impl ScxHost {
     }
 
     /// The numbers of a workload's cgroups: the kernel's number of a cgroup is its directory's inode.
-    fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
+    pub(super) fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
         let mut found = Vec::new();
         for selector in &spec.selectors {
             let Some(paths) = cgroup::named(&self.roots.cgroup, selector)? else {

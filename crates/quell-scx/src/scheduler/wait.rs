@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quell_model::{Event, Nanos, Wake};
 
-use super::{Poll, ScxHost};
+use super::{Poll, Scx};
 use crate::ScxError;
 
 /// What nobody tells of, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
@@ -12,18 +12,18 @@ const LONGEST: Nanos = Nanos(100_000_000);
 /// A sleep that takes longer than this in any case.
 const SHORTEST: Nanos = Nanos(1000);
 
-impl ScxHost {
+impl Scx {
     pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), ScxError> {
         match (self.options.poll, until) {
             (Poll::Dedicated, Wake::At(until)) => {
-                while self.linux.now() < until {
+                while quell_linux::now() < until {
                     std::hint::spin_loop();
                 }
                 Ok(())
             }
             (Poll::Dedicated, Wake::OnEvent) => self.sleep(LONGEST),
             (Poll::Adaptive(look), Wake::At(until)) => {
-                let asked = until - self.linux.now();
+                let asked = until - quell_linux::now();
                 let at_most = asked.max(look).max(self.patience).min(LONGEST);
                 self.patience = at_most + at_most;
                 let soon = self.until_the_queue_is_looked_at_again(asked);

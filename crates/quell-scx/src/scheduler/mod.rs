@@ -1,20 +1,23 @@
-//! The host for policies that grant CPUs: the stock Linux host, and Quell's scheduler in the kernel.
+//! Quell's scheduler in the kernel, as the Linux host's.
 
-mod apply;
 mod fetch;
+mod grants;
 mod hogs;
 mod observe;
+mod rules;
 mod wait;
 mod workloads;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use quell_linux::sched::Kernel;
-use quell_linux::{LinuxHost, Roots};
+use quell_linux::scheduler::{Activity, Scheduler};
+use quell_linux::{LinuxError, Roots};
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, Key, KnobKind, Nanos, Plan, RuleKind, Signal, SignalSet, Support, Topology,
-    View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Key, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
+    Topology, View, Wake, Workload, WorkloadId,
 };
 
 use self::workloads::Attached;
@@ -31,7 +34,7 @@ pub enum Poll {
     Adaptive(Nanos),
 }
 
-/// How the host runs.
+/// How the scheduler and the loop that serves it run.
 #[derive(Clone, Debug)]
 pub struct ScxOptions {
     /// The CPUs that are handed out; None: all.
@@ -51,17 +54,13 @@ impl Default for ScxOptions {
     }
 }
 
-/// A machine on which Quell's scheduler runs. What this host does not measure or set by itself, the stock Linux host
-/// within does.
-pub struct ScxHost {
-    linux: LinuxHost,
+/// Quell's scheduler, loaded. It grants CPUs, keeps rules, and measures what it alone sees; all else is the host's.
+pub struct Scx {
     grant: Grant,
     topology: Arc<Topology>,
     roots: Roots,
     options: ScxOptions,
     slots: Vec<Option<Attached>>,
-    /// What the stock host is told to do: kept for its memory.
-    rest: Plan,
     /// As of the last observation, by CPU.
     yields: Vec<u64>,
     /// Who held each CPU then: a command about it was meant for that.
@@ -81,27 +80,23 @@ pub struct ScxHost {
     fetched: u64,
 }
 
-impl ScxHost {
-    /// Loads the scheduler. The calling thread is the loop, which decides. The workloads that the stock host has already
-    /// are attached to it too.
+impl Scx {
+    /// Loads the scheduler. The calling thread is the loop, which decides.
     ///
     /// # Errors
-    /// If the kernel refuses, or a workload is not selected by cgroups alone.
-    pub fn new(linux: LinuxHost, roots: Roots, options: ScxOptions) -> Result<ScxHost, ScxError> {
-        let topology = linux.topology();
+    /// If the kernel refuses.
+    pub fn load(topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
         let online = quell_linux::sysfs::online(&roots.sys)?;
         let pool = options.pool.unwrap_or_else(|| topology.all());
         let grant = Grant::load(&topology, &online, &pool, options.slices)?;
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
-        let mut host = ScxHost {
-            linux,
+        Ok(Scx {
             grant,
             topology,
             roots,
             options,
             slots: Vec::new(),
-            rest: Plan::default(),
             yields: vec![0; columns],
             holders: vec![Holder::default(); columns],
             told: Vec::new(),
@@ -112,31 +107,16 @@ impl ScxHost {
             stuck_at: Nanos::ZERO,
             threads: Kernel::new()?,
             fetched: 0,
-        };
-        let known: Vec<(WorkloadId, Workload)> = host.linux.workloads().map(|(id, spec)| (id, spec.clone())).collect();
-        for (id, spec) in known {
-            if host.is_granted(&spec) {
-                host.enter(id, spec)?;
-            }
-        }
-        Ok(host)
+        })
     }
 
-    /// The scheduler.
+    /// The program in the kernel.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
-}
 
-impl Host for ScxHost {
-    type Error = ScxError;
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities(self.linux.capabilities())
-    }
-
-    fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), ScxError> {
+    fn look(&mut self, wanted: SignalSet) -> Result<(), ScxError> {
         self.grant.check()?;
         self.fetch_who_stays();
         self.follow_cgroups()?;
@@ -148,18 +128,60 @@ impl Host for ScxHost {
         if wanted.contains(Signal::UnreadDelay) {
             self.grant.watch_sockets()?;
         }
-        self.linux.observe(observe::left_to_linux(wanted), view, events)?;
-        self.fill(wanted, view);
-        self.hear(events);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Scx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scx").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler for Scx {
+    fn tell(&self, found: &mut Capabilities) {
+        *found = capabilities(std::mem::take(found));
+    }
+
+    fn check(&self, workload: &Workload) -> Result<(), LinuxError> {
+        if self.is_granted(workload) {
+            self.cgroups(workload)?;
+        }
         Ok(())
     }
 
-    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), ScxError> {
-        self.carry_out(plan, events)
+    fn attach(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        if self.is_granted(workload) {
+            self.enter(id, workload.clone())?;
+        }
+        Ok(())
     }
 
-    fn wait(&mut self, until: Wake) -> Result<(), ScxError> {
-        self.wait_for(until)
+    fn update(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        Ok(self.describe(id, workload)?)
+    }
+
+    fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
+        Ok(self.leave(id)?)
+    }
+
+    fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
+        self.look(wanted)?;
+        Ok(observe::left_to_sensors(wanted))
+    }
+
+    fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {
+        self.fill(wanted, view);
+        self.hear(events);
+    }
+
+    fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        Ok(self.hand_out(plan, events)?)
+    }
+
+    fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
+        self.wait_for(until)?;
+        Ok(None)
     }
 }
 
