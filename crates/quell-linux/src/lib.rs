@@ -1,11 +1,13 @@
-//! The stock Linux host: observes and sets workloads by cgroup v2, procfs, affinity and scheduling classes.
+//! The Linux host: observes and sets workloads by cgroup v2, procfs, affinity and scheduling classes.
 //!
 //! [`LinuxHost`] implements [`quell_model::Host`]. It works on two levels: on cgroups where a workload's cgroups have
 //! the cpu and cpuset controllers, on each single thread otherwise. On the thread level it never touches a thread that
 //! belongs to no workload that it was given.
 //!
-//! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`debugfs`], resctrl,
-//! perf (hardware counters), and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
+//! It is made of parts: `members` (who is managed), `sensors` (what is measured), `actuators` (what is set), and a
+//! [`scheduler`] (who has which CPU). Below them is a room for each pseudo-filesystem, its root path a parameter:
+//! [`sysfs`], [`procfs`], [`cgroup`], [`debugfs`], `resctrl`, `perf` (hardware counters), and [`sched`] for the system
+//! calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 
 pub mod cgroup;
 pub mod debugfs;
@@ -23,7 +25,6 @@ mod actuators;
 mod clock;
 mod error;
 mod file;
-
 mod host;
 mod limit;
 mod members;
@@ -40,4 +41,4 @@ pub use limit::{LimitState, limit_obstacle};
 pub use members::{Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey};
 pub use options::HostOptions;
 pub use roots::Roots;
-pub use sensors::{COUNTED, TRACED};
+pub use sensors::{Privilege, privileges};

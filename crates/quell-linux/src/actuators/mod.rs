@@ -115,3 +115,29 @@ fn forbidden(why: &str, key: &str) -> Support {
         mend: format!("allow it with {key} = true in the configuration"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use quell_model::Topology;
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn each_knob_is_one_actuators_and_all_are_answered() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
+        let members = Members::new(tree.roots(), HostOptions::default()).unwrap();
+        let mut known = BTreeSet::new();
+        for actuator in ACTUATORS {
+            let mut found = Capabilities::default();
+            actuator.tell(&Here::of(&members), &mut found);
+            found.knobs.into_keys().for_each(|kind| assert!(known.insert(kind), "{kind:?}"));
+        }
+        let mut found = Capabilities::default();
+        tell(&members, &mut found);
+        assert!(KnobKind::ALL.iter().all(|kind| found.knobs.contains_key(kind)), "{found:?}");
+    }
+}

@@ -7,8 +7,7 @@ mod threads;
 mod traced;
 mod usage;
 
-pub use bandwidth::COUNTED;
-pub use traced::{Activity, TRACED};
+pub use traced::Activity;
 
 use std::fmt::Debug;
 
@@ -25,6 +24,25 @@ use self::usage::Usage;
 use crate::cgroup::Group;
 use crate::members::Members;
 use crate::{LinuxError, Roots};
+
+/// What the kernel asks of a process that measures some signals, by the name of its capability (capabilities(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// CAP_BPF.
+    Bpf,
+    /// CAP_PERFMON.
+    Perfmon,
+}
+
+/// What signals take more than others.
+const PRIVILEGES: [(&[Signal], &[Privilege]); 2] =
+    [(&traced::TRACED, &[Privilege::Bpf, Privilege::Perfmon]), (&bandwidth::COUNTED, &[Privilege::Perfmon])];
+
+/// What measuring these signals takes, each privilege at least once.
+pub fn privileges(signals: SignalSet) -> impl Iterator<Item = Privilege> {
+    let is_wanted = move |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
+    PRIVILEGES.into_iter().filter(move |(some, _)| is_wanted(some)).flat_map(|(_, takes)| takes).copied()
+}
 
 /// Measures some signals. It knows who is managed, but not the host.
 pub(crate) trait Sensor: Debug {
@@ -153,4 +171,31 @@ fn of_slot<T: Default>(all: &mut Vec<T>, id: WorkloadId) -> &mut T {
         all.resize_with(id.index() + 1, T::default);
     }
     &mut all[id.index()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use quell_model::Topology;
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn each_signal_is_one_sensors_and_all_are_answered() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
+        let members = Members::new(tree.roots(), HostOptions::default()).unwrap();
+        let sensors = Sensors::new(&members.roots, 2);
+        let mut known = BTreeSet::new();
+        for sensor in sensors.all() {
+            let mut found = Capabilities::default();
+            sensor.tell(&members, &mut found);
+            found.signals.into_keys().for_each(|signal| assert!(known.insert(signal), "{signal:?}: {sensor:?}"));
+        }
+        let mut found = Capabilities::default();
+        sensors.tell(&members, &mut found);
+        assert!(Signal::ALL.iter().all(|signal| found.signals.contains_key(signal)), "{found:?}");
+    }
 }
