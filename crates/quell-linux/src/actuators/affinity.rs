@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, CpuSet};
 
-use super::{Actuator, Aim, Draft, Here, Moment, Subject, Wanted};
+use super::{Actuator, Aim, Draft, Here, Subject, Wanted};
 use crate::LinuxError;
 use crate::members::Thread;
 use crate::write::{Place, Value, Write};
@@ -14,10 +14,7 @@ impl Actuator for Affinity {
     /// The CPU sets' actuator says what becomes of threads.
     fn tell(&self, _: &Here<'_>, _: &mut Capabilities) {}
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        if moment != Moment::Set {
-            return Ok(());
-        }
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         let each = |(thread, subject)| affinity(draft, subject, thread, aim.threads, &aim.wanted(thread, subject));
         aim.threads().try_for_each(each)
     }

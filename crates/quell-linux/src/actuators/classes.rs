@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, KnobKind, SchedClass, Support};
 
-use super::{Actuator, Aim, Draft, Here, Moment, Subject, Wanted};
+use super::{Actuator, Aim, Draft, Here, Subject, Wanted};
 use crate::LinuxError;
 use crate::members::Thread;
 use crate::sched::{ThreadClass, nice_of_weight};
@@ -31,10 +31,7 @@ impl Actuator for Classes {
     }
 
     /// Real-time classes are taken away before they are given.
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        if moment != Moment::Set {
-            return Ok(());
-        }
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         let mut promotions = Vec::new();
         for (thread, subject) in aim.threads() {
             if let Some(write) = class(draft, subject, thread, aim.threads, &aim.wanted(thread, subject))? {

@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, KnobKind};
 
-use super::{Actuator, Aim, Draft, Here, Moment, Subject};
+use super::{Actuator, Aim, Draft, Here, Subject};
 use crate::LinuxError;
 use crate::members::Thread;
 use crate::write::{Place, Value, Write};
@@ -15,12 +15,12 @@ impl Actuator for Freezer {
         found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent of the process sees"));
     }
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        match moment {
-            Moment::Stop => pause(aim, draft, true),
-            Moment::Resume => pause(aim, draft, false),
-            _ => Ok(()),
-        }
+    fn stop(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        pause(aim, draft, true)
+    }
+
+    fn resume(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        pause(aim, draft, false)
     }
 }
 

@@ -33,23 +33,6 @@ use quell_model::{Capabilities, KnobKind, Support};
 use crate::LinuxError;
 use crate::members::Members;
 
-/// The moments of a transaction, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// Work that is to stop does.
-    Stop,
-    /// What is held exclusively is let go.
-    Release,
-    /// Values are set.
-    Set,
-    /// What is to be held exclusively is taken.
-    Claim,
-    /// Work that is to go on does.
-    Resume,
-}
-
-const MOMENTS: [Moment; 5] = [Moment::Stop, Moment::Release, Moment::Set, Moment::Claim, Moment::Resume];
-
 /// Sets some knobs. It keeps no state: what is to be true is in the aim, what was changed in the draft's ledger.
 pub(crate) trait Actuator: Sync {
     /// Says which knobs it sets here, and how well.
@@ -63,12 +46,55 @@ pub(crate) trait Actuator: Sync {
         Ok(())
     }
 
-    /// Drafts the writes of one moment.
+    /// Drafts the writes by which work stops that is to stop: the first moment of five.
     ///
     /// # Errors
     /// If the machine cannot be read, or does not have what is needed.
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError>;
+    fn stop(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … what is held exclusively is let go.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn release(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … values are set.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn set(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … what is to be held exclusively is taken.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn claim(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … work goes on that is to go on.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn resume(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
 }
+
+/// The moments of a transaction, in their order.
+const MOMENTS: [fn(&dyn Actuator, &Aim<'_>, &mut Draft<'_>) -> Result<(), LinuxError>; 5] = [
+    |actuator, aim, draft| actuator.stop(aim, draft),
+    |actuator, aim, draft| actuator.release(aim, draft),
+    |actuator, aim, draft| actuator.set(aim, draft),
+    |actuator, aim, draft| actuator.claim(aim, draft),
+    |actuator, aim, draft| actuator.resume(aim, draft),
+];
 
 /// All, in the order in which they write at each moment.
 const ACTUATORS: [&dyn Actuator; 8] = [
@@ -100,7 +126,7 @@ pub(crate) fn write(aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxErr
         ACTUATORS.iter().try_for_each(|actuator| actuator.check(subject))?;
     }
     for moment in MOMENTS {
-        ACTUATORS.iter().try_for_each(|actuator| actuator.write(moment, aim, draft))?;
+        ACTUATORS.iter().try_for_each(|actuator| moment(*actuator, aim, draft))?;
     }
     Ok(())
 }

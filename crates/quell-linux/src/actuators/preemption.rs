@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, KnobKind, Support};
 
-use super::{Actuator, Aim, Draft, Here, Moment, forbidden};
+use super::{Actuator, Aim, Draft, Here, forbidden};
 use crate::LinuxError;
 use crate::debugfs::preempt;
 use crate::write::{Place, Value};
@@ -23,8 +23,8 @@ impl Actuator for Preemption {
         found.knobs.insert(KnobKind::Preemption, support);
     }
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        let (Moment::Set, Some(mode)) = (moment, aim.preemption) else { return Ok(()) };
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        let Some(mode) = aim.preemption else { return Ok(()) };
         let path = preempt::path(draft.sys_root);
         if draft.text(&path)?.is_none() {
             return Err(LinuxError::unsupported(format!("{} is not there", path.display()), MEND));

@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, CpuCount, Key, KnobKind, Support};
 
-use super::{Actuator, Aim, Draft, Here, Moment, NO_CGROUP, Subject};
+use super::{Actuator, Aim, Draft, Here, NO_CGROUP, Subject};
 use crate::LinuxError;
 use crate::limit;
 use crate::members::Level;
@@ -33,11 +33,8 @@ impl Actuator for Quota {
         subject.refuse_several_groups(is_wanted)
     }
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        match moment {
-            Moment::Set => aim.workloads.iter().try_for_each(|subject| quota(draft, subject)),
-            _ => Ok(()),
-        }
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        aim.workloads.iter().try_for_each(|subject| quota(draft, subject))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quell_model::{Capabilities, KnobKind};
 
-use super::{Actuator, Aim, Draft, Here, Moment, Subject};
+use super::{Actuator, Aim, Draft, Here, Subject};
 use crate::LinuxError;
 use crate::write::{Place, Value, Write};
 
@@ -18,11 +18,8 @@ impl Actuator for Shares {
         found.knobs.extend([(KnobKind::Weight, weight), (KnobKind::IdleOnly, idle)]);
     }
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        match moment {
-            Moment::Set => aim.with_groups().try_for_each(|subject| shares(draft, subject)),
-            _ => Ok(()),
-        }
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        aim.with_groups().try_for_each(|subject| shares(draft, subject))
     }
 }
 

@@ -4,7 +4,7 @@ use quell_model::{Workload, WorkloadId};
 
 use super::LinuxHost;
 use crate::LinuxError;
-use crate::actuators::{Actuator, Aim, Draft, Moment, Quota};
+use crate::actuators::{Actuator, Aim, Draft, Quota};
 use crate::limit::{LimitState, holds_quell, limit_obstacle, place};
 use crate::members::{Members, Resolved};
 
@@ -52,7 +52,7 @@ impl LinuxHost {
         let overrides = &standing.values.overrides;
         let aim = Aim { workloads, threads: &members.threads, overrides, preemption: None };
         let mut draft = Draft::new(&mut self.writes, members);
-        Quota.write(Moment::Set, &aim, &mut draft)?;
+        Quota.set(&aim, &mut draft)?;
         let writes = draft.finish();
         self.make(&writes)
     }

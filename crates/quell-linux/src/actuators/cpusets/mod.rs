@@ -6,7 +6,7 @@ pub(crate) use order::{Change, order, usable_above};
 
 use quell_model::{Capabilities, KnobKind};
 
-use super::{Actuator, Aim, Draft, Here, Moment};
+use super::{Actuator, Aim, Draft, Here};
 use crate::LinuxError;
 use crate::write::{Place, Value};
 
@@ -19,33 +19,26 @@ impl Actuator for Cpusets {
         found.knobs.insert(KnobKind::Cpus, here.by_level(&threads));
     }
 
-    fn write(&self, moment: Moment, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        match moment {
-            Moment::Set => set(aim, draft),
-            _ => Ok(()),
+    /// The CPU sets of all workloads' cgroups together.
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        let mut changes = Vec::new();
+        let mut owners = Vec::new();
+        for (subject, group) in aim.groups() {
+            let path = group.join("cpuset.cpus");
+            let origin = draft.ledger.origin(&Place::File(path.clone())).cloned();
+            let to = match (&subject.wanted.cpus, origin) {
+                (Some(cpus), _) => cpus.intersection(&draft.online).to_string(),
+                (None, Some(Value::Text(origin))) => origin,
+                _ => continue,
+            };
+            let Some(now) = draft.text(&path)? else { continue };
+            changes.push(Change { group: group.to_owned(), now, to });
+            owners.push(subject.id);
         }
+        for step in order(&changes, &|group| usable_above(group, draft.cgroup_root, &draft.online))? {
+            let place = Place::File(changes[step.change].group.join("cpuset.cpus"));
+            draft.set(Some(owners[step.change]), place, Value::Text(step.text))?;
+        }
+        Ok(())
     }
-}
-
-/// The CPU sets of all workloads' cgroups together.
-fn set(aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-    let mut changes = Vec::new();
-    let mut owners = Vec::new();
-    for (subject, group) in aim.groups() {
-        let path = group.join("cpuset.cpus");
-        let origin = draft.ledger.origin(&Place::File(path.clone())).cloned();
-        let to = match (&subject.wanted.cpus, origin) {
-            (Some(cpus), _) => cpus.intersection(&draft.online).to_string(),
-            (None, Some(Value::Text(origin))) => origin,
-            _ => continue,
-        };
-        let Some(now) = draft.text(&path)? else { continue };
-        changes.push(Change { group: group.to_owned(), now, to });
-        owners.push(subject.id);
-    }
-    for step in order(&changes, &|group| usable_above(group, draft.cgroup_root, &draft.online))? {
-        let place = Place::File(changes[step.change].group.join("cpuset.cpus"));
-        draft.set(Some(owners[step.change]), place, Value::Text(step.text))?;
-    }
-    Ok(())
 }
