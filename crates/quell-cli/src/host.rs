@@ -8,12 +8,12 @@ use quell_agent::guardian::Worker;
 use quell_agent::run::agent::host_options;
 use quell_agent::run::{Agent, Extras, Outcome};
 use quell_agent::stack::Layer;
-use quell_linux::grants::AffinityHost;
+use quell_linux::scheduler::{Affinity, affinity};
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
 use quell_model::{Capabilities, CpuSet, Description, Nanos, Support};
 use quell_policy::AnyPolicy;
-use quell_scx::{ScxError, ScxHost, ScxOptions};
+use quell_scx::{Scx, ScxError, ScxOptions};
 
 /// Sleeps under Quell's own scheduler end at the latest after this time, for a look at what no event tells.
 const LOOK: Nanos = Nanos::from_millis(1);
@@ -57,7 +57,7 @@ pub fn run_agent(
     worker: Option<&Worker>,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let linux = LinuxHost::new(Roots::default(), host_options(&config, &extras))?.with_journal(journal);
+    let mut linux = LinuxHost::new(Roots::default(), host_options(&config, &extras))?.with_journal(journal);
     if config.has_own_scheduler() && (extras.shadow || extras.dry_run) {
         bail!(
             "a policy that grants CPUs has Quell's own scheduler here, which cannot be loaded without taking every thread: \
@@ -68,8 +68,8 @@ pub fn run_agent(
     let all = linux.topology().all();
     if !config.has_own_scheduler() {
         if config.grants() {
-            let host = AffinityHost::new(linux, config.pool(all), config.granted());
-            return Ok(Agent::new(host, config, extras)?.run(worker, stop)?);
+            let scheduler = Affinity::new(&linux.topology(), config.pool(all), config.granted());
+            linux = linux.with_scheduler(scheduler)?;
         }
         return Ok(Agent::new(linux, config, extras)?.run(worker, stop)?);
     }
@@ -81,13 +81,10 @@ pub fn run_agent(
     // Without a choice of CPUs, those that come later are in the pool too.
     let possible = quell_linux::sysfs::possible("/sys".as_ref())?;
     let later = if config.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
-    let options = ScxOptions {
-        pool: Some(config.pool(all).union(&later)),
-        poll,
-        granted: config.granted(),
-        ..ScxOptions::default()
-    };
-    let host = ScxHost::new(linux, Roots::default(), options)?;
+    let pool = Some(config.pool(all).union(&later));
+    let options = ScxOptions { pool, poll, granted: config.granted(), ..ScxOptions::default() };
+    let scheduler = Scx::load(linux.topology(), Roots::default(), options)?;
+    let host = linux.with_scheduler(scheduler)?;
     let mut agent = Agent::new(host, config, extras)?;
     // The agent's other threads run by now, and do not inherit it: the loop would wait for them.
     if let Some(cpu) = loops_cpu {
@@ -102,7 +99,7 @@ pub fn run_agent(
 pub fn capabilities(stock: &Capabilities, grants: bool, own: bool) -> Capabilities {
     let stock = stock.clone();
     if !own {
-        return if grants { quell_linux::grants::capabilities(stock) } else { stock };
+        return if grants { affinity::capabilities(stock) } else { stock };
     }
     match usable() {
         Ok(()) => quell_scx::capabilities(stock),

@@ -1,4 +1,18 @@
 //! Times that have passed.
 
-pub use quell_thread::clock::cpu_time;
-pub(crate) use quell_thread::clock::now;
+use quell_model::Nanos;
+pub use quell_thread::clock::{cpu_time, now};
+
+/// The last look at something: when, and the CPU time that it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    pub at: Option<Nanos>,
+    pub cost: Nanos,
+}
+
+impl Look {
+    /// When the next one is due so that looking takes no more than one in `share`; None: at once.
+    pub fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
+        Some(self.at? + interval.max(Nanos(self.cost.0 * share)))
+    }
+}

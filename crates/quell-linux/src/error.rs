@@ -81,6 +81,9 @@ pub enum LinuxError {
     /// The kernel's tracepoints do not tell what a policy wants to know.
     #[error(transparent)]
     Trace(#[from] quell_trace::TraceError),
+    /// The scheduler that hands out CPUs.
+    #[error(transparent)]
+    Scheduler(Box<dyn std::error::Error + Send + Sync>),
     /// There is no workload with this number.
     #[error("no workload has the number {0}")]
     UnknownWorkload(u32),
@@ -114,6 +117,12 @@ pub enum LinuxError {
 }
 
 impl LinuxError {
+    /// Does it say no more than that nothing matches a workload's selectors now?
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        matches!(self, LinuxError::NoMatch { .. })
+    }
+
     pub(crate) fn io(op: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> LinuxError {
         let path = path.as_ref().to_owned();
         move |source| LinuxError::Io { op, path, source }

@@ -7,6 +7,15 @@ use std::path::Path;
 use crate::LinuxError;
 use crate::error::is_gone;
 
+/// Whether there was anything to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Done.
+    Done,
+    /// The place is gone.
+    Vanished,
+}
+
 /// The file's text without surrounding white space; None if it does not exist (any more).
 pub(crate) fn read(path: &Path) -> Result<Option<String>, LinuxError> {
     match fs::read_to_string(path) {
@@ -26,4 +35,16 @@ pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
 pub(crate) fn parse<T: std::str::FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, LinuxError> {
     let Some(text) = read(path)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| LinuxError::parse(path, &text, expected))
+}
+
+/// The names in a directory, sorted; none if it does not exist.
+pub(crate) fn names(directory: &Path) -> Result<Vec<String>, LinuxError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(LinuxError::io("list", directory)(error)),
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
 }

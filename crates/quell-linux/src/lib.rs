@@ -1,41 +1,44 @@
-//! The stock Linux host: observes and sets workloads by cgroup v2, procfs, affinity and scheduling classes.
+//! The Linux host: observes and sets workloads by cgroup v2, procfs, affinity and scheduling classes.
 //!
 //! [`LinuxHost`] implements [`quell_model::Host`]. It works on two levels: on cgroups where a workload's cgroups have
 //! the cpu and cpuset controllers, on each single thread otherwise. On the thread level it never touches a thread that
 //! belongs to no workload that it was given.
 //!
-//! One module per pseudo-filesystem, its root path a parameter: [`sysfs`], [`procfs`], [`cgroup`], [`preempt`] (debugfs),
-//! and [`sched`] for the system calls about threads. [`mod@write`] holds every change as plain data with its inverse.
+//! It is made of parts: `members` (who is managed), `sensors` (what is measured), `actuators` (what is set), and a
+//! [`scheduler`] (who has which CPU). Below them is a room for each pseudo-filesystem, its root path a parameter:
+//! [`sysfs`], [`procfs`], [`cgroup`], [`debugfs`], `resctrl`, `perf` (hardware counters), and [`sched`] for the system
+//! calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 
 pub mod cgroup;
+pub mod debugfs;
 pub mod doctor;
-pub mod grants;
-pub mod preempt;
 pub mod procfs;
 pub mod sched;
+pub mod scheduler;
 pub mod sysfs;
 pub mod write;
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod testkit;
 
-mod bandwidth;
-mod canary;
-mod capabilities;
+mod actuators;
 mod clock;
 mod error;
 mod file;
-
 mod host;
-mod knobs;
 mod limit;
 mod members;
+mod options;
+mod perf;
+mod resctrl;
 mod roots;
+mod sensors;
 
-pub use bandwidth::COUNTED;
-pub use clock::cpu_time;
+pub use clock::{cpu_time, now};
 pub use error::LinuxError;
-pub use host::{HostOptions, Level, LinuxHost, Manager, TRACED, Waker, program};
+pub use host::{LinuxHost, Waker};
 pub use limit::{LimitState, limit_obstacle};
-pub use members::{Census, Contested, Counted, Matched, Survey, mounted_hierarchies, survey};
+pub use members::{Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey};
+pub use options::HostOptions;
 pub use roots::Roots;
+pub use sensors::{Privilege, privileges};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 mod guests;
 
 use guests::Guests;
-use quell_linux::grants::AffinityHost;
+use quell_linux::scheduler::Affinity;
 use quell_linux::testkit::FakeTree;
-use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
+use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
     Class, CpuCount, CpuId, CpuSet, Event, GrantCommand, Host, Outcome, Part, Plan, Refusal, Selector, Signal,
     SignalSet, Stack, Support, Topology, Verdict, View, Wake, Workload, WorkloadId,
@@ -22,8 +22,13 @@ fn workload(name: &str, class: Class, selector: Selector) -> Workload {
     workload
 }
 
+fn by_affinity(host: LinuxHost, pool: CpuSet) -> LinuxHost {
+    let scheduler = Affinity::new(&host.topology(), pool, None);
+    host.with_scheduler(scheduler).unwrap()
+}
+
 /// Four CPUs, of which the last is not handed out; a server and two batch jobs in cgroups.
-fn machine() -> (FakeTree, AffinityHost, [WorkloadId; 3]) {
+fn machine() -> (FakeTree, LinuxHost, [WorkloadId; 3]) {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
     for (at, name) in ["web", "first", "second"].into_iter().enumerate() {
         tree.cgroup(name);
@@ -31,21 +36,21 @@ fn machine() -> (FakeTree, AffinityHost, [WorkloadId; 3]) {
         tree.process(pid, 1, name);
         tree.join(name, &[pid]);
     }
-    let mut host = AffinityHost::new(tree.host(HostOptions::default()).unwrap(), CpuSet::first(3), None);
+    let mut host = by_affinity(tree.host(HostOptions::default()).unwrap(), CpuSet::first(3));
     let ids = [("web", Class::LatencyCritical), ("first", Class::BestEffort), ("second", Class::BestEffort)]
         .map(|(name, class)| host.attach(workload(name, class, Selector::Cgroup(name.into()))).unwrap());
     look(&mut host);
     (tree, host, ids)
 }
 
-fn look(host: &mut AffinityHost) -> View {
-    let mut view = View::new(host.linux().topology());
+fn look(host: &mut LinuxHost) -> View {
+    let mut view = View::new(host.topology());
     host.observe(SignalSet::of(&[Signal::Holder]), &mut view, &mut Vec::new()).unwrap();
     view
 }
 
 /// What became of each command.
-fn apply(host: &mut AffinityHost, grants: &[GrantCommand]) -> Vec<Verdict> {
+fn apply(host: &mut LinuxHost, grants: &[GrantCommand]) -> Vec<Verdict> {
     let mut events = Vec::new();
     host.apply(&Plan { number: 7, grants: grants.to_vec(), ..Plan::default() }, &mut events).unwrap();
     let verdict = |(at, event)| match event {
@@ -75,14 +80,14 @@ fn best_effort_work_keeps_to_the_cpus_that_it_is_granted() {
 
     host.detach(first).unwrap();
     assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "", "put back");
-    host.linux().restore();
+    host.restore();
     assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "");
 }
 
 #[test]
 fn it_looks_less_often_while_no_cpu_changes_hands() {
     let (_tree, mut host, [_, first, _]) = machine();
-    let looks = |host: &mut AffinityHost, changes: bool| {
+    let looks = |host: &mut LinuxHost, changes: bool| {
         let begun = Instant::now();
         let mut looks = 0;
         while begun.elapsed() < Duration::from_millis(400) {
@@ -140,15 +145,15 @@ fn caladan_gives_a_server_that_waits_a_cpu_of_its_own_and_takes_it_back() {
         eprintln!("not tested here: one CPU");
         return;
     }
-    let mut host = AffinityHost::new(linux, two, None);
+    let mut host = by_affinity(linux, two);
     // Each has more threads than there are CPUs, so that some of them wait at every look.
     let spin = "(while :; do :; done) & (while :; do :; done) & while :; do :; done";
     let batch = Guests::start(spin);
     let before = batch.affinity();
     let batch_id = host.attach(workload("batch", Class::BestEffort, batch.selector())).unwrap();
     let policy = AnyPolicy::named("caladan").unwrap();
-    let mut stack = Stack::of_one(policy, View::new(host.linux().topology()));
-    let mut turn_until = |host: &mut AffinityHost, seen: &dyn Fn(&[Option<WorkloadId>]) -> bool| {
+    let mut stack = Stack::of_one(policy, View::new(host.topology()));
+    let mut turn_until = |host: &mut LinuxHost, seen: &dyn Fn(&[Option<WorkloadId>]) -> bool| {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
             let wake = stack.turn(host).unwrap();
@@ -171,6 +176,6 @@ fn caladan_gives_a_server_that_waits_a_cpu_of_its_own_and_takes_it_back() {
     drop(server);
     host.detach(web).unwrap();
     assert!(turn_until(&mut host, &|holder| held(holder, batch_id) == 2));
-    host.linux().restore();
+    host.restore();
     assert_eq!(batch.affinity(), before, "nothing is left behind");
 }

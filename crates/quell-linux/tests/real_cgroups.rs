@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use quell_lab::{Machine, lab_tests};
 use quell_linux::cgroup::{controllers_given, cpu_stat, give_controllers, members, pressure, read_file, write_file};
+use quell_linux::debugfs::preempt;
 use quell_linux::sched::{Kernel, ThreadCalls};
 use quell_linux::testkit::FakeTree;
 use quell_linux::write::Written;
-use quell_linux::{HostOptions, Level, LinuxError, LinuxHost, Roots, preempt, sysfs};
+use quell_linux::{HostOptions, Level, LinuxError, LinuxHost, Roots, sysfs};
 use quell_model::{
     Class, CpuCount, CpuSet, Event, Host, Knob, KnobSetting, Lease, LeaseRequest, Nanos, Plan, SchedClass, Selector,
     Signal, SignalSet, SoloEnd, Target, Verdict, View, Wake, Workload, WorkloadId,

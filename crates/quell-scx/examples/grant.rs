@@ -9,10 +9,10 @@
 
 use std::error::Error;
 
-use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
+use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Class, CpuCount, Host, Plan, Policy, Rule, Selector, Stack, View, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
-use quell_scx::{ScxHost, ScxOptions};
+use quell_scx::{Scx, ScxOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut policy = AnyPolicy::named("none").ok_or("there is no policy 'none'")?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let roots = Roots::default();
     let linux = LinuxHost::new(roots.clone(), HostOptions::default())?;
     let topology = linux.topology();
-    let mut host = ScxHost::new(linux, roots, ScxOptions::default())?;
+    let mut host = linux.with_scheduler(Scx::load(topology.clone(), roots, ScxOptions::default())?)?;
     for (rank, workload) in workloads.into_iter().enumerate() {
         let guaranteed = workload.guaranteed().ceil();
         let id = host.attach(workload)?;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         if let AnyPolicy::None(_) = stack.first().policy {
             // It never wants to step: only the scheduler is looked at.
-            host.grant().check()?;
+            host.scheduler::<Scx>().ok_or("the scheduler is another one")?.grant().check()?;
             std::thread::sleep(std::time::Duration::from_millis(20));
             continue;
         }

@@ -76,3 +76,12 @@ pub enum ScxError {
     #[error(transparent)]
     Linux(#[from] quell_linux::LinuxError),
 }
+
+impl From<ScxError> for quell_linux::LinuxError {
+    fn from(error: ScxError) -> quell_linux::LinuxError {
+        match error {
+            ScxError::Linux(error) => error,
+            other => quell_linux::LinuxError::Scheduler(Box::new(other)),
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Quell's own kernel scheduler, by sched_ext: no kernel module, no kernel patch.
 //!
 //! CPUs belong to workloads. [`Grant`] loads the BPF program `grant`, which schedules every thread that is not real-time:
-//! a CPU runs the threads of the workload that holds it. [`ScxHost`] is the host for policies that grant CPUs. What cannot
+//! a CPU runs the threads of the workload that holds it. [`Scx`] is it as the
+//! Linux host's scheduler, for policies that grant CPUs. What cannot
 //! wait for a policy happens in the kernel at the event, by the rules of [`quell_model::rule`].
 //!
 //! - `bpf/rules.h`: the rules, in C; tested against their reference functions in `quell-scx-rules`
@@ -19,7 +20,6 @@
 
 mod beside;
 mod error;
-mod host;
 mod inspect;
 mod kernel;
 #[doc(hidden)]
@@ -28,10 +28,11 @@ mod messages;
 mod news;
 mod program;
 mod requests;
+mod scheduler;
 mod sockets;
 
 pub use error::ScxError;
-pub use host::{Poll, ScxHost, ScxOptions, capabilities};
 pub use inspect::{Hog, Program, Stuck};
 pub use kernel::ready;
 pub use program::{Grant, Holder, NAME, Slices};
+pub use scheduler::{Poll, Scx, ScxOptions, capabilities};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quell_linux::{Contested, HostOptions, LinuxHost, Manager, Roots, Survey, limit_obstacle, survey};
+use quell_linux::{Contested, HostOptions, LinuxHost, Roots, Survey, limit_obstacle, survey};
 use quell_model::{
-    Capabilities, Event, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology, Verdict,
-    View, Wake, Workload,
+    Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
+    Verdict, View, Wake, Workload,
 };
 use quell_thread::clock::now;
 
@@ -56,10 +56,10 @@ pub enum Outcome {
 }
 
 /// An agent at work.
-pub struct Agent<H> {
+pub struct Agent {
     config: Config,
     extras: Extras,
-    host: H,
+    host: LinuxHost,
     stack: Stack,
     membership: Membership,
     observers: Observers,
@@ -83,12 +83,12 @@ pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
     }
 }
 
-impl<H: Manager> Agent<H> {
+impl Agent {
     /// An agent that begins with this configuration.
     ///
     /// # Errors
     /// If a policy cannot work on this host, two of them overlap, or the API cannot listen.
-    pub fn new(mut host: H, config: Config, extras: Extras) -> Result<Agent<H>, AgentError> {
+    pub fn new(mut host: LinuxHost, config: Config, extras: Extras) -> Result<Agent, AgentError> {
         let capabilities = host.capabilities();
         for layer in &config.policies {
             let fidelity = capabilities.fidelity(layer.policy.describe());
@@ -100,7 +100,7 @@ impl<H: Manager> Agent<H> {
                 tracing::debug!(policy, "{limit}");
             }
         }
-        let topology = host.linux().topology();
+        let topology = host.topology();
         let pool = config.pool(topology.all());
         let mut stack = stack::over(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
         let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
@@ -185,7 +185,7 @@ impl<H: Manager> Agent<H> {
         if let Some(feed) = &self.feed {
             for posted in feed.drain() {
                 // The workload may have been detached since it was posted.
-                let _ = self.host.linux().feed_latency(posted.workload, posted.sample);
+                let _ = self.host.feed_latency(posted.workload, posted.sample);
             }
         }
         let wake = if self.extras.shadow {
@@ -199,7 +199,7 @@ impl<H: Manager> Agent<H> {
             self.observers.tell(roster);
         }
         self.observers.turned(self.stack.view(), self.stack.layers());
-        log(&self.stack, self.extras.shadow, self.host.linux());
+        log(&self.stack, self.extras.shadow, &self.host);
         self.stay_above();
         if self.sentry.as_ref().is_some_and(Sentry::heard) {
             tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
@@ -219,7 +219,7 @@ impl<H: Manager> Agent<H> {
             let kernels =
                 self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
-            let topology = self.host.linux().topology();
+            let topology = self.host.topology();
             let problems = match check(&config, Problems::default(), &topology, &self.host.capabilities()) {
                 Ok((problems, _)) => problems,
                 Err(error) => {
@@ -306,7 +306,7 @@ impl<H: Manager> Agent<H> {
         if self.extras.shadow || self.extras.dry_run {
             return;
         }
-        let report = self.host.linux().restore();
+        let report = self.host.restore();
         tracing::info!("put back {} values", report.restored.len());
         for left in &report.left {
             tracing::warn!("{left}");

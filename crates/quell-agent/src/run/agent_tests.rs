@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use quell_linux::HostOptions;
 use quell_linux::testkit::FakeTree;
-use quell_linux::{HostOptions, LinuxHost};
 use quell_model::{CpuSet, Nanos, Topology, View};
 use quell_policy::AnyPolicy;
 
@@ -30,7 +30,7 @@ fn machine() -> FakeTree {
 }
 
 /// An agent whose rKube gives the workload `web` a CPU of its own.
-fn agent(tree: &FakeTree, extras: Extras) -> Agent<LinuxHost> {
+fn agent(tree: &FakeTree, extras: Extras) -> Agent {
     let text = r#"
         [[policy]]
         name = "rkube"
@@ -53,7 +53,7 @@ fn agent(tree: &FakeTree, extras: Extras) -> Agent<LinuxHost> {
 }
 
 /// What the API would say of an agent.
-fn watched(agent: &mut Agent<LinuxHost>) -> api::State {
+fn watched(agent: &mut Agent) -> api::State {
     let (watch, watched) = watch(agent.stack.view(), agent.stack.layers());
     agent.observers = Observers::of(watch);
     agent.stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -61,7 +61,7 @@ fn watched(agent: &mut Agent<LinuxHost>) -> api::State {
 }
 
 /// One turn in each second from this one to that one.
-fn turns(agent: &mut Agent<LinuxHost>, seconds: std::ops::Range<u64>) {
+fn turns(agent: &mut Agent, seconds: std::ops::Range<u64>) {
     for second in seconds {
         agent.turn(None, Nanos::from_secs(second)).unwrap();
     }
@@ -134,7 +134,7 @@ fn limited(tree: &FakeTree, line: &str) -> std::path::PathBuf {
     tree.path().join("quell.toml")
 }
 
-fn agent_of(tree: &FakeTree, file: &Path) -> Agent<LinuxHost> {
+fn agent_of(tree: &FakeTree, file: &Path) -> Agent {
     let options = HostOptions { scan_interval: Nanos(1), ..HostOptions::default() };
     let mut agent = Agent::new(tree.host(options).unwrap(), config::read(file).unwrap(), Extras::default()).unwrap();
     agent.membership.configure(&agent.config, &mut agent.host, Nanos::ZERO);
@@ -194,7 +194,7 @@ fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
     tree.cgroup("batch");
     let mut agent = agent(&tree, Extras::default());
     let mut state = watched(&mut agent);
-    let mut told = |agent: &mut Agent<LinuxHost>, seconds: std::ops::Range<u64>| {
+    let mut told = |agent: &mut Agent, seconds: std::ops::Range<u64>| {
         turns(agent, seconds);
         state.refresh();
         (state.status().configured, state.why("web"))

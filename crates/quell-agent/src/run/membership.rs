@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quell_linux::Manager;
+use quell_linux::LinuxHost;
 use quell_model::{Nanos, Selector, Workload, WorkloadId};
 
 use super::rivals::{self, Rivals, Verdict};
@@ -73,7 +73,7 @@ impl Membership {
 
     /// Takes a configuration over: what it does not name any more is put back and detached, what it changed is
     /// described anew and keeps what stands, what is new is attached at the next look.
-    pub fn configure<H: Manager>(&mut self, config: &Config, host: &mut H, now: Nanos) -> Changed {
+    pub fn configure(&mut self, config: &Config, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         self.news = true;
         let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
@@ -99,7 +99,7 @@ impl Membership {
     }
 
     /// Attaches what appeared and detaches what ended; once a second.
-    pub fn look<H: Manager>(&mut self, host: &mut H, now: Nanos) -> Changed {
+    pub fn look(&mut self, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         if now < self.look_at {
             return changed;
@@ -111,14 +111,14 @@ impl Membership {
                     self.news |= member.stands(Standing::Gone, now);
                     changed.0 |= detach(member.id.take(), name, host);
                 }
-                Some(id) if host.linux().has_other_cgroups(id) => {
+                Some(id) if host.has_other_cgroups(id) => {
                     tracing::info!(workload = %name, "its selectors match other cgroups now");
                     if let Err(error) = host.update(id, member.workload.clone()) {
                         tracing::warn!(workload = %name, "cannot follow them: {error}");
                     }
                     changed.0 = true;
                 }
-                Some(id) => self.news |= member.count(host.linux().thread_count(id), now),
+                Some(id) => self.news |= member.count(host.thread_count(id), now),
                 None if now >= member.paused_until => {
                     let came = member.attach(name, host);
                     changed.0 |= came.0;
@@ -132,24 +132,24 @@ impl Membership {
     }
 
     /// To be called after the host has observed: counts the threads of what was just attached.
-    pub fn count<H: Manager>(&mut self, host: &mut H, now: Nanos) {
+    pub fn count(&mut self, host: &mut LinuxHost, now: Nanos) {
         if !std::mem::take(&mut self.uncounted) {
             return;
         }
         for member in self.members.values_mut() {
             if let Some(id) = member.id {
-                self.news |= member.count(host.linux().thread_count(id), now);
+                self.news |= member.count(host.thread_count(id), now);
             }
         }
     }
 
     /// Somebody else overwrote a file that Quell had set for this workload.
-    pub fn overwritten<H: Manager>(
+    pub fn overwritten(
         &mut self,
         id: WorkloadId,
         path: &Path,
         found: &str,
-        host: &mut H,
+        host: &mut LinuxHost,
         now: Nanos,
     ) -> Changed {
         let Some((name, member)) = self.members.iter_mut().find(|(_, member)| member.id == Some(id)) else {
@@ -210,7 +210,7 @@ impl Member {
     }
 
     /// Returns true if it was attached, else also where it stands then.
-    fn attach<H: Manager>(&mut self, name: &str, host: &mut H) -> (bool, Standing) {
+    fn attach(&mut self, name: &str, host: &mut LinuxHost) -> (bool, Standing) {
         match host.attach(self.workload.clone()) {
             Ok(id) => {
                 self.id = Some(id);
@@ -219,7 +219,7 @@ impl Member {
             }
             Err(error) => {
                 let text = error.to_string();
-                let absent = H::is_absence(&error);
+                let absent = error.is_absence();
                 if self.said.as_ref() != Some(&text) {
                     match (absent, self.standing) {
                         (true, Standing::Gone) => {}
@@ -239,7 +239,7 @@ impl Member {
     }
 
     /// Describes the workload anew; a workload of another class is a new one.
-    fn describe<H: Manager>(&mut self, workload: &Workload, host: &mut H, now: Nanos) -> bool {
+    fn describe(&mut self, workload: &Workload, host: &mut LinuxHost, now: Nanos) -> bool {
         let same_class = self.workload.class == workload.class;
         self.workload = workload.clone();
         self.paused_until = Nanos::ZERO;
@@ -253,17 +253,17 @@ impl Member {
     }
 
     /// A workload of process numbers alone ends with its processes; others may come back.
-    fn has_ended<H: Manager>(&self, host: &mut H, id: WorkloadId) -> bool {
+    fn has_ended(&self, host: &mut LinuxHost, id: WorkloadId) -> bool {
         let by_number = self.workload.selectors.iter().all(|selector| matches!(selector, Selector::Pid(_)));
         let alive = |selector: &Selector| match selector {
             Selector::Pid(pid) => Path::new("/proc").join(pid.to_string()).exists(),
             _ => true,
         };
-        by_number && host.linux().thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
+        by_number && host.thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
     }
 }
 
-fn detach<H: Manager>(id: Option<WorkloadId>, name: &str, host: &mut H) -> bool {
+fn detach(id: Option<WorkloadId>, name: &str, host: &mut LinuxHost) -> bool {
     let Some(id) = id else { return false };
     match host.detach(id) {
         Ok(report) => report.left.iter().for_each(|left| tracing::warn!(workload = %name, "{left}")),

@@ -2,8 +2,8 @@
 //! `docs/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
-use quell_linux::{COUNTED, TRACED};
-use quell_model::{Policy, Signal, SignalSet};
+use quell_linux::{Privilege, privileges};
+use quell_model::{Policy, SignalSet};
 
 use crate::config::Config;
 
@@ -19,12 +19,6 @@ const NEEDED: [Capability; 4] = [
     Capability::CAP_CHOWN,
 ];
 
-/// What it keeps besides where a policy wants to know who wakes or preempts whom: the tracepoints' program.
-const TRACING: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
-
-/// What it keeps besides where a policy wants what hardware counters tell: a CPU's counter, whoever runs there.
-const COUNTING: [Capability; 1] = [Capability::CAP_PERFMON];
-
 /// What it keeps besides where Quell's own scheduler runs: loading it, and what the kernel asks of who kicks CPUs.
 const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
 
@@ -36,12 +30,12 @@ pub fn needed(config: &Config) -> CapsHashSet {
     NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).collect()
 }
 
-/// What measuring these takes.
+/// What it keeps besides to measure these.
 fn needed_for(signals: SignalSet) -> impl Iterator<Item = Capability> {
-    let wants = |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
-    let (traces, counts) = (wants(&TRACED), wants(&COUNTED));
-    let tracing = TRACING.into_iter().filter(move |_| traces);
-    tracing.chain(COUNTING.into_iter().filter(move |_| counts))
+    privileges(signals).map(|privilege| match privilege {
+        Privilege::Bpf => Capability::CAP_BPF,
+        Privilege::Perfmon => Capability::CAP_PERFMON,
+    })
 }
 
 /// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
@@ -67,6 +61,8 @@ pub fn drop_others(needed: &CapsHashSet) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use quell_model::Signal;
+
     use super::*;
 
     #[test]
@@ -76,6 +72,6 @@ mod tests {
         for signal in [Signal::MemoryBandwidth, Signal::LlcMisses] {
             assert_eq!(kept(signal), [Capability::CAP_PERFMON]);
         }
-        assert_eq!(kept(Signal::WakeUps), TRACING);
+        assert_eq!(kept(Signal::WakeUps), [Capability::CAP_BPF, Capability::CAP_PERFMON]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use quell_linux::Manager;
+use quell_linux::LinuxHost;
 use quell_linux::write::{Place, Value};
 use quell_model::Nanos;
 
@@ -23,14 +23,14 @@ pub struct Vigil {
 
 impl Vigil {
     /// If it is time: looks whether somebody else changed what Quell set. True if a workload was detached therefore.
-    pub fn look<H: Manager>(&mut self, membership: &mut Membership, host: &mut H, now: Nanos) -> Changed {
+    pub fn look(&mut self, membership: &mut Membership, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         if now < self.next {
             return changed;
         }
         self.next = now + EVERY;
-        for touched in host.linux().touched() {
-            let Ok(Some(found)) = host.linux().standing(&touched.place) else { continue };
+        for touched in host.touched() {
+            let Ok(Some(found)) = host.standing(&touched.place) else { continue };
             if same(&found, &touched.last) {
                 continue;
             }

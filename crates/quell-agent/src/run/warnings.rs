@@ -1,6 +1,6 @@
 //! What the configuration asks for and nothing acts on, as it changes while the agent runs.
 
-use quell_linux::{LimitState, Manager};
+use quell_linux::{LimitState, LinuxHost};
 use quell_model::{Capabilities, Nanos, Workload};
 
 use super::membership::Membership;
@@ -21,7 +21,7 @@ pub struct Warnings {
 
 impl Warnings {
     /// Those that `quell check` gives before anything is attached: they are known to whoever started the agent.
-    pub fn begin<H: Manager>(config: &Config, capabilities: &Capabilities, host: &mut H) -> Warnings {
+    pub fn begin(config: &Config, capabilities: &Capabilities, host: &mut LinuxHost) -> Warnings {
         let lines = lines(config, capabilities, &Membership::default(), host, Nanos::ZERO);
         Warnings { capabilities: capabilities.clone(), lines, next: Nanos::ZERO }
     }
@@ -32,12 +32,12 @@ impl Warnings {
     }
 
     /// If it is time, or something `changed`: looks again, and logs what is new. True if they are others than before.
-    pub fn look<H: Manager>(
+    pub fn look(
         &mut self,
         changed: bool,
         config: &Config,
         membership: &Membership,
-        host: &mut H,
+        host: &mut LinuxHost,
         now: Nanos,
     ) -> bool {
         if now < self.next && !changed {
@@ -52,15 +52,14 @@ impl Warnings {
     }
 }
 
-fn lines<H: Manager>(
+fn lines(
     config: &Config,
     capabilities: &Capabilities,
     membership: &Membership,
-    host: &mut H,
+    host: &mut LinuxHost,
     now: Nanos,
 ) -> Vec<String> {
     let ids = membership.ids(config);
-    let host = host.linux();
     let mut obstacle = |workload: &Workload| {
         let at = config.workloads.iter().position(|member| member.workload.name == workload.name);
         match at.and_then(|at| ids[at]) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::write::Written;
+use crate::file::Written;
 use crate::{LinuxError, cgroup, file};
 
 /// The controllers that a cgroup has itself (`cgroup.controllers`), sorted and joined by spaces; None if it is gone.

@@ -6,7 +6,7 @@ use std::{fs, io};
 use quell_model::CpuSet;
 
 use crate::error::is_gone;
-use crate::write::Written;
+use crate::file::Written;
 use crate::{LinuxError, file};
 
 const PARTITION: &str = "cpuset.cpus.partition";
@@ -24,7 +24,7 @@ pub fn read_file(path: &Path) -> Result<Option<String>, LinuxError> {
         return Ok(Some(cpus.to_string()));
     }
     if name(path) == "preempt" {
-        return Ok(Some(crate::preempt::chosen(&text).unwrap_or(&text).to_owned()));
+        return Ok(Some(crate::debugfs::preempt::chosen(&text).unwrap_or(&text).to_owned()));
     }
     Ok(Some(text))
 }

@@ -7,7 +7,8 @@ use quell_model::{CpuId, CpuSet, Nanos, Topology};
 
 use super::facts::{CgroupV1, Facts, IdleState, Interrupt, Receive, SchedExt, Turbo, Valued};
 use super::mask;
-use crate::{LinuxError, Roots, file, preempt, sysfs};
+use crate::debugfs::preempt;
+use crate::{LinuxError, Roots, file, sysfs};
 
 /// Reads what there is to know about this machine.
 ///

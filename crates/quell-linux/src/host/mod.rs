@@ -3,112 +3,49 @@
 mod apply;
 mod attach;
 mod limit;
-mod manager;
-mod names;
-mod observe;
-mod options;
-mod pace;
-mod record;
 mod restore;
-mod samples;
-mod scan;
 mod solo;
-mod trace;
-mod usage;
 mod wait;
 
-pub use manager::Manager;
-pub use names::program;
-pub use options::HostOptions;
-pub(crate) use pace::Look;
-pub use record::Level;
-pub(crate) use record::{History, Ledger, Overrides, Thread};
-pub(crate) use trace::Activity;
-pub use trace::TRACED;
 pub use wait::Waker;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuId, CpuSet, Event, Host, LeaseBook, Nanos, Plan, Sample, SignalSet, Topology, View, Wake,
-    Workload, WorkloadId,
+    Capabilities, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake, Workload,
+    WorkloadId,
 };
 
-use crate::bandwidth::Bandwidth;
-use crate::canary::Canary;
+use crate::actuators::{self, Standing};
 use crate::clock;
-use crate::knobs::{Subject, Wanted};
-use crate::limit::LimitState;
-use crate::members::{self, Found, Members, Resolved};
+use crate::members::{Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
-use crate::write::{DryRun, Journal, Machine, Medium, NoJournal};
-use crate::{LinuxError, Roots, capabilities, cgroup, sysfs};
+use crate::scheduler::{Scheduler, Stock};
+use crate::sensors::Sensors;
+use crate::write::{DryRun, Journal, Machine, Medium, Writes};
+use crate::{HostOptions, LinuxError, Roots};
 
-/// A stock Linux machine.
+/// A Linux machine.
 ///
 /// Values of a workload stand: threads that are born later get them at the next scan, and a cgroup that is removed and
 /// made again gets them too. A value that somebody else changes is not written again until the policy changes it.
 #[derive(Debug)]
 pub struct LinuxHost {
-    roots: Roots,
-    options: HostOptions,
-    topology: Arc<Topology>,
-    online: CpuSet,
-    proc: ProcFs,
-    medium: Box<dyn Medium + Send>,
-    journal: Box<dyn Journal>,
-    ledger: Ledger,
-    slots: Vec<Option<Managed>>,
-    /// Ascending by workload.
-    selectors: Vec<(WorkloadId, Resolved)>,
-    members: Members,
-    /// Ascending by number.
-    threads: Vec<Thread>,
-    overrides: Overrides,
+    pub(crate) members: Members,
+    pub(crate) sensors: Sensors,
+    writes: Writes,
+    standing: Standing,
+    scheduler: Box<dyn Scheduler>,
+    /// What the scheduler needs set: kept for its memory.
+    settings: Vec<KnobSetting>,
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
-    /// The last look at everything, and at those whose new threads somebody waits for.
-    full_look: Look,
-    prompt_look: Look,
-    /// What the last observation wanted.
-    wanted: SignalSet,
-    found: Vec<Found>,
-    /// Runnable threads that ran since the last look: the CPU, for how long, whose.
-    on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
-    /// Are there changes of an earlier run, which threads may have inherited?
-    adopted: bool,
-    leases: LeaseBook,
-    solo: Option<solo::Solo>,
-    trace: Option<trace::Trace>,
-    /// What each workload's threads did at the last look that wanted to know.
-    activities: Vec<Activity>,
-    bandwidth: Bandwidth,
-    canary: Canary,
-    /// So many files may stay open from one observation to the next.
-    may_stay_open: usize,
+    /// What a scan found: kept for its memory.
+    news: News,
     pending: Vec<Event>,
     waker: Waker,
-}
-
-/// A workload in its slot.
-#[derive(Debug)]
-struct Managed {
-    spec: Arc<Workload>,
-    level: Level,
-    standing: Wanted,
-    /// Is its limit kept? None: it has none, or everything was put back.
-    limit: Option<LimitState>,
-    history: History,
-    /// CPU time and waiting of its threads since it attached.
-    run_time: Nanos,
-    run_delay: Nanos,
-    /// CPU time of its cgroups since it attached.
-    usage: usage::Usage,
-    threads: u32,
-    /// Have its threads been looked for since it attached?
-    scanned: bool,
-    latency: Sample<Nanos>,
 }
 
 impl LinuxHost {
@@ -134,57 +71,64 @@ impl LinuxHost {
         options: HostOptions,
         calls: Box<dyn ThreadCalls>,
     ) -> Result<LinuxHost, LinuxError> {
-        let topology = Arc::new(sysfs::topology(&roots.sys)?);
-        let mut proc = ProcFs::open(&roots.proc)?;
-        let counts_itself = options.include_self || !roots.is_this_machine();
-        let exempt = if counts_itself { Vec::new() } else { members::own_line(&mut proc)? };
         let machine = Machine::new(ProcFs::open(&roots.proc)?, calls);
         let medium: Box<dyn Medium + Send> =
             if options.dry_run { Box::new(DryRun::of(machine)) } else { Box::new(machine) };
+        let members = Members::new(roots, options)?;
         Ok(LinuxHost {
-            online: topology.all(),
-            proc,
-            medium,
-            journal: Box::new(NoJournal),
-            ledger: Ledger::default(),
-            slots: Vec::new(),
-            selectors: Vec::new(),
-            members: Members::new(exempt),
-            threads: Vec::new(),
-            overrides: Overrides::default(),
+            sensors: Sensors::new(&members.roots, members.topology.columns()),
+            writes: Writes::to(medium),
+            standing: Standing::new(members.options.leases),
+            scheduler: Box::new(Stock),
+            settings: Vec::new(),
             unsettled: Vec::new(),
-            full_look: Look::default(),
-            prompt_look: Look::default(),
-            wanted: SignalSet::default(),
-            found: Vec::new(),
-            on_cpu: Vec::new(),
-            adopted: false,
-            leases: LeaseBook::new(options.leases),
-            solo: None,
-            trace: None,
-            activities: Vec::new(),
-            bandwidth: Bandwidth::new(&roots, topology.columns()),
-            canary: Canary::new(&roots),
-            may_stay_open: cgroup::most_open_files(),
+            news: News::default(),
             pending: Vec::new(),
             waker: Waker::new()?,
-            topology,
-            roots,
-            options,
+            members,
         })
     }
 
     /// Tells this journal about every write before it is made.
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
-        self.journal = journal;
+        self.writes.journal = journal;
+        self
+    }
+
+    /// Has this scheduler hand out the CPUs; it gets the workloads that there are already.
+    ///
+    /// # Errors
+    /// If it cannot have one of them.
+    pub fn with_scheduler(mut self, scheduler: impl Scheduler) -> Result<LinuxHost, LinuxError> {
+        self.scheduler = Box::new(scheduler);
+        for (id, workload) in self.members.workloads() {
+            self.scheduler.check(workload)?;
+            self.scheduler.attach(id, workload)?;
+        }
+        Ok(self)
+    }
+
+    /// The scheduler, if it is of this kind.
+    #[must_use]
+    pub fn scheduler<S: Scheduler>(&self) -> Option<&S> {
+        let scheduler: &dyn Any = &*self.scheduler;
+        scheduler.downcast_ref()
+    }
+
+    /// Counts with these.
+    #[cfg(test)]
+    pub(crate) fn with_counters(mut self, counters: Box<dyn crate::perf::Counters>) -> LinuxHost {
+        let Members { roots, topology, .. } = &self.members;
+        self.sensors.bandwidth =
+            crate::sensors::bandwidth::Bandwidth::with_counters(roots, topology.columns(), counters);
         self
     }
 
     /// The machine's CPUs.
     #[must_use]
     pub fn topology(&self) -> Arc<Topology> {
-        Arc::clone(&self.topology)
+        Arc::clone(&self.members.topology)
     }
 
     /// Wakes [`Host::wait`] from another thread.
@@ -193,13 +137,49 @@ impl LinuxHost {
         self.waker.clone()
     }
 
+    /// The attached workloads.
+    pub fn workloads(&self) -> impl Iterator<Item = (WorkloadId, &Workload)> {
+        self.members.workloads()
+    }
+
+    /// Where a workload's values are set; None if it is not attached.
+    #[must_use]
+    pub fn level(&self, id: WorkloadId) -> Option<Level> {
+        self.members.get(id).map(|member| member.level)
+    }
+
+    /// How many threads a workload had at the last scan; zero before its first, and when all its processes ended.
+    #[must_use]
+    pub fn thread_count(&self, id: WorkloadId) -> usize {
+        self.members.get(id).map_or(0, |member| member.threads as usize)
+    }
+
+    /// Which programs a target is: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
+    #[must_use]
+    pub fn programs(&self, target: Target) -> String {
+        self.members.programs(target)
+    }
+
+    /// A thread's workload; None if it belongs to none.
+    #[must_use]
+    pub fn workload_of(&self, target: Target) -> Option<&str> {
+        self.members.workload_of(target)
+    }
+
+    /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?
+    #[must_use]
+    pub fn has_other_cgroups(&self, id: WorkloadId) -> bool {
+        self.members.has_other_cgroups(id)
+    }
+
     /// A latency that an application or a load generator reported: the SLO's quantile. Its time is on the clock of
     /// [`LinuxHost::now`]. A policy that waits for events steps.
     ///
     /// # Errors
     /// If there is no such workload.
     pub fn feed_latency(&mut self, id: WorkloadId, sample: Sample<Nanos>) -> Result<(), LinuxError> {
-        self.managed_mut(id)?.latency = sample;
+        self.members.get_mut(id)?;
+        self.sensors.latency.feed(id, sample);
         self.pending.push(Event::LatencyArrived(id));
         Ok(())
     }
@@ -210,74 +190,79 @@ impl LinuxHost {
         clock::now()
     }
 
-    /// What each workload's threads did at the last look that wanted queueing delays, by slot.
-    pub(crate) fn activities(&self) -> &[Activity] {
-        &self.activities
-    }
-
-    fn managed(&self, id: WorkloadId) -> Option<&Managed> {
-        self.slots.get(id.index())?.as_ref()
-    }
-
-    fn managed_mut(&mut self, id: WorkloadId) -> Result<&mut Managed, LinuxError> {
-        self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
-    }
-}
-
-impl Managed {
-    /// What is to be made true of it now.
-    fn subject<'a>(&'a self, id: WorkloadId, resolved: &'a Resolved, solo: &Option<solo::Solo>) -> Subject<'a> {
-        let keeps = matches!(self.limit, Some(LimitState::Kept(_)));
-        Subject {
-            id,
-            name: &self.spec.name,
-            level: self.level,
-            resolved,
-            history: &self.history,
-            wanted: solo::wanted(solo, id, &self.spec, self.standing),
-            limit: self.spec.limit.filter(|_| keeps),
+    /// Reads the counters that a plan asked for, if it is time.
+    fn take_samples(&mut self) {
+        if self.sensors.take_samples() {
+            self.pending.push(Event::SamplesReady);
         }
     }
-}
 
-/// A workload's selectors in the ascending list.
-fn resolved(selectors: &[(WorkloadId, Resolved)], id: WorkloadId) -> Option<&Resolved> {
-    let at = selectors.binary_search_by_key(&id, |(other, _)| *other).ok()?;
-    Some(&selectors[at].1)
+    /// Looks for new threads and gives them their workload's values.
+    fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
+        let mut news = std::mem::take(&mut self.news);
+        let result = self.members.scan(now, &mut news);
+        self.pending.append(&mut news.events);
+        for thread in news.died.drain(..) {
+            self.writes.ledger.forget_thread(thread);
+            self.standing.values.forget_thread(thread);
+        }
+        for (id, group) in news.groups.drain(..) {
+            self.writes.ledger.forget_group(&group);
+            self.sensors.groups_changed(id);
+        }
+        let refused_before = self.unsettled.len();
+        self.unsettled.append(&mut news.dirty);
+        self.news = news;
+        if result.is_ok() && !self.unsettled.is_empty() {
+            let mut dirty = std::mem::take(&mut self.unsettled);
+            let refused = dirty[..refused_before].to_vec();
+            dirty.sort_unstable();
+            dirty.dedup();
+            self.reapply(&dirty, &refused);
+        }
+        result
+    }
 }
 
 impl Host for LinuxHost {
     type Error = LinuxError;
 
     fn capabilities(&self) -> Capabilities {
-        let levels: Vec<Level> = self.slots.iter().flatten().map(|managed| managed.level).collect();
-        let mut found = capabilities::probe(&self.roots, &self.options, &levels);
-        self.bandwidth.tell(&mut found);
-        self.canary.tell(&mut found);
+        let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
+        Stock.tell(&mut found);
+        actuators::tell(&self.members, &mut found);
+        self.sensors.tell(&self.members, &mut found);
+        self.scheduler.tell(&mut found);
         found
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        let measured = self.scheduler.prepare(wanted)?;
         let now = clock::now();
         self.end_solo_if_over(now);
-        self.wanted = wanted;
-        if self.scan_due(now) {
+        self.members.wanted = measured;
+        if self.members.scan_due(now) {
             self.scan(now)?;
         }
         self.take_samples();
         events.append(&mut self.pending);
-        self.fill(wanted, now, view)
-    }
-
-    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
-        if self.full_look.at.is_none() && !plan.is_idle() {
-            self.scan(clock::now())?;
-        }
-        self.carry_out(plan, events);
+        self.members.describe(now, view);
+        self.sensors.observe(measured, &mut self.members, view)?;
+        self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);
         Ok(())
     }
 
+    fn apply(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        if plan.is_idle() {
+            return Ok(());
+        }
+        self.carry_out(plan, events)
+    }
+
     fn wait(&mut self, until: Wake) -> Result<(), LinuxError> {
-        self.wait_for(until)
+        match self.scheduler.wait(until)? {
+            Some(until) => self.wait_for(until),
+            None => Ok(()),
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use quell_model::{Nanos, WorkloadId};
 
-use super::{LinuxHost, Thread};
-use crate::knobs::cpusets::{self, Change};
+use super::LinuxHost;
+use crate::actuators::cpusets::{self, Change};
+use crate::members::Thread;
 use crate::write::{self, Place, RestoreReport, Touched, Value};
 use crate::{LinuxError, clock};
 
@@ -13,7 +14,7 @@ impl LinuxHost {
     /// Everything that Quell changed and has not put back, the latest change first.
     #[must_use]
     pub fn touched(&self) -> Vec<Touched> {
-        self.ledger.latest_first()
+        self.writes.ledger.latest_first()
     }
 
     /// What stands in a place now; None if the place is gone.
@@ -21,14 +22,13 @@ impl LinuxHost {
     /// # Errors
     /// If it could not be read.
     pub fn standing(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
-        self.medium.read(place)
+        self.writes.medium.read(place)
     }
 
     /// Takes over what a journal knows of an earlier run, so that [`LinuxHost::restore`] puts it back.
     pub fn adopt(&mut self, touched: impl IntoIterator<Item = Touched>) {
-        self.adopted = true;
-        self.threads.iter_mut().for_each(|thread| thread.born_under = true);
-        touched.into_iter().for_each(|touched| self.ledger.adopt(touched));
+        self.members.adopt();
+        touched.into_iter().for_each(|touched| self.writes.ledger.adopt(touched));
     }
 
     /// Puts back what still has the value that Quell wrote; reports what somebody else changed since, and what the
@@ -36,39 +36,32 @@ impl LinuxHost {
     /// run. Afterwards nothing stands any more.
     pub fn restore(&mut self) -> RestoreReport {
         self.last_look();
-        self.solo = None;
-        self.leases.end(clock::now());
-        let touched = self.ledger.latest_first();
+        self.standing.solo.end(clock::now());
+        let touched = self.writes.ledger.latest_first();
         self.put_back(touched, None)
     }
 
     pub(super) fn restore_workload(&mut self, id: WorkloadId) -> RestoreReport {
         self.last_look();
-        let mut touched = self.ledger.latest_first();
+        let mut touched = self.writes.ledger.latest_first();
         touched.retain(|touched| touched.workload == Some(id));
         self.put_back(touched, Some(id))
     }
 
     /// Finds the threads that were born since the last scan.
     fn last_look(&mut self) {
-        self.full_look.at = None;
+        self.members.full_look.at = None;
         if let Err(error) = self.scan(clock::now()) {
             tracing::warn!(%error, "threads that were born last are not put back");
         }
     }
 
     fn put_back(&mut self, mut touched: Vec<Touched>, only: Option<WorkloadId>) -> RestoreReport {
-        for slot in 0..self.slots.len() {
-            let id = WorkloadId(slot as u32);
-            if only.is_none_or(|only| only == id)
-                && let Some(managed) = self.slots[slot].as_mut()
-            {
-                managed.standing = Default::default();
-                managed.limit = None;
-            }
-        }
-        self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
-        self.unsettled.retain(|owner| only.is_some_and(|only| only != *owner));
+        let is_kept = |id: WorkloadId| only.is_some_and(|only| only != id);
+        let limits = self.standing.limits.iter_mut().enumerate().filter(|(slot, _)| !is_kept(WorkloadId(*slot as u32)));
+        limits.for_each(|(_, limit)| *limit = None);
+        self.standing.values.clear(only);
+        self.unsettled.retain(|owner| is_kept(*owner));
         touched.extend(self.inherited(&touched));
         self.put_places_back(touched)
     }
@@ -76,7 +69,7 @@ impl LinuxHost {
     /// Puts back what was set on cgroups that are not the workload's any more.
     pub(super) fn leave_groups(&mut self, groups: &[PathBuf]) {
         let in_them = |place: &Place| matches!(place, Place::File(path) if path.parent().is_some_and(|at| groups.iter().any(|group| group == at)));
-        let mut touched = self.ledger.latest_first();
+        let mut touched = self.writes.ledger.latest_first();
         touched.retain(|touched| in_them(&touched.place));
         for left in self.put_places_back(touched).left {
             tracing::warn!(place = %left.place, now = %left.now, "not put back: {}", left.why);
@@ -86,9 +79,9 @@ impl LinuxHost {
     fn put_places_back(&mut self, touched: Vec<Touched>) -> RestoreReport {
         let places: Vec<Place> = touched.iter().map(|touched| touched.place.clone()).collect();
         let touched = self.in_order(touched);
-        let report = write::restore(&mut *self.medium, &mut *self.journal, &touched);
+        let report = write::restore(&mut *self.writes.medium, &mut *self.writes.journal, &touched);
         for place in places.iter().filter(|place| !report.left.iter().any(|left| left.place == **place)) {
-            self.ledger.forget(place);
+            self.writes.ledger.forget(place);
         }
         report
     }
@@ -97,8 +90,8 @@ impl LinuxHost {
     /// themselves: they inherited it.
     fn inherited(&mut self, touched: &[Touched]) -> Vec<Touched> {
         let mut swept = Vec::new();
-        for at in 0..self.threads.len() {
-            let thread = self.threads[at];
+        for at in 0..self.members.threads.len() {
+            let thread = self.members.threads[at];
             if !thread.born_under {
                 continue;
             }
@@ -106,7 +99,7 @@ impl LinuxHost {
                 if touched.iter().any(|touched| touched.place == place) {
                     continue;
                 }
-                let Ok(Some(now)) = self.medium.read(&place) else { continue };
+                let Ok(Some(now)) = self.writes.medium.read(&place) else { continue };
                 let model = touched.iter().find(|touched| {
                     touched.last.is_still(&now)
                         && touched.last != touched.origin
@@ -125,7 +118,7 @@ impl LinuxHost {
     fn concerns(&self, touched: &Touched, thread: &Thread) -> bool {
         let (Place::Affinity(other) | Place::Class(other)) = touched.place else { return false };
         let same = touched.workload == Some(thread.workload)
-            || self.threads.iter().any(|known| known.id == other && known.workload == thread.workload);
+            || self.members.threads.iter().any(|known| known.id == other && known.workload == thread.workload);
         same && thread.id.start >= other.start
     }
 
@@ -156,7 +149,8 @@ impl LinuxHost {
                 _ => None,
             })
             .collect();
-        let above = |group: &std::path::Path| cpusets::usable_above(group, &self.roots.cgroup, &self.online);
+        let above =
+            |group: &std::path::Path| cpusets::usable_above(group, &self.members.roots.cgroup, &self.members.online);
         let Ok(steps) = cpusets::order(&changes, &above) else { return touched };
         let mut last: Vec<Value> = touched.iter().map(|touched| touched.last.clone()).collect();
         steps

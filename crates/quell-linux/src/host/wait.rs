@@ -67,15 +67,14 @@ impl LinuxHost {
             let start = now();
             self.end_solo_if_over(start);
             self.take_samples();
-            if self.scan_due(start) {
+            if self.members.scan_due(start) {
                 self.scan(start)?;
             }
             if !self.pending.is_empty() || start >= until {
                 return Ok(());
             }
-            let scan = self.next_scan().unwrap_or(start);
-            let next =
-                until.min(scan).min(self.leases.ends_at().unwrap_or(Nanos::MAX)).min(self.bandwidth.next_sample());
+            let scan = self.members.next_scan().unwrap_or(start);
+            let next = until.min(scan).min(self.standing.solo.ends_at()).min(self.sensors.next_sample());
             if self.waker.wait(next)? {
                 return Ok(());
             }

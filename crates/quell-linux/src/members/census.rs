@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use quell_model::{Nanos, Selector, ThreadId, WorkloadId};
 
-use super::{Found, Members, Resolved, own_line};
+use super::finder::own_line;
+use super::{Finder, Found, Resolved};
 use crate::cgroup::{self, Group};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, clock};
@@ -28,7 +29,7 @@ pub struct Census {
     hierarchies: Vec<PathBuf>,
     selectors: Vec<Vec<Selector>>,
     resolved: Vec<(WorkloadId, Resolved)>,
-    members: Members,
+    finder: Finder,
 }
 
 impl Census {
@@ -38,9 +39,9 @@ impl Census {
     /// If the procfs cannot be read.
     pub fn open(proc: &Path, hierarchies: Vec<PathBuf>, selectors: Vec<Vec<Selector>>) -> Result<Census, LinuxError> {
         let mut proc = ProcFs::open(proc)?;
-        let members = Members::new(own_line(&mut proc)?);
+        let finder = Finder::new(own_line(&mut proc)?);
         let resolved = (0..selectors.len() as u32).map(|slot| (WorkloadId(slot), Resolved::default())).collect();
-        Ok(Census { proc, hierarchies, selectors, resolved, members })
+        Ok(Census { proc, hierarchies, selectors, resolved, finder })
     }
 
     /// The procfs that it reads.
@@ -57,12 +58,12 @@ impl Census {
             let resolved = self.resolve(slot)?;
             let known = &mut self.resolved[slot].1;
             if known.roots != resolved.roots || known.commands != resolved.commands {
-                self.members.selectors_changed();
+                self.finder.selectors_changed();
             }
             *known = resolved;
         }
         let mut found = Vec::new();
-        self.members.scan(&mut self.proc, &self.resolved, clock::now().max(Nanos(1)), &mut found)?;
+        self.finder.scan(&mut self.proc, &self.resolved, clock::now().max(Nanos(1)), &mut found)?;
         let counted =
             |thread: &Found| Counted { tid: thread.tid, pid: thread.pid, slot: thread.workload.index() as u16 };
         Ok(found.iter().map(counted).collect())

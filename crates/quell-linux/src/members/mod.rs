@@ -1,4 +1,4 @@
-//! Who belongs to which workload: selectors resolved to processes and threads.
+//! Who is managed: workloads in their slots, and the threads that belong to them.
 //!
 //! New threads and forks are found at each scan, so at the latest after the scan interval. What a scan cannot see: a
 //! child whose parent was born *and* died between two scans (a daemon's double fork within one interval) belongs to
@@ -8,146 +8,247 @@
 //! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
 
 mod census;
+mod finder;
+mod history;
+mod names;
+mod pace;
 mod processes;
+mod scan;
 mod selectors;
 mod survey;
+mod thread;
 
 pub use census::{Census, Counted, mounted_hierarchies};
+pub(crate) use finder::{Finder, Found};
+pub(crate) use history::History;
+pub use names::program;
 pub(crate) use processes::Processes;
+pub(crate) use scan::News;
 pub(crate) use selectors::{Places, Resolved};
 pub use survey::{Contested, Matched, Survey, survey};
+pub use thread::Level;
+pub(crate) use thread::Thread;
 
-use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use quell_model::{Nanos, WorkloadId};
+use quell_model::{CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
 
+use crate::clock::Look;
 use crate::procfs::ProcFs;
-use crate::{LinuxError, cgroup};
+use crate::{HostOptions, LinuxError, Roots, cgroup, sysfs};
 
-/// A thread that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Found {
-    /// Its number.
-    pub tid: i32,
-    /// Its process.
-    pub pid: i32,
-    /// Whose it is.
-    pub workload: WorkloadId,
+/// A workload in its slot.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub spec: Arc<Workload>,
+    pub level: Level,
+    /// What was set on its threads.
+    pub history: History,
+    /// How many it had at the last scan.
+    pub threads: u32,
+    /// Have its threads been looked for since it attached?
+    scanned: bool,
 }
 
-/// This process and those that started it. A command line such as `sudo quell exec memcached` holds the text that it
-/// selects.
-pub(crate) fn own_line(proc: &mut ProcFs) -> Result<Vec<i32>, LinuxError> {
-    let mut line = vec![std::process::id() as i32];
-    while let Some(stat) = line.last().map(|&pid| proc.stat(pid, pid)).transpose()?.flatten() {
-        if stat.parent <= 1 || line.contains(&stat.parent) {
-            break;
-        }
-        line.push(stat.parent);
-    }
-    Ok(line)
-}
-
-/// Finds the threads of all workloads.
-#[derive(Debug, Default)]
+/// The machine's workloads and their threads.
+#[derive(Debug)]
 pub(crate) struct Members {
-    processes: Processes,
-    /// Processes in the workloads' cgroups.
-    claims: Vec<(i32, WorkloadId)>,
-    tids: Vec<i32>,
-    pids: Vec<i32>,
-    exempt: Vec<i32>,
+    pub roots: Roots,
+    pub options: HostOptions,
+    pub topology: Arc<Topology>,
+    pub online: CpuSet,
+    pub proc: ProcFs,
+    pub slots: Vec<Option<Member>>,
+    /// What they select, looked up; ascending by workload.
+    pub selectors: Vec<(WorkloadId, Resolved)>,
+    /// Ascending by number.
+    pub threads: Vec<Thread>,
+    /// What the last observation wanted.
+    pub wanted: SignalSet,
+    finder: Finder,
+    found: Vec<Found>,
+    /// The last look at everything, and at those whose new threads a policy waits for.
+    pub full_look: Look,
+    pub prompt_look: Look,
+    /// Are there changes of an earlier run, which threads may have inherited?
+    adopted: bool,
 }
 
 impl Members {
-    /// Members of workloads. The first of the exempt processes belongs to none; the others match no command line.
-    pub fn new(exempt: Vec<i32>) -> Members {
-        Members { exempt, ..Members::default() }
+    /// None yet.
+    ///
+    /// # Errors
+    /// If the machine's topology or processes cannot be read.
+    pub fn new(roots: Roots, options: HostOptions) -> Result<Members, LinuxError> {
+        let topology = Arc::new(sysfs::topology(&roots.sys)?);
+        let mut proc = ProcFs::open(&roots.proc)?;
+        let counts_itself = options.include_self || !roots.is_this_machine();
+        let exempt = if counts_itself { Vec::new() } else { finder::own_line(&mut proc)? };
+        Ok(Members {
+            online: topology.all(),
+            topology,
+            roots,
+            options,
+            proc,
+            slots: Vec::new(),
+            selectors: Vec::new(),
+            threads: Vec::new(),
+            wanted: SignalSet::default(),
+            finder: Finder::new(exempt),
+            found: Vec::new(),
+            full_look: Look::default(),
+            prompt_look: Look::default(),
+            adopted: false,
+        })
     }
 
-    /// Processes that no command line matches.
-    pub fn exempt(&self) -> &[i32] {
-        &self.exempt
+    pub fn get(&self, id: WorkloadId) -> Option<&Member> {
+        self.slots.get(id.index())?.as_ref()
     }
 
-    /// Selectors changed: look at every process again.
-    pub fn selectors_changed(&mut self) {
-        self.processes.invalidate();
+    pub fn get_mut(&mut self, id: WorkloadId) -> Result<&mut Member, LinuxError> {
+        self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
     }
 
-    /// Is a process selected by its own number or command line, not found as a child of one that is?
-    pub fn is_explicit(&self, pid: i32) -> bool {
-        self.processes.is_explicit(pid)
+    /// All of them.
+    pub fn workloads(&self) -> impl Iterator<Item = (WorkloadId, &Workload)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, member)| Some((WorkloadId(slot as u32), member.as_ref()?.spec.as_ref())))
     }
 
-    /// Finds all threads of all workloads, ascending by number.
-    pub fn scan(
-        &mut self,
-        proc: &mut ProcFs,
-        workloads: &[(WorkloadId, Resolved)],
-        now: Nanos,
-        found: &mut Vec<Found>,
-    ) -> Result<(), LinuxError> {
-        self.claim_cgroups(workloads, &|_| true)?;
-        if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
-            self.processes.scan(proc, workloads, &self.claims, &self.exempt, now)?;
-            for (pid, workload, explicit) in self.processes.owned() {
-                match self.claims.binary_search_by_key(&pid, |claim| claim.0) {
-                    Ok(at) if explicit => self.claims[at].1 = workload,
-                    Ok(_) => {}
-                    Err(at) => self.claims.insert(at, (pid, workload)),
-                }
+    /// What a workload selects; None if there is no such workload.
+    pub fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
+        resolved(&self.selectors, id)
+    }
+
+    /// Are there workloads whose values are set on single threads?
+    pub fn some_on_threads(&self) -> bool {
+        self.slots.iter().flatten().any(|member| member.level == Level::Threads)
+    }
+
+    /// A thread that was there at the last scan.
+    pub fn thread(&self, tid: i32) -> Option<&Thread> {
+        let at = self.threads.binary_search_by_key(&tid, |thread| thread.id.tid).ok()?;
+        Some(&self.threads[at])
+    }
+
+    /// Writes who there is into the view.
+    pub fn describe(&self, now: Nanos, view: &mut View) {
+        if !Arc::ptr_eq(&view.topology, &self.topology) {
+            view.topology = Arc::clone(&self.topology);
+        }
+        view.now = now;
+        view.cpus.online = self.online;
+        let specs = &mut view.workloads.spec;
+        specs.resize(self.slots.len(), None);
+        for (spec, member) in specs.iter_mut().zip(&self.slots) {
+            let ours = member.as_ref().map(|member| &member.spec);
+            let same = match (spec.as_ref(), ours) {
+                (Some(theirs), Some(ours)) => Arc::ptr_eq(theirs, ours),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                *spec = ours.cloned();
             }
         }
-        self.list_threads(proc, found)
     }
 
-    /// Finds the threads in the cgroups of these workloads alone, ascending by number. Only where no workload selects
-    /// processes: those would be missed.
-    pub fn scan_cgroups(
-        &mut self,
-        proc: &mut ProcFs,
-        workloads: &[(WorkloadId, Resolved)],
-        which: &dyn Fn(WorkloadId) -> bool,
-        found: &mut Vec<Found>,
-    ) -> Result<(), LinuxError> {
-        self.claim_cgroups(workloads, which)?;
-        self.list_threads(proc, found)
-    }
-
-    fn list_threads(&mut self, proc: &mut ProcFs, found: &mut Vec<Found>) -> Result<(), LinuxError> {
-        found.clear();
-        for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(pid) != self.exempt.first()) {
-            self.tids.clear();
-            proc.threads(pid, &mut self.tids)?;
-            found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload }));
+    /// What a workload selects now.
+    ///
+    /// # Errors
+    /// If its numbers contradict each other, its name is taken, one of its selectors matches nothing, or a cgroup of it
+    /// belongs to another workload than `of`.
+    pub fn resolve(&mut self, workload: &Workload, of: Option<WorkloadId>) -> Result<Resolved, LinuxError> {
+        workload.check()?;
+        if self.workloads().any(|(id, other)| Some(id) != of && other.name == workload.name) {
+            let what = format!("there is a workload '{}' already", workload.name);
+            return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
-        found.sort_unstable();
-        // A thread of a threaded cgroup is listed by its own number and by its process's.
-        found.dedup_by_key(|found| found.tid);
-        Ok(())
-    }
-
-    /// The processes that sit in these workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
-    fn claim_cgroups(
-        &mut self,
-        workloads: &[(WorkloadId, Resolved)],
-        which: &dyn Fn(WorkloadId) -> bool,
-    ) -> Result<(), LinuxError> {
-        self.claims.clear();
-        let owned: HashSet<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
-        for (id, resolved) in workloads.iter().filter(|(id, _)| which(*id)) {
-            for path in resolved.group_paths() {
-                for group in cgroup::subtree(path, &|below| !owned.contains(below))? {
-                    self.pids.clear();
-                    cgroup::members(&group, &mut self.pids)?;
-                    self.claims.extend(self.pids.iter().map(|&pid| (pid, *id)));
-                }
+        let mut places = Places { roots: &self.roots, proc: &mut self.proc, exempt: self.finder.exempt() };
+        let resolved = places.resolve(workload)?;
+        for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
+            if let Some(group) =
+                resolved.groups.iter().find(|group| other.group_paths().any(|path| *path == group.path))
+            {
+                let owner = self.get(*id).map_or("", |member| &member.spec.name);
+                let what = format!("{} belongs to workload '{owner}' already", group.path.display());
+                return Err(LinuxError::unsupported(what, "select each cgroup for one workload only"));
             }
         }
-        self.claims.sort_unstable();
-        self.claims.dedup_by_key(|claim| claim.0);
-        Ok(())
+        Ok(resolved)
     }
+
+    /// The number that the next workload will have.
+    pub fn next_id(&self) -> WorkloadId {
+        WorkloadId(self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len()) as u32)
+    }
+
+    /// Takes a workload in.
+    pub fn add(&mut self, id: WorkloadId, workload: Workload, resolved: Resolved) {
+        let member = Member {
+            level: self.level_of(&resolved),
+            spec: Arc::new(workload),
+            history: History::default(),
+            threads: 0,
+            scanned: false,
+        };
+        if id.index() == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[id.index()] = Some(member);
+        let at = self.selectors.partition_point(|(other, _)| *other < id);
+        self.selectors.insert(at, (id, resolved));
+        self.selectors_changed();
+    }
+
+    /// A workload's description is another one now; returns the cgroups that it selects no more.
+    pub fn change(
+        &mut self,
+        id: WorkloadId,
+        workload: Workload,
+        resolved: Resolved,
+    ) -> Result<Vec<PathBuf>, LinuxError> {
+        let level = self.level_of(&resolved);
+        let member = self.get_mut(id)?;
+        (member.spec, member.level) = (Arc::new(workload), level);
+        let mut left = Vec::new();
+        if let Some((_, old)) = self.selectors.iter_mut().find(|(other, _)| *other == id) {
+            let is_left = |group: &&PathBuf| !resolved.group_paths().any(|path| path == *group);
+            left.extend(old.group_paths().filter(is_left).cloned());
+            *old = resolved;
+        }
+        self.selectors_changed();
+        Ok(left)
+    }
+
+    /// Lets a workload go.
+    pub fn remove(&mut self, id: WorkloadId) {
+        self.slots[id.index()] = None;
+        self.selectors.retain(|(other, _)| *other != id);
+        self.threads.retain(|thread| thread.workload != id);
+        self.selectors_changed();
+    }
+
+    /// Any thread may have inherited what an earlier run set.
+    pub fn adopt(&mut self) {
+        self.adopted = true;
+        self.threads.iter_mut().for_each(|thread| thread.born_under = true);
+    }
+
+    fn level_of(&self, resolved: &Resolved) -> Level {
+        let groups = &resolved.groups;
+        let by_cgroup = !self.options.threads_only
+            && !groups.is_empty()
+            && !resolved.selects_processes()
+            && groups.iter().all(cgroup::Group::has_controllers);
+        if by_cgroup { Level::Cgroup } else { Level::Threads }
+    }
+}
+
+/// A workload's selectors in the ascending list.
+pub(crate) fn resolved(selectors: &[(WorkloadId, Resolved)], id: WorkloadId) -> Option<&Resolved> {
+    let at = selectors.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+    Some(&selectors[at].1)
 }

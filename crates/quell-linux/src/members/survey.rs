@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use quell_model::{Nanos, Selector, Workload, WorkloadId};
 
-use super::{Members, Places, Resolved, own_line};
+use super::finder::own_line;
+use super::{Finder, Places, Resolved};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, Roots, clock};
 
@@ -108,7 +109,7 @@ fn running(proc: &mut ProcFs, exempt: &[i32], text: &str) -> Result<Vec<i32>, Li
 
 fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matched, LinuxError> {
     let mut found = Vec::new();
-    let mut members = Members::new(exempt.to_vec());
+    let mut members = Finder::new(exempt.to_vec());
     members.scan(proc, &[(WorkloadId(0), resolved)], clock::now().max(Nanos(1)), &mut found)?;
     let threads = found.len();
     found.sort_unstable_by_key(|thread| thread.pid);

@@ -8,18 +8,10 @@ use quell_model::{ThreadId, ThreadState};
 
 use super::{Place, Value};
 use crate::error::is_gone;
+use crate::file::Written;
 use crate::procfs::ProcFs;
 use crate::sched::ThreadCalls;
 use crate::{LinuxError, cgroup};
-
-/// Whether there was anything to write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// Done.
-    Done,
-    /// The place is gone.
-    Vanished,
-}
 
 /// Something that has places with values.
 pub trait Medium: fmt::Debug {

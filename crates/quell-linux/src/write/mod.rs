@@ -2,6 +2,7 @@
 //! known before the write is done.
 
 mod journal;
+mod ledger;
 mod machine;
 mod restore;
 mod transaction;
@@ -12,12 +13,16 @@ use std::path::PathBuf;
 use quell_model::{CpuSet, ThreadId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
+use crate::LinuxError;
 use crate::sched::ThreadClass;
 
 pub use journal::{Fate, Journal, NoJournal};
-pub use machine::{DryRun, Machine, Medium, Written};
+pub(crate) use ledger::Ledger;
+pub use machine::{DryRun, Machine, Medium};
 pub use restore::{Left, RestoreReport, Touched, restore};
 pub use transaction::carry_out;
+
+pub use crate::file::Written;
 
 /// Something that has one value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,6 +68,29 @@ pub struct Write {
     pub before: Value,
     /// What will stand there.
     pub after: Value,
+}
+
+/// Where writes go, who is told of them before, and what was written.
+#[derive(Debug)]
+pub(crate) struct Writes {
+    pub medium: Box<dyn Medium + Send>,
+    pub journal: Box<dyn Journal>,
+    pub ledger: Ledger,
+}
+
+impl Writes {
+    /// Writes to this medium, without a journal.
+    pub fn to(medium: Box<dyn Medium + Send>) -> Writes {
+        Writes { medium, journal: Box::new(NoJournal), ledger: Ledger::default() }
+    }
+
+    /// Makes writes, all or none, and remembers those that were made, which it returns.
+    pub fn make<'a>(&mut self, writes: &'a [Write]) -> Result<impl Iterator<Item = &'a Write>, LinuxError> {
+        let made = carry_out(&mut *self.medium, &mut *self.journal, writes)?;
+        let done = writes.iter().zip(made).filter_map(|(write, written)| (written == Written::Done).then_some(write));
+        done.clone().for_each(|write| self.ledger.note(write));
+        Ok(done)
+    }
 }
 
 impl Write {

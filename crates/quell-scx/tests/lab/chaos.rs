@@ -7,7 +7,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
-use quell_linux::Manager;
 use quell_model::Class;
 
 use crate::support::*;
@@ -115,7 +114,7 @@ lab_tests! {
                     machine.host.detach(workload).unwrap();
                     drop((child, inner, outer));
                 }
-                machine.host.grant().check().unwrap();
+                machine.scx().grant().check().unwrap();
             }
             for (child, inner, outer, workload) in living {
                 machine.host.detach(workload).unwrap();
@@ -131,7 +130,7 @@ lab_tests! {
             let share = shares(&[&hog], 500)[0];
 
             assert!(share > 500, "{share}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn forks_in_storms_beside_a_server() {
@@ -149,7 +148,7 @@ lab_tests! {
             drop(storms);
             assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
             assert!(served > 400, "{served}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
             assert!(machine.comes_to_hold(lc), "a lost grant");
         }
 
@@ -166,11 +165,11 @@ lab_tests! {
                 pass(30);
                 set_online(1, false);
                 pass(100);
-                machine.host.grant().check().unwrap_or_else(|error| panic!("offline, round {round}: {error}"));
+                machine.scx().grant().check().unwrap_or_else(|error| panic!("offline, round {round}: {error}"));
                 assert_ne!(machine.holder(1), Some(be), "an offline CPU was kept");
                 set_online(1, true);
                 pass(100);
-                machine.host.grant().check().unwrap_or_else(|error| panic!("online, round {round}: {error}"));
+                machine.scx().grant().check().unwrap_or_else(|error| panic!("online, round {round}: {error}"));
             }
             machine.grant(&[(1, be)]);
             pass(100);
@@ -202,7 +201,7 @@ lab_tests! {
                 drop(greedy);
                 machine.grant(&[(1, be)]);
                 pass(300);
-                machine.host.grant().check().unwrap();
+                machine.scx().grant().check().unwrap();
             }
             let longest = beats.longest();
             assert!(longest.iter().all(|&gap| gap < STALL), "{longest:?}");
@@ -226,7 +225,7 @@ lab_tests! {
             // The kernel ends a scheduler under which a thread waits for 30 s.
             let span = Instant::now();
             pass(rounds(35_000, 90_000) as u64);
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
             let ran: Vec<Duration> = threads.iter().map(Child::ran).collect();
             let sum: Duration = ran.iter().sum();
             println!("{} of 10 in 1000: {ran:?}", sum.as_millis() * 1000 / span.elapsed().as_millis());

@@ -47,7 +47,7 @@ lab_tests! {
             pass(200);
             let parts = ratio(&[&a, &b, &c], 3000);
             assert!((90..=110).contains(&(parts[1] + parts[2])), "{parts:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn weights_of_nested_groups_multiply() {
@@ -62,7 +62,7 @@ lab_tests! {
             let parts = ratio(&[&threads[0], &threads[1], &threads[2]], 3000);
             // 1 : 2 : 1.
             assert!((180..=220).contains(&parts[1]) && (90..=110).contains(&parts[2]), "{parts:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn who_sleeps_leaves_its_share_to_the_others() {
@@ -79,7 +79,7 @@ lab_tests! {
             pass(200);
             let shares = shares(&[&spins, &sleeps], 2000);
             assert!(shares[0] > 600 && shares[1] > 60, "{shares:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn an_idle_group_gets_what_is_left() {
@@ -101,7 +101,7 @@ lab_tests! {
             pass(100);
             let again = shares(&[&low], 500)[0];
             assert!(again > 800, "{again}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn a_quota_is_kept_and_everything_lives() {
@@ -126,7 +126,7 @@ lab_tests! {
             pass(300);
             let unlimited = shares(&all, 1000);
             assert!(unlimited.iter().sum::<u128>() > 350, "{unlimited:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn the_quota_of_the_group_above_holds_for_all_below() {
@@ -142,7 +142,7 @@ lab_tests! {
             println!("10 % of 30 %: {shares:?}");
             assert!((85..=115).contains(&shares[0]), "{shares:?}");
             assert!((270..=330).contains(&(shares[0] + shares[1])), "{shares:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn the_system_is_divided_by_weight_too() {
@@ -154,7 +154,7 @@ lab_tests! {
             pass(200);
             let light_part = ratio(&[&a, &b], 4000)[1];
             assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn the_quota_of_a_latency_critical_workload_holds() {
@@ -169,7 +169,7 @@ lab_tests! {
             let share = shares(&[&server], 3000)[0];
             println!("40 %: {share} of 1000");
             assert!((360..=440).contains(&share), "{share}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use quell_lab::{Lockstep, lab_tests};
-use quell_linux::Manager;
 use quell_model::{Class, CpuCount, Grace, GraceSignal, Nanos, Selector, Workload};
 
 use quell_scx::{ScxOptions, Slices};
@@ -72,7 +71,7 @@ fn in_a_second(grace: Option<Grace>, work: fn()) -> (u32, u32) {
     spec.selectors = vec![Selector::Cgroup("be".into())];
     let be = machine.host.attach(spec.clone()).unwrap();
     spec.grace = grace;
-    machine.host.grant().describe(be, &spec).unwrap();
+    machine.scx().grant().describe(be, &spec).unwrap();
     machine.apply(&rights(lc, 1, 1, 0), &[]);
     machine.apply(&rights(be, 0, 2, 1), &[]);
     let _work = Child::run(Some(&be_group), Some(1), work);
@@ -83,7 +82,7 @@ fn in_a_second(grace: Option<Grace>, work: fn()) -> (u32, u32) {
     let (told, woke) = (of(&counts().told), of(&counts().woke));
     pass(1000);
     let during = (of(&counts().told) - told, of(&counts().woke) - woke);
-    machine.host.grant().check().unwrap();
+    machine.scx().grant().check().unwrap();
     println!("{grace:?}: {during:?}");
     during
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use quell_lab::lab_tests;
-use quell_linux::Manager;
 use quell_model::{Class, CpuId, GrantCommand, Host, Nanos, Wake};
 use quell_scx::ScxOptions;
 
@@ -55,7 +54,7 @@ lab_tests! {
             pass(100);
             let shares = shares(&[&a, &b], 400);
             assert!(shares.iter().all(|&share| share > 500), "{shares:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
             // The children inherited the scheduler's descriptors.
             drop((a, b));
             drop(machine);
@@ -94,7 +93,7 @@ lab_tests! {
             let _hog = Child::spin(Some(&be_group), None);
             machine.grant(&[(1, be)]);
             let (looping, daemon) = (Child::spin(None, Some(0)), Child::spin(None, None));
-            machine.host.grant().set_loop(looping.0);
+            machine.scx().grant().set_loop(looping.0);
             pass(200);
             let beside_a_daemon = shares(&[&looping, &daemon], 1000);
             println!("loop, daemon: {beside_a_daemon:?}");
@@ -105,7 +104,7 @@ lab_tests! {
             let beside_both = shares(&[&looping, &daemon, &bound], 2000);
             println!("loop, daemon, one bound to its CPU: {beside_both:?}");
             assert!(beside_both[0] > 800 && beside_both[2] > 10, "{beside_both:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn a_loop_that_sleeps_goes_before_best_effort_work() {
@@ -128,7 +127,7 @@ lab_tests! {
             };
             pass(100);
             let as_a_daemon = waits_within_a_second();
-            machine.host.grant().set_loop(sleeper.0);
+            machine.scx().grant().set_loop(sleeper.0);
             let as_the_loop = waits_within_a_second();
             println!("waits as a daemon {as_a_daemon:?}, as the loop {as_the_loop:?}");
             assert!(as_the_loop * 3 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
@@ -147,7 +146,7 @@ lab_tests! {
             let looping = Child::run(None, None, || loop {
                 sleep_until_next(Nanos::from_millis(1));
             });
-            machine.host.grant().set_loop(looping.0);
+            machine.scx().grant().set_loop(looping.0);
             pass(200);
             let before = looping.waited();
             pass(2000);
@@ -169,7 +168,7 @@ lab_tests! {
             let share = shares(&[&server], 400)[0];
             assert!(share > 500, "{share}");
             pin(0, 0..2);
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn a_queue_that_only_the_loop_serves_is_looked_at_again() {
@@ -257,7 +256,7 @@ lab_tests! {
             let (woken, hog) = (sleeper.ran(), hogs.each_ref().map(Child::ran).iter().sum::<std::time::Duration>());
             assert!(woken.as_millis() > 40, "{woken:?}");
             assert!(hog.as_millis() > 400, "{hog:?}");
-            assert!(machine.host.grant().preemptions() > 10, "{}", machine.host.grant().preemptions());
+            assert!(machine.scx().grant().preemptions() > 10, "{}", machine.scx().grant().preemptions());
             drop(sleeper);
             pass(50);
             assert_eq!(machine.holder(1), Some(be), "what the LC yielded goes back to the BE");
@@ -305,9 +304,9 @@ lab_tests! {
                 }
             });
             pass(200);
-            let before = (sleeper.turns(), machine.host.grant().queues_formed(lc));
+            let before = (sleeper.turns(), machine.scx().grant().queues_formed(lc));
             pass(2000);
-            let (turns, waited) = (sleeper.turns() - before.0, machine.host.grant().queues_formed(lc) - before.1);
+            let (turns, waited) = (sleeper.turns() - before.0, machine.scx().grant().queues_formed(lc) - before.1);
             println!("it waited in {waited} of {turns} times");
             assert!(turns > 500 && waited * 6 < turns, "it waited in {waited} of {turns} times");
         }
@@ -324,8 +323,8 @@ lab_tests! {
             // The LC holds the only CPU that the other may use: it starves, and has its turns.
             let (ran, served) = (pinned.ran().as_millis(), server.ran().as_millis());
             assert!(ran > 3 && served > 3, "{ran} beside {served}");
-            assert!(machine.host.grant().starved() > 0);
-            machine.host.grant().check().unwrap();
+            assert!(machine.scx().grant().starved() > 0);
+            machine.scx().grant().check().unwrap();
         }
 
         fn a_thread_that_changes_its_cgroup_changes_its_workload() {

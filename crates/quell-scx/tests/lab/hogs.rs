@@ -44,15 +44,15 @@ lab_tests! {
             pass(200);
             let now = monotonic;
             // This test's own thread, too, is one that others wait behind.
-            let is_stuck = |machine: &Machine| machine.host.grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
+            let is_stuck = |machine: &Machine| machine.scx().grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
             assert!(!is_stuck(&machine), "nobody hogs its CPU yet");
             let hog = Child::run(None, Some(1), hog_for_4_s);
             pass(1500);
             let before = free.ran();
-            let stuck = machine.host.grant().stuck(now() - Nanos::from_millis(500)).unwrap();
+            let stuck = machine.scx().grant().stuck(now() - Nanos::from_millis(500)).unwrap();
             println!("{stuck:?}");
             machine.observe();
-            let told = machine.host.stuck().to_vec();
+            let told = machine.scx().stuck().to_vec();
             let movable = |stuck: &&quell_scx::Stuck| stuck.name.starts_with("kworker/u");
             assert_eq!(stuck.iter().find(movable), None, "it was put behind the hog, though it may run elsewhere");
             pass(1000);
@@ -75,8 +75,8 @@ lab_tests! {
             assert!(later > 300, "{later}");
             assert!(!is_stuck(&machine));
             machine.observe();
-            assert!(machine.host.stuck().iter().all(|stuck| stuck.tid != pinned.0 as u32), "{:?}", machine.host.stuck());
-            machine.host.grant().check().unwrap();
+            assert!(machine.scx().stuck().iter().all(|stuck| stuck.tid != pinned.0 as u32), "{:?}", machine.scx().stuck());
+            machine.scx().grant().check().unwrap();
         }
     }
 }

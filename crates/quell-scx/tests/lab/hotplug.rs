@@ -24,12 +24,12 @@ lab_tests! {
             let holds = (0..500).any(|_| {
                 pass(10);
                 machine.observe();
-                machine.host.grant().holder(CpuId(2)).workload() == Some(be)
+                machine.scx().grant().holder(CpuId(2)).workload() == Some(be)
             });
             assert!(holds, "it never joined");
             let shares = shares(&[&hogs[0], &hogs[1], &hogs[2]], 1000);
             assert!(shares.iter().sum::<u128>() > 1800, "{shares:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn it_is_loaded_again_if_a_cpu_goes_meanwhile() {

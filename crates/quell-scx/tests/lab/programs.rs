@@ -12,7 +12,7 @@ lab_tests! {
 
         fn the_kernel_takes_all_of_them() {
             let machine = Machine::load();
-            let programs = machine.host.grant().programs();
+            let programs = machine.scx().grant().programs();
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
             println!("{}: {} programs", release.trim(), programs.len());
             for program in &programs {

@@ -82,7 +82,7 @@ lab_tests! {
             assert!(ran.iter().all(|&ran| ran > 500), "one CPU for both: {ran:?} ms of 2000");
             drop(long);
             each_has_a_cpu(&work);
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn who_makes_way_for_a_brief_latency_critical_thread_goes_on_after_it() {
@@ -104,7 +104,7 @@ lab_tests! {
             println!("one followed another {changes} times in 100 looks, ten visits each; the visitor had {served} ms");
             assert!(changes < 50, "{changes}");
             assert!(served > 20, "{served} ms");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         fn who_made_way_for_one_that_does_not_sleep_goes_on_elsewhere() {
@@ -122,7 +122,7 @@ lab_tests! {
             assert!(shares_of_all[1..].iter().all(|&share| share > 250), "one CPU for both: {shares_of_all:?}");
             drop(hog);
             each_has_a_cpu(&work);
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
     }
 }

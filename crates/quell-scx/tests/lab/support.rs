@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
-use quell_linux::{HostOptions, LinuxHost, Manager, Roots};
+use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
     Class, CpuCount, CpuId, Event, GrantCommand, Host, Nanos, Outcome, Part, Plan, Refusal, Rule, Selector, SignalSet,
     Verdict, View, Workload, WorkloadId,
 };
-use quell_scx::{ScxHost, ScxOptions};
+use quell_scx::{Scx, ScxOptions};
 
 /// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
 pub fn guest(cpus: u32) -> quell_lab::Machine {
@@ -22,7 +22,7 @@ pub fn guest(cpus: u32) -> quell_lab::Machine {
 
 /// A loaded scheduler with its host and view.
 pub struct Machine {
-    pub host: ScxHost,
+    pub host: LinuxHost,
     pub view: View,
     pub events: Vec<Event>,
 }
@@ -40,9 +40,15 @@ impl Machine {
         // Everything here is a child of this process: Quell's own processes are not exempt.
         let linux = HostOptions { include_self: true, ..HostOptions::default() };
         let linux = LinuxHost::new(roots.clone(), linux).unwrap();
-        let host = ScxHost::new(linux, roots, options).unwrap();
+        let scheduler = Scx::load(linux.topology(), roots, options).unwrap();
+        let host = linux.with_scheduler(scheduler).unwrap();
         let view = View::new(quell_linux::sysfs::topology("/sys".as_ref()).unwrap().into());
         Machine { host, view, events: Vec::new() }
+    }
+
+    /// The scheduler.
+    pub fn scx(&self) -> &Scx {
+        self.host.scheduler().unwrap()
     }
 
     pub fn attach(&mut self, name: &str, class: Class) -> WorkloadId {

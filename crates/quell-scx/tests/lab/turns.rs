@@ -19,7 +19,7 @@ fn share_of_best_effort_work_beside(system: fn() -> Vec<Child>) -> u128 {
     pass(200);
     let share = shares(&[&work], 2000)[0];
     println!("{share} beside threads of the system");
-    machine.host.grant().check().unwrap();
+    machine.scx().grant().check().unwrap();
     share
 }
 
@@ -43,7 +43,7 @@ lab_tests! {
             let _runaway = Child::spin(Some(&groups[1]), Some(1));
             let starves = Child::spin(Some(&groups[2]), Some(1));
             pass(9000);
-            assert!(machine.host.grant().starved() > 0 && starves.ran().as_micros() > 100);
+            assert!(machine.scx().grant().starved() > 0 && starves.ran().as_micros() > 100);
             let longest = beats.longest();
             assert!(longest[0].as_millis() < 200, "half of such a turn, on the CPU that it is guaranteed: {longest:?}");
         }
@@ -67,7 +67,7 @@ lab_tests! {
             let starve = [2, 3].map(|at| Child::spin(Some(&groups[at]), None));
             pass(1000);
             let share = shares(&[&guaranteed], 6000)[0];
-            assert!(machine.host.grant().starved() > 2 && starve.iter().all(|one| one.ran().as_millis() > 40));
+            assert!(machine.scx().grant().starved() > 2 && starve.iter().all(|one| one.ran().as_millis() > 40));
             assert!(share > 970, "of a thousandth of its CPU's time each: {share}");
         }
 
@@ -101,7 +101,7 @@ lab_tests! {
             let ran = bound.each_ref().map(|child| child.ran().as_millis());
             println!("the system's ran for {} ms, the best-effort one for {} ms", ran[0], ran[1]);
             assert!(ran[0] > 40 && ran[1] > 8, "{ran:?}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
 
         /// The one that goes on without a stop has had its turn when its slice is over.
@@ -135,7 +135,7 @@ lab_tests! {
             let share = (work.ran() - before).as_millis() / 2;
             println!("{share} beside two threads of the system and a real-time one");
             assert!(share > 250, "{share}");
-            machine.host.grant().check().unwrap();
+            machine.scx().grant().check().unwrap();
         }
     }
 }

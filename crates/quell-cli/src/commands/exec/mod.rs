@@ -12,10 +12,10 @@ use quell_agent::config::unused::unused;
 use quell_agent::drive::while_driving;
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
 use quell_agent::stack::{self, Layer};
-use quell_linux::grants::AffinityHost;
+use quell_linux::scheduler::Affinity;
 use quell_linux::write::Journal;
-use quell_linux::{HostOptions, LimitState, LinuxHost, Manager, Roots};
-use quell_model::{Capabilities, Class, CpuCount, KnobKind, Policy, Reservation, View, Workload};
+use quell_linux::{HostOptions, LimitState, LinuxHost, Roots};
+use quell_model::{Capabilities, Class, CpuCount, Host, KnobKind, Policy, Reservation, View, Workload};
 use quell_policy::AnyPolicy;
 
 use subject::{FAILED, Subject};
@@ -144,18 +144,18 @@ fn manage(
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
-    let linux = LinuxHost::new(Roots::default(), HostOptions::default())?.with_journal(journal);
+    let mut host = LinuxHost::new(Roots::default(), HostOptions::default())?.with_journal(journal);
     if policy.describe().grants {
         // As `quell run` does on the kernel's scheduler: Quell's own takes every thread of the machine.
-        let pool = linux.topology().all();
-        return manage_on(AffinityHost::new(linux, pool, None), arguments, workload, policy, worker);
+        let scheduler = Affinity::new(&host.topology(), host.topology().all(), None);
+        host = host.with_scheduler(scheduler)?;
     }
-    manage_on(linux, arguments, workload, policy, worker)
+    manage_on(host, arguments, workload, policy, worker)
 }
 
 /// Starts or takes what is to be managed, and manages it until it ends, or the guardian is gone.
-fn manage_on<H: Manager + Send>(
-    mut host: H,
+fn manage_on(
+    mut host: LinuxHost,
     arguments: &Arguments,
     mut workload: Workload,
     policy: AnyPolicy,
@@ -172,7 +172,7 @@ fn manage_on<H: Manager + Send>(
     let sets_classes = |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
     let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
     let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
-    let topology = host.linux().topology();
+    let topology = host.topology();
     let pool = topology.all();
     let mut stack = stack::over(layers, View::new(topology), pool)?;
 
@@ -187,7 +187,7 @@ fn manage_on<H: Manager + Send>(
     workload.selectors = subject.selectors();
     let managed = host.attach(workload.clone()).map_err(|error| anyhow!("{error}")).and_then(|id| {
         let mut voice = Voice::new(arguments.verbose);
-        let limit = host.linux().limit_state(id).cloned();
+        let limit = host.limit_state(id).cloned();
         warn(&workload, stack.layers(), &host.capabilities(), limit.as_ref());
         if !arguments.quiet {
             voice.managed = Some(Managed { name: workload.name.clone(), id, limit: workload.limit.zip(limit) });
@@ -197,7 +197,7 @@ fn manage_on<H: Manager + Send>(
     if managed.is_err() {
         subject.give_up();
     }
-    for left in host.linux().restore().left {
+    for left in host.restore().left {
         eprintln!("quell: {left}");
     }
     managed

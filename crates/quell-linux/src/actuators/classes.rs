@@ -1,0 +1,108 @@
+//! The scheduling classes of threads: real-time, and what a weight or idle-only is for a thread of its own.
+
+use quell_model::{Capabilities, KnobKind, SchedClass, Support};
+
+use super::{Actuator, Aim, Draft, Here, Subject, Wanted};
+use crate::LinuxError;
+use crate::members::Thread;
+use crate::sched::{ThreadClass, nice_of_weight};
+use crate::write::{Place, Value, Write};
+
+/// sched_setattr(2).
+pub(super) struct Classes;
+
+impl Actuator for Classes {
+    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+        let support = match here.has_sys_nice() {
+            true => {
+                let interval = here.options.scan_interval;
+                Support::Partly(format!("threads that are born later get it within {interval}"))
+            }
+            // Who only looks needs to know what it would take.
+            false if here.options.dry_run => {
+                Support::Partly("without CAP_SYS_NICE it could not be set: run as root for that".into())
+            }
+            false => Support::No {
+                why: "real-time classes and smaller nice values need CAP_SYS_NICE".into(),
+                mend: "run as root".into(),
+            },
+        };
+        found.knobs.insert(KnobKind::Class, support);
+    }
+
+    /// Real-time classes are taken away before they are given.
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        let mut promotions = Vec::new();
+        for (thread, subject) in aim.threads() {
+            if let Some(write) = class(draft, subject, thread, aim.threads, &aim.wanted(thread, subject))? {
+                if is_real_time(&write.after) { promotions.push(write) } else { draft.push(write) }
+            }
+        }
+        promotions.into_iter().for_each(|write| draft.push(write));
+        Ok(())
+    }
+}
+
+fn class(
+    draft: &mut Draft<'_>,
+    subject: &Subject<'_>,
+    thread: &Thread,
+    threads: &[Thread],
+    wanted: &Wanted,
+) -> Result<Option<Write>, LinuxError> {
+    let place = Place::Class(thread.id);
+    let untouched = wanted.class.is_none() && wanted.weight.is_none() && wanted.idle.is_none();
+    if untouched && draft.ledger.origin(&place).is_none() {
+        return Ok(None);
+    }
+    let Some(now @ Value::Class(before)) = draft.read(&place)? else { return Ok(None) };
+    let origin = draft.origin(subject, thread, &place, &now, threads)?;
+    let Value::Class(origin) = origin else { return Ok(None) };
+    let after = class_of(wanted, &origin);
+    let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
+    let inherited = draft.inherited(&place, !before.is_like(&origin));
+    Ok((!same || inherited).then_some(Write {
+        workload: Some(subject.id),
+        place,
+        origin: Value::Class(origin),
+        before: Value::Class(before),
+        after: Value::Class(after),
+    }))
+}
+
+/// The class of a thread for which these values stand: idle-only before everything, then the class that was set, with
+/// the weight as its nice value.
+fn class_of(wanted: &Wanted, origin: &ThreadClass) -> ThreadClass {
+    let class = if wanted.idle == Some(true) { Some(SchedClass::Idle) } else { wanted.class };
+    let base = class.unwrap_or(origin.class);
+    let class = match (base, wanted.weight) {
+        (SchedClass::Fair { slice, .. }, Some(weight)) => SchedClass::Fair { nice: nice_of_weight(weight), slice },
+        (SchedClass::Batch { .. }, Some(weight)) => SchedClass::Batch { nice: nice_of_weight(weight) },
+        (other, _) => other,
+    };
+    if class == origin.class { *origin } else { ThreadClass::of(class) }
+}
+
+fn is_real_time(value: &Value) -> bool {
+    matches!(value, Value::Class(class) if class.class.is_real_time())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_combine_to_one_class() {
+        let origin = ThreadClass::of(SchedClass::Batch { nice: 3 });
+        let wanted =
+            |class, weight, idle| class_of(&Wanted { class, weight, idle, ..Wanted::default() }, &origin).class;
+        assert_eq!(wanted(None, None, None), SchedClass::Batch { nice: 3 });
+        assert_eq!(wanted(None, Some(100), None), SchedClass::Batch { nice: 0 });
+        assert_eq!(wanted(Some(SchedClass::NORMAL), Some(1), None), SchedClass::Fair { nice: 19, slice: None });
+        assert_eq!(wanted(Some(SchedClass::Fifo { priority: 1 }), Some(1), Some(true)), SchedClass::Idle);
+        assert!(
+            class_of(&Wanted { class: Some(SchedClass::Fifo { priority: 1 }), ..Wanted::default() }, &origin)
+                .reset_on_fork
+        );
+    }
+}

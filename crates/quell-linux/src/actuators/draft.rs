@@ -1,0 +1,143 @@
+//! Collects the writes of one plan. Reads see what the writes before them will have done.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use quell_model::{CpuSet, ThreadId, WorkloadId};
+
+use super::Subject;
+use crate::LinuxError;
+use crate::members::{Members, Thread};
+use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
+
+/// Writes that are to be made together, as far as they are known.
+pub(crate) struct Draft<'a> {
+    pub ledger: &'a Ledger,
+    pub online: CpuSet,
+    pub cgroup_root: &'a Path,
+    pub sys_root: &'a Path,
+    medium: &'a mut dyn Medium,
+    planned: HashMap<Place, Value>,
+    /// Of threads that inherited a value: what they would have had.
+    origins: HashMap<Place, Value>,
+    writes: Vec<Write>,
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(writes: &'a mut Writes, members: &'a Members) -> Draft<'a> {
+        let Writes { medium, ledger, .. } = writes;
+        let (planned, origins) = (HashMap::new(), HashMap::new());
+        let (online, cgroup_root, sys_root) = (members.online, &*members.roots.cgroup, &*members.roots.sys);
+        let (medium, writes) = (&mut **medium, Vec::new());
+        Draft { ledger, online, cgroup_root, sys_root, medium, planned, origins, writes }
+    }
+
+    /// The writes in the order in which they are to be made.
+    pub fn finish(self) -> Vec<Write> {
+        self.writes
+    }
+
+    /// What will stand there after the writes so far; None if the place is gone.
+    pub fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match self.planned.get(place) {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.medium.read(place),
+        }
+    }
+
+    /// What a thread had before Quell, which has this value `now`. One that was born under a value of Quell's has what
+    /// its process's first thread had, or, if it is that one, what its parent's had; an orphan has what most of the
+    /// workload's processes had that are older than Quell's first write.
+    pub fn origin(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread,
+        place: &Place,
+        now: &Value,
+        threads: &[Thread],
+    ) -> Result<Value, LinuxError> {
+        if let Some(origin) = self.ledger.origin(place) {
+            return Ok(origin.clone());
+        }
+        if !subject.history.inherited(thread, now) {
+            return Ok(now.clone());
+        }
+        let sort = |id| if matches!(place, Place::Class(_)) { Place::Class(id) } else { Place::Affinity(id) };
+        let model = if thread.is_first() { thread.parent } else { thread.pid };
+        let origin = match threads.binary_search_by_key(&model, |known| known.id.tid) {
+            Ok(at) => self.known_origin(&sort(threads[at].id))?,
+            Err(_) => self.usual_origin(subject, threads, &sort)?,
+        };
+        let origin = origin.unwrap_or_else(|| now.clone());
+        self.origins.insert(place.clone(), origin.clone());
+        Ok(origin)
+    }
+
+    /// What stood there before Quell; what was never written is as it was.
+    fn known_origin(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        match self.origins.get(place).or_else(|| self.ledger.origin(place)) {
+            Some(origin) => Ok(Some(origin.clone())),
+            None => self.medium.read(place),
+        }
+    }
+
+    fn usual_origin(
+        &mut self,
+        subject: &Subject<'_>,
+        threads: &[Thread],
+        sort: &dyn Fn(ThreadId) -> Place,
+    ) -> Result<Option<Value>, LinuxError> {
+        let mut tally: Vec<(Value, u32)> = Vec::new();
+        let old = |thread: &&Thread| thread.workload == subject.id && thread.is_first() && !thread.born_under;
+        for thread in threads.iter().filter(old) {
+            let Some(origin) = self.known_origin(&sort(thread.id))? else { continue };
+            match tally.iter_mut().find(|(known, _)| *known == origin) {
+                Some((_, count)) => *count += 1,
+                None => tally.push((origin, 1)),
+            }
+        }
+        Ok(tally.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin))
+    }
+
+    /// What a file will hold.
+    pub fn text(&mut self, path: &Path) -> Result<Option<String>, LinuxError> {
+        Ok(self.read(&Place::File(path.to_owned()))?.and_then(|value| match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }))
+    }
+
+    /// Writes a value unless it will stand there anyway, or the place is gone.
+    pub fn set(&mut self, workload: Option<WorkloadId>, place: Place, after: Value) -> Result<(), LinuxError> {
+        let Some(before) = self.read(&place)? else { return Ok(()) };
+        if before != after {
+            let origin = self.ledger.origin(&place).unwrap_or(&before).clone();
+            self.push(Write { workload, place, origin, before, after });
+        }
+        Ok(())
+    }
+
+    pub fn push(&mut self, write: Write) {
+        self.planned.insert(write.place.clone(), write.after.clone());
+        self.writes.push(write);
+    }
+
+    /// Gives a file a wanted text; if nothing is wanted, its origin, where Quell touched it.
+    pub fn want(&mut self, subject: &Subject<'_>, path: &Path, text: Option<String>) -> Result<(), LinuxError> {
+        let place = Place::File(path.to_owned());
+        let after = match text {
+            Some(text) => Value::Text(text),
+            None => match self.ledger.origin(&place) {
+                Some(origin) => origin.clone(),
+                None => return Ok(()),
+            },
+        };
+        self.set(Some(subject.id), place, after)
+    }
+
+    /// Has a thread the wanted value already, by its birth? Then it is written all the same, so that ledger and journal
+    /// know what to put back.
+    pub fn inherited(&self, place: &Place, not_its_own: bool) -> bool {
+        not_its_own && self.ledger.origin(place).is_none()
+    }
+}

@@ -1,0 +1,169 @@
+//! What the host sets, a file or folder each. To add a knob: a file with an [`Actuator`], its line in [`ACTUATORS`], and
+//! its value in [`Wanted`].
+//!
+//! From what policies want to an ordered list of writes, which are made all or none. The order keeps every moment in
+//! between harmless: what stops comes first; partitions end before their CPUs move; CPU sets of cgroups shrink, then grow
+//! from the parents down, then shrink from the children up; threads lose real-time classes before others get them; a
+//! partition is claimed when its CPUs have been taken from everybody else; what goes on comes last.
+
+mod affinity;
+mod aim;
+mod classes;
+pub(crate) mod cpusets;
+mod draft;
+mod freezer;
+mod here;
+mod partitions;
+mod preemption;
+mod quota;
+mod shares;
+mod solo;
+mod standing;
+mod wanted;
+
+pub(crate) use aim::{Aim, Subject};
+pub(crate) use draft::Draft;
+pub(crate) use here::Here;
+pub(crate) use quota::Quota;
+pub(crate) use standing::Standing;
+pub(crate) use wanted::Wanted;
+
+use quell_model::{Capabilities, KnobKind, Support};
+
+use crate::LinuxError;
+use crate::members::Members;
+
+/// Sets some knobs. It keeps no state: what is to be true is in the aim, what was changed in the draft's ledger.
+pub(crate) trait Actuator: Sync {
+    /// Says which knobs it sets here, and how well.
+    fn tell(&self, here: &Here<'_>, found: &mut Capabilities);
+
+    /// Refuses what it cannot do for a workload.
+    ///
+    /// # Errors
+    /// The reason, and the mend.
+    fn check(&self, _subject: &Subject<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// Drafts the writes by which work stops that is to stop: the first moment of five.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn stop(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … what is held exclusively is let go.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn release(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … values are set.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn set(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … what is to be held exclusively is taken.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn claim(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// … work goes on that is to go on.
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or does not have what is needed.
+    fn resume(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        Ok(())
+    }
+}
+
+/// The moments of a transaction, in their order.
+const MOMENTS: [fn(&dyn Actuator, &Aim<'_>, &mut Draft<'_>) -> Result<(), LinuxError>; 5] = [
+    |actuator, aim, draft| actuator.stop(aim, draft),
+    |actuator, aim, draft| actuator.release(aim, draft),
+    |actuator, aim, draft| actuator.set(aim, draft),
+    |actuator, aim, draft| actuator.claim(aim, draft),
+    |actuator, aim, draft| actuator.resume(aim, draft),
+];
+
+/// All, in the order in which they write at each moment.
+const ACTUATORS: [&dyn Actuator; 8] = [
+    &preemption::Preemption,
+    &freezer::Freezer,
+    &partitions::Partitions,
+    &cpusets::Cpusets,
+    &shares::Shares,
+    &Quota,
+    &affinity::Affinity,
+    &classes::Classes,
+];
+
+/// What they set here, and of each other knob that nothing does.
+pub(crate) fn tell(members: &Members, found: &mut Capabilities) {
+    let here = Here::of(members);
+    ACTUATORS.iter().for_each(|actuator| actuator.tell(&here, found));
+    for kind in [KnobKind::CacheWays, KnobKind::MaxFrequencyKhz] {
+        found.knobs.entry(kind).or_insert_with(|| Support::No {
+            why: "this host does not set it".to_owned(),
+            mend: "use the simulator, or leave the policy out".into(),
+        });
+    }
+}
+
+/// Drafts all writes that make an aim true.
+pub(crate) fn write(aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+    for subject in &aim.workloads {
+        ACTUATORS.iter().try_for_each(|actuator| actuator.check(subject))?;
+    }
+    for moment in MOMENTS {
+        ACTUATORS.iter().try_for_each(|actuator| moment(*actuator, aim, draft))?;
+    }
+    Ok(())
+}
+
+/// The mend where a knob is one of cgroups alone.
+const NO_CGROUP: &str = "select it by a cgroup or unit that has the cpu and cpuset controllers (cgroup v2)";
+
+/// A knob that the configuration does not allow.
+fn forbidden(why: &str, key: &str) -> Support {
+    Support::No {
+        why: format!("{why} and is not allowed"),
+        mend: format!("allow it with {key} = true in the configuration"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use quell_model::Topology;
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn each_knob_is_one_actuators_and_all_are_answered() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
+        let members = Members::new(tree.roots(), HostOptions::default()).unwrap();
+        let mut known = BTreeSet::new();
+        for actuator in ACTUATORS {
+            let mut found = Capabilities::default();
+            actuator.tell(&Here::of(&members), &mut found);
+            found.knobs.into_keys().for_each(|kind| assert!(known.insert(kind), "{kind:?}"));
+        }
+        let mut found = Capabilities::default();
+        tell(&members, &mut found);
+        assert!(KnobKind::ALL.iter().all(|kind| found.knobs.contains_key(kind)), "{found:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What stands for workloads and threads until a policy changes it.
+
+use quell_model::{Knob, KnobSetting, LeaseLimits, Target, ThreadId, WorkloadId};
+
+use super::Subject;
+use super::solo::Solo;
+use super::wanted::{Overrides, Wanted, check};
+use crate::LinuxError;
+use crate::limit::LimitState;
+use crate::members::Members;
+
+/// What is to be true of the workloads, whoever wants it.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Policies.
+    pub values: Values,
+    /// The workloads' owners, by slot: is a limit kept? None: there is none, or everything was put back.
+    pub limits: Vec<Option<LimitState>>,
+    /// A solo run.
+    pub solo: Solo,
+}
+
+impl Standing {
+    pub fn new(solo: LeaseLimits) -> Standing {
+        Standing { values: Values::default(), limits: Vec::new(), solo: Solo::new(solo) }
+    }
+
+    /// What is to be made true of a workload now; None if there is none.
+    pub fn subject<'a>(&self, id: WorkloadId, members: &'a Members) -> Option<Subject<'a>> {
+        let (member, resolved) = (members.get(id)?, members.resolved(id)?);
+        let keeps = matches!(self.limits.get(id.index()), Some(Some(LimitState::Kept(_))));
+        Some(Subject {
+            id,
+            name: &member.spec.name,
+            level: member.level,
+            resolved,
+            history: &member.history,
+            wanted: self.solo.wanted(id, &member.spec, self.values.of(id)),
+            limit: member.spec.limit.filter(|_| keeps),
+        })
+    }
+}
+
+/// The values that policies set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    /// By slot.
+    workloads: Vec<Wanted>,
+    pub overrides: Overrides,
+}
+
+impl Values {
+    /// What stands for a workload.
+    pub fn of(&self, id: WorkloadId) -> Wanted {
+        self.workloads.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// Nothing stands for a workload, or for any.
+    pub fn clear(&mut self, only: Option<WorkloadId>) {
+        match only {
+            Some(id) => {
+                self.workloads.iter_mut().skip(id.index()).take(1).for_each(|wanted| *wanted = Wanted::default())
+            }
+            None => self.workloads.clear(),
+        }
+        self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
+    }
+
+    pub fn forget_thread(&mut self, thread: ThreadId) {
+        self.overrides.remove(&thread);
+    }
+
+    /// Takes a value over; false if its target is gone. A workload is dirty only if the value is new: what somebody else
+    /// changed since is not fought over.
+    ///
+    /// # Errors
+    /// If the value makes no sense, is not of this kind of target, or the configuration does not allow it.
+    pub fn take(
+        &mut self,
+        setting: &KnobSetting,
+        members: &Members,
+        dirty: &mut Vec<WorkloadId>,
+    ) -> Result<bool, LinuxError> {
+        check(&setting.knob, &members.online)?;
+        match (setting.target, setting.knob) {
+            (Target::Machine, Knob::Preemption(_)) => {
+                let allowed = members.options.preemption_mode;
+                check_allowed(allowed, "the preemption mode concerns the whole machine", "machine.preemption")?;
+                Ok(true)
+            }
+            (Target::Workload(id), knob) => self.set_on_workload(id, &knob, members, dirty),
+            (Target::Thread(thread), knob) => self.set_on_thread(thread, &knob, members, dirty),
+            (target, knob) => Err(misplaced(&target, &knob)),
+        }
+    }
+
+    fn set_on_workload(
+        &mut self,
+        id: WorkloadId,
+        knob: &Knob,
+        members: &Members,
+        dirty: &mut Vec<WorkloadId>,
+    ) -> Result<bool, LinuxError> {
+        if members.get(id).is_none() {
+            return Ok(false);
+        }
+        if *knob == Knob::Partition(true) {
+            let what = "a CPU partition moves everything else on the machine away";
+            check_allowed(members.options.partitions, what, "machine.partition")?;
+        }
+        let mut news = false;
+        for (_, own) in self.overrides.values_mut().filter(|(owner, _)| *owner == id) {
+            let before = *own;
+            own.clear(knob.kind());
+            news |= *own != before;
+        }
+        if self.workloads.len() <= id.index() {
+            self.workloads.resize(id.index() + 1, Wanted::default());
+        }
+        let standing = &mut self.workloads[id.index()];
+        let before = *standing;
+        if !standing.set(knob) {
+            return Err(misplaced(&Target::Workload(id), knob));
+        }
+        if news || *standing != before {
+            dirty.push(id);
+        }
+        Ok(true)
+    }
+
+    /// The same for one thread of a workload; false if it is gone, or belongs to none.
+    fn set_on_thread(
+        &mut self,
+        id: ThreadId,
+        knob: &Knob,
+        members: &Members,
+        dirty: &mut Vec<WorkloadId>,
+    ) -> Result<bool, LinuxError> {
+        if matches!(knob, Knob::Partition(_) | Knob::Quota(_) | Knob::Pause(_)) {
+            return Err(misplaced(&Target::Thread(id), knob));
+        }
+        let Some(thread) = members.thread(id.tid).filter(|thread| thread.id == id) else { return Ok(false) };
+        let (owner, own) = self.overrides.entry(id).or_insert((thread.workload, Wanted::default()));
+        let before = *own;
+        if !own.set(knob) {
+            return Err(misplaced(&Target::Thread(id), knob));
+        }
+        if *own != before {
+            dirty.push(*owner);
+        }
+        Ok(true)
+    }
+}
+
+fn misplaced(target: &Target, knob: &Knob) -> LinuxError {
+    let what = match target {
+        Target::Workload(_) => "a workload",
+        Target::Thread(_) => "a single thread",
+        Target::Cpu(_) => "a single CPU",
+        Target::Machine => "the machine",
+    };
+    LinuxError::unsupported(format!("the knob '{}' cannot be set on {what}", knob.kind().name()), "see Target")
+}
+
+/// Machine-wide knobs need the configuration's leave.
+fn check_allowed(allowed: bool, what: &str, key: &str) -> Result<(), LinuxError> {
+    match allowed {
+        true => Ok(()),
+        false => Err(LinuxError::Forbidden(format!("{what}; allow it with {key} = true in the configuration"))),
+    }
+}

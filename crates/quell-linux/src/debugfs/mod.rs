@@ -1,0 +1,3 @@
+//! What the kernel has in debugfs, which is mounted below sysfs.
+
+pub mod preempt;

@@ -1,0 +1,75 @@
+//! When to look for new threads, and where.
+
+use quell_model::{Nanos, Signal, WorkloadId};
+
+use super::{Level, Member, Members};
+
+/// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
+const PROMPT_SHARE: u64 = 20;
+/// … and half a hundredth where they are only counted.
+const COUNTING_SHARE: u64 = 200;
+
+/// Who waits for new threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Nobody,
+    /// Some workloads, whose cgroups tell their threads: a look at those is enough.
+    SomeGroups,
+    Everybody,
+}
+
+impl Members {
+    /// Must new threads of this workload be found soon? Where they are to be seen one by one, or to be given values.
+    fn is_waiting(&self, member: &Member) -> bool {
+        member.level == Level::Threads
+            || self.wanted.contains_threads_of(member.spec.class)
+            || self.wanted.contains(Signal::QueueingDelay)
+    }
+
+    /// Must new threads of the workload in this slot be found soon?
+    pub(super) fn waits_for_threads(&self, id: WorkloadId) -> bool {
+        self.get(id).is_some_and(|member| self.is_waiting(member))
+    }
+
+    fn waiting(&self) -> Waiting {
+        let mut member = self.slots.iter().flatten();
+        if !member.clone().any(|member| self.is_waiting(member)) {
+            Waiting::Nobody
+        } else if member.all(|member| self.is_waiting(member))
+            || self.selectors.iter().any(|(_, resolved)| resolved.selects_processes())
+        {
+            Waiting::Everybody
+        } else {
+            Waiting::SomeGroups
+        }
+    }
+
+    /// Is it time to look for new threads?
+    pub fn scan_due(&self, now: Nanos) -> bool {
+        self.next_scan().is_none_or(|at| now >= at)
+    }
+
+    /// Is it time to look everywhere?
+    pub(super) fn full_scan_due(&self, now: Nanos) -> bool {
+        self.next_full_scan(self.waiting()).is_none_or(|at| now >= at)
+    }
+
+    /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
+    /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
+    pub fn next_scan(&self) -> Option<Nanos> {
+        let waiting = self.waiting();
+        let full = self.next_full_scan(waiting)?;
+        if waiting != Waiting::SomeGroups {
+            return Some(full);
+        }
+        Some(full.min(self.prompt_look.next(self.options.scan_interval, PROMPT_SHARE)?))
+    }
+
+    fn next_full_scan(&self, waiting: Waiting) -> Option<Nanos> {
+        if self.options.scan_interval == Nanos::ZERO {
+            return self.full_look.at;
+        }
+        let share = if waiting == Waiting::Everybody { PROMPT_SHARE } else { COUNTING_SHARE };
+        self.full_look.next(self.options.scan_interval, share)
+    }
+}

@@ -1,0 +1,267 @@
+//! Finds new threads, CPUs and cgroups.
+
+use std::path::PathBuf;
+
+use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
+
+use super::{Found, Members, Thread};
+use crate::clock::cpu_time;
+use crate::procfs::{SchedStat, ticks};
+use crate::{LinuxError, sysfs};
+
+/// What a scan found that was not known.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub events: Vec<Event>,
+    /// Threads that are gone.
+    pub died: Vec<ThreadId>,
+    /// Cgroups that were made again.
+    pub groups: Vec<(WorkloadId, PathBuf)>,
+    /// Workloads with new threads or cgroups, each at least once.
+    pub dirty: Vec<WorkloadId>,
+}
+
+impl Members {
+    /// Something changed that only a scan can find out: the next look at the machine begins with one.
+    pub fn selectors_changed(&mut self) {
+        self.finder.selectors_changed();
+        self.full_look.at = None;
+    }
+
+    /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again; where
+    /// it is not time to look everywhere, only where somebody waits for new threads.
+    pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        if !self.full_scan_due(now) {
+            self.prompt_look.at = Some(now);
+            let begun = cpu_time();
+            let result = self.look_where_somebody_waits(news);
+            self.prompt_look.cost = cpu_time() - begun;
+            if result? {
+                return Ok(());
+            }
+        }
+        (self.full_look.at, self.prompt_look.at) = (Some(now), Some(now));
+        let begun = cpu_time();
+        let result = self.look_everywhere(now, news);
+        self.full_look.cost = cpu_time() - begun;
+        result
+    }
+
+    fn look_everywhere(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        self.scan_cpus(news)?;
+        self.scan_groups(|_| true, news);
+        let mut found = std::mem::take(&mut self.found);
+        let result = self.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
+        self.take_up(result, found, news)
+    }
+
+    /// False, and nothing done, if a thread left its workload alive: then only a look everywhere tells where it is.
+    fn look_where_somebody_waits(&mut self, news: &mut News) -> Result<bool, LinuxError> {
+        self.scan_cpus(news)?;
+        let waiting: Vec<bool> =
+            (0..self.slots.len()).map(|slot| self.waits_for_threads(WorkloadId(slot as u32))).collect();
+        let waits = |id: WorkloadId| waiting.get(id.index()) == Some(&true);
+        let mut found = std::mem::take(&mut self.found);
+        let mut result = self.finder.scan_cgroups(&mut self.proc, &self.selectors, &waits, &mut found);
+        let fresh = found.len();
+        for known in &self.threads {
+            let at = found[..fresh].binary_search_by_key(&known.id.tid, |found| found.tid);
+            match (at, waits(known.workload)) {
+                (Err(_), true) if result.is_ok() => match self.proc.stat(known.pid, known.id.tid) {
+                    Ok(Some(stat)) if stat.start == known.id.start && stat.state != ThreadState::Dead => {
+                        self.found = found;
+                        return Ok(false);
+                    }
+                    Ok(_) => {}
+                    Err(error) => result = Err(error),
+                },
+                // As it was known: nobody looked.
+                (Err(_), false) => found.push(Found { tid: known.id.tid, pid: known.pid, workload: known.workload }),
+                _ => {}
+            }
+        }
+        found.sort_unstable();
+        self.scan_groups(waits, news);
+        self.take_up(result, found, news).map(|()| true)
+    }
+
+    /// Takes up what a look found.
+    fn take_up(
+        &mut self,
+        result: Result<(), LinuxError>,
+        found: Vec<Found>,
+        news: &mut News,
+    ) -> Result<(), LinuxError> {
+        let result = result.and_then(|()| self.merge(&found, news));
+        self.found = found;
+        result?;
+        self.count_threads();
+        Ok(())
+    }
+
+    /// Two ascending lists: the threads that are known and those that were found.
+    fn merge(&mut self, found: &[Found], news: &mut News) -> Result<(), LinuxError> {
+        let unchanged = self.threads.len() == found.len()
+            && self.threads.iter().zip(found).all(|(known, found)| {
+                (known.id.tid, known.pid, known.workload) == (found.tid, found.pid, found.workload) && !known.is_dead()
+            });
+        if unchanged {
+            return Ok(());
+        }
+        let before: Vec<i32> = self.threads.iter().map(|thread| thread.id.tid).collect();
+        let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
+        let mut threads = Vec::with_capacity(found.len());
+        for found in found {
+            while let Some(dead) = known.next_if(|known| known.id.tid < found.tid) {
+                self.died(&dead, news);
+            }
+            let same = known.next_if(|known| known.id.tid == found.tid);
+            if let Some(known) = same {
+                if (known.pid, known.workload) == (found.pid, found.workload) && !known.is_dead() {
+                    threads.push(known);
+                    continue;
+                }
+                self.died(&known, news);
+            }
+            if let Some(thread) = self.born(found, &before, news)? {
+                threads.push(thread);
+                news.dirty.push(thread.workload);
+            }
+        }
+        known.for_each(|dead| self.died(&dead, news));
+        self.threads = threads;
+        Ok(())
+    }
+
+    /// A thread that is new; `before` are the numbers of those that were there at the last scan, ascending.
+    fn born(&mut self, found: &Found, before: &[i32], news: &mut News) -> Result<Option<Thread>, LinuxError> {
+        let stat = self.proc.stat(found.pid, found.tid)?;
+        // A dead one that its parent has not asked for yet is still listed.
+        let Some(stat) = stat.filter(|stat| stat.state != ThreadState::Dead) else { return Ok(None) };
+        let counted = self.proc.schedstat(found.pid, found.tid)?;
+        let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
+        let id = ThreadId { tid: found.tid, start: stat.start };
+        let Some(member) = self.get(found.workload) else { return Ok(None) };
+        // A program that was started by somebody else, and is found with all its threads at once, inherited nothing.
+        let is_ours = |pid: i32| before.binary_search(&pid).is_ok();
+        let joined = self.finder.is_explicit(found.pid) && !is_ours(found.pid) && !is_ours(stat.parent);
+        let born_under = (self.adopted || !member.history.is_empty()) && !joined;
+        // Born since the workload attached: all its time counts.
+        let run = if member.scanned { SchedStat::default() } else { run };
+        news.events.push(Event::ThreadBorn(found.workload, id));
+        Ok(Some(Thread {
+            id,
+            pid: found.pid,
+            parent: stat.parent,
+            workload: found.workload,
+            born_under,
+            state: stat.state,
+            cpu: stat.cpu,
+            class: stat.class,
+            run,
+            exact: counted.is_some(),
+        }))
+    }
+
+    fn died(&self, thread: &Thread, news: &mut News) {
+        news.died.push(thread.id);
+        if self.get(thread.workload).is_some() {
+            news.events.push(Event::ThreadDied(thread.workload, thread.id));
+        }
+    }
+
+    fn count_threads(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|member| (member.threads, member.scanned) = (0, true));
+        for thread in &self.threads {
+            if let Some(member) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
+                member.threads += 1;
+            }
+        }
+    }
+
+    fn scan_cpus(&mut self, news: &mut News) -> Result<(), LinuxError> {
+        let online = sysfs::online(&self.roots.sys)?;
+        if online != self.online {
+            news.events.extend(self.online.difference(&online).iter().map(Event::Offline));
+            news.events.extend(online.difference(&self.online).iter().map(Event::Online));
+            self.online = online;
+        }
+        Ok(())
+    }
+
+    /// Finds those of the workloads whose cgroup is another one now than at the last scan.
+    fn scan_groups(&mut self, of: impl Fn(WorkloadId) -> bool, news: &mut News) {
+        for (id, resolved) in self.selectors.iter_mut().filter(|(id, _)| of(*id)) {
+            for group in resolved.groups.iter_mut().filter_map(|group| group.refresh().then_some(group)) {
+                news.groups.push((*id, group.path.clone()));
+                news.dirty.push(*id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Class, CpuCount, Host, Selector, Signal, SignalSet, Topology, View, Workload};
+
+    use super::*;
+    use crate::testkit::FakeTree;
+    use crate::{HostOptions, LinuxHost};
+
+    /// A latency-critical workload 0 with process 100 and a best-effort one with process 200, seen by somebody who wants
+    /// latency-critical threads, on a machine where looking everywhere takes long.
+    fn watched() -> (FakeTree, LinuxHost) {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        for (pid, group) in [(100, "lc"), (200, "be")] {
+            tree.process(pid, 1, "work");
+            tree.cgroup(group);
+            tree.join(group, &[pid]);
+        }
+        let mut host = tree.host(HostOptions { scan_interval: Nanos(1), ..HostOptions::default() }).unwrap();
+        for (group, class) in [("lc", Class::LatencyCritical), ("be", Class::BestEffort)] {
+            let mut workload = Workload::new(group, class, CpuCount::ZERO);
+            workload.selectors.push(Selector::Cgroup(group.into()));
+            host.attach(workload).unwrap();
+        }
+        look(&mut host);
+        host.members.full_look.cost = Nanos::from_secs(1000);
+        (tree, host)
+    }
+
+    fn look(host: &mut LinuxHost) -> (Vec<i32>, Vec<Event>) {
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        host.observe(SignalSet::of(&[Signal::CriticalThreads]), &mut view, &mut events).unwrap();
+        host.members.prompt_look.cost = Nanos::ZERO;
+        (view.threads.id.iter().map(|id| id.tid).collect(), events)
+    }
+
+    #[test]
+    fn threads_that_somebody_waits_for_are_found_without_looking_everywhere() {
+        let (tree, mut host) = watched();
+        tree.thread(100, 101);
+        tree.thread(200, 201);
+        let (seen, events) = look(&mut host);
+        assert_eq!((seen, events.len()), (vec![100, 101], 1), "the best-effort one is not looked for yet");
+        assert!(host.members.threads.iter().any(|thread| thread.id.tid == 200), "and what is known of it stays known");
+        tree.remove("proc/100/task/101");
+        let (seen, events) = look(&mut host);
+        assert_eq!((seen, events.len()), (vec![100], 1));
+        host.members.full_look.cost = Nanos::ZERO;
+        let (_, events) = look(&mut host);
+        assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
+    }
+
+    #[test]
+    fn a_thread_that_leaves_its_workload_alive_is_looked_for_everywhere() {
+        let (tree, mut host) = watched();
+        tree.write("cgroup/lc/cgroup.procs", "");
+        tree.write("cgroup/be/cgroup.procs", "100\n200\n");
+        let (seen, events) = look(&mut host);
+        assert_eq!(seen, [0; 0]);
+        let [Event::ThreadDied(WorkloadId(0), died), Event::ThreadBorn(WorkloadId(1), born)] = events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(died, born);
+    }
+}

@@ -1,0 +1,55 @@
+//! What is known of a thread.
+
+use quell_model::{CpuId, SchedClass, ThreadId, ThreadState, WorkloadId};
+
+use crate::procfs::SchedStat;
+
+/// Where a workload's values are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// On its cgroups.
+    Cgroup,
+    /// On each of its threads.
+    Threads,
+}
+
+/// A thread of a workload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Thread {
+    pub id: ThreadId,
+    pub pid: i32,
+    /// The process's parent when the thread was found.
+    pub parent: i32,
+    pub workload: WorkloadId,
+    /// Born after Quell had set values on its workload, so that it may have inherited them.
+    pub born_under: bool,
+    pub state: ThreadState,
+    pub cpu: CpuId,
+    pub class: SchedClass,
+    pub run: SchedStat,
+    /// Is the run time counted by the kernel's scheduler, not by ticks?
+    pub exact: bool,
+}
+
+impl Thread {
+    /// Was it seen dead, or its number with another start time?
+    pub fn is_dead(&self) -> bool {
+        self.state == ThreadState::Dead
+    }
+
+    /// Is it its process's first thread, which stands for the process?
+    pub fn is_first(&self) -> bool {
+        self.id.tid == self.pid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_thread_has_its_processes_number() {
+        let thread = |tid| Thread { id: ThreadId { tid, start: 1 }, pid: 7, ..Thread::default() };
+        assert!(thread(7).is_first() && !thread(8).is_first());
+    }
+}

@@ -1,0 +1,33 @@
+//! What is not there, and why.
+
+use std::io;
+
+use quell_model::Support;
+
+/// Why something is not there, and how to get it.
+#[derive(Clone, Debug)]
+pub(crate) struct Lack {
+    pub why: String,
+    pub mend: String,
+}
+
+pub(crate) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
+pub(crate) const ALLOW: &str = "run as root, or with CAP_PERFMON";
+
+impl Lack {
+    pub fn of(error: &io::Error) -> Lack {
+        match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => {
+                Lack { why: format!("the kernel does not allow counters: {error}"), mend: ALLOW.into() }
+            }
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+                Lack { why: "no CPU here has a counter for it".into(), mend: PASSED_ON.into() }
+            }
+            _ => Lack { why: format!("no counter can be had: {error}"), mend: PASSED_ON.into() },
+        }
+    }
+
+    pub fn support(&self) -> Support {
+        Support::No { why: self.why.clone(), mend: self.mend.clone() }
+    }
+}

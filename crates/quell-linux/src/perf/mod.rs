@@ -1,0 +1,15 @@
+//! Hardware counters: perf_event_open(2), and what sysfs tells of the units that count.
+
+mod counter;
+#[cfg(test)]
+mod fake;
+mod kernel;
+mod lack;
+mod pmu;
+
+pub(crate) use counter::{Counter, Counters, Event, Meter};
+#[cfg(test)]
+pub(crate) use fake::Bench;
+pub(crate) use kernel::Kernel;
+pub(crate) use lack::{ALLOW, Lack, PASSED_ON};
+pub(crate) use pmu::{LINE_BYTES, Pmu};

@@ -1,0 +1,210 @@
+//! Grants of CPUs on kernels without sched_ext: by affinity, once a millisecond at most.
+//!
+//! A best-effort workload is bound to the CPUs that it holds. A latency-critical one is bound to nothing: its threads are
+//! to run before all others (policy `guard`), so that they have a CPU at the wake-up, whoever holds that; and what a grant
+//! adds is that nobody else is on its CPUs for as long as it holds them. Queueing delays are the tracepoints'.
+
+use std::collections::BTreeSet;
+
+use quell_model::{
+    Capabilities, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Outcome, Part, Plan, Refusal, Signal,
+    SignalSet, Support, Target, Topology, Verdict, View, Wake, Workload, WorkloadId,
+};
+
+use super::{Activity, Scheduler, refuse_rules};
+use crate::{LinuxError, clock};
+
+/// It looks, and moves anybody, at most so often: a change of affinity costs microseconds, and more where cgroups do it.
+const LOOK: Nanos = Nanos::from_millis(1);
+/// Where no CPU changed hands since the last look the next one is twice as far away, but no further than this: a look reads
+/// what every policy beside wants, and `guard` wants it so often.
+const LONGEST: Nanos = Nanos::from_millis(20);
+
+const HOLDER: SignalSet = SignalSet::of(&[Signal::Holder]);
+const QUEUES: SignalSet = SignalSet::of(&[Signal::QueueingDelay]);
+
+/// The kernel's own scheduler, told by affinity where workloads may run.
+#[derive(Debug)]
+pub struct Affinity {
+    /// The CPUs that are handed out.
+    pool: CpuSet,
+    /// The names of the workloads that CPUs are granted to; None: all.
+    granted: Option<BTreeSet<String>>,
+    holders: Holders,
+    /// By slot.
+    slots: Vec<Option<Slot>>,
+    online: CpuSet,
+    looked_at: Nanos,
+    /// The time from one look to the next.
+    patience: Nanos,
+    /// Who held what before the plan that is being carried out, and where that binds workloads.
+    before: Holders,
+    rooms: Vec<(WorkloadId, CpuSet)>,
+}
+
+/// A workload.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Is it bound to the CPUs that it holds?
+    is_bound: bool,
+    /// Where it is bound now; None: nowhere.
+    room: Option<CpuSet>,
+}
+
+impl Affinity {
+    /// Hands out the CPUs of the pool.
+    #[must_use]
+    pub fn new(topology: &Topology, pool: CpuSet, granted: Option<BTreeSet<String>>) -> Affinity {
+        Affinity {
+            pool,
+            granted,
+            holders: Holders::of(topology.columns()),
+            slots: Vec::new(),
+            online: topology.all(),
+            looked_at: Nanos::ZERO,
+            patience: LOOK,
+            before: Holders::default(),
+            rooms: Vec::new(),
+        }
+    }
+
+    fn is_bound(&self, workload: &Workload) -> bool {
+        !workload.is_lc() && self.granted.as_ref().is_none_or(|names| names.contains(&workload.name))
+    }
+
+    fn pool_now(&self) -> CpuSet {
+        self.pool.intersection(&self.online)
+    }
+
+    fn command(&mut self, command: &GrantCommand, now: Nanos) -> Verdict {
+        let (cpu, to) = match *command {
+            GrantCommand::Grant(cpu, id) if !matches!(self.slots.get(id.index()), Some(Some(_))) => {
+                tracing::debug!(%cpu, "a CPU was granted to a workload that is gone");
+                return Verdict::Vanished;
+            }
+            GrantCommand::Grant(cpu, id) => (cpu, Some(id)),
+            GrantCommand::Revoke(cpu) => (cpu, None),
+        };
+        if !self.pool_now().contains(cpu) {
+            let why = format!("CPU {cpu} is not among those that this host hands out, or is offline");
+            return Verdict::Refused(Refusal::Forbidden(why));
+        }
+        self.holders.hand(cpu, to);
+        Verdict::Applied(now)
+    }
+
+    /// Where every best-effort workload belongs now: what has changed.
+    fn bind(&mut self) {
+        let pool = self.pool_now();
+        self.rooms.clear();
+        for (at, slot) in self.slots.iter().enumerate() {
+            let (id, Some(Slot { is_bound: true, room: before })) = (WorkloadId(at as u32), slot) else { continue };
+            let room = self.holders.room_for(id, &before.unwrap_or(CpuSet::EMPTY), &pool);
+            if *before != Some(room) && !room.is_empty() {
+                self.rooms.push((id, room));
+            }
+        }
+    }
+}
+
+impl Scheduler for Affinity {
+    fn tell(&self, found: &mut Capabilities) {
+        *found = capabilities(std::mem::take(found));
+    }
+
+    fn attach(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        if self.slots.len() <= id.index() {
+            self.slots.resize(id.index() + 1, None);
+        }
+        self.slots[id.index()] = Some(Slot { is_bound: self.is_bound(workload), room: None });
+        Ok(())
+    }
+
+    fn update(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        let is_bound = self.is_bound(workload);
+        if let Some(Some(slot)) = self.slots.get_mut(id.index()) {
+            slot.is_bound = is_bound;
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
+        self.holders.forget(id);
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            *slot = None;
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
+        Ok(wanted.difference(HOLDER).union(QUEUES))
+    }
+
+    fn observe(&mut self, _: SignalSet, activities: &[Activity], view: &mut View, events: &mut Vec<Event>) {
+        self.looked_at = view.now;
+        for gone in self.online.difference(&view.cpus.online).iter() {
+            self.holders.hand(gone, None);
+        }
+        self.online = view.cpus.online;
+        let runnable = activities.iter().map(|activity| activity.runnable);
+        self.holders.yield_unused(runnable, |cpu, id| events.push(Event::Yielded(cpu, id)));
+        view.cpus.holder.clear();
+        view.cpus.holder.extend_from_slice(self.holders.all());
+    }
+
+    fn carry_out(
+        &mut self,
+        plan: &Plan,
+        settings: &mut Vec<KnobSetting>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), LinuxError> {
+        refuse_rules(plan, events);
+        if plan.grants.is_empty() {
+            return Ok(());
+        }
+        self.patience = LOOK;
+        self.before.clone_from(&self.holders);
+        let now = clock::now();
+        for (at, command) in plan.grants.iter().enumerate() {
+            let verdict = self.command(command, now);
+            events.push(Event::Outcome(Outcome { plan: plan.number, part: Part::Grant(at as u32), verdict }));
+        }
+        self.bind();
+        let bound = |&(id, room)| KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(room) };
+        settings.extend(self.rooms.iter().map(bound));
+        Ok(())
+    }
+
+    fn settled(&mut self, done: bool) {
+        if !done {
+            self.holders.clone_from(&self.before);
+            return;
+        }
+        for (id, room) in self.rooms.drain(..) {
+            if let Some(Some(slot)) = self.slots.get_mut(id.index()) {
+                slot.room = Some(room);
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
+        let soonest = self.looked_at + self.patience;
+        self.patience = (self.patience + self.patience).min(LONGEST);
+        Ok(Some(match until {
+            Wake::At(at) => Wake::At(at.max(soonest)),
+            Wake::OnEvent => Wake::OnEvent,
+        }))
+    }
+}
+
+/// What the stock host can, with grants by affinity.
+#[must_use]
+pub fn capabilities(stock: Capabilities) -> Capabilities {
+    let mut can = stock;
+    can.host = "affinity".to_owned();
+    can.signals.insert(Signal::Holder, Support::Yes);
+    let how = "by affinity, once a millisecond at most: best-effort threads keep to the CPUs that they hold, or to one where they \
+               hold none; nothing keeps threads of no workload off a CPU";
+    can.grants = Support::Partly(how.to_owned());
+    can
+}

@@ -1,0 +1,123 @@
+//! Which workload has which CPU, and what decides it: the actuator of grants and of rules, of which a host has one.
+
+pub mod affinity;
+
+pub use affinity::Affinity;
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use quell_model::{
+    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, SignalSet, Support, Verdict, View, Wake,
+    Workload, WorkloadId,
+};
+
+use crate::LinuxError;
+pub use crate::sensors::Activity;
+
+/// Hands CPUs out to workloads.
+pub trait Scheduler: Any + Debug + Send {
+    /// Says what the host can with it, given what it can with the kernel's own.
+    fn tell(&self, found: &mut Capabilities);
+
+    /// Refuses a workload that it could not have.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check(&self, _workload: &Workload) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// A workload is attached.
+    ///
+    /// # Errors
+    /// If it cannot have it; then it does not.
+    fn attach(&mut self, _id: WorkloadId, _workload: &Workload) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// A workload's description is another one.
+    ///
+    /// # Errors
+    /// If it cannot have it like that.
+    fn update(&mut self, _id: WorkloadId, _workload: &Workload) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// A workload is gone.
+    ///
+    /// # Errors
+    /// If it cannot let go.
+    fn detach(&mut self, _id: WorkloadId) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// The host is about to observe. Returns the signals that its sensors are to measure.
+    ///
+    /// # Errors
+    /// If it does not work any more.
+    fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
+        Ok(wanted)
+    }
+
+    /// Adds to the view what it measures itself, and to the events what happened. `activities`, by slot, are those of the
+    /// last look that wanted queueing delays of the sensors.
+    fn observe(&mut self, _wanted: SignalSet, _activities: &[Activity], _view: &mut View, _events: &mut Vec<Event>) {}
+
+    /// Carries out a plan's rules and grants: one outcome each. What it needs of the other actuators for that is added to
+    /// `settings`; then [`Scheduler::settled`] follows.
+    ///
+    /// # Errors
+    /// If it does not work any more.
+    fn carry_out(
+        &mut self,
+        plan: &Plan,
+        settings: &mut Vec<KnobSetting>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), LinuxError>;
+
+    /// Whether the settings that it needed are made true. If not, none of the plan's grants is.
+    fn settled(&mut self, _done: bool) {}
+
+    /// Waits, or says until when the host is to wait.
+    ///
+    /// # Errors
+    /// If it does not work any more.
+    fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
+        Ok(Some(until))
+    }
+}
+
+/// The kernel's own: it can be told classes and shares, but not who has a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stock;
+
+const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
+
+impl Scheduler for Stock {
+    fn tell(&self, found: &mut Capabilities) {
+        let no = |why: &str| Support::No { why: why.into(), mend: OWN_SCHEDULER.into() };
+        found.grants = no("the kernel's own scheduler decides who runs where");
+        let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
+        found.keys.insert(Key::Grace, no(why));
+    }
+
+    fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        refuse_rules(plan, events);
+        refuse(plan.grants.len(), Part::Grant, "it grants no single CPUs", plan, events);
+        Ok(())
+    }
+}
+
+/// The kernel's own scheduler keeps no rules.
+fn refuse_rules(plan: &Plan, events: &mut Vec<Event>) {
+    refuse(plan.rules.len(), Part::Rule, "it has no rules in the kernel", plan, events);
+}
+
+fn refuse(count: usize, part: fn(u32) -> Part, why: &str, plan: &Plan, events: &mut Vec<Event>) {
+    events.extend((0..count as u32).map(|at| {
+        let what = format!("{why}; use the scx host or the simulator");
+        let verdict = Verdict::Refused(Refusal::Unsupported(what));
+        Event::Outcome(Outcome { plan: plan.number, part: part(at), verdict })
+    }));
+}

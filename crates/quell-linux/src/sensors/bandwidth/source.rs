@@ -1,0 +1,73 @@
+//! Which counters the machine has, and the best of them.
+
+use quell_model::Nanos;
+
+use super::controllers::Controllers;
+use super::misses::Misses;
+use super::resctrl::Monitored;
+use crate::perf::{ALLOW, Counters, Lack, PASSED_ON};
+use crate::{LinuxError, Roots, clock, file};
+
+/// Where the machine's bandwidth is known from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Controllers(Controllers),
+    Resctrl(Monitored),
+    Misses,
+}
+
+impl Source {
+    /// The best source that there is.
+    pub fn choose(roots: &Roots, columns: usize, counters: &dyn Counters) -> Result<Source, Lack> {
+        let mut refused = None;
+        let devices = roots.sys.join("bus/event_source/devices");
+        match Controllers::open(&devices, clock::now(), counters) {
+            Ok(Some(controllers)) => return Ok(Source::Controllers(controllers)),
+            Ok(None) => {}
+            Err(error) => refused = Some(error),
+        }
+        match Monitored::open(roots) {
+            Ok(Some(resctrl)) => return Ok(Source::Resctrl(resctrl)),
+            Ok(None) => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+        let misses = open_misses(columns, counters);
+        if counts_last_level(roots) && misses.is_ok() {
+            return Ok(Source::Misses);
+        }
+        Err(match (refused, misses) {
+            (Some(LinuxError::Unsupported { what, mend }), _) => Lack { why: what, mend },
+            (Some(error), _) => Lack { why: error.to_string(), mend: PASSED_ON.into() },
+            (None, Err(lack)) if lack.mend == ALLOW => lack,
+            _ => Lack {
+                why: "neither memory controllers nor resctrl nor LLC misses tell it here".into(),
+                mend: format!(
+                    "load the memory controllers' driver (intel_uncore, amd_uncore), mount resctrl, or {PASSED_ON}"
+                ),
+            },
+        })
+    }
+
+    /// No look more often than this says more: the controllers are read by a system call each, and what resctrl and a
+    /// CPU's counters add up in less time is little against their grain or costs every CPU an interrupt.
+    pub fn interval(&self) -> Nanos {
+        match self {
+            Source::Controllers(_) => Nanos::from_micros(100),
+            Source::Resctrl(_) | Source::Misses => Nanos::from_millis(1),
+        }
+    }
+}
+
+/// Begins to count misses.
+pub(super) fn open_misses(columns: usize, counters: &dyn Counters) -> Result<Misses, Lack> {
+    Misses::open(columns, counters).map_err(|error| Lack::of(&error))
+}
+
+/// Does this CPU count misses of the last level under the kernel's name for cache misses? Intel's do (SDM volume 3,
+/// "LLC Misses" of the architectural events); AMD's count the second level's there (linux,
+/// arch/x86/events/amd/core.c, `amd_zen1_perfmon_event_map`), Arm's the first's
+/// (drivers/perf/arm_pmuv3.c, `armv8_pmuv3_perf_map`).
+pub(super) fn counts_last_level(roots: &Roots) -> bool {
+    let text = file::read(&roots.proc.join("cpuinfo")).ok().flatten().unwrap_or_default();
+    text.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("GenuineIntel"))
+}

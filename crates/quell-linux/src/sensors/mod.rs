@@ -1,0 +1,201 @@
+//! What the host measures, a file or folder each. To add one: a file with a [`Sensor`] and its line in [`Sensors`].
+
+pub(crate) mod bandwidth;
+pub(crate) mod canary;
+mod latency;
+mod threads;
+mod traced;
+mod usage;
+
+pub use traced::Activity;
+
+use std::fmt::Debug;
+
+use quell_model::{
+    Capabilities, Nanos, Refusal, Sample, SampleRequest, Signal, SignalSet, Support, Verdict, View, WorkloadId,
+};
+
+use self::bandwidth::Bandwidth;
+use self::canary::Canary;
+use self::latency::Latency;
+use self::threads::Threads;
+use self::traced::Traced;
+use self::usage::Usage;
+use crate::cgroup::Group;
+use crate::members::Members;
+use crate::{LinuxError, Roots};
+
+/// What the kernel asks of a process that measures some signals, by the name of its capability (capabilities(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// CAP_BPF.
+    Bpf,
+    /// CAP_PERFMON.
+    Perfmon,
+}
+
+/// What signals take more than others.
+const PRIVILEGES: [(&[Signal], &[Privilege]); 2] =
+    [(&traced::TRACED, &[Privilege::Bpf, Privilege::Perfmon]), (&bandwidth::COUNTED, &[Privilege::Perfmon])];
+
+/// What measuring these signals takes, each privilege at least once.
+pub fn privileges(signals: SignalSet) -> impl Iterator<Item = Privilege> {
+    let is_wanted = move |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
+    PRIVILEGES.into_iter().filter(move |(some, _)| is_wanted(some)).flat_map(|(_, takes)| takes).copied()
+}
+
+/// Measures some signals. It knows who is managed, but not the host.
+pub(crate) trait Sensor: Debug {
+    /// Says what it measures here, and how well.
+    fn tell(&self, members: &Members, found: &mut Capabilities);
+
+    /// A workload with these cgroups attaches: what is counted, is counted from now on.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    fn begin(&mut self, _id: WorkloadId, _groups: &[Group]) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    /// A workload has other cgroups now.
+    fn groups_changed(&mut self, _id: WorkloadId) {}
+
+    /// Fills what is wanted of its signals into the view, and leaves the rest of them empty.
+    ///
+    /// # Errors
+    /// If the machine cannot be read.
+    fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError>;
+
+    /// A policy asks for samples; None if they are not this sensor's.
+    fn ask(&mut self, _request: &SampleRequest) -> Option<Verdict> {
+        None
+    }
+
+    /// When samples that were asked for are to be taken.
+    fn next_sample(&self) -> Nanos {
+        Nanos::MAX
+    }
+
+    /// Takes the samples that were asked for, if it is time; true if they are there.
+    fn take_samples(&mut self) -> bool {
+        false
+    }
+}
+
+/// All sensors of the stock host.
+#[derive(Debug)]
+pub(crate) struct Sensors {
+    pub threads: Threads,
+    pub usage: Usage,
+    pub traced: Traced,
+    pub bandwidth: Bandwidth,
+    pub canary: Canary,
+    pub latency: Latency,
+}
+
+impl Sensors {
+    pub fn new(roots: &Roots, columns: usize) -> Sensors {
+        Sensors {
+            threads: Threads::default(),
+            usage: Usage::default(),
+            traced: Traced::default(),
+            bandwidth: Bandwidth::new(roots, columns),
+            canary: Canary::new(roots),
+            latency: Latency::default(),
+        }
+    }
+
+    /// In the order in which they observe: run times of cgroups after those of threads, which they replace, and what is
+    /// traced of threads after the threads.
+    fn all(&self) -> [&dyn Sensor; 6] {
+        let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
+        [threads, usage, traced, bandwidth, canary, latency]
+    }
+
+    fn all_mut(&mut self) -> [&mut dyn Sensor; 6] {
+        let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
+        [threads, usage, traced, bandwidth, canary, latency]
+    }
+
+    /// What they measure, and of each other signal that nothing does.
+    pub fn tell(&self, members: &Members, found: &mut Capabilities) {
+        self.all().into_iter().for_each(|sensor| sensor.tell(members, found));
+        for &signal in Signal::ALL {
+            found.signals.entry(signal).or_insert_with(|| Support::No {
+                why: "this host does not measure it".to_owned(),
+                mend: "use the scx host or the simulator".into(),
+            });
+        }
+    }
+
+    pub fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
+        self.all_mut().into_iter().try_for_each(|sensor| sensor.begin(id, groups))
+    }
+
+    pub fn groups_changed(&mut self, id: WorkloadId) {
+        self.all_mut().into_iter().for_each(|sensor| sensor.groups_changed(id));
+    }
+
+    pub fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        self.all_mut().into_iter().try_for_each(|sensor| sensor.observe(wanted, members, view))
+    }
+
+    pub fn ask(&mut self, request: &SampleRequest) -> Verdict {
+        self.all_mut().into_iter().find_map(|sensor| sensor.ask(request)).unwrap_or_else(|| {
+            let what = "of all counters it samples LLC misses alone; use the simulator".to_owned();
+            Verdict::Refused(Refusal::Unsupported(what))
+        })
+    }
+
+    pub fn next_sample(&self) -> Nanos {
+        self.all().into_iter().map(Sensor::next_sample).min().unwrap_or(Nanos::MAX)
+    }
+
+    pub fn take_samples(&mut self) -> bool {
+        self.all_mut().into_iter().fold(false, |taken, sensor| taken | sensor.take_samples())
+    }
+}
+
+/// Empties a column that is not wanted, and makes the other absent everywhere.
+fn reset<T: Copy + Default>(column: &mut Vec<Sample<T>>, wanted: bool, slots: usize) -> bool {
+    column.clear();
+    if wanted {
+        column.resize(slots, Sample::default());
+    }
+    wanted
+}
+
+/// The value of a slot, which may be new.
+fn of_slot<T: Default>(all: &mut Vec<T>, id: WorkloadId) -> &mut T {
+    if all.len() <= id.index() {
+        all.resize_with(id.index() + 1, T::default);
+    }
+    &mut all[id.index()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use quell_model::Topology;
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn each_signal_is_one_sensors_and_all_are_answered() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
+        let members = Members::new(tree.roots(), HostOptions::default()).unwrap();
+        let sensors = Sensors::new(&members.roots, 2);
+        let mut known = BTreeSet::new();
+        for sensor in sensors.all() {
+            let mut found = Capabilities::default();
+            sensor.tell(&members, &mut found);
+            found.signals.into_keys().for_each(|signal| assert!(known.insert(signal), "{signal:?}: {sensor:?}"));
+        }
+        let mut found = Capabilities::default();
+        sensors.tell(&members, &mut found);
+        assert!(Signal::ALL.iter().all(|signal| found.signals.contains_key(signal)), "{found:?}");
+    }
+}

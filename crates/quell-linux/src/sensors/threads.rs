@@ -1,0 +1,178 @@
+//! What procfs tells of threads: their states, where they are, their CPU time and how long they waited for a CPU.
+
+use quell_model::{
+    Capabilities, Class, CpuId, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadState, View, WorkloadId,
+};
+
+use super::{Sensor, of_slot, reset};
+use crate::LinuxError;
+use crate::cgroup::Group;
+use crate::members::{Level, Members};
+use crate::procfs::{SchedStat, ticks};
+
+/// The threads' times summed, and who was seen running.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    /// By slot: CPU time and waiting of its threads since it attached.
+    sums: Vec<(Nanos, Nanos)>,
+    /// Runnable threads that ran since the last look: the CPU, for how long, whose.
+    on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
+}
+
+impl Sensor for Threads {
+    fn tell(&self, members: &Members, found: &mut Capabilities) {
+        let counted = members.roots.proc.join("self/schedstat").exists() || !members.roots.is_this_machine();
+        let (run_time, run_delay) = match counted {
+            true => (Support::Yes, Support::Yes),
+            false => (
+                Support::Partly("in whole ticks of 10 ms".into()),
+                Support::No {
+                    why: "the kernel does not count it".into(),
+                    mend: "use a kernel with CONFIG_SCHED_INFO (every distribution's has it)".into(),
+                },
+            ),
+        };
+        found.signals.extend([
+            (Signal::Threads, Support::Yes),
+            (Signal::CriticalThreads, Support::Yes),
+            (Signal::Holder, Support::Partly("as seen from runnable threads at each look".into())),
+            (Signal::ThreadCount, Support::Yes),
+            (Signal::RunTime, run_time),
+            (Signal::RunDelay, run_delay),
+        ]);
+    }
+
+    fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {
+        *of_slot(&mut self.sums, id) = Default::default();
+        Ok(())
+    }
+
+    fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        let holders = wanted.contains(Signal::Holder);
+        let times =
+            wanted.contains(Signal::RunDelay) || (wanted.contains(Signal::RunTime) && members.some_on_threads());
+        self.on_cpu.clear();
+        self.read(wanted, times || holders, members)?;
+        view.cpus.holder.clear();
+        if holders {
+            self.fill_holders(members.topology.columns(), view);
+        }
+        if wanted.contains_threads_of(Class::LatencyCritical) {
+            fill_threads(wanted, members, view);
+        }
+        self.fill_workloads(wanted, members, view);
+        Ok(())
+    }
+}
+
+impl Threads {
+    /// Reads the times of all threads, or of those that are wanted with their states. A thread that is gone is found
+    /// out by the scan.
+    fn read(&mut self, wanted: SignalSet, times: bool, members: &mut Members) -> Result<(), LinuxError> {
+        let holders = wanted.contains(Signal::Holder);
+        let Members { slots, threads, proc, .. } = members;
+        for thread in threads {
+            let member = slots.get(thread.workload.index()).and_then(Option::as_ref);
+            let states = member.is_some_and(|member| wanted.contains_threads_of(member.spec.class));
+            if !states && !times {
+                continue;
+            }
+            let counted = proc.schedstat(thread.pid, thread.id.tid)?;
+            let mut run = counted.unwrap_or(thread.run);
+            let ran = run.run_time - thread.run.run_time;
+            // Who runs now has run since the last look.
+            let may_run = holders && ran > Nanos::ZERO;
+            if states || may_run || counted.is_none() {
+                let stat = proc.stat(thread.pid, thread.id.tid)?.filter(|stat| stat.start == thread.id.start);
+                let Some(stat) = stat else {
+                    thread.state = ThreadState::Dead;
+                    continue;
+                };
+                (thread.state, thread.cpu, thread.class) = (stat.state, stat.cpu, stat.class);
+                if counted.is_none() {
+                    run = SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() };
+                }
+            }
+            thread.exact = counted.is_some();
+            if may_run && thread.state == ThreadState::Runnable {
+                self.on_cpu.push((thread.cpu, ran, thread.workload));
+            }
+            if member.is_some() {
+                let (run_time, run_delay) = of_slot(&mut self.sums, thread.workload);
+                *run_time += run.run_time - thread.run.run_time;
+                *run_delay += run.run_delay - thread.run.run_delay;
+            }
+            thread.run = run;
+        }
+        Ok(())
+    }
+
+    /// Who runs on each CPU: the workload of a runnable thread that is on it; of several, that which ran most.
+    fn fill_holders(&mut self, columns: usize, view: &mut View) {
+        let holder = &mut view.cpus.holder;
+        holder.resize(columns, None);
+        self.on_cpu.sort_unstable_by_key(|&(_, ran, _)| ran);
+        for &(cpu, _, workload) in &self.on_cpu {
+            if let Some(slot) = holder.get_mut(cpu.index()) {
+                *slot = Some(workload);
+            }
+        }
+    }
+
+    fn fill_workloads(&self, wanted: SignalSet, members: &Members, view: &mut View) {
+        let (now, columns, slots) = (view.now, &mut view.workloads, members.slots.len());
+        let run_time = reset(&mut columns.run_time, wanted.contains(Signal::RunTime), slots);
+        let run_delay = reset(&mut columns.run_delay, wanted.contains(Signal::RunDelay), slots);
+        let thread_count = reset(&mut columns.thread_count, wanted.contains(Signal::ThreadCount), slots);
+        for (slot, member) in members.slots.iter().enumerate() {
+            let Some(member) = member else { continue };
+            let (ran, waited) = self.sums.get(slot).copied().unwrap_or_default();
+            if run_time && member.level == Level::Threads {
+                columns.run_time[slot] = Sample::exact(ran, now);
+            }
+            if run_delay {
+                columns.run_delay[slot] = Sample::exact(waited, now);
+            }
+            if thread_count {
+                let at = members.full_look.at.unwrap_or(now);
+                columns.thread_count[slot] = Sample::exact(member.threads, at);
+            }
+        }
+        if run_time || run_delay {
+            mark_estimates(members, view);
+        }
+    }
+}
+
+/// Where the kernel does not count, run times are whole ticks and run delays are not known.
+fn mark_estimates(members: &Members, view: &mut View) {
+    for thread in members.threads.iter().filter(|thread| !thread.exact) {
+        let slot = thread.workload.index();
+        let sample = view.workloads.run_time.get_mut(slot);
+        if let Some(sample) = sample.filter(|sample| sample.quality > Quality::Absent) {
+            sample.quality = Quality::Estimated;
+        }
+        if let Some(sample) = view.workloads.run_delay.get_mut(slot) {
+            sample.quality = Quality::Absent;
+        }
+    }
+}
+
+fn fill_threads(wanted: SignalSet, members: &Members, view: &mut View) {
+    let columns = &mut view.threads;
+    columns.clear();
+    columns.at = view.now;
+    for thread in members.threads.iter().filter(|thread| !thread.is_dead()) {
+        let member = members.get(thread.workload);
+        if member.is_none_or(|member| !wanted.contains_threads_of(member.spec.class)) {
+            continue;
+        }
+        columns.id.push(thread.id);
+        columns.workload.push(thread.workload);
+        columns.state.push(thread.state);
+        columns.cpu.push(thread.cpu);
+        columns.run_time.push(thread.run.run_time);
+        columns.run_delay.push(thread.run.run_delay);
+        columns.class.push(thread.class);
+    }
+}

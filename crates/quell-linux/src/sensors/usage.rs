@@ -1,0 +1,144 @@
+//! CPU time of the workloads whose values are set on cgroups, as the cgroups count it.
+
+use quell_model::{Capabilities, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
+
+use super::{Sensor, of_slot};
+use crate::LinuxError;
+use crate::cgroup::{self, Group, UsageFile};
+use crate::members::{Level, Members};
+
+/// CPU time used since each workload attached.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    /// By slot.
+    used: Vec<Used>,
+    /// So many files may stay open from one observation to the next.
+    may_stay_open: usize,
+}
+
+/// That of one workload's cgroups.
+#[derive(Debug, Default)]
+struct Used {
+    at_attach: Nanos,
+    /// By cgroup.
+    files: Vec<UsageFile>,
+}
+
+impl Default for Usage {
+    fn default() -> Usage {
+        Usage { used: Vec::new(), may_stay_open: cgroup::most_open_files() }
+    }
+}
+
+impl Sensor for Usage {
+    /// What it measures, the threads' sensor measures where there are no cgroups.
+    fn tell(&self, _: &Members, _: &mut Capabilities) {}
+
+    fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
+        let mut used = Used::default();
+        used.at_attach = used.read(groups, 0)?.0;
+        *of_slot(&mut self.used, id) = used;
+        Ok(())
+    }
+
+    fn groups_changed(&mut self, id: WorkloadId) {
+        of_slot(&mut self.used, id).files.clear();
+    }
+
+    fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
+        if !wanted.contains(Signal::RunTime) {
+            return Ok(());
+        }
+        let mut may_stay_open = self.may_stay_open;
+        for (id, resolved) in &members.selectors {
+            if members.get(*id).is_some_and(|member| member.level == Level::Cgroup) {
+                let (used, kept) = of_slot(&mut self.used, *id).read(&resolved.groups, may_stay_open)?;
+                may_stay_open -= kept;
+                view.workloads.run_time[id.index()] = Sample::exact(used, view.now);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Used {
+    /// CPU time used, and how many files it kept open for the next time: at most `may_stay_open`.
+    fn read(&mut self, groups: &[Group], may_stay_open: usize) -> Result<(Nanos, usize), LinuxError> {
+        self.files.resize_with(groups.len(), UsageFile::default);
+        let (mut sum, mut open) = (Nanos::ZERO, 0);
+        for (file, group) in self.files.iter_mut().zip(groups) {
+            sum += file.read(&group.path)?.unwrap_or_default();
+            if open < may_stay_open {
+                open += 1;
+            } else {
+                file.close();
+            }
+        }
+        Ok((sum - self.at_attach, open))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use quell_model::{Class, CpuCount, Host, Selector, Signal, SignalSet, Topology, View, Workload};
+
+    use super::*;
+    use crate::testkit::FakeTree;
+    use crate::{HostOptions, LinuxHost};
+
+    fn used(tree: &FakeTree, group: &str, micros: u64) {
+        fs::write(tree.path().join("cgroup").join(group).join("cpu.stat"), format!("usage_usec {micros}\n")).unwrap();
+    }
+
+    fn seen(host: &mut LinuxHost) -> Vec<Nanos> {
+        let mut view = View::new(host.topology());
+        host.observe(SignalSet::of(&[Signal::RunTime]), &mut view, &mut Vec::new()).unwrap();
+        view.workloads.run_time.iter().map(|sample| sample.value).collect()
+    }
+
+    /// Three workloads, each a cgroup that has used 1 ms.
+    fn machine() -> (FakeTree, LinuxHost) {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        for group in ["a", "b", "c"] {
+            tree.cgroup(group);
+            used(&tree, group, 1_000);
+        }
+        let mut host = tree.host(HostOptions { scan_interval: Nanos(1), ..HostOptions::default() }).unwrap();
+        for group in ["a", "b", "c"] {
+            let mut workload = Workload::new(group, Class::BestEffort, CpuCount::ZERO);
+            workload.selectors.push(Selector::Cgroup(group.into()));
+            host.attach(workload).unwrap();
+        }
+        (tree, host)
+    }
+
+    #[test]
+    fn time_counts_from_the_attachment_whether_files_stay_open_or_not() {
+        for may_stay_open in [0, 2, 100] {
+            let (tree, mut host) = machine();
+            host.sensors.usage.may_stay_open = may_stay_open;
+            for round in 1..4u64 {
+                for (at, group) in ["a", "b", "c"].into_iter().enumerate() {
+                    used(&tree, group, 1_000 + round * (at as u64 + 1));
+                }
+                assert_eq!(seen(&mut host), [round, 2 * round, 3 * round].map(Nanos::from_micros));
+            }
+            let open = host.sensors.usage.used.iter().flat_map(|used| &used.files);
+            assert_eq!(open.filter(|file| file.is_open()).count(), may_stay_open.min(3));
+        }
+    }
+
+    #[test]
+    fn a_cgroup_that_was_made_again_is_read_anew() {
+        let (tree, mut host) = machine();
+        used(&tree, "b", 3_000);
+        assert_eq!(seen(&mut host)[1], Nanos::from_millis(2));
+        fs::remove_dir_all(tree.path().join("cgroup/b")).unwrap();
+        tree.cgroup("b");
+        used(&tree, "b", 9_000);
+        host.members.full_look.at = None;
+        assert_eq!(seen(&mut host)[1], Nanos::from_millis(8));
+    }
+}

@@ -1,0 +1,77 @@
+//! What was changed.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use quell_model::ThreadId;
+
+use super::{Place, Touched, Value, Write};
+
+/// Every place that Quell changed, with what stood there first.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: HashMap<Place, (u64, Touched)>,
+    next: u64,
+}
+
+impl Ledger {
+    /// The change of a place, if there was one.
+    pub fn touched(&self, place: &Place) -> Option<&Touched> {
+        self.entries.get(place).map(|(_, touched)| touched)
+    }
+
+    /// What stood there before Quell touched it.
+    pub fn origin(&self, place: &Place) -> Option<&Value> {
+        self.touched(place).map(|touched| &touched.origin)
+    }
+
+    /// A write was made.
+    pub fn note(&mut self, write: &Write) {
+        self.adopt(Touched {
+            workload: write.workload,
+            place: write.place.clone(),
+            origin: write.origin.clone(),
+            last: write.after.clone(),
+        });
+    }
+
+    /// Takes over what is known of a place.
+    pub fn adopt(&mut self, touched: Touched) {
+        self.next += 1;
+        let next = self.next;
+        match self.entries.get_mut(&touched.place) {
+            Some((_, known)) => known.last = touched.last,
+            None => {
+                self.entries.insert(touched.place.clone(), (next, touched));
+            }
+        }
+    }
+
+    /// A place is gone or has been put back.
+    pub fn forget(&mut self, place: &Place) {
+        self.entries.remove(place);
+    }
+
+    /// A cgroup was removed: what stood in its files is gone.
+    pub fn forget_group(&mut self, group: &Path) {
+        self.entries.retain(|place, _| match place {
+            Place::File(path) => path.parent() != Some(group),
+            Place::Controllers(path) => path != group,
+            _ => true,
+        });
+    }
+
+    /// Everything that a workload's thread had.
+    pub fn forget_thread(&mut self, thread: ThreadId) {
+        for place in [Place::Affinity(thread), Place::Class(thread), Place::Stopped(thread)] {
+            self.forget(&place);
+        }
+    }
+
+    /// All changes, the latest touched place first.
+    pub fn latest_first(&self) -> Vec<Touched> {
+        let mut all: Vec<&(u64, Touched)> = self.entries.values().collect();
+        all.sort_unstable_by_key(|(order, _)| std::cmp::Reverse(*order));
+        all.into_iter().map(|(_, touched)| touched.clone()).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! Who cannot run because real-time threads have its CPUs is told by name, once.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use quell_model::Nanos;
+
+use super::Scx;
+use crate::{ScxError, Stuck};
+
+/// Whoever has waited for so long is told of.
+const STUCK_FOR: Nanos = Nanos::from_millis(1000);
+/// It is looked for so often.
+const LOOK_FOR_STUCK: Nanos = Nanos::from_millis(1000);
+
+impl Scx {
+    /// Threads that could not run for a second because real-time threads have every CPU that they may use, as of the last
+    /// look: at most a second ago while somebody observes.
+    #[must_use]
+    pub fn stuck(&self) -> &[Stuck] {
+        &self.stuck
+    }
+
+    /// Now and then: only if a CPU has been away for so long is anybody looked for.
+    pub(super) fn look_for_stuck(&mut self) -> Result<(), ScxError> {
+        let now = quell_linux::now();
+        if now < self.stuck_at {
+            return Ok(());
+        }
+        self.stuck_at = now + LOOK_FOR_STUCK;
+        let before = now - STUCK_FOR;
+        let is_hogged = |state: &crate::layout::CpuState| {
+            state.away.load(Acquire) != 0 && state.away_since.load(Acquire) <= before.0
+        };
+        if !self.grant.cpus().any(|cpu| is_hogged(self.grant.cpu(cpu))) {
+            self.stuck.clear();
+            return Ok(());
+        }
+        let found = self.grant.stuck(before)?;
+        let is_known = |stuck: &&Stuck| {
+            self.stuck.iter().any(|known| (known.tid, known.behind.tid) == (stuck.tid, stuck.behind.tid))
+        };
+        for stuck in found.iter().filter(|stuck| !is_known(stuck)) {
+            let Stuck { tid, name, cpu, behind, .. } = stuck;
+            tracing::warn!(
+                thread = name,
+                tid,
+                %cpu,
+                behind = behind.name,
+                hog = behind.tid,
+                "a thread cannot run: real-time threads have every CPU that it may use; give them, or it, other CPUs"
+            );
+        }
+        self.stuck = found;
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Quell's scheduler in the kernel, as the Linux host's.
+
+mod fetch;
+mod grants;
+mod hogs;
+mod observe;
+mod rules;
+mod wait;
+mod workloads;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use quell_linux::sched::Kernel;
+use quell_linux::scheduler::{Activity, Scheduler};
+use quell_linux::{LinuxError, Roots};
+use quell_model::{
+    Capabilities, CpuSet, Event, Key, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
+    Topology, View, Wake, Workload, WorkloadId,
+};
+
+use self::workloads::Attached;
+use crate::program::Holder;
+use crate::{Grant, ScxError, Slices, Stuck, requests, sockets};
+
+/// How the loop waits for its next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// On a CPU of its own, without sleeping.
+    Dedicated,
+    /// It sleeps until a queue forms or this time is over, and each time that there was nothing to do twice as long as
+    /// before: the kernel's rules carry the reaction meanwhile. For small machines.
+    Adaptive(Nanos),
+}
+
+/// How the scheduler and the loop that serves it run.
+#[derive(Clone, Debug)]
+pub struct ScxOptions {
+    /// The CPUs that are handed out; None: all. Those that are offline are handed out when they come.
+    pub pool: Option<CpuSet>,
+    /// Time slices and bounds.
+    pub slices: Slices,
+    /// How it waits.
+    pub poll: Poll,
+    /// The names of the workloads that CPUs are granted to; None: all. The others' threads are the system's.
+    pub granted: Option<BTreeSet<String>>,
+}
+
+impl Default for ScxOptions {
+    /// All CPUs, adaptive with a look each millisecond.
+    fn default() -> ScxOptions {
+        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)), granted: None }
+    }
+}
+
+/// Quell's scheduler, loaded. It grants CPUs, keeps rules, and measures what it alone sees; all else is the host's.
+pub struct Scx {
+    grant: Grant,
+    topology: Arc<Topology>,
+    roots: Roots,
+    options: ScxOptions,
+    slots: Vec<Option<Attached>>,
+    /// As of the last observation, by CPU.
+    yields: Vec<u64>,
+    /// Who held each CPU then: a command about it was meant for that.
+    holders: Vec<Holder>,
+    told: Vec<Event>,
+    /// So long the next sleep lasts at most, if nothing wakes the loop.
+    patience: Nanos,
+    /// And so long if a queue waits that no rule serves; zero while there is none.
+    queue_looks: Nanos,
+    /// When it is looked next which cgroups the workloads have.
+    cgroups_at: Nanos,
+    /// Who cannot run because of real-time threads, and when it is looked for them next.
+    stuck: Vec<Stuck>,
+    stuck_at: Nanos,
+    /// To have the kernel enqueue threads anew, and how often that was asked for before.
+    threads: Kernel,
+    fetched: u64,
+    /// CPUs that were offline when it was loaded, and have not come since.
+    absent: CpuSet,
+}
+
+impl Scx {
+    /// Loads the scheduler. The calling thread is the loop, which decides.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn load(topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
+        let possible = quell_linux::sysfs::possible(&roots.sys)?;
+        let pool = options.pool.unwrap_or(possible);
+        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
+        let grant = Grant::load(&topology, online, &pool, options.slices)?;
+        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
+        let columns = topology.columns();
+        let absent = possible.difference(&topology.all());
+        Ok(Scx {
+            grant,
+            topology,
+            roots,
+            options,
+            slots: Vec::new(),
+            yields: vec![0; columns],
+            holders: vec![Holder::default(); columns],
+            told: Vec::new(),
+            patience: Nanos::ZERO,
+            queue_looks: Nanos::ZERO,
+            cgroups_at: Nanos::ZERO,
+            stuck: Vec::new(),
+            stuck_at: Nanos::ZERO,
+            threads: Kernel::new()?,
+            fetched: 0,
+            absent,
+        })
+    }
+
+    /// The program in the kernel.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    fn look(&mut self, wanted: SignalSet) -> Result<(), ScxError> {
+        self.grant.check()?;
+        self.fetch_who_stays();
+        self.look_around()?;
+        self.look_for_stuck()?;
+        // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
+        if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
+            self.grant.watch_requests()?;
+        }
+        if wanted.contains(Signal::UnreadDelay) {
+            self.grant.watch_sockets()?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Scx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scx").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler for Scx {
+    fn tell(&self, found: &mut Capabilities) {
+        *found = capabilities(std::mem::take(found));
+    }
+
+    fn check(&self, workload: &Workload) -> Result<(), LinuxError> {
+        if self.is_granted(workload) {
+            self.cgroups(workload)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        if self.is_granted(workload) {
+            self.enter(id, workload.clone())?;
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        Ok(self.describe(id, workload)?)
+    }
+
+    fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
+        Ok(self.leave(id)?)
+    }
+
+    fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
+        self.look(wanted)?;
+        Ok(observe::left_to_sensors(wanted))
+    }
+
+    fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {
+        self.fill(wanted, view);
+        self.hear(events);
+    }
+
+    fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        Ok(self.hand_out(plan, events)?)
+    }
+
+    fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
+        self.wait_for(until)?;
+        Ok(None)
+    }
+}
+
+/// What the stock host can, with Quell's scheduler around it.
+#[must_use]
+pub fn capabilities(stock: Capabilities) -> Capabilities {
+    let mut can = stock;
+    can.host = "scx".to_owned();
+    for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
+        can.signals.insert(signal, Support::Yes);
+    }
+    let limit = "this kernel does not trace system calls: a request begins when its thread wakes up; what a busy \
+                 thread reads without sleeping is not seen";
+    let clock = if requests::can_be_watched() { Support::Yes } else { Support::Partly(limit.to_owned()) };
+    can.signals.insert(Signal::RequestStart, clock);
+    let sockets = if sockets::can_be_watched() {
+        Support::Yes
+    } else {
+        let why = "this kernel does not tell when data comes to sockets".to_owned();
+        Support::No { why, mend: "use Linux 6.3 or later".to_owned() }
+    };
+    can.signals.insert(Signal::UnreadDelay, sockets);
+    for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+        can.rules.insert(rule, Support::Yes);
+    }
+    let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
+    for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
+        if can.knobs.get(&knob) == Some(&Support::Yes) {
+            can.knobs.insert(knob, Support::Partly(within.to_owned()));
+        }
+    }
+    can.keys.insert(Key::Grace, Support::Yes);
+    can.grants = Support::Yes;
+    can
+}

@@ -1,0 +1,119 @@
+//! Fills the view from the memory that the scheduler shares.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSet, View, WorkloadId};
+
+use super::Scx;
+use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
+use crate::sockets::unread_delay;
+
+/// What the scheduler alone measures.
+const OURS: [Signal; 4] = [Signal::QueueingDelay, Signal::UnreadDelay, Signal::Holder, Signal::RequestStart];
+
+/// The signals that the host's sensors measure.
+pub(super) fn left_to_sensors(wanted: SignalSet) -> SignalSet {
+    let theirs = |signal: &&Signal| wanted.contains(**signal) && !OURS.contains(signal);
+    Signal::ALL.iter().filter(theirs).fold(SignalSet::default(), |set, signal| set.union(SignalSet::of(&[*signal])))
+}
+
+impl Scx {
+    pub(super) fn fill(&mut self, wanted: SignalSet, view: &mut View) {
+        let now = view.now;
+        // Workloads that no CPU is granted to have no slot; what the stock host measured of them stays.
+        let slots = self.slots.len().max(view.workloads.spec.len());
+        let columns = &mut view.workloads;
+        columns.queueing_delay.clear();
+        columns.queueing_delay.resize(slots, Sample::default());
+        columns.unread_delay.clear();
+        let sees_sockets = wanted.contains(Signal::UnreadDelay) && self.grant.can_watch_sockets();
+        if sees_sockets {
+            columns.unread_delay.resize(slots, Sample::default());
+        }
+        columns.run_time.resize(slots, Sample::default());
+        for (slot, attached) in self.slots.iter().enumerate() {
+            let (Some(attached), Ok(state)) = (attached, self.grant.workload(WorkloadId(slot as u32))) else {
+                continue;
+            };
+            columns.queueing_delay[slot] = queueing_delay(state, now);
+            if sees_sockets && state.lc.load(Relaxed) == 1 {
+                columns.unread_delay[slot] = unread_delay(state, now);
+            }
+            let run_time = state.run_time.load(Relaxed).saturating_sub(attached.run_time_before);
+            columns.run_time[slot] = Sample::exact(Nanos(run_time), now);
+        }
+        self.fill_cpus(wanted, view);
+    }
+
+    fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
+        let now = view.now;
+        let columns = self.topology.columns();
+        let cpus = &mut view.cpus;
+        cpus.holder.clear();
+        cpus.request_start.clear();
+        (cpus.idle, cpus.banned, cpus.away) = (CpuSet::EMPTY, CpuSet::EMPTY, CpuSet::EMPTY);
+        for cpu in (0..columns as u32).map(CpuId) {
+            let state = self.grant.cpu(cpu);
+            self.holders[cpu.index()] = self.grant.holder(cpu);
+            cpus.holder.push(self.holders[cpu.index()].workload());
+            if state.runs.load(Acquire) == NOBODY {
+                cpus.idle.insert(cpu);
+            }
+            // A real-time thread has it: it is nobody's to hand out until that sleeps.
+            if state.away.load(Acquire) != 0 {
+                cpus.away.insert(cpu);
+            }
+            let start = state.request_start.load(Acquire);
+            if wanted.contains(Signal::RequestStart) {
+                let sample = if start == 0 { Sample::default() } else { Sample::exact(Nanos(start), now) };
+                cpus.request_start.push(sample);
+            }
+            if start != 0 && state.banned_for.load(Acquire) == start {
+                cpus.banned = cpus.banned.union(&self.topology.siblings_of(cpu));
+            }
+        }
+        self.grant.count_bans();
+        view.scope.pool = view.scope.pool.intersection(&self.topology.all());
+    }
+
+    /// What happened since the last time: CPUs that were yielded, queues that formed.
+    pub(super) fn hear(&mut self, events: &mut Vec<Event>) {
+        events.append(&mut self.told);
+        for (cpu, before) in self.yields.iter_mut().enumerate() {
+            let id = CpuId(cpu as u32);
+            let state = self.grant.cpu(id);
+            let yields = state.yields.load(Acquire);
+            if std::mem::replace(before, yields) != yields {
+                events.push(Event::Yielded(id, WorkloadId(state.yielder.load(Relaxed))));
+            }
+        }
+        for (slot, attached) in self.slots.iter_mut().enumerate() {
+            let id = WorkloadId(slot as u32);
+            let (Some(attached), Ok(state)) = (attached, self.grant.workload(id)) else { continue };
+            let formed = state.formed.load(Acquire);
+            if std::mem::replace(&mut attached.formed, formed) != formed && waiting(state) > 0 {
+                events.push(Event::QueueFormed(id));
+            }
+        }
+    }
+}
+
+fn waiting(state: &WorkloadState) -> u64 {
+    // In this order: a thread that comes in between makes the queue longer, not negative.
+    let taken = state.taken.load(Acquire);
+    state.queued.load(Acquire).saturating_sub(taken)
+}
+
+/// How long the oldest waiting thread has waited. Exact where threads are taken in the order in which they came and the
+/// queue is not longer than what is remembered.
+pub(super) fn queueing_delay(state: &WorkloadState, now: Nanos) -> Sample<Nanos> {
+    let taken = state.taken.load(Acquire);
+    let waiting = state.queued.load(Acquire).saturating_sub(taken);
+    if waiting == 0 {
+        return Sample::exact(Nanos::ZERO, now);
+    }
+    let since = Nanos(state.since[taken as usize % QUEUE_TIMES].load(Acquire));
+    let exact = state.lc.load(Relaxed) == 1 && waiting <= QUEUE_TIMES as u64;
+    let quality = if exact { Quality::Exact } else { Quality::Estimated };
+    Sample { quality, ..Sample::exact(now - since, now) }
+}

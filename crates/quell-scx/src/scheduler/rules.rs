@@ -1,0 +1,51 @@
+//! Rules: what the scheduler does by itself at the event.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use quell_model::{CpuSet, Refusal, Rule, Verdict};
+
+use super::Scx;
+use crate::ScxError;
+
+impl Scx {
+    pub(super) fn enact(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {
+        let (Rule::Guaranteed { workload, .. }
+        | Rule::Burst { workload, .. }
+        | Rule::Limit { workload, .. }
+        | Rule::Rank { workload, .. }) = *rule
+        else {
+            return Ok(self.ban(rule, kicks));
+        };
+        if !self.is_attached(workload) {
+            return Ok(Verdict::Vanished);
+        }
+        let state = self.grant.workload(workload)?;
+        match *rule {
+            Rule::Guaranteed { cpus, .. } => state.guaranteed.store(cpus, Release),
+            Rule::Burst { cpus, .. } => state.burst.store(cpus, Release),
+            Rule::Limit { cpus, .. } => state.limit.store(cpus, Release),
+            Rule::Rank { rank, .. } => {
+                state.rank.store(rank, Release);
+                state.in_line.store(1, Release);
+            }
+            Rule::SiblingBan { .. } | Rule::Server { .. } => {}
+        }
+        // Who is in line takes a CPU that was yielded before, too.
+        let takes = [&state.guaranteed, &state.burst, &state.in_line].iter().any(|right| right.load(Acquire) > 0);
+        state.on_wake_up.store(takes.into(), Release);
+        Ok(Verdict::Applied(quell_linux::now()))
+    }
+
+    fn ban(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Verdict {
+        let Rule::SiblingBan { cpu, request_start } = *rule else {
+            let what = "it has no deferrable servers; use the simulator".to_owned();
+            return Verdict::Refused(Refusal::Unsupported(what));
+        };
+        if !self.is_in_pool(cpu) {
+            return Verdict::Vanished;
+        }
+        self.grant.ban(cpu, request_start);
+        *kicks = kicks.union(&self.topology.siblings_of(cpu));
+        Verdict::Applied(quell_linux::now())
+    }
+}
