@@ -87,8 +87,10 @@ pub(crate) trait Actuator: Sync {
     }
 }
 
+type Moment = fn(&dyn Actuator, &Aim<'_>, &mut Draft<'_>) -> Result<(), LinuxError>;
+
 /// The moments of a transaction, in their order.
-const MOMENTS: [fn(&dyn Actuator, &Aim<'_>, &mut Draft<'_>) -> Result<(), LinuxError>; 5] = [
+const MOMENTS: [Moment; 5] = [
     |actuator, aim, draft| actuator.stop(aim, draft),
     |actuator, aim, draft| actuator.release(aim, draft),
     |actuator, aim, draft| actuator.set(aim, draft),
