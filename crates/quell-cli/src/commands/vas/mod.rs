@@ -28,7 +28,7 @@ const IMPOSSIBLE: u8 = 2;
 #[derive(Args)]
 #[command(group(ArgGroup::new("demand").required(true)))]
 pub struct Arguments {
-    /// A TOML file with the tasks: [[task]] with offset, work and period
+    /// A TOML file with the tasks: `[[task]]` with offset, work and period
     #[arg(group = "demand", value_name = "FILE")]
     file: Option<PathBuf>,
     /// A task: when its first job comes, the longest time that a job needs, and the time between jobs (repeatable)
