@@ -20,17 +20,7 @@ const MOST_FILES: usize = 3;
 
 /// Rooms that use each other in a circle: crate, rooms, why they still do.
 const CIRCLES: &[(&str, &str, &str)] = &[
-    (
-        "quell-linux",
-        "bandwidth canary capabilities host knobs limit",
-        "sensors and actuators know the host that has them, until a host is made of parts",
-    ),
-    (
-        "quell-linux",
-        "cgroup procfs sched write",
-        "a write is carried out, and described, in the rooms that it writes to",
-    ),
-    ("quell-scx", "inspect layout program requests sockets", "`Grant` has its methods in every room"),
+    ("quell-scx", "beside inspect layout program requests sockets", "`Grant` has its methods in every room"),
     (
         "quell-sim",
         "contention machine sim vm workload",
@@ -50,8 +40,6 @@ const LONG: &[(&str, &str, &str)] =
 
 /// Structs with too many fields and methods in too many files: crate, struct, why.
 const WIDE: &[(&str, &str, &str)] = &[
-    ("quell-linux", "host::LinuxHost", "until a host is made of parts"),
-    ("quell-scx", "host::ScxHost", "until a host is made of parts"),
     ("quell-sim", "kernel::Kernel", "until scheduling classes are entries of a list, and each room owns its state"),
     ("quell-toy", "host::ToyHost", "the crate goes after the simulator's host"),
 ];

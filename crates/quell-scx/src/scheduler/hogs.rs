@@ -12,32 +12,40 @@ const STUCK_FOR: Nanos = Nanos::from_millis(1000);
 /// It is looked for so often.
 const LOOK_FOR_STUCK: Nanos = Nanos::from_millis(1000);
 
+/// The threads that cannot run because of real-time threads.
+#[derive(Default)]
+pub(super) struct Hogs {
+    stuck: Vec<Stuck>,
+    /// When they are looked for next.
+    next_at: Nanos,
+}
+
 impl Scx {
     /// Threads that could not run for a second because real-time threads have every CPU that they may use, as of the last
     /// look: at most a second ago while somebody observes.
     #[must_use]
     pub fn stuck(&self) -> &[Stuck] {
-        &self.stuck
+        &self.hogs.stuck
     }
 
     /// Now and then: only if a CPU has been away for so long is anybody looked for.
     pub(super) fn look_for_stuck(&mut self) -> Result<(), ScxError> {
         let now = quell_linux::now();
-        if now < self.stuck_at {
+        if now < self.hogs.next_at {
             return Ok(());
         }
-        self.stuck_at = now + LOOK_FOR_STUCK;
+        self.hogs.next_at = now + LOOK_FOR_STUCK;
         let before = now - STUCK_FOR;
         let is_hogged = |state: &crate::layout::CpuState| {
             state.away.load(Acquire) != 0 && state.away_since.load(Acquire) <= before.0
         };
         if !self.grant.cpus().any(|cpu| is_hogged(self.grant.cpu(cpu))) {
-            self.stuck.clear();
+            self.hogs.stuck.clear();
             return Ok(());
         }
         let found = self.grant.stuck(before)?;
         let is_known = |stuck: &&Stuck| {
-            self.stuck.iter().any(|known| (known.tid, known.behind.tid) == (stuck.tid, stuck.behind.tid))
+            self.hogs.stuck.iter().any(|known| (known.tid, known.behind.tid) == (stuck.tid, stuck.behind.tid))
         };
         for stuck in found.iter().filter(|stuck| !is_known(stuck)) {
             let Stuck { tid, name, cpu, behind, .. } = stuck;
@@ -50,7 +58,7 @@ impl Scx {
                 "a thread cannot run: real-time threads have every CPU that it may use; give them, or it, other CPUs"
             );
         }
-        self.stuck = found;
+        self.hogs.stuck = found;
         Ok(())
     }
 }

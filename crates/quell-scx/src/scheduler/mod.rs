@@ -20,9 +20,10 @@ use quell_model::{
     Topology, View, Wake, Workload, WorkloadId,
 };
 
+use self::hogs::Hogs;
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Grant, ScxError, Slices, Stuck, requests, sockets};
+use crate::{Grant, ScxError, Slices, requests, sockets};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +74,7 @@ pub struct Scx {
     /// When it is looked next which cgroups the workloads have.
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
-    stuck: Vec<Stuck>,
-    stuck_at: Nanos,
+    hogs: Hogs,
     /// To have the kernel enqueue threads anew, and how often that was asked for before.
     threads: Kernel,
     fetched: u64,
@@ -107,8 +107,7 @@ impl Scx {
             patience: Nanos::ZERO,
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
-            stuck: Vec::new(),
-            stuck_at: Nanos::ZERO,
+            hogs: Hogs::default(),
             threads: Kernel::new()?,
             fetched: 0,
             absent,

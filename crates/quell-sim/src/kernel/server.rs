@@ -15,8 +15,7 @@ use crate::timers::TimerId;
 pub(crate) struct Servers {
     /// The highest priority first; of equals the one that was there first.
     list: Vec<Server>,
-    /// Servers that were taken back, by workload, until their period ends: set again within it they go on with what was
-    /// left.
+    /// Servers that were taken back, by workload, until their period ends: set again within it they go on.
     former: Vec<(u32, DeferrableServer)>,
     /// When a budget is full again that threads wait for.
     timer: Option<TimerId>,
@@ -54,8 +53,8 @@ impl Kernel {
     }
 
     /// From now on, a workload's threads run as a deferrable server on this CPU: so much budget every period, at this
-    /// priority (higher first). No budget: they are ordinary again. A server that is there keeps its periods and what is
-    /// left of its budget; another budget or period counts from the next period on.
+    /// priority (higher first). No budget: they are ordinary again. A server that is there goes on: another budget or period
+    /// counts from the next period on.
     pub fn set_server(&mut self, workload: u32, cpu: CpuId, budget: Nanos, period: Nanos, priority: u32) {
         let (place, now) = (cpu.index(), Nanos(self.now));
         if budget > Nanos::ZERO
@@ -72,8 +71,7 @@ impl Kernel {
         list.retain(|server| server.workload != workload);
         former.retain(|(_, server)| server.replenished_at() > now);
         if budget > Nanos::ZERO {
-            let known = former.iter().position(|(other, _)| *other == workload);
-            let known = known.map(|at| former.swap_remove(at).1);
+            let known = former.iter().position(|(other, _)| *other == workload).map(|at| former.swap_remove(at).1);
             let mut server = known.unwrap_or_else(|| DeferrableServer::new(budget, period, now));
             server.set(budget, period, now);
             let at = list.partition_point(|server| server.priority >= priority);
