@@ -6,9 +6,11 @@ use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
+use quell_model::SignalInfo;
+use quell_model::signal::{self, Kind};
 
-use crate::wire::{Class, Configured, Measured, State, Status, Workload};
+use crate::wire::{self, Class, Configured, Measured, Measurements, State, Status, Workload};
 
 /// The format's media type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,7 +44,7 @@ pub fn text(status: &Status) -> String {
     workloads(&mut registry, &status.workloads);
     states(&mut registry, &status.configured);
     layers(&mut registry, status);
-    memory(&mut registry, status);
+    machine(&mut registry, status);
     let mut out = String::new();
     // Writing into a String cannot fail.
     let _ = text::encode(&mut out, &registry);
@@ -57,13 +59,9 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
                 family.get_or_create(&of(workload)).set(value);
             }
         }
-        match unit {
-            Some(unit) => registry.register_with_unit(name, help, unit, family),
-            None => registry.register(name, help, family),
-        }
+        register(registry, name, help, unit, family);
     };
     let value = |measured: Option<Measured>| measured.map(|measured| measured.value);
-    let seconds = |measured: Option<Measured>| measured.map(|measured| measured.value / 1e9);
     let cpus = "CPUs that the workload";
     gauge("workload_cpus_requested", &format!("{cpus} requested"), None, &|w| Some(w.cpus_requested));
     gauge("workload_cpus_got", &format!("{cpus} got over the last second or so"), None, &|w| value(w.cpus_got));
@@ -73,20 +71,15 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     gauge("workload_threads_waiting", "Threads runnable without running, on average", None, &|w| {
         value(w.threads_waiting)
     });
-    gauge("workload_queueing_delay", "Age of the oldest waiting item", Some(Unit::Seconds), &|w| {
-        seconds(w.queueing_delay_ns)
-    });
-    gauge("workload_unread_delay", "Age of the oldest unread data in sockets", Some(Unit::Seconds), &|w| {
-        seconds(w.unread_delay_ns)
-    });
-    gauge("workload_latency", "Latency at the SLO's quantile", Some(Unit::Seconds), &|w| seconds(w.latency_ns));
     gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
     });
     gauge("workload_slo_kept", "Is the latency to keep kept? 1: yes, 0: it is missed", None, &|w| {
         w.slo_kept.map(|kept| f64::from(u8::from(kept)))
     });
-    gauge("workload_memory_bandwidth_bytes_per_second", "Memory bandwidth used", None, &|w| value(w.memory_bandwidth));
+    for line in Measurements::<wire::OfWorkload>::signals() {
+        of_workloads(registry, line, workloads);
+    }
     let demotions = Counts::<OfWorkload>::default();
     for workload in workloads {
         demotions.get_or_create(&of(workload)).inc_by(workload.demotions);
@@ -124,15 +117,70 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
     registry.register("workload_state", "Where the workload of the configuration stands: 1 for its state", family);
 }
 
-fn memory(registry: &mut Registry, status: &Status) {
-    let mut gauge = |name: &str, help: &str, measured: Option<Measured>| {
-        let Some(measured) = measured else { return };
-        let gauge = Gauge::<f64, AtomicU64>::default();
-        gauge.set(measured.value);
-        registry.register(name, help, gauge);
+fn machine(registry: &mut Registry, status: &Status) {
+    for line in Measurements::<wire::OfMachine>::signals() {
+        let Some(measured) = status.measured.get(line.signal) else { continue };
+        let number = number(line, measured);
+        match line.kind {
+            Kind::Momentary => {
+                let gauge = Gauge::<f64, AtomicU64>::default();
+                gauge.set(number);
+                signal(registry, "", line, gauge);
+            }
+            Kind::Total => {
+                let counter = Counter::<f64, AtomicU64>::default();
+                counter.inc_by(number.max(0.0));
+                signal(registry, "", line, counter);
+            }
+        }
+    }
+}
+
+fn of_workloads(registry: &mut Registry, line: &SignalInfo, workloads: &[Workload]) {
+    let numbers =
+        workloads.iter().filter_map(|workload| Some((of(workload), number(line, workload.measured.get(line.signal)?))));
+    match line.kind {
+        Kind::Momentary => {
+            let family = Numbers::<OfWorkload>::default();
+            for (label, number) in numbers {
+                family.get_or_create(&label).set(number);
+            }
+            signal(registry, "workload_", line, family);
+        }
+        Kind::Total => {
+            let family = Family::<OfWorkload, Counter<f64, AtomicU64>>::default();
+            for (label, number) in numbers {
+                family.get_or_create(&label).inc_by(number.max(0.0));
+            }
+            signal(registry, "workload_", line, family);
+        }
+    }
+}
+
+/// A measured number in the base unit that metrics have.
+fn number(line: &SignalInfo, measured: Measured) -> f64 {
+    match line.unit {
+        signal::Unit::Nanoseconds => measured.value / 1e9,
+        _ => measured.value,
+    }
+}
+
+/// One signal of the table: its name, help and unit are those of its line.
+fn signal(registry: &mut Registry, of: &str, line: &SignalInfo, metric: impl Metric) {
+    let help = line.help.trim_end_matches('.');
+    let (name, unit) = match line.unit {
+        signal::Unit::Nanoseconds => (format!("{of}{}", line.key), Some(Unit::Seconds)),
+        signal::Unit::BytesPerSecond => (format!("{of}{}_bytes_per_second", line.key), None),
+        _ => (format!("{of}{}", line.key), None),
     };
-    gauge("memory_bandwidth_bytes_per_second", "The machine's memory bandwidth in use", status.memory_bandwidth);
-    gauge("memory_slowdown", "How many times its quiet latency memory takes to answer", status.memory_slowdown);
+    register(registry, &name, help, unit, metric);
+}
+
+fn register(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, metric: impl Metric) {
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric),
+        None => registry.register(name, help, metric),
+    }
 }
 
 fn layers(registry: &mut Registry, status: &Status) {

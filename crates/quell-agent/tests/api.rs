@@ -8,7 +8,7 @@ use std::time::Duration;
 use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, Watch, watch};
-use quell_model::{CpuCount, CpuSet, Host, Nanos, Slo, Topology, Wake, Workload};
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake, Workload};
 use quell_policy::AnyPolicy;
 use quell_toy::{Machine, ToyHost, ToyWorkload};
 
@@ -171,8 +171,8 @@ fn metrics_are_what_the_status_says() {
     bench.run(Nanos::from_secs(1));
     let mut status: wire::Status = bench.client().get("/v1/status").unwrap();
     assert!(!quell_agent::metrics::text(&status).contains("quell_memory"), "nobody wants it");
-    status.memory_slowdown =
-        Some(wire::Measured { value: 1.5, age_ns: 0, window_ns: 0, quality: wire::Quality::Estimated });
+    let slowdown = wire::Measured { value: 1.5, age_ns: 0, window_ns: 0, quality: wire::Quality::Estimated };
+    status.measured = status.measured.with(Signal::MemorySlowdown, Some(slowdown));
     status.workloads[0].slo_kept = Some(false);
     status.configured = vec![wire::Configured {
         name: "web".into(),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use quell_agent::record::{Record, Recorder, Summary, With, replay};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::SIGNALS;
-use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Topology, Wake};
 use quell_policy::AnyPolicy;
 use quell_toy::{Arrivals, Faults, Machine, ToyHost, ToyWorkload};
 
@@ -268,8 +268,9 @@ fn columns_that_do_not_fit_together_are_refused() {
             workloads: Cow::Owned(workloads),
             cpus: Cow::Owned(CpuColumns::default()),
             threads: Cow::Owned(threads),
-            memory_bandwidth: Default::default(),
-            memory_slowdown: Default::default(),
+            machine: Default::default(),
+            bandwidth_1: None,
+            slowdown_1: None,
             steps: Vec::new(),
         };
         let mut bytes = rmp_serde::to_vec_named(&header).unwrap();
@@ -278,5 +279,30 @@ fn columns_that_do_not_fit_together_are_refused() {
         let mut record = Record::read(bytes.as_slice(), "odd").unwrap();
         let error = record.turn().unwrap_err().to_string();
         assert!(error.contains("odd: it is damaged") && error.contains("where there are"), "{error}");
+    }
+}
+
+/// Records of version 1 can be opened, and replayed with another policy; `quell replay` shows them.
+#[test]
+fn records_of_version_1_are_read() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records");
+    for (file, turns) in [("version-1-caladan.record", 100), ("version-1-stack.record", 13)] {
+        let mut record = Record::open(&records.join(file)).unwrap();
+        assert_eq!(record.header().quell_record, 1);
+        let (mut count, mut bandwidth, mut sampled) = (0, 0.0, false);
+        while let Some(turn) = record.turn().unwrap() {
+            count += 1;
+            bandwidth += turn.machine.memory_bandwidth.value.0;
+            let samples = turn.steps.iter().flat_map(|step| &step.plan.samples);
+            sampled |= samples.into_iter().any(|sample| sample.signals.contains(Signal::LlcMisses));
+        }
+        assert!(count >= turns, "{file}: {count}");
+        let is_counted = file.contains("caladan");
+        assert_eq!((bandwidth > 0.0, sampled), (is_counted, is_counted), "{file}");
+
+        let mut record = Record::open(&records.join(file)).unwrap();
+        let other = With::Other { layer: 0, policy: Box::new(AnyPolicy::named("parties").unwrap()) };
+        let summary = replay(&mut record, &other, |_| true).unwrap();
+        assert!(summary.turns >= turns && summary.steps > 0, "{file}: {summary:?}");
     }
 }

@@ -52,7 +52,7 @@ fn slowdowns(host: &mut LinuxHost) -> Vec<f64> {
     while begun.elapsed() < MEASURED || seen.is_empty() {
         std::thread::sleep(Duration::from_millis(1));
         host.observe(WANTED, &mut view, &mut Vec::new()).expect("a look");
-        seen.extend(view.memory_slowdown.usable());
+        seen.extend(view.machine.memory_slowdown.usable());
     }
     seen
 }

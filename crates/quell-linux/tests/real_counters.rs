@@ -34,7 +34,7 @@ fn the_bandwidth_is_known_where_it_is_said_to_be() {
         host.observe(WANTED, &mut view, &mut Vec::new()).unwrap();
         std::thread::sleep(Duration::from_millis(5));
     }
-    let used = view.memory_bandwidth;
+    let used = view.machine.memory_bandwidth;
     assert_eq!(used.quality == Quality::Absent, !is_there, "{used:?}");
     assert!(used.value.0.is_finite() && used.value.0 >= 0.0, "{used:?}");
 }
@@ -45,19 +45,19 @@ fn the_slowdown_is_felt_where_it_is_said_to_be() {
     let wanted = SignalSet::of(&[Signal::MemorySlowdown]);
     if !is_there(&host, Signal::MemorySlowdown) {
         host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
-        assert_eq!(view.memory_slowdown.quality, Quality::Absent);
+        assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent);
         return;
     }
     let begun = std::time::Instant::now();
-    while view.memory_slowdown.usable().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", view.memory_slowdown);
+    while view.machine.memory_slowdown.usable().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", view.machine.memory_slowdown);
         std::thread::sleep(Duration::from_millis(1));
         host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
     }
-    let slowdown = view.memory_slowdown.value;
+    let slowdown = view.machine.memory_slowdown.value;
     assert!(slowdown.is_finite() && slowdown > 0.0, "{slowdown}");
     host.observe(SignalSet::default(), &mut view, &mut Vec::new()).unwrap();
-    assert_eq!(view.memory_slowdown.quality, Quality::Absent, "nobody asks");
+    assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent, "nobody asks");
 }
 
 #[test]

@@ -107,34 +107,70 @@ pub enum Target {
     Machine,
 }
 
-/// A value that can be set.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What a knob can be set on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The CPUs that the target may run on.
-    Cpus(CpuSet),
-    /// The CPUs are a partition of their own: everything else on the machine is moved away, unmanaged work included.
-    Partition(bool),
-    /// Share among those that compete, 1–10000, 100 as the default (cgroup v2 `cpu.weight`).
-    Weight(u32),
-    /// At most this many CPUs' time in every period; None: no limit (cgroup v2 `cpu.max`).
-    Quota(Option<CpuCount>),
-    /// Runs only when nothing else wants the CPU (cgroup v2 `cpu.idle`; SCHED_IDLE for single threads).
-    IdleOnly(bool),
-    /// Scheduling class.
-    Class(SchedClass),
-    /// Stopped until this is taken back (cgroup v2 `cgroup.freeze`).
-    Pause(bool),
-    /// The LLC ways that the target may fill, one bit a way (resctrl L3 mask).
-    CacheWays(u32),
-    /// Highest frequency, kHz (cpufreq `scaling_max_freq`).
-    MaxFrequencyKhz(u32),
-    /// The machine's preemption mode.
-    Preemption(PreemptionMode),
+pub enum TargetKind {
+    /// A workload.
+    Workload,
+    /// A thread.
+    Thread,
+    /// A CPU.
+    Cpu,
+    /// The machine.
+    Machine,
 }
 
-macro_rules! kinds {
-    ($($name:ident = $text:literal, $effect:expr;)+) => {
+impl TargetKind {
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            TargetKind::Workload => "workload",
+            TargetKind::Thread => "thread",
+            TargetKind::Cpu => "CPU",
+            TargetKind::Machine => "machine",
+        }
+    }
+}
+
+impl Target {
+    /// What it is.
+    #[must_use]
+    pub const fn kind(self) -> TargetKind {
+        match self {
+            Target::Workload(_) => TargetKind::Workload,
+            Target::Thread(_) => TargetKind::Thread,
+            Target::Cpu(_) => TargetKind::Cpu,
+            Target::Machine => TargetKind::Machine,
+        }
+    }
+}
+
+/// One line of the table of knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnobInfo {
+    /// The knob.
+    pub kind: KnobKind,
+    /// Its name in field terms.
+    pub name: &'static str,
+    /// What its values are, with unit and range.
+    pub values: &'static str,
+    /// What it can be set on.
+    pub on: &'static [TargetKind],
+    /// How long after it was set a change shows in what is measured.
+    pub effect_latency: Nanos,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+}
+
+macro_rules! knobs {
+    ($($(#[doc = $doc:literal])+ $name:ident($value:ty) = $text:literal, $values:literal, [$($on:ident),+], $effect:expr;)+) => {
+        /// A value that can be set.
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Knob { $($(#[doc = $doc])+ $name($value),)+ }
+
         /// A knob without its value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -145,20 +181,15 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [KnobKind] = &[$(KnobKind::$name,)+];
 
-            /// Its name in field terms.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(KnobKind::$name => $text,)+ }
-            }
-
-            /// How long after it was set a change shows in what is measured; before that a policy must not judge it.
-            ///
-            /// snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation
-            /// 3 ms. What acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
-            #[must_use]
-            pub fn effect_latency(self) -> Nanos {
-                match self { $(KnobKind::$name => $effect,)+ }
-            }
+            /// The table, in the order of [`KnobKind::ALL`].
+            pub const TABLE: &'static [KnobInfo] = &[$(KnobInfo {
+                kind: KnobKind::$name,
+                name: $text,
+                values: $values,
+                on: &[$(TargetKind::$on),+],
+                effect_latency: $effect,
+                help: concat!($($doc),+).trim_ascii(),
+            },)+];
         }
 
         impl Knob {
@@ -171,17 +202,52 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    Cpus = "CPU set", Nanos::from_millis(3);
-    Partition = "CPU partition", Nanos::from_millis(3);
-    Weight = "weight", Nanos::from_millis(4);
-    Quota = "cycle quota", Nanos::from_millis(50);
-    IdleOnly = "idle-only", Nanos::from_millis(4);
-    Class = "scheduling class", Nanos::from_millis(4);
-    Pause = "pause", Nanos::from_millis(4);
-    CacheWays = "cache ways", Nanos::from_millis(3);
-    MaxFrequencyKhz = "frequency", Nanos::from_millis(2);
-    Preemption = "preemption mode", Nanos::from_millis(4);
+// The table of knobs: help, `Knob(value) = "name", "values", [targets], settling time`. Bounds are checked by `Knob::check`.
+//
+// Settling times: snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation 3 ms.
+// What acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
+knobs! {
+    /// The CPUs that the target may run on.
+    Cpus(CpuSet) = "CPU set", "CPUs that are online", [Workload, Thread], Nanos::from_millis(3);
+    /// The CPUs are a partition of their own: everything else on the machine is moved away, unmanaged work included.
+    Partition(bool) = "CPU partition", "on or off", [Workload], Nanos::from_millis(3);
+    /// Share among those that compete (cgroup v2 `cpu.weight`).
+    Weight(u32) = "weight", "1–10000, 100 as the default", [Workload, Thread], Nanos::from_millis(4);
+    /// At most this many CPUs' time in every period; None: no limit (cgroup v2 `cpu.max`).
+    Quota(Option<CpuCount>) = "cycle quota", "CPUs, 0.01 and more, or none", [Workload], Nanos::from_millis(50);
+    /// Runs only when nothing else wants the CPU (cgroup v2 `cpu.idle`; SCHED_IDLE for single threads).
+    IdleOnly(bool) = "idle-only", "on or off", [Workload, Thread], Nanos::from_millis(4);
+    /// Scheduling class.
+    Class(SchedClass) = "scheduling class", "a class of sched(7) with nice value or priority", [Workload, Thread],
+        Nanos::from_millis(4);
+    /// Stopped until this is taken back (cgroup v2 `cgroup.freeze`).
+    Pause(bool) = "pause", "on or off", [Workload, Thread], Nanos::from_millis(4);
+    /// The LLC ways that the target may fill, one bit a way (resctrl L3 mask).
+    CacheWays(u32) = "cache ways", "one run of bits among the cache's ways", [Workload], Nanos::from_millis(3);
+    /// Highest frequency (cpufreq `scaling_max_freq`).
+    MaxFrequencyKhz(u32) = "frequency", "kHz, between the CPU's lowest and highest", [Cpu], Nanos::from_millis(2);
+    /// The machine's preemption mode.
+    Preemption(PreemptionMode) = "preemption mode", "none, voluntary, full or lazy", [Machine], Nanos::from_millis(4);
+}
+
+impl KnobKind {
+    /// Its line of the table.
+    #[must_use]
+    pub const fn info(self) -> &'static KnobInfo {
+        &KnobKind::TABLE[self as usize]
+    }
+
+    /// Its name in field terms.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// How long after it was set a change shows in what is measured; before that a policy must not judge it.
+    #[must_use]
+    pub const fn effect_latency(self) -> Nanos {
+        self.info().effect_latency
+    }
 }
 
 /// One knob, one target, one value.
@@ -232,8 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn every_knob_has_its_kind() {
+    fn every_knob_has_its_kind_and_its_line() {
         assert_eq!(Knob::Weight(3).kind(), KnobKind::Weight);
-        assert_eq!(KnobKind::ALL.len(), 10);
+        for (line, &kind) in KnobKind::TABLE.iter().zip(KnobKind::ALL) {
+            assert_eq!((line.kind, kind.info()), (kind, line));
+        }
     }
 }

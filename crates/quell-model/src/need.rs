@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::RuleKind;
-use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, Workload};
+use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload};
 
 /// Something that a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,9 @@ pub struct Capabilities {
     pub signals: BTreeMap<Signal, Support>,
     /// What it can set.
     pub knobs: BTreeMap<KnobKind, Support>,
+    /// Targets on which it sets a knob less well than on others.
+    #[serde(default)]
+    pub knobs_on: BTreeMap<KnobKind, BTreeMap<TargetKind, Support>>,
     /// The rules that it executes.
     pub rules: BTreeMap<RuleKind, Support>,
     /// The keys of a workload's description that it acts on by itself, or has to for a policy.
@@ -116,6 +119,23 @@ pub struct Fidelity {
 }
 
 impl Capabilities {
+    /// How well it can set a knob on such a target.
+    #[must_use]
+    pub fn can_set(&self, knob: KnobKind, on: TargetKind) -> Support {
+        if !knob.info().on.contains(&on) {
+            let of: Vec<&str> = knob.info().on.iter().map(|target| target.name()).collect();
+            let why = format!("there is no knob '{}' of a {}", knob.name(), on.name());
+            return Support::No { why, mend: format!("set it on a {}", of.join(" or ")) };
+        }
+        let here = self.knobs_on.get(&knob).and_then(|targets| targets.get(&on));
+        here.or_else(|| self.knobs.get(&knob)).cloned().unwrap_or_default()
+    }
+
+    /// On targets of this kind it sets the knob only so.
+    pub fn limit_on(&mut self, knob: KnobKind, on: TargetKind, support: Support) {
+        self.knobs_on.entry(knob).or_default().insert(on, support);
+    }
+
     /// How well a policy of this description can work here.
     #[must_use]
     pub fn fidelity(&self, policy: &Description) -> Fidelity {
@@ -176,5 +196,17 @@ mod tests {
         assert_eq!(fidelity.missing, ["knob 'scheduling class': no permission; run as root"]);
         assert_eq!(fidelity.limits.len(), 1);
         assert!(fidelity.limits[0].ends_with("it ignores the SLO"));
+    }
+
+    #[test]
+    fn a_knob_that_works_may_not_work_on_every_target() {
+        let mut host = Capabilities::default();
+        host.knobs.insert(KnobKind::Weight, Support::Yes);
+        let none = Support::No { why: "threads have no weight here".into(), mend: "set it on the workload".into() };
+        host.limit_on(KnobKind::Weight, TargetKind::Thread, none.clone());
+        assert_eq!(host.can_set(KnobKind::Weight, TargetKind::Workload), Support::Yes);
+        assert_eq!(host.can_set(KnobKind::Weight, TargetKind::Thread), none);
+        let nonsense = host.can_set(KnobKind::Weight, TargetKind::Machine);
+        assert!(matches!(nonsense, Support::No { mend, .. } if mend == "set it on a workload or thread"));
     }
 }

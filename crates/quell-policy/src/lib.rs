@@ -17,6 +17,6 @@ pub mod rkube;
 pub mod shenango;
 pub mod vas;
 
-pub use page::reference;
+pub use page::{reference, signals_and_knobs};
 pub use parameter::{Kind, Parameter};
 pub use registry::{AnyPolicy, PolicyError};

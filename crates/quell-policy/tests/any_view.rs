@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use common::{any_spec, any_topology, every_policy};
 use proptest::prelude::*;
+use quell_model::signal::{Subject, Unit};
 use quell_model::{
-    BytesPerSecond, CpuCount, CpuId, CpuSet, Description, Event, GrantCommand, Key, Knob, Nanos, Outcome, Part, Plan,
-    Policy, Quality, Refusal, Reservation, Sample, SchedClass, SoloEnd, ThreadId, ThreadState, Topology, Verdict, View,
-    Workload, WorkloadId,
+    CpuCount, CpuId, CpuSet, Description, Event, GrantCommand, Key, Knob, Nanos, Outcome, Part, Plan, Policy, Quality,
+    Refusal, Reservation, Sample, SchedClass, Signal, SignalInfo, SoloEnd, ThreadId, ThreadState, Topology, Verdict,
+    View, Workload, WorkloadId,
 };
 
 fn any_nanos() -> impl Strategy<Value = Nanos> {
@@ -25,10 +26,6 @@ fn any_sample<T: Copy + std::fmt::Debug>(value: impl Strategy<Value = T>) -> imp
         window,
         quality,
     })
-}
-
-fn column<T: Copy + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<Sample<T>>> {
-    prop::collection::vec(any_sample(value), 0..8)
 }
 
 fn any_rate() -> impl Strategy<Value = f64> {
@@ -48,36 +45,21 @@ fn any_thread() -> impl Strategy<Value = (ThreadId, WorkloadId, CpuId, Nanos, bo
     (thread, any_id(), (0u32..30).prop_map(CpuId), any_nanos(), any::<bool>())
 }
 
-prop_compose! {
-    fn any_workload_columns()(
-        spec in prop::collection::vec(prop::option::of(any_spec().prop_map(Arc::new)), 0..8),
-        queueing_delay in column(any_nanos()),
-        unread_delay in column(any_nanos()),
-        run_time in column(any_nanos()),
-        thread_count in column(any::<u32>()),
-        llc_hit_ratio in column(0.0..=1.0),
-        memory_bandwidth in column(any_rate().prop_map(BytesPerSecond)),
-        instruction_rate in column(any_rate()),
-    ) -> quell_model::view::WorkloadColumns {
-        quell_model::view::WorkloadColumns {
-            spec, queueing_delay, unread_delay, run_time, thread_count, llc_hit_ratio, memory_bandwidth, instruction_rate,
-            ..Default::default()
-        }
-    }
+/// Numbers of every signal of workloads, CPUs and the machine; the columns have any length.
+fn any_numbers() -> impl Strategy<Value = Vec<(Signal, Vec<Sample<f64>>)>> {
+    let any_column = |line: &'static SignalInfo| {
+        let (value, rows) = match (line.unit, line.of) {
+            (Unit::Ratio, _) => ((0.0..=1.0).boxed(), 0..8),
+            (Unit::Nanoseconds, of) => (any_nanos().prop_map(|time| time.0 as f64).boxed(), 0..rows(of)),
+            (_, of) => (any_rate().boxed(), 0..rows(of)),
+        };
+        prop::collection::vec(any_sample(value), rows).prop_map(|column| (line.signal, column))
+    };
+    Signal::TABLE.iter().filter(|line| !line.key.is_empty()).map(any_column).collect::<Vec<_>>()
 }
 
-prop_compose! {
-    fn any_cpu_columns()(
-        online in any_cpus(),
-        idle in any_cpus(),
-        banned in any_cpus(),
-        away in any_cpus(),
-        holder in prop::collection::vec(prop::option::of(any_id()), 0..30),
-        request_start in prop::collection::vec(any_sample(any_nanos()), 0..30),
-        llc_misses in prop::collection::vec(any_sample(any::<u64>()), 0..30),
-    ) -> quell_model::view::CpuColumns {
-        quell_model::view::CpuColumns { online, idle, banned, away, holder, request_start, llc_misses }
-    }
+fn rows(of: Subject) -> usize {
+    if of == Subject::Cpu { 30 } else { 8 }
 }
 
 prop_compose! {
@@ -86,17 +68,23 @@ prop_compose! {
         now in any_nanos(),
         owned in prop::option::of(prop::collection::vec(any_id(), 0..5)),
         pool in any_cpus(),
-        workloads in any_workload_columns(),
-        cpus in any_cpu_columns(),
+        spec in prop::collection::vec(prop::option::of(any_spec().prop_map(Arc::new)), 0..8),
+        numbers in any_numbers(),
+        (online, idle, banned, away) in (any_cpus(), any_cpus(), any_cpus(), any_cpus()),
+        holder in prop::collection::vec(prop::option::of(any_id()), 0..30),
         threads in prop::collection::vec(any_thread(), 0..20),
         threads_at in any_nanos(),
-        bus in any_sample(any_rate().prop_map(BytesPerSecond)),
-        slowdown in any_sample(any_rate()),
     ) -> View {
         let mut view = View::new(Arc::new(topology));
-        (view.now, view.workloads, view.cpus, view.memory_bandwidth) = (now, workloads, cpus, bus);
-        view.memory_slowdown = slowdown;
-        view.cpus.online = view.cpus.online.intersection(&view.topology.all());
+        view.now = now;
+        view.workloads.spec = spec;
+        for (signal, column) in numbers {
+            view.machine.put(signal, column.first().copied().unwrap_or_default());
+            view.cpus.fill(signal, column.iter().copied());
+            view.workloads.fill(signal, column.into_iter());
+        }
+        view.cpus.online = online.intersection(&view.topology.all());
+        (view.cpus.idle, view.cpus.banned, view.cpus.away, view.cpus.holder) = (idle, banned, away, holder);
         view.scope.workloads = owned;
         view.scope.pool = pool;
         view.threads.at = threads_at;

@@ -66,8 +66,11 @@ fn exact_counters_are_what_happened() {
     let view = look(&mut host);
     let (bytes, counted) = (host.sim().memory_bytes() - before.0, host.sim().counted());
     let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
-    near(view.memory_bandwidth.value.0, bytes / 0.01);
-    assert_eq!((view.memory_bandwidth.at, view.memory_bandwidth.window), (host.sim().now(), Nanos::from_millis(10)));
+    near(view.machine.memory_bandwidth.value.0, bytes / 0.01);
+    assert_eq!(
+        (view.machine.memory_bandwidth.at, view.machine.memory_bandwidth.window),
+        (host.sim().now(), Nanos::from_millis(10))
+    );
     let done = counted[0].since(&before.1[0]);
     near(view.workloads.memory_bandwidth[0].value.0, done.bytes / 0.01);
     near(view.workloads.instruction_rate[0].value, done.instructions / 0.01);
@@ -75,7 +78,7 @@ fn exact_counters_are_what_happened() {
     assert!(view.workloads.llc_hit_ratio[1].value > 0.0);
     assert!(view.workloads.memory_bandwidth[1].value.0 < view.workloads.memory_bandwidth[0].value.0 / 100.0);
     // Nobody looked in between: the same again, from no time at all.
-    assert_eq!(look(&mut host).memory_bandwidth, view.memory_bandwidth);
+    assert_eq!(look(&mut host).machine.memory_bandwidth, view.machine.memory_bandwidth);
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn noise_and_delay_are_as_the_scenario_says() {
         look(&mut host);
         let looks = (1..=400).map(|turn| {
             pass(&mut host, Nanos::from_millis(50) + Nanos::from_micros(50 * turn));
-            look(&mut host).memory_bandwidth
+            look(&mut host).machine.memory_bandwidth
         });
         looks.collect::<Vec<_>>()
     };
@@ -220,7 +223,7 @@ fn without_counters_the_slowdown_is_all_that_is_known() {
         look(&mut host);
         pass(&mut host, Nanos::from_millis(110));
         let view = look(&mut host);
-        assert_eq!((view.memory_bandwidth.quality, view.cpus.llc_misses.len()), (Quality::Absent, 0));
+        assert_eq!((view.machine.memory_bandwidth.quality, view.cpus.llc_misses.len()), (Quality::Absent, 0));
         let sample = SampleRequest { signals: SignalSet::of(&[Signal::LlcMisses]), cpus: CpuSet::first(2) };
         let mut events = Vec::new();
         host.apply(&Plan { samples: vec![sample], ..Plan::default() }, &mut events).unwrap();
@@ -228,7 +231,7 @@ fn without_counters_the_slowdown_is_all_that_is_known() {
         let has = host.capabilities();
         assert!(matches!(&has.signals[&Signal::LlcMisses], Support::No { why, .. } if why.contains("no counters")));
         assert_eq!(has.signals[&Signal::MemorySlowdown], Support::Yes);
-        view.memory_slowdown.usable().unwrap()
+        view.machine.memory_slowdown.usable().unwrap()
     };
     let [quiet, some, many] = [1, 4, 16].map(at_rest);
     // The curve of contention/memory.rs: 1.003 at 15 % of the bandwidth, 2.8 at 95 %.

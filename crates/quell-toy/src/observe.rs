@@ -16,19 +16,20 @@ impl ToyHost {
             .collect();
         view.workloads.spec.clear();
         view.workloads.spec.extend(self.members.iter().map(|member| member.as_ref().map(|member| member.spec.clone())));
+        view.blank(wanted);
         self.fill_cpus(wanted, view);
-        self.fill_workloads(wanted, view);
+        self.fill_workloads(view);
         if wanted.contains_threads_of(Class::LatencyCritical) {
             self.fill_threads(wanted, view);
         }
         if wanted.contains(Signal::MemoryBandwidth) && self.now > self.bus_since {
             let window = self.now - self.bus_since;
             let rate = BytesPerSecond(self.bus_bytes / window.as_secs_f64());
-            view.memory_bandwidth = Sample::over(rate, self.now, window);
+            view.machine.memory_bandwidth = Sample::over(rate, self.now, window);
             (self.bus_since, self.bus_bytes) = (self.now, 0.0);
         }
         if self.blind {
-            view.memory_bandwidth = Sample::default();
+            view.machine.memory_bandwidth = Sample::default();
         }
     }
 
@@ -36,71 +37,45 @@ impl ToyHost {
         let columns = &mut view.cpus;
         columns.holder.clear();
         columns.holder.extend(self.cpus.iter().map(|slot| slot.holder));
-        columns.request_start.clear();
         if wanted.contains(Signal::RequestStart) && !self.blind {
+            columns.request_start.clear();
             columns.request_start.extend(self.cpus.iter().map(|slot| match slot.running {
                 Some(running) => Sample::exact(running.started, self.now),
                 None => Sample::default(),
             }));
         }
-        columns.llc_misses.clear();
         if wanted.contains(Signal::LlcMisses) && !self.blind {
+            columns.llc_misses.clear();
             columns.llc_misses.extend_from_slice(&self.sampled);
         }
     }
 
-    fn fill_workloads(&mut self, wanted: SignalSet, view: &mut View) {
+    fn fill_workloads(&mut self, view: &mut View) {
         let now = self.now;
         let columns = &mut view.workloads;
-        let slots = self.members.len();
-        columns.latency.clear();
-        columns.queueing_delay.resize(slots, Sample::default());
-        columns.run_time.resize(slots, Sample::default());
-        columns.run_delay.resize(slots, Sample::default());
-        columns.thread_count.resize(slots, Sample::default());
-        columns.llc_hit_ratio.resize(slots, Sample::default());
-        columns.memory_bandwidth.resize(slots, Sample::default());
-        columns.instruction_rate.resize(slots, Sample::default());
-        for slot in 0..slots {
-            let Some(member) = self.members[slot].as_mut().filter(|_| !self.blind) else {
-                columns.queueing_delay[slot] = Sample::default();
-                columns.run_time[slot] = Sample::default();
-                columns.run_delay[slot] = Sample::default();
-                columns.thread_count[slot] = Sample::default();
-                columns.llc_hit_ratio[slot] = Sample::default();
-                columns.memory_bandwidth[slot] = Sample::default();
-                columns.instruction_rate[slot] = Sample::default();
-                continue;
-            };
-            columns.queueing_delay[slot] = Sample::exact(member.queueing_delay(now), now);
-            columns.run_time[slot] = Sample::exact(member.run_time(), now);
-            columns.run_delay[slot] = Sample::exact(member.run_delay(), now);
-            columns.thread_count[slot] = Sample::exact(member.threads.len() as u32, now);
+        for slot in 0..self.members.len() {
+            let Some(member) = self.members[slot].as_mut().filter(|_| !self.blind) else { continue };
+            let mut put = |signal, sample| columns.put(signal, slot, sample);
+            put(Signal::QueueingDelay, Sample::exact(member.queueing_delay(now).0 as f64, now));
+            put(Signal::RunTime, Sample::exact(member.run_time().0 as f64, now));
+            put(Signal::RunDelay, Sample::exact(member.run_delay().0 as f64, now));
+            put(Signal::ThreadCount, Sample::exact(member.threads.len() as f64, now));
             let window = now - member.sums.since;
             if window > Nanos::ZERO {
                 let seconds = window.as_secs_f64();
                 let sums = std::mem::take(&mut member.sums);
                 member.sums.since = now;
-                columns.memory_bandwidth[slot] = Sample::over(BytesPerSecond(sums.bytes / seconds), now, window);
-                columns.instruction_rate[slot] = Sample::over(sums.instructions / seconds, now, window);
-                columns.llc_hit_ratio[slot] = Sample {
-                    quality: if sums.instructions > 0.0 { Quality::Exact } else { Quality::Absent },
-                    ..Sample::over(sums.hits / sums.instructions.max(1.0), now, window)
-                };
+                put(Signal::WorkloadBandwidth, Sample::over(sums.bytes / seconds, now, window));
+                put(Signal::InstructionRate, Sample::over(sums.instructions / seconds, now, window));
+                let quality = if sums.instructions > 0.0 { Quality::Exact } else { Quality::Absent };
+                let ratio = Sample::over(sums.hits / sums.instructions.max(1.0), now, window);
+                put(Signal::LlcHitRatio, Sample { quality, ..ratio });
             }
         }
-        keep(wanted, Signal::QueueingDelay, &mut columns.queueing_delay);
-        keep(wanted, Signal::RunTime, &mut columns.run_time);
-        keep(wanted, Signal::RunDelay, &mut columns.run_delay);
-        keep(wanted, Signal::ThreadCount, &mut columns.thread_count);
-        keep(wanted, Signal::LlcHitRatio, &mut columns.llc_hit_ratio);
-        keep(wanted, Signal::WorkloadBandwidth, &mut columns.memory_bandwidth);
-        keep(wanted, Signal::InstructionRate, &mut columns.instruction_rate);
     }
 
     fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
         let columns = &mut view.threads;
-        columns.clear();
         columns.at = self.now;
         for (slot, member) in self.members.iter().enumerate() {
             let id = WorkloadId(slot as u32);
@@ -121,11 +96,5 @@ impl ToyHost {
                 columns.class.push(thread.class);
             }
         }
-    }
-}
-
-fn keep<T>(wanted: SignalSet, signal: Signal, column: &mut Vec<Sample<T>>) {
-    if !wanted.contains(signal) {
-        column.clear();
     }
 }

@@ -152,7 +152,7 @@ fn samples_come_when_they_were_asked_for() {
     host.observe(wanted, &mut view, &mut events).unwrap();
     assert_eq!(view.cpus.llc_misses[0].usable(), Some(10_000), "6.4 GB/s are 100 misses per µs");
     assert_eq!(view.cpus.llc_misses[1].usable(), Some(0));
-    assert!((view.memory_bandwidth.value.0 - 6.4e9).abs() < 1.0);
+    assert!((view.machine.memory_bandwidth.value.0 - 6.4e9).abs() < 1.0);
 }
 
 #[test]

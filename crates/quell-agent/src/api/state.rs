@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
+use quell_model::signal::Subject;
 use quell_model::view::at;
-use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, ThreadState, View, WorkloadId};
+use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, Signal, ThreadState, View, WorkloadId};
 use quell_policy::AnyPolicy;
 
 use super::latency::{Inbox, Rejected};
 use crate::explain::{Explanations, knob_text, per_time};
 use crate::watch::{Entry, Glance, Roster, Standing, Watched};
-use crate::wire;
+use crate::wire::{self, Measured, Measurements};
 
 /// Rates are taken over at least this long.
 const RATE_OVER: Nanos = Nanos::from_millis(900);
@@ -68,7 +69,7 @@ impl Since {
     fn measured(&self, now: Nanos) -> Option<wire::Measured> {
         let (rate, window) = self.rate?;
         let sample = Sample { value: rate, at: self.from.at, window, quality: self.from.quality };
-        measured(&sample, now, |rate| rate)
+        Measured::of(&sample, now)
     }
 }
 
@@ -138,8 +139,7 @@ impl State {
                 .collect(),
             configured,
             cpus: cpus(view),
-            memory_bandwidth: measured(&view.memory_bandwidth, view.now, |rate| rate.0),
-            memory_slowdown: measured(&view.memory_slowdown, view.now, |times| times),
+            measured: Measurements::by(|signal| Measured::of(&view.number(signal, 0), view.now)),
             decisions: self.told.recent().take(DECISIONS).cloned().collect(),
             decisions_lost: lost,
         }
@@ -188,21 +188,16 @@ impl State {
     }
 }
 
-/// A sample for readers, in another unit; None where nothing was measured.
-fn measured<T: Copy>(sample: &Sample<T>, now: Nanos, value: impl Fn(T) -> f64) -> Option<wire::Measured> {
-    let quality = match sample.quality {
-        quell_model::Quality::Absent => return None,
-        quell_model::Quality::Stale => wire::Quality::Stale,
-        quell_model::Quality::Estimated => wire::Quality::Estimated,
-        quell_model::Quality::Exact => wire::Quality::Exact,
-    };
-    let value = value(sample.value);
-    value.is_finite().then_some(wire::Measured {
-        value,
-        age_ns: (now - sample.at).0,
-        window_ns: sample.window.0,
-        quality,
-    })
+/// A signal of a workload or, if it is one of threads, the sum over the workload's.
+fn measured(view: &View, id: WorkloadId, signal: Signal) -> Option<Measured> {
+    if signal.info().of != Subject::Thread {
+        return Measured::of(&view.number(signal, id.index()), view.now);
+    }
+    let threads = &view.threads;
+    let of_it = threads.workload.iter().enumerate().filter(|(_, owner)| **owner == id);
+    let known = of_it.filter_map(|(row, _)| threads.number(signal, row));
+    let sum = known.fold(None, |sum: Option<f64>, number| Some(sum.unwrap_or(0.0) + number))?;
+    Measured::of(&Sample::exact(sum, threads.at), view.now)
 }
 
 fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
@@ -269,17 +264,14 @@ fn workload(
         cpus_got: rate.and_then(|rate| rate.run_time.measured(now)),
         cpus_granted: granted.map(|cpus| cpus.to_string()),
         cpus_granted_count: granted.map(|cpus| cpus.len() as u32),
-        threads: measured(&at(&columns.thread_count, slot), now, f64::from),
-        queueing_delay_ns: measured(&at(&columns.queueing_delay, slot), now, |delay| delay.0 as f64),
-        unread_delay_ns: measured(&at(&columns.unread_delay, slot), now, |delay| delay.0 as f64),
+        threads: measured(view, id, Signal::ThreadCount),
         threads_waiting: rate.and_then(|rate| rate.run_delay.measured(now)),
-        latency_ns: measured(&latency, now, |latency| latency.0 as f64),
         slo: spec.slo.map(|slo| wire::Slo { quantile: slo.quantile, bound_ns: slo.bound.0 }),
         slo_kept: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
         slo_ratio: spec.slo.and_then(|slo| Some(known?.0 as f64 / slo.bound.0.max(1) as f64)),
         demotions: told.demotions(&spec.name),
         cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, told, id, &own)),
-        memory_bandwidth: measured(&at(&columns.memory_bandwidth, slot), now, |rate| rate.0),
+        measured: Measurements::by(|signal| measured(view, id, signal)),
         knobs: knobs.into_iter().map(knob_text).collect(),
     })
 }

@@ -7,13 +7,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use quell_model::view::{CpuColumns, ThreadColumns, WorkloadColumns};
+use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
 use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Plan, Sample, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
 use serde::{Deserialize, Serialize};
 
-/// The version that this program writes.
-pub const VERSION: u32 = 1;
+/// The version that this program writes; it reads this one and those before.
+///
+/// 2: what is measured of the machine is a map of its own, sets of signals are lists of names.
+pub const VERSION: u32 = 2;
 
 /// How a record begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,13 +54,29 @@ pub struct Turn<'a> {
     pub cpus: Cow<'a, CpuColumns>,
     /// Per thread.
     pub threads: Cow<'a, ThreadColumns>,
-    /// The machine's memory bandwidth in use.
-    pub memory_bandwidth: Sample<BytesPerSecond>,
-    /// How many times its quiet latency the machine's memory takes to answer.
+    /// The whole machine.
     #[serde(default)]
-    pub memory_slowdown: Sample<f64>,
+    pub machine: MachineSamples,
+    /// In version 1: the machine's memory bandwidth in use.
+    #[serde(default, rename = "memory_bandwidth", skip_serializing)]
+    pub bandwidth_1: Option<Sample<BytesPerSecond>>,
+    /// In version 1: how many times its quiet latency the machine's memory takes to answer.
+    #[serde(default, rename = "memory_slowdown", skip_serializing)]
+    pub slowdown_1: Option<Sample<f64>>,
     /// The layers that stepped.
     pub steps: Vec<Step<'a>>,
+}
+
+impl Turn<'_> {
+    /// Brings what version 1 had elsewhere to its place.
+    pub(super) fn upgrade(&mut self) {
+        if let Some(bandwidth) = self.bandwidth_1.take() {
+            self.machine.memory_bandwidth = bandwidth;
+        }
+        if let Some(slowdown) = self.slowdown_1.take() {
+            self.machine.memory_slowdown = slowdown;
+        }
+    }
 }
 
 /// One layer's step in a turn.

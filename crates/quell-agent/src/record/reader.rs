@@ -57,9 +57,9 @@ impl<R: Read> Record<R> {
             Err(Broken::Torn) => return Err(bad("it ends within its header".to_owned())),
             Err(Broken::Odd(why)) => return Err(bad(format!("it is no record of Quell ({why})"))),
         };
-        if header.quell_record != VERSION {
+        if !(1..=VERSION).contains(&header.quell_record) {
             return Err(bad(format!(
-                "it has version {}, and this program reads version {VERSION}; use Quell {}, which wrote it",
+                "it has version {}, and this program reads versions up to {VERSION}; use Quell {}, which wrote it",
                 header.quell_record, header.quell
             )));
         }
@@ -92,8 +92,9 @@ impl<R: Read> Record<R> {
             Some(misfit) => Err(Broken::Odd(misfit)),
         });
         match read {
-            Ok(turn) => {
+            Ok(mut turn) => {
                 self.turns += u64::from(turn.is_some());
+                turn.as_mut().into_iter().for_each(Turn::upgrade);
                 Ok(turn)
             }
             Err(Broken::Torn) => {

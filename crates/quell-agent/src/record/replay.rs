@@ -102,13 +102,12 @@ pub fn replay<R: Read>(
     while let Some(turn) = record.turn()? {
         summary.turns += 1;
         summary.lost += turn.lost;
-        let Turn { states, now, workloads, cpus, threads, memory_bandwidth, memory_slowdown, steps, .. } = turn;
+        let Turn { states, now, workloads, cpus, threads, machine, steps, .. } = turn;
         view.now = now;
         view.workloads = workloads.into_owned();
         view.cpus = cpus.into_owned();
         view.threads = threads.into_owned();
-        view.memory_bandwidth = memory_bandwidth;
-        view.memory_slowdown = memory_slowdown;
+        view.machine = machine;
         // After a gap the recorded policies go on from the states that stand there, which are those after this turn.
         let resumed = states.is_some();
         for (index, state) in states.into_iter().flatten().enumerate() {

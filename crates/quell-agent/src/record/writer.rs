@@ -198,8 +198,9 @@ impl Copied {
             workloads: Cow::Borrowed(&view.workloads),
             cpus: Cow::Borrowed(&view.cpus),
             threads: Cow::Borrowed(&view.threads),
-            memory_bandwidth: view.memory_bandwidth,
-            memory_slowdown: view.memory_slowdown,
+            machine: view.machine,
+            bandwidth_1: None,
+            slowdown_1: None,
             steps: self.steps[..self.used]
                 .iter()
                 .map(|step| Step {

@@ -1,6 +1,7 @@
 //! A workload's numbers as table cells, the same in `quell status` and `quell top`. `–`: not measured.
 
 use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Workload};
+use quell_model::Signal;
 use quell_report::human;
 
 /// What stands where nothing was measured.
@@ -40,13 +41,17 @@ pub fn waiting(workload: &Workload) -> String {
 
 /// The age of the oldest waiting item.
 pub fn queueing(workload: &Workload) -> String {
-    workload.queueing_delay_ns.map_or(NOTHING.to_owned(), |delay| mark(&delay, human::nanoseconds(delay.value as u64)))
+    time(workload.measured.get(Signal::QueueingDelay))
+}
+
+fn time(measured: Option<Measured>) -> String {
+    measured.map_or(NOTHING.to_owned(), |time| mark(&time, human::nanoseconds(time.value as u64)))
 }
 
 /// Latency over the latency to keep, with a `!` where that is missed.
 pub fn latency(workload: &Workload) -> String {
     let missed = if workload.slo_kept == Some(false) { "! " } else { "" };
-    let latency = workload.latency_ns.map_or(NOTHING.to_owned(), |l| mark(&l, human::nanoseconds(l.value as u64)));
+    let latency = time(workload.measured.get(Signal::Latency));
     match workload.slo {
         None => latency,
         Some(slo) => format!("{missed}{latency}/{}", human::nanoseconds(slo.bound_ns)),

@@ -1,6 +1,7 @@
 //! What tests of screens show: an agent's status of their own making; and that a screen is no wider than its terminal.
 
 use quell_agent::api::wire::*;
+use quell_model::Signal;
 use unicode_width::UnicodeWidthStr;
 
 /// No line is wider than the terminal.
@@ -25,16 +26,13 @@ pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         cpus_granted: None,
         cpus_granted_count: None,
         threads: measured(3.0),
-        queueing_delay_ns: None,
-        unread_delay_ns: None,
         threads_waiting: measured(0.25),
-        latency_ns: None,
         slo: None,
         slo_kept: None,
         slo_ratio: None,
         demotions: 0,
         cpus_exclusive: None,
-        memory_bandwidth: None,
+        measured: Measurements::default(),
         knobs: vec![],
     }
 }
@@ -55,12 +53,14 @@ fn decision(workload: Option<&str>, kind: DecisionKind, text: &str, at_ns: u64) 
 
 pub fn status(cpus: u32) -> Status {
     let db = Workload {
-        latency_ns: measured(1.5e6),
+        measured: Measurements::default().with(Signal::Latency, measured(1.5e6)).with(
+            Signal::QueueingDelay,
+            Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
+        ),
         slo: Some(Slo { quantile: 0.99, bound_ns: 1_000_000 }),
         slo_kept: Some(false),
         slo_ratio: Some(1.5),
         cpus_granted: Some("0-1".into()),
-        queueing_delay_ns: Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
         ..workload("db", Class::Lc, 2.0, 0.5)
     };
     let runs = |cpu| match cpu % 4 {
@@ -101,8 +101,7 @@ pub fn status(cpus: u32) -> Status {
                 Cpu { cpu, core: cpu, state, runs }
             })
             .collect(),
-        memory_bandwidth: None,
-        memory_slowdown: None,
+        measured: Measurements::default(),
         decisions: vec![
             decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),
             decision(Some("db"), DecisionKind::Refused, "the plan's knobs were refused", 8_500_000_000),

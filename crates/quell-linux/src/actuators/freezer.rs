@@ -1,6 +1,6 @@
 //! Stops workloads, and lets them go on.
 
-use quell_model::{Capabilities, KnobKind};
+use quell_model::{Capabilities, KnobKind, Support, TargetKind};
 
 use super::{Actuator, Aim, Draft, Here, Subject};
 use crate::LinuxError;
@@ -13,6 +13,8 @@ pub(super) struct Freezer;
 impl Actuator for Freezer {
     fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent of the process sees"));
+        let why = "the kernel stops processes and cgroups, not threads".to_owned();
+        found.limit_on(KnobKind::Pause, TargetKind::Thread, Support::No { why, mend: "pause the workload".into() });
     }
 
     fn stop(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {

@@ -1,6 +1,6 @@
 //! What stands for workloads and threads until a policy changes it.
 
-use quell_model::{Knob, KnobSetting, LeaseLimits, Target, ThreadId, WorkloadId};
+use quell_model::{Knob, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
 
 use super::Subject;
 use super::solo::Solo;
@@ -136,7 +136,7 @@ impl Values {
         members: &Members,
         dirty: &mut Vec<WorkloadId>,
     ) -> Result<bool, LinuxError> {
-        if matches!(knob, Knob::Partition(_) | Knob::Quota(_) | Knob::Pause(_)) {
+        if matches!(knob, Knob::Pause(_)) || !knob.kind().info().on.contains(&TargetKind::Thread) {
             return Err(misplaced(&Target::Thread(id), knob));
         }
         let Some(thread) = members.thread(id.tid).filter(|thread| thread.id == id) else { return Ok(false) };
@@ -153,13 +153,10 @@ impl Values {
 }
 
 fn misplaced(target: &Target, knob: &Knob) -> LinuxError {
-    let what = match target {
-        Target::Workload(_) => "a workload",
-        Target::Thread(_) => "a single thread",
-        Target::Cpu(_) => "a single CPU",
-        Target::Machine => "the machine",
-    };
-    LinuxError::unsupported(format!("the knob '{}' cannot be set on {what}", knob.kind().name()), "see Target")
+    let kind = knob.kind();
+    let of: Vec<&str> = kind.info().on.iter().map(|target| target.name()).collect();
+    let what = format!("the knob '{}' cannot be set on a single {}", kind.name(), target.kind().name());
+    LinuxError::unsupported(what, format!("set it on a {}", of.join(" or ")))
 }
 
 /// Machine-wide knobs need the configuration's leave.

@@ -247,6 +247,7 @@ impl Host for LinuxHost {
         self.take_samples();
         events.append(&mut self.pending);
         self.members.describe(now, view);
+        view.blank(wanted);
         self.sensors.observe(measured, &mut self.members, view)?;
         self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);
         Ok(())

@@ -2,7 +2,7 @@
 
 use quell_model::{Capabilities, Nanos, Quality, Sample, Signal, SignalSet, Support, View, WorkloadId};
 
-use super::{Sensor, of_slot, reset};
+use super::{Sensor, of_slot};
 use crate::LinuxError;
 use crate::cgroup::Group;
 use crate::members::Members;
@@ -29,10 +29,10 @@ impl Sensor for Latency {
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
-        let (column, slots) = (&mut view.workloads.latency, members.slots.len());
-        if !reset(column, wanted.contains(Signal::Latency), slots) {
+        if !wanted.contains(Signal::Latency) {
             return Ok(());
         }
+        let column = &mut view.workloads.latency;
         for (slot, &fed) in self.0.iter().enumerate().filter(|(slot, _)| members.slots[*slot].is_some()) {
             let stale = fed.quality > Quality::Stale && view.now - fed.at > members.options.latency_stale_after;
             column[slot] = Sample { quality: if stale { Quality::Stale } else { fed.quality }, ..fed };

@@ -11,9 +11,7 @@ pub use traced::Activity;
 
 use std::fmt::Debug;
 
-use quell_model::{
-    Capabilities, Nanos, Refusal, Sample, SampleRequest, Signal, SignalSet, Support, Verdict, View, WorkloadId,
-};
+use quell_model::{Capabilities, Nanos, Refusal, SampleRequest, Signal, SignalSet, Support, Verdict, View, WorkloadId};
 
 use self::bandwidth::Bandwidth;
 use self::canary::Canary;
@@ -60,7 +58,7 @@ pub(crate) trait Sensor: Debug {
     /// A workload has other cgroups now.
     fn groups_changed(&mut self, _id: WorkloadId) {}
 
-    /// Fills what is wanted of its signals into the view, and leaves the rest of them empty.
+    /// Fills what is wanted of its signals into the view, whose wanted columns are absent everywhere so far.
     ///
     /// # Errors
     /// If the machine cannot be read.
@@ -154,15 +152,6 @@ impl Sensors {
     pub fn take_samples(&mut self) -> bool {
         self.all_mut().into_iter().fold(false, |taken, sensor| taken | sensor.take_samples())
     }
-}
-
-/// Empties a column that is not wanted, and makes the other absent everywhere.
-fn reset<T: Copy + Default>(column: &mut Vec<Sample<T>>, wanted: bool, slots: usize) -> bool {
-    column.clear();
-    if wanted {
-        column.resize(slots, Sample::default());
-    }
-    wanted
 }
 
 /// The value of a slot, which may be new.

@@ -4,7 +4,7 @@ use quell_model::{
     Capabilities, Class, CpuId, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadState, View, WorkloadId,
 };
 
-use super::{Sensor, of_slot, reset};
+use super::{Sensor, of_slot};
 use crate::LinuxError;
 use crate::cgroup::Group;
 use crate::members::{Level, Members};
@@ -120,10 +120,9 @@ impl Threads {
     }
 
     fn fill_workloads(&self, wanted: SignalSet, members: &Members, view: &mut View) {
-        let (now, columns, slots) = (view.now, &mut view.workloads, members.slots.len());
-        let run_time = reset(&mut columns.run_time, wanted.contains(Signal::RunTime), slots);
-        let run_delay = reset(&mut columns.run_delay, wanted.contains(Signal::RunDelay), slots);
-        let thread_count = reset(&mut columns.thread_count, wanted.contains(Signal::ThreadCount), slots);
+        let (now, columns) = (view.now, &mut view.workloads);
+        let [run_time, run_delay, thread_count] =
+            [Signal::RunTime, Signal::RunDelay, Signal::ThreadCount].map(|signal| wanted.contains(signal));
         for (slot, member) in members.slots.iter().enumerate() {
             let Some(member) = member else { continue };
             let (ran, waited) = self.sums.get(slot).copied().unwrap_or_default();
@@ -160,7 +159,6 @@ fn mark_estimates(members: &Members, view: &mut View) {
 
 fn fill_threads(wanted: SignalSet, members: &Members, view: &mut View) {
     let columns = &mut view.threads;
-    columns.clear();
     columns.at = view.now;
     for thread in members.threads.iter().filter(|thread| !thread.is_dead()) {
         let member = members.get(thread.workload);

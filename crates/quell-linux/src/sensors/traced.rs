@@ -7,7 +7,7 @@ use quell_model::view::ThreadColumns;
 use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View};
 use quell_trace::{Collector, Doing, Member, Options, TraceError};
 
-use super::{Sensor, reset};
+use super::Sensor;
 use crate::LinuxError;
 use crate::members::{Members, Thread};
 
@@ -36,7 +36,6 @@ impl Sensor for Traced {
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
         let slots = members.slots.len();
-        let delays = reset(&mut view.workloads.queueing_delay, wanted.contains(Signal::QueueingDelay), slots);
         if !Trace::is_wanted(wanted) || !members.roots.is_this_machine() {
             return Ok(());
         }
@@ -48,7 +47,7 @@ impl Sensor for Traced {
         if wanted.contains_threads_of(Class::LatencyCritical) {
             trace.fill(wanted, &members.threads, &mut view.threads)?;
         }
-        if delays {
+        if wanted.contains(Signal::QueueingDelay) {
             self.activities.clear();
             self.activities.resize(slots, Activity::default());
             trace.activities(&members.threads, &mut self.activities)?;

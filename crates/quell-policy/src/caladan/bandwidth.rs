@@ -145,7 +145,7 @@ impl Bandwidth {
 
     /// GlobalMemBandwidth() against its threshold, or what stands for both.
     fn saturation(&mut self, view: &View) -> Saturation {
-        let (used, slowdown) = (view.memory_bandwidth, view.memory_slowdown);
+        let (used, slowdown) = (view.machine.memory_bandwidth, view.machine.memory_slowdown);
         self.by_slowdown = self.thresh.is_none() || used.quality == Quality::Absent;
         if let Some(thresh) = self.thresh.filter(|_| !self.by_slowdown) {
             return used.usable().map_or(Saturation::Unknown, |used| Saturation::Counted(used >= thresh));

@@ -27,7 +27,7 @@ impl Saturated {
         view.workloads.spec = vec![Some(Workload::new("collector", Class::BestEffort, CpuCount::ZERO).into())];
         view.workloads.queueing_delay = vec![Sample::default()];
         view.cpus.holder = vec![Some(COLLECTOR); 4];
-        view.memory_bandwidth = Sample::exact(BytesPerSecond(30e9), Nanos::ZERO);
+        view.machine.memory_bandwidth = Sample::exact(BytesPerSecond(30e9), Nanos::ZERO);
         view.cpus.llc_misses = vec![Sample::default(); 4];
         let mut scene = Saturated { policy: Caladan::new(config), view, plan: Plan::default() };
         scene.step(&[Event::Attached(COLLECTOR)]);
@@ -51,7 +51,7 @@ impl Saturated {
 
     /// A round later, memory is found to be so slow.
     fn felt(&mut self, times: f64) -> usize {
-        self.view.memory_slowdown = Sample::exact(times, self.view.now + Nanos(1));
+        self.view.machine.memory_slowdown = Sample::exact(times, self.view.now + Nanos(1));
         self.step(&[]);
         self.revoked().len()
     }
@@ -110,7 +110,7 @@ fn without_llc_misses_nobody_can_be_blamed_and_the_controller_is_off() {
 #[test]
 fn without_the_bandwidth_the_controller_is_off() {
     let mut scene = Saturated::new();
-    scene.view.memory_bandwidth = Sample::default();
+    scene.view.machine.memory_bandwidth = Sample::default();
     scene.step(&[]);
     assert!(scene.is_said("memory bandwidth is not measured: the memory bandwidth controller is off"));
     assert_eq!(scene.requests(), 0);
@@ -119,10 +119,10 @@ fn without_the_bandwidth_the_controller_is_off() {
 #[test]
 fn a_bandwidth_that_is_not_known_yet_is_waited_for() {
     let mut scene = Saturated::new();
-    scene.view.memory_bandwidth.quality = Quality::Stale;
+    scene.view.machine.memory_bandwidth.quality = Quality::Stale;
     scene.sampled(100, 2);
     assert_eq!((scene.requests(), scene.plan.notes.len()), (0, 0));
-    scene.view.memory_bandwidth.quality = Quality::Estimated;
+    scene.view.machine.memory_bandwidth.quality = Quality::Estimated;
     scene.step(&[]);
     assert_eq!(scene.requests(), 1, "an estimate is acted on");
 }
@@ -150,7 +150,7 @@ fn a_controller_that_is_off_reads_nothing() {
 /// No counter tells anything, as on most virtual machines.
 fn slow_memory(thresh_bw: Option<BytesPerSecond>) -> Saturated {
     let mut scene = Saturated::under(CaladanConfig { thresh_bw, thresh_slowdown: Some(1.3), ..<_>::default() });
-    scene.view.memory_bandwidth = Sample::default();
+    scene.view.machine.memory_bandwidth = Sample::default();
     scene.view.cpus.llc_misses.clear();
     scene
 }
@@ -199,7 +199,7 @@ fn a_limit_goes_up_by_one_core_a_look_when_memory_is_quick_again() {
 #[test]
 fn slow_memory_costs_who_misses_most_where_misses_are_counted() {
     let mut scene = Saturated::under(CaladanConfig { thresh_slowdown: Some(1.3), ..CaladanConfig::default() });
-    scene.view.memory_bandwidth = Sample::default();
+    scene.view.machine.memory_bandwidth = Sample::default();
     assert_eq!((scene.felt(1.4), scene.requests()), (0, 1));
     scene.sampled(100, 2);
     assert_eq!(scene.requests(), 1, "the end follows the start at once");
@@ -221,7 +221,7 @@ fn a_bandwidth_that_is_measured_goes_before_the_slowdown() {
 fn without_a_slowdown_the_controller_is_off() {
     let mut scene = Saturated::under(CaladanConfig { thresh_slowdown: Some(1.3), ..CaladanConfig::default() });
     assert!(scene.is_said("memory's slowdown is not measured: the memory bandwidth controller is off"));
-    scene.view.memory_slowdown = Sample { quality: Quality::Stale, ..Sample::exact(9.0, Nanos(1)) };
+    scene.view.machine.memory_slowdown = Sample { quality: Quality::Stale, ..Sample::exact(9.0, Nanos(1)) };
     scene.step(&[]);
     assert_eq!((scene.requests(), scene.revoked().len(), scene.plan.notes.len()), (0, 0, 0), "not known yet");
 }

@@ -21,26 +21,25 @@ impl Scx {
     pub(super) fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         // Workloads that no CPU is granted to have no slot; what the stock host measured of them stays.
-        let slots = self.slots.len().max(view.workloads.spec.len());
         let columns = &mut view.workloads;
-        columns.queueing_delay.clear();
-        columns.queueing_delay.resize(slots, Sample::default());
-        columns.unread_delay.clear();
-        let sees_sockets = wanted.contains(Signal::UnreadDelay) && self.grant.can_watch_sockets();
-        if sees_sockets {
-            columns.unread_delay.resize(slots, Sample::default());
-        }
-        columns.run_time.resize(slots, Sample::default());
+        let sees_sockets = self.grant.can_watch_sockets();
         for (slot, attached) in self.slots.iter().enumerate() {
             let (Some(attached), Ok(state)) = (attached, self.grant.workload(WorkloadId(slot as u32))) else {
                 continue;
             };
-            columns.queueing_delay[slot] = queueing_delay(state, now);
-            if sees_sockets && state.lc.load(Relaxed) == 1 {
-                columns.unread_delay[slot] = unread_delay(state, now);
+            if let Some(delay) = columns.queueing_delay.get_mut(slot) {
+                *delay = queueing_delay(state, now);
             }
-            let run_time = state.run_time.load(Relaxed).saturating_sub(attached.run_time_before);
-            columns.run_time[slot] = Sample::exact(Nanos(run_time), now);
+            if let Some(delay) = columns.unread_delay.get_mut(slot)
+                && sees_sockets
+                && state.lc.load(Relaxed) == 1
+            {
+                *delay = unread_delay(state, now);
+            }
+            if let Some(time) = columns.run_time.get_mut(slot) {
+                let run_time = state.run_time.load(Relaxed).saturating_sub(attached.run_time_before);
+                *time = Sample::exact(Nanos(run_time), now);
+            }
         }
         self.fill_cpus(wanted, view);
     }
@@ -50,7 +49,6 @@ impl Scx {
         let columns = self.topology.columns();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
-        cpus.request_start.clear();
         (cpus.idle, cpus.banned, cpus.away) = (CpuSet::EMPTY, CpuSet::EMPTY, CpuSet::EMPTY);
         for cpu in (0..columns as u32).map(CpuId) {
             let state = self.grant.cpu(cpu);

@@ -1,8 +1,8 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    Bounds, CpuSet, Event, GrantCommand, Knob, KnobKind, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan,
-    Refusal, Rule, SampleRequest, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
+    Bounds, CpuSet, Event, GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, Rule,
+    SampleRequest, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
 use super::{Settings, SimHost, capabilities};
@@ -105,9 +105,8 @@ impl SimHost {
             return Check::Gone;
         }
         let kind = setting.knob.kind();
-        if let Some(Support::No { why, .. }) =
-            capabilities(self.lending(), self.sim.measured_of_memory()).knobs.get(&kind)
-        {
+        let can = capabilities(self.lending(), self.sim.measured_of_memory());
+        if let Support::No { why, .. } = can.can_set(kind, setting.target.kind()) {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
         let machine = &self.sim.machine;
@@ -116,9 +115,6 @@ impl SimHost {
             cache_ways: machine.llc.ways,
             khz: machine.frequencies.min_khz..=machine.frequencies.max_khz,
         };
-        if !is_on(kind, setting.target) {
-            return bad("there is no such knob on this target");
-        }
         setting.knob.check(&bounds).map_or_else(|error| bad(&error.to_string()), |()| Check::Fine)
     }
 
@@ -297,19 +293,5 @@ impl SimHost {
     fn task(&self, id: ThreadId) -> Option<TaskId> {
         let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
         ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
-    }
-}
-
-/// Is there such a knob on such a target?
-fn is_on(knob: KnobKind, target: Target) -> bool {
-    match knob {
-        KnobKind::Preemption => target == Target::Machine,
-        KnobKind::MaxFrequencyKhz => matches!(target, Target::Cpu(_)),
-        KnobKind::Cpus | KnobKind::Class | KnobKind::Pause => {
-            matches!(target, Target::Workload(_) | Target::Thread(_))
-        }
-        KnobKind::CacheWays | KnobKind::Weight | KnobKind::Quota | KnobKind::IdleOnly | KnobKind::Partition => {
-            matches!(target, Target::Workload(_))
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! What the simulated host can measure, set and do.
 
-use quell_model::{Capabilities, KnobKind, RuleKind, Signal, Support};
+use quell_model::{Capabilities, KnobKind, RuleKind, Signal, Support, TargetKind};
 
 use super::Lending;
+use super::gauges::is_counted;
 use crate::contention::MeasuredOfMemory;
 
 /// What the simulated host has. It says so without a machine, so that a scenario can be checked before it runs.
@@ -18,14 +19,7 @@ pub fn capabilities(lending: Lending, of_memory: MeasuredOfMemory) -> Capabiliti
         mend: "choose other `contention.counters`".into(),
     };
     for &signal in Signal::ALL {
-        let counted = [
-            Signal::LlcHitRatio,
-            Signal::WorkloadBandwidth,
-            Signal::InstructionRate,
-            Signal::LlcMisses,
-            Signal::MemoryBandwidth,
-        ];
-        let is_counted = counted.contains(&signal);
+        let is_counted = is_counted(signal);
         let support = match (signal, of_memory) {
             (_, MeasuredOfMemory::Nothing) if is_counted || signal == Signal::MemorySlowdown => no_contention(),
             (_, MeasuredOfMemory::Slowdown) if is_counted => no_counters(),
@@ -43,6 +37,10 @@ pub fn capabilities(lending: Lending, of_memory: MeasuredOfMemory) -> Capabiliti
             _ => Support::Yes,
         };
         has.knobs.insert(knob, support);
+    }
+    for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
+        let why = "a simulated thread has a class and no weight of its own".into();
+        has.limit_on(knob, TargetKind::Thread, Support::No { why, mend: "set it on the workload".into() });
     }
     let no_grants =
         || Support::No { why: "the kernel's own scheduler runs".into(), mend: "run a policy that grants CPUs".into() };

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use quell_model::signal::Unit;
 use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSet, View};
 
 use super::SimHost;
@@ -50,12 +51,21 @@ impl Gauge {
     }
 }
 
-/// A workload's.
-#[derive(Clone, Debug, Default)]
-struct OfWorkload {
-    bandwidth: Gauge,
-    hits: Gauge,
-    instructions: Gauge,
+/// A counter of workloads: the signal, how good it is, and what is divided by what of all that was counted in so many
+/// seconds.
+type Counter = (Signal, fn(&Meters) -> &Meter, fn(&Rates, f64) -> (f64, f64));
+
+/// The counters of workloads.
+const COUNTERS: [Counter; 3] = [
+    (Signal::LlcHitRatio, |meters| &meters.llc, |done, _| (done.references - done.misses, done.references)),
+    (Signal::WorkloadBandwidth, |meters| &meters.bandwidth, |done, seconds| (done.bytes, seconds)),
+    (Signal::InstructionRate, |meters| &meters.instructions, |done, seconds| (done.instructions, seconds)),
+];
+
+/// Is it there only where contention is modelled and counters are?
+pub(super) fn is_counted(signal: Signal) -> bool {
+    let of_others = [Signal::LlcMisses, Signal::MemoryBandwidth];
+    of_others.contains(&signal) || COUNTERS.iter().any(|&(counted, ..)| counted == signal)
 }
 
 /// All of them.
@@ -65,7 +75,8 @@ pub(super) struct Gauges {
     noise: Stream,
     bus: Gauge,
     slowdown: Gauge,
-    workloads: Vec<OfWorkload>,
+    /// By workload.
+    workloads: Vec<[Gauge; COUNTERS.len()]>,
     /// Samples of these CPUs are asked for, until then.
     sampling: Vec<(Nanos, CpuSet)>,
     /// By CPU: misses that were counted, and those that were said.
@@ -80,7 +91,7 @@ impl Gauges {
             noise: Stream::new(seed, STREAM),
             bus: Gauge::default(),
             slowdown: Gauge::default(),
-            workloads: vec![OfWorkload::default(); workloads],
+            workloads: vec![Default::default(); workloads],
             sampling: Vec::new(),
             misses: vec![(0.0, 0.0); cpus],
             sampled: vec![Sample::default(); cpus],
@@ -127,53 +138,36 @@ impl SimHost {
     /// Fills the columns that counters have.
     pub(super) fn fill_counters(&mut self, wanted: SignalSet, view: &mut View) {
         let columns = &mut view.workloads;
-        columns.llc_hit_ratio.clear();
-        columns.memory_bandwidth.clear();
-        columns.instruction_rate.clear();
-        view.cpus.llc_misses.clear();
-        view.memory_bandwidth = Sample::default();
-        view.memory_slowdown = Sample::default();
         let of_memory = self.sim.measured_of_memory();
         let Some(gauges) = self.gauges.as_deref_mut() else { return };
         let Gauges { meters, noise, bus, slowdown, workloads, sampled, .. } = gauges;
         let (sim, now) = (&self.sim, view.now);
         let seconds = now.as_secs_f64();
-        let rate = |sample: Sample<f64>| Sample {
-            value: BytesPerSecond(sample.value),
-            at: sample.at,
-            window: sample.window,
-            quality: sample.quality,
-        };
         if wanted.contains(Signal::MemorySlowdown) {
-            view.memory_slowdown =
+            view.machine.memory_slowdown =
                 slowdown.look(&meters.slowdown, (sim.memory_stretched_seconds(), seconds), now, noise);
         }
         if of_memory != MeasuredOfMemory::Everything {
             return;
         }
         if wanted.contains(Signal::MemoryBandwidth) {
-            view.memory_bandwidth = rate(bus.look(&meters.bus, (sim.memory_bytes(), seconds), now, noise));
+            view.machine.memory_bandwidth =
+                bus.look(&meters.bus, (sim.memory_bytes(), seconds), now, noise).map(BytesPerSecond);
         }
         if wanted.contains(Signal::LlcMisses) {
             view.cpus.llc_misses.extend_from_slice(sampled);
         }
-        let of_workloads = [Signal::LlcHitRatio, Signal::WorkloadBandwidth, Signal::InstructionRate];
-        if !of_workloads.iter().any(|&signal| wanted.contains(signal)) {
+        if !COUNTERS.iter().any(|&(signal, ..)| wanted.contains(signal)) {
             return;
         }
         let counted = sim.counted_by_tenant();
-        for (gauges, Rates { instructions, references, misses, bytes, .. }) in workloads.iter_mut().zip(counted) {
-            if wanted.contains(Signal::LlcHitRatio) {
-                let sample = gauges.hits.look(&meters.llc, (references - misses, references), now, noise);
-                columns.llc_hit_ratio.push(Sample { value: sample.value.min(1.0), ..sample });
-            }
-            if wanted.contains(Signal::WorkloadBandwidth) {
-                let sample = gauges.bandwidth.look(&meters.bandwidth, (bytes, seconds), now, noise);
-                columns.memory_bandwidth.push(rate(sample));
-            }
-            if wanted.contains(Signal::InstructionRate) {
-                let sample = gauges.instructions.look(&meters.instructions, (instructions, seconds), now, noise);
-                columns.instruction_rate.push(sample);
+        for (slot, (gauges, done)) in workloads.iter_mut().zip(counted).enumerate() {
+            for (gauge, (signal, meter, counts)) in gauges.iter_mut().zip(COUNTERS) {
+                if wanted.contains(signal) {
+                    let sample = gauge.look(meter(meters), counts(&done, seconds), now, noise);
+                    let most = if signal.info().unit == Unit::Ratio { 1.0 } else { f64::INFINITY };
+                    columns.put(signal, slot, sample.map(|value| value.min(most)));
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ impl SimHost {
         if view.workloads.spec.len() != self.specs.len() {
             view.workloads.spec = self.specs.iter().cloned().map(Some).collect();
         }
+        view.blank(wanted);
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
         self.fill_counters(wanted, view);
@@ -36,7 +37,6 @@ impl SimHost {
                 |cpu: usize| kernel.running_on(CpuId(cpu as u32)).map(|task| WorkloadId(kernel.task(task).workload));
             view.cpus.holder.extend((0..kernel.cpus.len()).map(on));
         }
-        view.cpus.request_start.clear();
         if wanted.contains(Signal::RequestStart) {
             let start = |cpu| kernel.request_on(cpu).map_or(Sample::default(), |start| Sample::exact(start, now));
             view.cpus.request_start.extend((0..kernel.cpus.len()).map(start));
@@ -66,7 +66,6 @@ impl SimHost {
     fn fill_threads(&self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
         let columns = &mut view.threads;
-        columns.clear();
         columns.at = self.sim.now();
         for (number, tenant) in self.sim.tenants.iter().enumerate() {
             if !wanted.contains_threads_of(self.specs[number].class) {
@@ -116,7 +115,7 @@ fn sum(tenant: &Tenant, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
     Nanos(tenant.tasks.iter().map(|&task| of(task)).sum())
 }
 
-/// Fills one column, or empties it if nobody asked for it.
+/// Fills one column, if it is wanted.
 fn fill<T: Copy>(
     wanted: SignalSet,
     signal: Signal,
@@ -125,8 +124,8 @@ fn fill<T: Copy>(
     now: Nanos,
     value: impl Fn(usize, &Tenant) -> T,
 ) {
-    column.clear();
     if wanted.contains(signal) {
+        column.clear();
         let of = |(number, tenant): (usize, &Tenant)| Sample::exact(value(number, tenant), now);
         column.extend(tenants.iter().enumerate().map(of));
     }

@@ -21,7 +21,6 @@ impl SimHost {
     /// Fills the column of latencies. Clients begin to report when somebody asks; a workload without an SLO has no
     /// quantile to report, and one that answered nothing in a period has no newer report.
     pub(super) fn fill_latencies(&mut self, wanted: SignalSet, view: &mut View) {
-        view.workloads.latency.clear();
         if !wanted.contains(Signal::Latency) {
             return;
         }
@@ -43,6 +42,6 @@ impl SimHost {
                 }
             }
         }
-        view.workloads.latency.extend_from_slice(&reports.samples);
+        view.workloads.latency.copy_from_slice(&reports.samples);
     }
 }

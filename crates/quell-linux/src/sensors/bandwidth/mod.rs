@@ -125,14 +125,13 @@ impl Bandwidth {
 
     /// Fills the view with what is wanted.
     fn fill(&mut self, wanted: SignalSet, view: &mut View) {
-        view.memory_bandwidth = match wanted.contains(Signal::MemoryBandwidth) {
-            true => self.used(),
-            false => Sample::default(),
-        };
-        view.cpus.llc_misses.clear();
+        if wanted.contains(Signal::MemoryBandwidth) {
+            view.machine.memory_bandwidth = self.used();
+        }
         if wanted.contains(Signal::LlcMisses)
             && let Ok(misses) = self.misses()
         {
+            view.cpus.llc_misses.clear();
             view.cpus.llc_misses.extend_from_slice(misses.samples());
         }
     }

@@ -66,6 +66,6 @@ fn what_a_machine_does_not_count_it_refuses() {
     }
     let mut view = View::new(host.topology());
     host.observe(WANTED, &mut view, &mut Vec::new()).unwrap();
-    assert!(view.cpus.llc_misses.is_empty() && view.memory_bandwidth.quality == Quality::Absent);
+    assert!(view.cpus.llc_misses.is_empty() && view.machine.memory_bandwidth.quality == Quality::Absent);
     assert!(matches!(host.capabilities().signals[&Signal::MemoryBandwidth], Support::No { .. }));
 }

@@ -99,7 +99,10 @@ fn nothing_is_counted_before_somebody_asks_and_then_each_counter_is_opened_once(
     controllers(&tree);
     let mut bandwidth = bandwidth(&tree, &bench);
     let view = seen(&mut bandwidth, Signal::RunTime);
-    assert_eq!((bench.opened(), view.memory_bandwidth.quality, view.cpus.llc_misses.len()), (0, Quality::Absent, 0));
+    assert_eq!(
+        (bench.opened(), view.machine.memory_bandwidth.quality, view.cpus.llc_misses.len()),
+        (0, Quality::Absent, 0)
+    );
     for _ in 0..3 {
         bench.count(CAS, CpuId(0), 1, SECOND);
         used_now(&mut bandwidth);

@@ -82,7 +82,6 @@ impl Canary {
 
     /// Fills the view with it if it is wanted; looks if it is time.
     fn fill(&mut self, wanted: SignalSet, view: &mut View) {
-        view.memory_slowdown = Sample::default();
         if !wanted.contains(Signal::MemorySlowdown) {
             return;
         }
@@ -97,7 +96,7 @@ impl Canary {
             self.looked = Look { at: Some(now), cost: clock::cpu_time() - begun };
             self.learn(access_ns, now);
         }
-        view.memory_slowdown = self.slowdown;
+        view.machine.memory_slowdown = self.slowdown;
     }
 
     fn learn(&mut self, access_ns: f64, now: Nanos) {

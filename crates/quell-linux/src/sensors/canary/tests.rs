@@ -40,7 +40,7 @@ impl Scene {
         self.memory.0.lock().unwrap().0 = access_ns;
         self.canary.looked.at = None;
         self.canary.fill(WANTED, &mut self.view);
-        self.view.memory_slowdown
+        self.view.machine.memory_slowdown
     }
 
     fn looks(&self) -> usize {
@@ -78,7 +78,7 @@ fn a_look_that_a_cache_answered_is_not_the_quietest() {
 fn nothing_is_timed_before_somebody_asks_nor_more_often_than_it_says_more() {
     let mut scene = Scene::new();
     scene.canary.fill(SignalSet::of(&[Signal::RunTime]), &mut scene.view);
-    assert_eq!((scene.looks(), scene.view.memory_slowdown.quality), (0, Quality::Absent));
+    assert_eq!((scene.looks(), scene.view.machine.memory_slowdown.quality), (0, Quality::Absent));
     scene.look(100.0);
     let begun = clock::now();
     let mut at_once = 0;
@@ -97,5 +97,5 @@ fn a_machine_of_plain_files_has_no_memory_and_says_so() {
     assert!(matches!(&has.signals[&Signal::MemorySlowdown], Support::No { mend, .. } if mend.contains("thresh_bw")));
     let mut view = View::new(host.topology());
     quell_model::Host::observe(&mut host, WANTED, &mut view, &mut Vec::new()).unwrap();
-    assert_eq!(view.memory_slowdown.quality, Quality::Absent);
+    assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent);
 }

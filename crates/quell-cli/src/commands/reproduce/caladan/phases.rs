@@ -224,7 +224,7 @@ fn reacts(seed: u64) -> Result<(Nanos, Nanos)> {
         if revokes && first.is_none() {
             first = Some(since);
         }
-        let used = view.memory_bandwidth.usable().map_or(0.0, |used| used.0);
+        let used = view.machine.memory_bandwidth.usable().map_or(0.0, |used| used.0);
         let sampled = layer.events.iter().any(|event| matches!(event, Event::SamplesReady));
         if first.is_some() && !sampled && used < THRESH_BW && calm.is_none() {
             calm = Some(since);

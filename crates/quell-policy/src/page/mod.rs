@@ -1,5 +1,9 @@
 //! All policies and their parameters as a page.
 
+mod signals;
+
+pub use signals::signals_and_knobs;
+
 use quell_model::Nanos;
 
 use crate::AnyPolicy;

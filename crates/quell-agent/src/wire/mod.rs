@@ -1,32 +1,11 @@
 //! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
 
+mod measured;
+
+pub use measured::{Measured, Measurements, Of, OfMachine, OfWorkload, Quality};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// A measured number.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Measured {
-    /// The value, in the unit that the field's name says.
-    pub value: f64,
-    /// How long ago it was read, in nanoseconds.
-    pub age_ns: u64,
-    /// The span that it describes, in nanoseconds; zero for a momentary value.
-    pub window_ns: u64,
-    /// `exact`, `estimated` or `stale`. What is absent is null.
-    pub quality: Quality,
-}
-
-/// How far a number can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Quality {
-    /// Measured too long ago to act on.
-    Stale,
-    /// Derived from something else.
-    Estimated,
-    /// Measured.
-    Exact,
-}
 
 /// Everything at a glance: `GET /v1/status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,11 +25,9 @@ pub struct Status {
     pub configured: Vec<Configured>,
     /// The CPUs in ascending order.
     pub cpus: Vec<Cpu>,
-    /// The machine's memory bandwidth in use, in bytes per second.
-    pub memory_bandwidth: Option<Measured>,
-    /// How many times its quiet latency memory takes to answer.
-    #[serde(default)]
-    pub memory_slowdown: Option<Measured>,
+    /// What is measured of the machine.
+    #[serde(flatten)]
+    pub measured: Measurements<OfMachine>,
     /// The last decisions about any workload, newest first.
     pub decisions: Vec<Decision>,
     /// Decisions that are not in any list because they came faster than they could be read.
@@ -207,16 +184,13 @@ impl Configured {
             cpus_granted: None,
             cpus_granted_count: None,
             threads: None,
-            queueing_delay_ns: None,
-            unread_delay_ns: None,
             threads_waiting: None,
-            latency_ns: None,
             slo: None,
             slo_kept: None,
             slo_ratio: None,
             demotions: 0,
             cpus_exclusive: None,
-            memory_bandwidth: None,
+            measured: Measurements::default(),
             knobs: Vec::new(),
         }
     }
@@ -243,14 +217,8 @@ pub struct Workload {
     pub cpus_granted_count: Option<u32>,
     /// Number of threads.
     pub threads: Option<Measured>,
-    /// How long the oldest waiting item has waited, in nanoseconds.
-    pub queueing_delay_ns: Option<Measured>,
-    /// How long the oldest unread data of its sockets has waited, in nanoseconds.
-    pub unread_delay_ns: Option<Measured>,
     /// Threads that were runnable without running, on average over the last second or so.
     pub threads_waiting: Option<Measured>,
-    /// The SLO's quantile of latency, in nanoseconds.
-    pub latency_ns: Option<Measured>,
     /// The latency to keep.
     pub slo: Option<Slo>,
     /// Is it kept? Null while the latency is not known.
@@ -265,8 +233,9 @@ pub struct Workload {
     /// or is best-effort.
     #[serde(default)]
     pub cpus_exclusive: Option<bool>,
-    /// Memory bandwidth used, in bytes per second.
-    pub memory_bandwidth: Option<Measured>,
+    /// What is measured of it and, summed, of its threads.
+    #[serde(flatten)]
+    pub measured: Measurements<OfWorkload>,
     /// What Quell has set on it and the host has taken.
     pub knobs: Vec<String>,
 }

@@ -1,0 +1,65 @@
+//! The table of signals. A signal is a line here and a sensor that fills it; its column, copying, clearing, the record,
+//! the API, metrics and the page of signals follow.
+
+/// Hands the table to a macro: signals of workloads, of CPUs, of the machine, of threads, and those whose columns have a
+/// form of their own. A line: help, `Signal = column: type, "name", unit, kind, "what it costs";`.
+macro_rules! signal_table {
+    ($with:ident) => {
+        $with! {
+            workload {
+                /// How long the oldest waiting item has waited.
+                QueueingDelay = queueing_delay: Nanos, "queueing delay", Nanoseconds, Momentary,
+                    "tracing of every switch, or Quell's own scheduler, which knows it";
+                /// CPU time used since it attached.
+                RunTime = run_time: Nanos, "run time", Nanoseconds, Total, "a read a cgroup, or a thread";
+                /// Time its threads were runnable but not running, since it attached.
+                RunDelay = run_delay: Nanos, "run delay", Nanoseconds, Total, "a read a thread";
+                /// Number of threads.
+                ThreadCount = thread_count: u32, "thread count", Count, Momentary, "known from each scan";
+                /// The SLO's quantile of latency, as the application or a load generator reports it.
+                Latency = latency: Nanos, "application latency", Nanoseconds, Momentary, "the reporter's";
+                /// LLC hits per LLC reference.
+                LlcHitRatio = llc_hit_ratio: f64, "LLC hit ratio", Ratio, Momentary, "two counters a thread";
+                /// Memory bandwidth used.
+                WorkloadBandwidth = memory_bandwidth: BytesPerSecond, "memory bandwidth per workload", BytesPerSecond,
+                    Momentary, "a monitoring group a workload";
+                /// Instructions retired per second.
+                InstructionRate = instruction_rate: f64, "instruction rate", PerSecond, Momentary, "a counter a thread";
+                /// How long the oldest unread data of its sockets has waited; of latency-critical ones.
+                UnreadDelay = unread_delay: Nanos, "age of unread data in sockets", Nanoseconds, Momentary,
+                    "a look at each packet that arrives";
+            }
+            cpu {
+                /// When the request that it works on began.
+                RequestStart = request_start: Nanos, "request start", Nanoseconds, Momentary,
+                    "Quell's own scheduler alone knows it, at no cost";
+                /// LLC misses since an arbitrary start; sampled on request.
+                LlcMisses = llc_misses: u64, "LLC misses", Count, Total, "a counter a CPU, read on request";
+            }
+            machine {
+                /// Memory bandwidth in use.
+                MemoryBandwidth = memory_bandwidth: BytesPerSecond, "memory bandwidth", BytesPerSecond, Momentary,
+                    "the memory controllers' counters, or resctrl's";
+                /// How many times its quiet latency memory takes to answer.
+                MemorySlowdown = memory_slowdown: f64, "memory slowdown", Times, Momentary,
+                    "64 memory accesses a millisecond";
+            }
+            thread {
+                /// Times it lost its CPU although it could have gone on, since it is traced.
+                Preemptions = preemptions: u64, "preemptions", Count, Total, "tracing of every switch";
+            }
+            other {
+                /// Which workload runs on each CPU.
+                Holder, "workload on CPU", Cpu, "a read a thread, or Quell's own scheduler, which knows it";
+                /// State, CPU, run time, run delay and scheduling class of each thread.
+                Threads, "threads", Thread, "two reads a thread";
+                /// The same of the threads of latency-critical workloads. A host may leave all other threads out.
+                CriticalThreads, "latency-critical threads", Thread, "two reads a thread";
+                /// Who woke each thread that is wanted, and how often.
+                WakeUps, "wake-ups and by whom", Edge, "tracing of every wake-up";
+            }
+        }
+    };
+}
+
+pub(crate) use signal_table;
