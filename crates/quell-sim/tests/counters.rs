@@ -40,6 +40,7 @@ const ALL: SignalSet = SignalSet::of(&[
     Signal::WorkloadBandwidth,
     Signal::LlcHitRatio,
     Signal::InstructionRate,
+    Signal::CycleRate,
     Signal::LlcMisses,
 ]);
 
@@ -74,6 +75,7 @@ fn exact_counters_are_what_happened() {
     let done = counted[0].since(&before.1[0]);
     near(view.workloads.memory_bandwidth[0].value.0, done.bytes / 0.01);
     near(view.workloads.instruction_rate[0].value, done.instructions / 0.01);
+    near(view.workloads.cycle_rate[0].value, done.cycles / 0.01);
     assert_eq!(view.workloads.llc_hit_ratio[0].value, 0.0);
     assert!(view.workloads.llc_hit_ratio[1].value > 0.0);
     assert!(view.workloads.memory_bandwidth[1].value.0 < view.workloads.memory_bandwidth[0].value.0 / 100.0);

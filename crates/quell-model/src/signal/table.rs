@@ -25,6 +25,8 @@ macro_rules! signal_table {
                     Momentary, "a monitoring group a workload";
                 /// Instructions retired per second.
                 InstructionRate = instruction_rate: f64, "instruction rate", PerSecond, Momentary, "a counter a thread";
+                /// CPU cycles used per second.
+                CycleRate = cycle_rate: f64, "cycle rate", PerSecond, Momentary, "a counter a thread";
                 /// How long the oldest unread data of its sockets has waited; of latency-critical ones.
                 UnreadDelay = unread_delay: Nanos, "age of unread data in sockets", Nanoseconds, Momentary,
                     "a look at each packet that arrives";
