@@ -41,6 +41,7 @@ const ALL: SignalSet = SignalSet::of(&[
     Signal::LlcHitRatio,
     Signal::InstructionRate,
     Signal::CycleRate,
+    Signal::BufferFullRate,
     Signal::LlcMisses,
 ]);
 
@@ -76,6 +77,7 @@ fn exact_counters_are_what_happened() {
     near(view.workloads.memory_bandwidth[0].value.0, done.bytes / 0.01);
     near(view.workloads.instruction_rate[0].value, done.instructions / 0.01);
     near(view.workloads.cycle_rate[0].value, done.cycles / 0.01);
+    near(view.workloads.buffer_full_rate[0].value, done.buffer_full / 0.01);
     assert_eq!(view.workloads.llc_hit_ratio[0].value, 0.0);
     assert!(view.workloads.llc_hit_ratio[1].value > 0.0);
     assert!(view.workloads.memory_bandwidth[1].value.0 < view.workloads.memory_bandwidth[0].value.0 / 100.0);

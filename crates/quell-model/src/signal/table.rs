@@ -27,6 +27,9 @@ macro_rules! signal_table {
                 InstructionRate = instruction_rate: f64, "instruction rate", PerSecond, Momentary, "a counter a thread";
                 /// CPU cycles used per second.
                 CycleRate = cycle_rate: f64, "cycle rate", PerSecond, Momentary, "a counter a thread";
+                /// Memory accesses per second that found their core's queue of outstanding ones full.
+                BufferFullRate = buffer_full_rate: f64, "memory-buffer-full events", PerSecond, Momentary,
+                    "a counter a thread";
                 /// How long the oldest unread data of its sockets has waited; of latency-critical ones.
                 UnreadDelay = unread_delay: Nanos, "age of unread data in sockets", Nanoseconds, Momentary,
                     "a look at each packet that arrives";

@@ -56,11 +56,12 @@ impl Gauge {
 type Counter = (Signal, fn(&Meters) -> &Meter, fn(&Rates, f64) -> (f64, f64));
 
 /// The counters of workloads.
-const COUNTERS: [Counter; 4] = [
+const COUNTERS: [Counter; 5] = [
     (Signal::LlcHitRatio, |meters| &meters.llc, |done, _| (done.references - done.misses, done.references)),
     (Signal::WorkloadBandwidth, |meters| &meters.bandwidth, |done, seconds| (done.bytes, seconds)),
     (Signal::InstructionRate, |meters| &meters.instructions, |done, seconds| (done.instructions, seconds)),
     (Signal::CycleRate, |meters| &meters.instructions, |done, seconds| (done.cycles, seconds)),
+    (Signal::BufferFullRate, |meters| &meters.instructions, |done, seconds| (done.buffer_full, seconds)),
 ];
 
 /// Is it there only where contention is modelled and counters are?
