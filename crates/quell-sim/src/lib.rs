@@ -8,6 +8,7 @@
 //! The same input gives the same output, byte for byte, on every machine: random numbers come from a published
 //! generator with a stream for each purpose, and float functions from a portable library.
 
+pub mod config;
 pub mod contention;
 pub mod experiment;
 pub mod host;
@@ -23,12 +24,10 @@ mod random;
 mod sim;
 mod timers;
 
+pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use error::SimError;
 pub use host::SimHost;
-pub use kernel::{
-    Costs, Counters, FairScheduler, GroupId, Interrupts, Kernel, KernelConfig, Loads, Partition, RealTimeLimit,
-    Stretch, TaskId,
-};
+pub use kernel::{Counters, GroupId, Kernel, Partition, Stretch, TaskId};
 pub use machine::Machine;
 pub use random::Stream;
 pub use sim::{Population, Sim};

@@ -8,7 +8,6 @@
 
 mod balance;
 mod bandwidth;
-mod config;
 mod deadline;
 mod dispatch;
 mod fair;
@@ -31,7 +30,7 @@ use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
-pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
+pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;

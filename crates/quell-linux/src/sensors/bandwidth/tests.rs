@@ -52,7 +52,7 @@ fn seen(bandwidth: &mut Bandwidth, signal: Signal) -> View {
 /// A look that is due whatever the time is.
 fn used_now(bandwidth: &mut Bandwidth) -> Sample<BytesPerSecond> {
     bandwidth.looked.at = None;
-    seen(bandwidth, Signal::MemoryBandwidth).memory_bandwidth
+    seen(bandwidth, Signal::MemoryBandwidth).machine.memory_bandwidth
 }
 
 fn ask(cpus: &str) -> SampleRequest {
@@ -125,11 +125,11 @@ fn the_value_stands_until_the_next_look() {
     bench.count(CAS, CpuId(0), 3_000_000, SECOND);
     // As if looking took a minute of CPU time: the next is due in twenty.
     bandwidth.looked.cost = Nanos::from_secs(60);
-    assert_eq!(seen(&mut bandwidth, Signal::MemoryBandwidth).memory_bandwidth, first);
+    assert_eq!(seen(&mut bandwidth, Signal::MemoryBandwidth).machine.memory_bandwidth, first);
     bandwidth.looked.cost = Nanos::ZERO;
     let until = first.at + Nanos::from_micros(100);
     while clock::now() < until {}
-    let second = seen(&mut bandwidth, Signal::MemoryBandwidth).memory_bandwidth;
+    let second = seen(&mut bandwidth, Signal::MemoryBandwidth).machine.memory_bandwidth;
     assert_eq!((second.value, second.quality), (BytesPerSecond(192e6), Quality::Exact));
     assert_eq!(second.window, second.at - first.at);
 }

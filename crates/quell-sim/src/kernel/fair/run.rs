@@ -2,8 +2,8 @@
 
 use quell_model::SchedClass;
 
+use crate::config::FairScheduler;
 use crate::kernel::Kernel;
-use crate::kernel::config::FairScheduler;
 use crate::kernel::state::{Content, GroupId, TaskId};
 use crate::kernel::weight::virtual_time;
 

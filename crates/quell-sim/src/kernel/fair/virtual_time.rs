@@ -4,8 +4,8 @@
 //! mean of its members' virtual run times, by weight. An entity's lag is V − v; it is eligible while that is not
 //! negative; among the eligible the earliest virtual deadline runs.
 
+use crate::config::FairScheduler;
 use crate::kernel::Kernel;
-use crate::kernel::config::FairScheduler;
 use crate::kernel::weight::{self, SCALE, virtual_time};
 
 /// The sums behind a queue's virtual time.
