@@ -14,7 +14,7 @@ use quell_model::{
     WorkloadId,
 };
 
-const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::WakeUps]);
+const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps]);
 
 /// One at a time: while one collector comes or goes, a kernel may not tell another every switch.
 static ONE: Mutex<()> = Mutex::new(());
@@ -87,6 +87,21 @@ fn who_wakes_whom_is_counted_with_the_waker() {
     let (edges, ids) = (&threads.wake_ups, &threads.id);
     assert!(edges.woken.iter().chain(edges.waker.iter().flatten()).all(|thread| ids.contains(thread)));
     assert!(edges.waker.iter().zip(&edges.woken).all(|(waker, woken)| *waker != Some(*woken)));
+}
+
+/// A thread that wakes up while six others want its only CPU waits for more than 4 ms now and then.
+#[test]
+fn a_wake_up_that_waits_too_long_is_a_late_start() {
+    let spins = "(while :; do :; done) & ".repeat(6);
+    let guests = Guests::start(&format!("{spins} while :; do sleep 0.01; done"));
+    let Some((mut host, _alone)) = host(&guests) else { return };
+    look_until(&mut host, |threads| threads.len() >= 2);
+    let first = KnobSetting { target: Target::Workload(WorkloadId(0)), knob: Knob::Cpus(CpuSet::first(1)) };
+    host.apply(&Plan { number: 1, knobs: vec![first], ..Plan::default() }, &mut Vec::new()).unwrap();
+    let late = |threads: &ThreadColumns| threads.late_starts.iter().flatten().any(|count| *count > 0);
+    let threads = look_until(&mut host, late);
+    assert!(late(&threads), "{:?}", threads.late_starts);
+    host.restore();
 }
 
 #[test]

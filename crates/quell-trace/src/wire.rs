@@ -8,9 +8,11 @@ const HOLDER_IDLE: u16 = 0xfffe;
 const HOLDER_OTHER: u16 = 0xffff;
 
 /// Bytes of a `struct totals`.
-const TOTALS_BYTES: usize = 40;
+const TOTALS_BYTES: usize = 48;
 /// Bytes of a `struct member`.
-const MEMBER_BYTES: usize = TOTALS_BYTES + 16;
+const MEMBER_BYTES: usize = TOTALS_BYTES + 24;
+/// After a wake-up a thread that waits longer than that for a CPU starts late.
+pub const LATE_START: Nanos = Nanos::from_millis(4);
 
 /// The `N` bytes at an offset; `None` past the end.
 fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
@@ -76,6 +78,8 @@ pub struct Totals {
     pub preemptions: u64,
     /// Times they were woken.
     pub wakeups: u64,
+    /// Times they waited longer for a CPU after that than [`LATE_START`].
+    pub late_starts: u64,
 }
 
 /// What is known of a watched thread.
@@ -96,6 +100,7 @@ impl std::ops::AddAssign for Totals {
         self.switches += other.switches;
         self.preemptions += other.preemptions;
         self.wakeups += other.wakeups;
+        self.late_starts += other.late_starts;
     }
 }
 
@@ -107,6 +112,7 @@ pub fn totals(data: &[u8]) -> Option<Totals> {
         switches: u64_at(data, 16)?,
         preemptions: u64_at(data, 24)?,
         wakeups: u64_at(data, 32)?,
+        late_starts: u64_at(data, 40)?,
     })
 }
 
@@ -124,6 +130,7 @@ pub fn unknown_member(slot: Slot) -> [u8; MEMBER_BYTES] {
     let mut data = [0; MEMBER_BYTES];
     data[TOTALS_BYTES + 8..TOTALS_BYTES + 12].copy_from_slice(&SLEEPING.to_ne_bytes());
     data[TOTALS_BYTES + 12..TOTALS_BYTES + 14].copy_from_slice(&slot.to_ne_bytes());
+    data[TOTALS_BYTES + 16..].copy_from_slice(&LATE_START.0.to_ne_bytes());
     data
 }
 

@@ -5,14 +5,18 @@ use std::fmt;
 
 use quell_model::view::ThreadColumns;
 use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View};
-use quell_trace::{Collector, Doing, Member, Options, TraceError};
+use quell_trace::{Collector, Doing, Member, Options, Totals, TraceError};
 
 use super::Sensor;
 use crate::LinuxError;
 use crate::members::{Members, Thread};
 
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
-pub const TRACED: [Signal; 3] = [Signal::QueueingDelay, Signal::Preemptions, Signal::WakeUps];
+pub const TRACED: [Signal; 4] = [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps];
+
+/// Those that are totals of threads.
+const TOTALS: [(Signal, fn(&Totals) -> u64); 2] =
+    [(Signal::Preemptions, |totals| totals.preemptions), (Signal::LateStarts, |totals| totals.late_starts)];
 
 /// The tracepoints' tracer, and what it told.
 #[derive(Debug, Default)]
@@ -146,16 +150,17 @@ impl Trace {
 
     /// Fills the columns that are wanted, of the threads that are there already.
     fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) -> Result<(), LinuxError> {
-        let ThreadColumns { id, preemptions, wake_ups, .. } = columns;
-        if wanted.contains(Signal::Preemptions) {
-            let counted: BTreeMap<i32, u64> = self
-                .collector
-                .threads()?
-                .iter()
-                .map(|(member, known)| (member.tid, known.totals.preemptions))
-                .collect();
-            preemptions.extend(id.iter().map(|thread| counted.get(&thread.tid).copied()));
+        if TOTALS.iter().any(|&(signal, _)| wanted.contains(signal)) {
+            let counted: BTreeMap<i32, Totals> =
+                self.collector.threads()?.iter().map(|(member, known)| (member.tid, known.totals)).collect();
+            for (signal, of) in TOTALS.into_iter().filter(|&(signal, _)| wanted.contains(signal)) {
+                for row in 0..columns.len() {
+                    let totals = counted.get(&columns.id[row].tid);
+                    columns.push(signal, totals.map(|totals| of(totals) as f64));
+                }
+            }
         }
+        let ThreadColumns { id, wake_ups, .. } = columns;
         if wanted.contains(Signal::WakeUps) {
             let known = |tid: i32| -> Option<ThreadId> {
                 let at = threads.binary_search_by_key(&tid, |thread| thread.id.tid).ok()?;

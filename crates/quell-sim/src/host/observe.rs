@@ -83,6 +83,9 @@ impl SimHost {
                 if wanted.contains(Signal::Preemptions) {
                     columns.preemptions.push(Some(seen.preemptions));
                 }
+                if wanted.contains(Signal::LateStarts) {
+                    columns.late_starts.push(Some(seen.late_starts));
+                }
                 if wanted.contains(Signal::WakeUps) {
                     let woken = thread_id(task);
                     let edges = kernel.wakers_of(task);

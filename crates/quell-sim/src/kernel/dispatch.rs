@@ -2,7 +2,7 @@
 
 use quell_model::{CpuId, PreemptionMode, SchedClass};
 
-use super::state::{ENDLESS, FULL_SPEED, State, TaskId};
+use super::state::{ENDLESS, FULL_SPEED, LATE_START, State, TaskId};
 use super::{Kernel, RealTimeLimit};
 
 /// SCHED_RR's quantum, ns (`sched_rr_timeslice_ms`).
@@ -179,6 +179,9 @@ impl Kernel {
             }
             let seen = &mut self.tasks[task.0 as usize];
             seen.run_delay += now - seen.runnable_since;
+            // One that lost its CPU waits since it ran.
+            let was_woken = seen.runnable_since > seen.ran_at;
+            seen.late_starts += u64::from(was_woken && now > seen.runnable_since + LATE_START);
             seen.ran_on = cpu;
             seen.turn_began = now;
             if previous.is_none() {

@@ -189,6 +189,7 @@ impl Kernel {
             run_time: 0,
             run_delay: 0,
             preemptions: 0,
+            late_starts: 0,
             runnable_since: 0,
             ran_at: 0,
             ran_on: usize::MAX,

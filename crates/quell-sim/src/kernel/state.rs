@@ -121,6 +121,9 @@ pub(crate) enum State {
     Sleeping,
 }
 
+/// After a wake-up a thread that waits longer than that for a CPU starts late, in ns (as quell-trace counts).
+pub(crate) const LATE_START: u64 = 4_000_000;
+
 /// One thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -146,6 +149,8 @@ pub(crate) struct Task {
     pub run_delay: u64,
     /// Times it lost a CPU although it could have gone on.
     pub preemptions: u64,
+    /// Times it waited longer than [`LATE_START`] for a CPU after it was woken.
+    pub late_starts: u64,
     pub runnable_since: u64,
     /// When it ran last, and where; for caches.
     pub ran_at: u64,

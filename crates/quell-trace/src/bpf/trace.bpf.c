@@ -181,6 +181,7 @@ static void leaves(struct member *member, __u8 left, __u32 cpu, __u64 now)
 	member->since = now;
 	if (left == LEFT_RUNNABLE) {
 		waits(member, cpu);
+		member->woken = 0;
 		member->totals.preemptions++;
 		return;
 	}
@@ -193,6 +194,8 @@ static void enters(struct member *member, __u32 cpu, __u64 now)
 {
 	if (member->doing == DOING_WAITING) {
 		member->totals.delay += now - member->since;
+		if (member->woken && now > member->since + member->late)
+			member->totals.late_starts++;
 		count_waiting(member->cpu, -1);
 	}
 	member->since = now;
@@ -243,6 +246,7 @@ static void dies(__s32 tid, const struct member *member)
 		__sync_fetch_and_add(&totals->switches, member->totals.switches);
 		__sync_fetch_and_add(&totals->preemptions, member->totals.preemptions);
 		__sync_fetch_and_add(&totals->wakeups, member->totals.wakeups);
+		__sync_fetch_and_add(&totals->late_starts, member->totals.late_starts);
 	}
 	bpf_map_delete_elem(&members, &tid);
 }
@@ -334,6 +338,7 @@ static int woke(struct task_struct *task)
 	cpu = cpu_of(task);
 	member->since = now;
 	waits(member, cpu);
+	member->woken = 1;
 	member->totals.wakeups++;
 	report_holder(cpu, now);
 	report_thread(EVENT_WOKE, 0, now, tid, member->slot, cpu);
@@ -461,6 +466,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (!member)
 		return 0;
 	born.slot = member->slot;
+	born.late = member->late;
 	born.since = bpf_ktime_get_ns();
 	born.doing = DOING_SLEEPING;
 	if (bpf_map_update_elem(&members, &tid, &born, BPF_ANY))

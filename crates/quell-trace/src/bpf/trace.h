@@ -51,15 +51,19 @@ struct totals {
 	__u64 switches;    /* times it got a CPU */
 	__u64 preemptions; /* times it lost the CPU while it could have gone on: preempted, or yielded */
 	__u64 wakeups;     /* times it was woken */
+	__u64 late_starts; /* times it waited for a CPU longer than its bound after it was woken */
 };
 
 /* A watched thread. */
 struct member {
 	struct totals totals;
 	__u64 since; /* when it began what it does now; 0 while nothing is known */
-	__u32 doing; /* enum doing */
+	__u8 doing;  /* enum doing */
+	__u8 woken;  /* it waits since it was woken, not since it lost its CPU */
+	__u16 unused;
 	__u16 slot;
 	__u16 cpu;   /* where it runs or waits */
+	__u64 late;  /* it starts late if it waits longer than that after it was woken, ns */
 };
 
 /* A wake-up edge: who woke whom. A waker that is not watched is 0. */
