@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::caladan::{INTERVAL, THRESH_QD};
 use crate::cores::{Cores, Right, Tasks, Thresholds, queueing_delay};
+use crate::kit::once::Once;
 use crate::parameter::{choices, parameters};
 
 /// The budget of *refresh budget* as long as nothing else is set. Elfen derives it from the latency that may be lost;
@@ -66,7 +67,7 @@ pub struct Elfen {
     /// By request lane: since when it serves requests.
     serves_since: Vec<Option<Nanos>>,
     next_look: Nanos,
-    said_no_lanes: bool,
+    said_no_lanes: Once,
 }
 
 impl Elfen {
@@ -79,7 +80,7 @@ impl Elfen {
             cores: Cores::default(),
             serves_since: Vec::new(),
             next_look: Nanos::ZERO,
-            said_no_lanes: false,
+            said_no_lanes: Once::default(),
         }
     }
 
@@ -210,7 +211,7 @@ impl Policy for Elfen {
         self.cores.look(view, events, self.tasks.slots());
         self.look_at_lanes(view);
         let batch_lanes = self.cores.pool().iter().filter(|&core| !self.is_request_lane(core)).count();
-        if batch_lanes == 0 && !self.tasks.is_empty() && !std::mem::replace(&mut self.said_no_lanes, true) {
+        if batch_lanes == 0 && !self.tasks.is_empty() && self.said_no_lanes.first() {
             let text = "no core has a second hyperthread: there are no batch lanes, and best-effort work does not run";
             plan.note(NoteKind::Warning, None, text);
         }

@@ -7,7 +7,7 @@ use crate::parameter::parameters;
 
 /// Decides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NoPolicy;
+pub struct NoPolicy {}
 
 parameters! {
     /// `none` has no parameters.
@@ -19,7 +19,7 @@ impl NoPolicy {
     /// The policy.
     #[must_use]
     pub fn new(_: NoConfig) -> NoPolicy {
-        NoPolicy
+        NoPolicy {}
     }
 
     /// What it is.
@@ -55,7 +55,7 @@ mod tests {
     fn it_does_nothing_whatever_happens() {
         let view = View::new(Topology::synthetic(1, 1, 2, 1).into());
         let mut plan = Plan::default();
-        let wake = NoPolicy.step(&view, &[Event::Attached(WorkloadId(0))], &mut plan);
+        let wake = NoPolicy {}.step(&view, &[Event::Attached(WorkloadId(0))], &mut plan);
         assert_eq!((wake, plan), (Wake::OnEvent, Plan::default()));
     }
 }

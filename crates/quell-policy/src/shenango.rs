@@ -14,6 +14,7 @@ use quell_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores, Task, Tasks, Thresholds, queueing_delay};
+use crate::kit::once::Once;
 use crate::parameter::parameters;
 
 /// How often congestion is looked for (NSDI 2019 §1, §4: "every 5 µs").
@@ -39,7 +40,7 @@ pub struct Shenango {
     /// Congested tasks that hold what they are guaranteed; empty between steps.
     bursting: Vec<WorkloadId>,
     /// Has it been said that a queueing delay is not measured?
-    said_absent: bool,
+    said_absent: Once,
 }
 
 impl Shenango {
@@ -52,7 +53,7 @@ impl Shenango {
             cores: Cores::default(),
             next_check: Nanos::ZERO,
             bursting: Vec::new(),
-            said_absent: false,
+            said_absent: Once::default(),
         }
     }
 
@@ -94,8 +95,9 @@ impl Shenango {
         let blind = self.tasks.iter().find(|(id, _)| {
             quell_model::view::at(&view.workloads.queueing_delay, id.index()).quality == Quality::Absent
         });
-        if let Some((id, _)) = blind.filter(|_| !self.said_absent) {
-            self.said_absent = true;
+        if let Some((id, _)) = blind
+            && self.said_absent.first()
+        {
             plan.note(NoteKind::Refused, Some(id), "its queueing delay is not measured: it is granted no core");
         }
     }

@@ -33,3 +33,16 @@ pub use random::Stream;
 pub use sim::{Population, Sim};
 pub use vm::VmSpec;
 pub use workload::WorkloadSpec;
+
+/// The pages of docs/write, whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/write/policy.md")]
+    struct Policy;
+    #[doc = include_str!("../../../docs/write/signal.md")]
+    struct Signal;
+    #[doc = include_str!("../../../docs/write/knob.md")]
+    struct Knob;
+    #[doc = include_str!("../../../docs/write/host.md")]
+    struct Host;
+}

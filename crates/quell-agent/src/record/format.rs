@@ -5,11 +5,13 @@
 //! [`Header`], then one [`Turn`] after the other. A record that ends in the middle of a turn ends before it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
-use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Plan, Sample, Topology, WorkloadId};
+use quell_model::{BytesPerSecond, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// The version that this program writes; it reads this one and those before.
@@ -34,9 +36,38 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerStart {
     /// The policy with its whole state.
-    pub policy: AnyPolicy,
+    pub policy: State,
     /// The workloads that it owns; None: all.
     pub workloads: Option<Vec<WorkloadId>>,
+}
+
+/// A policy's whole state. It is no part of the format's promise: what another version of Quell wrote may be of a shape
+/// that this one does not know, and the record can be read all the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum State {
+    /// A state of this version's.
+    Known(Box<AnyPolicy>),
+    /// By the policy's name.
+    #[serde(skip_serializing)]
+    Unknown(BTreeMap<String, IgnoredAny>),
+}
+
+impl State {
+    /// The policy's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            State::Known(policy) => Policy::<HostDomain>::describe(&**policy).name,
+            State::Unknown(by_name) => by_name.keys().next().map_or("unknown", String::as_str),
+        }
+    }
+}
+
+impl From<AnyPolicy> for State {
+    fn from(policy: AnyPolicy) -> State {
+        State::Known(Box::new(policy))
+    }
 }
 
 /// One turn of the loop.
@@ -45,7 +76,7 @@ pub struct Turn<'a> {
     /// Turns that are missing before this one, because the disk was too slow.
     pub lost: u64,
     /// The policies' states after this turn, where turns are missing before it: from here on replay is exact again.
-    pub states: Option<Vec<AnyPolicy>>,
+    pub states: Option<Vec<State>>,
     /// The time.
     pub now: Nanos,
     /// Per workload.

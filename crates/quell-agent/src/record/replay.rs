@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quell_model::{Event, HostDomain, Plan, Policy, View};
 use quell_policy::AnyPolicy;
 
-use super::format::{Step, Turn};
+use super::format::{State, Step, Turn};
 use super::reader::Record;
 use crate::AgentError;
 use crate::stack::Layer;
@@ -79,19 +79,37 @@ pub fn replay<R: Read>(
 ) -> Result<Summary, AgentError> {
     let header = record.header();
     let mut view = View::new(Arc::clone(&header.topology));
-    let mut layers: Vec<(AnyPolicy, Layer)> = header
+    let bad = |why: String| AgentError::Record { record: "the record".to_owned(), why };
+    // None: of another version's state nothing can be replayed.
+    let mut layers: Vec<Option<(AnyPolicy, Layer)>> = header
         .layers
         .iter()
-        .map(|start| (start.policy.clone(), Layer::new(start.policy.clone(), start.workloads.clone())))
+        .map(|start| match &start.policy {
+            State::Known(policy) => Some(((**policy).clone(), Layer::new((**policy).clone(), start.workloads.clone()))),
+            State::Unknown(_) => None,
+        })
         .collect();
-    if let With::Other { layer, policy } = with {
-        let layers_here = layers.len();
-        let Some((running, scoped)) = layers.get_mut(*layer) else {
-            let why = format!("it has {layers_here} policies, and layer {layer} was asked for; they count from 0");
-            return Err(AgentError::Record { record: "the record".to_owned(), why });
-        };
-        *running = (**policy).clone();
-        *scoped = Layer::new((**policy).clone(), scoped.workloads.take());
+    match with {
+        With::Other { layer, policy } => {
+            let Some(start) = header.layers.get(*layer) else {
+                let count = layers.len();
+                return Err(bad(format!(
+                    "it has {count} policies, and layer {layer} was asked for; they count from 0"
+                )));
+            };
+            let policy = (**policy).clone();
+            layers[*layer] = Some((policy.clone(), Layer::new(policy, start.workloads.clone())));
+        }
+        With::Recorded => {
+            if let Some(at) = layers.iter().position(Option::is_none) {
+                return Err(bad(format!(
+                    "the state of policy '{}' is another version's: replay it with Quell {}, which wrote it, or with \
+                     another policy (--policy)",
+                    header.layers[at].policy.name(),
+                    header.quell
+                )));
+            }
+        }
     }
     let others_layer = match with {
         With::Other { layer, .. } => Some(*layer),
@@ -112,14 +130,17 @@ pub fn replay<R: Read>(
         let resumed = states.is_some();
         for (index, state) in states.into_iter().flatten().enumerate() {
             if Some(index) != others_layer
-                && let Some((policy, _)) = layers.get_mut(index)
+                && let Some(layer) = layers.get_mut(index)
             {
-                *policy = state;
+                match (state, layer.as_mut()) {
+                    (State::Known(known), Some((policy, _))) => *policy = *known,
+                    _ => *layer = None,
+                }
             }
         }
         for Step { layer, pool, events, plan: recorded } in steps {
             let index = layer as usize;
-            let Some((policy, scoped)) = layers.get_mut(index) else { continue };
+            let Some(Some((policy, scoped))) = layers.get_mut(index) else { continue };
             let other = Some(index) == others_layer;
             if resumed && !other {
                 continue;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use quell_model::{CpuSet, Event, Plan, View};
 use quell_policy::AnyPolicy;
 
-use super::format::{Header, LayerStart, Step, Turn, VERSION};
+use super::format::{Header, LayerStart, State, Step, Turn, VERSION};
 use crate::AgentError;
 use crate::stack::{Layer, Witness};
 use crate::wire;
@@ -90,7 +90,7 @@ impl Recorder {
             topology: Arc::clone(&view.topology),
             layers: layers
                 .iter()
-                .map(|layer| LayerStart { policy: layer.policy.clone(), workloads: layer.workloads.clone() })
+                .map(|layer| LayerStart { policy: layer.policy.clone().into(), workloads: layer.workloads.clone() })
                 .collect(),
         };
         let mut out = Out::new(out).map_err(failed("write", name))?;
@@ -193,7 +193,7 @@ impl Copied {
         let view = &self.view;
         Turn {
             lost: self.lost,
-            states: self.states.clone(),
+            states: self.states.as_ref().map(|states| states.iter().cloned().map(State::from).collect()),
             now: view.now,
             workloads: Cow::Borrowed(&view.workloads),
             cpus: Cow::Borrowed(&view.cpus),

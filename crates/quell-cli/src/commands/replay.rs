@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::ProgressBar;
-use quell_agent::record::{Record, Replayed, Summary, With, name, replay};
+use quell_agent::record::{Record, Replayed, Summary, With, replay};
 use quell_model::Plan;
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     let mut record = Record::open(&arguments.file)?;
-    let layers: Vec<&str> = record.header().layers.iter().map(|start| name(&start.policy)).collect();
+    let layers: Vec<&str> = record.header().layers.iter().map(|start| start.policy.name()).collect();
     let title =
         format!("{}: {}, written by Quell {}", arguments.file.display(), layers.join(" + "), record.header().quell);
     let recorded_name = layers.get(arguments.layer).copied().unwrap_or("?").to_owned();

@@ -162,7 +162,7 @@ impl Caladan {
     fn wants_core(&mut self, view: &View, id: WorkloadId, task: &Task, plan: &mut Plan) -> bool {
         let Some(delay) = self.queueing_delay(view, id) else {
             let sample = at(&view.workloads.queueing_delay, id.index());
-            if sample.quality == Quality::Absent && !std::mem::replace(&mut self.said_absent, true) {
+            if sample.quality == Quality::Absent && self.said_absent.first() {
                 plan.note(NoteKind::Refused, Some(id), "its queueing delay is not measured: it is granted no core");
             }
             return false;

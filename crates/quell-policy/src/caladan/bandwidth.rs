@@ -28,6 +28,7 @@ use quell_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{Cores, Tasks};
+use crate::kit::once::Once;
 
 /// Where the measurement of LLC misses stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +74,9 @@ pub(super) struct Bandwidth {
     /// Misses per second of each task, by slot.
     misses: Vec<f64>,
     /// Has it been said that a signal is absent?
-    said_absent: bool,
+    said_absent: Once,
     /// Has it been said that nobody can be throttled?
-    said_no_room: bool,
+    said_no_room: Once,
 }
 
 impl Bandwidth {
@@ -89,8 +90,8 @@ impl Bandwidth {
             reading: Reading::None,
             start: Vec::new(),
             misses: Vec::new(),
-            said_absent: false,
-            said_no_room: false,
+            said_absent: Once::default(),
+            said_no_room: Once::default(),
         }
     }
 
@@ -125,7 +126,7 @@ impl Bandwidth {
         self.limit.resize(tasks.slots(), None);
         if !is_saturated {
             self.reading = Reading::None;
-            self.said_no_room = false;
+            self.said_no_room.forget();
             self.increment_most_limited(view.pool().len() as u32);
             return;
         }
@@ -164,7 +165,7 @@ impl Bandwidth {
     fn switch_off(&mut self, why: &str, plan: &mut Plan) {
         self.reading = Reading::None;
         self.limit.fill(None);
-        if !std::mem::replace(&mut self.said_absent, true) {
+        if self.said_absent.first() {
             plan.note(NoteKind::Warning, None, format!("{why}: the memory bandwidth controller is off"));
         }
     }
@@ -233,7 +234,7 @@ impl Bandwidth {
         plan: &mut Plan,
     ) {
         let Some(worst) = worst else {
-            if !std::mem::replace(&mut self.said_no_room, true) {
+            if self.said_no_room.first() {
                 let text = "memory bandwidth is saturated, and no best-effort workload can be throttled for it";
                 plan.note(NoteKind::Warning, None, text);
             }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::allocator::best_core;
 use crate::cores::{Cores, Tasks};
+use crate::kit::once::Once;
 
 /// A request, by the core that works on it and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ pub(super) struct Hyperthread {
     /// Cores whose ban has ended; empty between steps.
     free: Vec<CpuId>,
     /// Has it been said that request starts are absent?
-    said_absent: bool,
+    said_absent: Once,
 }
 
 impl Hyperthread {
@@ -82,7 +83,7 @@ impl Hyperthread {
             return;
         }
         if view.cpus.request_start.is_empty() {
-            if !std::mem::replace(&mut self.said_absent, true) {
+            if self.said_absent.first() {
                 let text = "the starts of requests are not measured: the hyperthread controller is off";
                 plan.note(NoteKind::Warning, None, text);
             }

@@ -23,6 +23,7 @@ use hyperthread::Hyperthread;
 use standing::StandingOrders;
 
 use crate::cores::{self, Cores, Tasks};
+use crate::kit::once::Once;
 
 pub use config::{CaladanConfig, INTERVAL, THRESH_QD, Thresholds};
 
@@ -38,7 +39,7 @@ pub struct Caladan {
     /// When the controllers and the allocator run next.
     next_round: Nanos,
     /// Has it been said that a queueing delay is not measured?
-    said_absent: bool,
+    said_absent: Once,
 }
 
 impl Caladan {
@@ -52,7 +53,7 @@ impl Caladan {
             hyperthread: Hyperthread::default(),
             standing: StandingOrders::default(),
             next_round: Nanos::ZERO,
-            said_absent: false,
+            said_absent: Once::default(),
             config,
         }
     }

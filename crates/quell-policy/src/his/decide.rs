@@ -1,9 +1,9 @@
-//! Choosing an isolation technique: hardware first, then software, what has not been tried first (snu2020 §3.4.2).
+//! The isolation techniques, hardware before software (snu2020 §3.4.2); [`crate::kit::ladder`] says which comes next.
 
 use quell_model::KnobKind;
 use serde::{Deserialize, Serialize};
 
-use super::profile::Resource;
+use crate::kit::contention::Resource;
 
 /// An isolation technique. (The fourth of the paper, thread migration between sockets, acts on groups of workloads;
 /// here is one group.)
@@ -43,73 +43,5 @@ impl Technique {
             Resource::MemoryBandwidth => &[Technique::Frequency, Technique::Cores],
             Resource::Cpu => &[Technique::Cores],
         }
-    }
-}
-
-/// Which techniques have been tried, and which this host has not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
-    tried: [bool; 3],
-    lacking: [bool; 3],
-}
-
-impl Record {
-    /// The technique to use next against this contention: the first that has not been tried; once all have been,
-    /// "the scheduler reconsiders all techniques". None if the host has none of them.
-    pub fn choose(&mut self, resource: Resource) -> Option<Technique> {
-        let techniques = Technique::against(resource);
-        let available = |technique: &&Technique| !self.lacking[**technique as usize];
-        let untried = techniques.iter().filter(available).find(|technique| !self.tried[**technique as usize]);
-        let chosen = *match untried {
-            Some(technique) => technique,
-            None => {
-                let first = techniques.iter().find(available)?;
-                techniques.iter().for_each(|technique| self.tried[*technique as usize] = false);
-                first
-            }
-        };
-        self.tried[chosen as usize] = true;
-        Some(chosen)
-    }
-
-    /// The host has not got this technique.
-    pub fn lacks(&mut self, technique: Technique) {
-        self.lacking[technique as usize] = true;
-    }
-
-    /// Has the host got this technique, as far as is known?
-    pub fn has(&self, technique: Technique) -> bool {
-        !self.lacking[technique as usize]
-    }
-
-    /// Nothing has been tried in this phase.
-    pub fn forget_tries(&mut self) {
-        self.tried = [false; 3];
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hardware_comes_before_software_and_all_are_reconsidered_in_the_end() {
-        let mut record = Record::default();
-        let chosen: Vec<_> = (0..4).filter_map(|_| record.choose(Resource::Llc)).collect();
-        assert_eq!(chosen, [Technique::CacheWays, Technique::Cores, Technique::CacheWays, Technique::Cores]);
-        let mut record = Record::default();
-        assert_eq!(record.choose(Resource::MemoryBandwidth), Some(Technique::Frequency));
-        assert_eq!(record.choose(Resource::Cpu), Some(Technique::Cores));
-        assert_eq!(record.choose(Resource::MemoryBandwidth), Some(Technique::Frequency), "cores are tried already");
-    }
-
-    #[test]
-    fn what_the_host_lacks_is_not_chosen() {
-        let mut record = Record::default();
-        record.lacks(Technique::CacheWays);
-        assert_eq!(record.choose(Resource::Llc), Some(Technique::Cores));
-        record.lacks(Technique::Cores);
-        assert_eq!(record.choose(Resource::Llc), None);
-        assert!(record.has(Technique::Frequency) && !record.has(Technique::Cores));
     }
 }

@@ -6,10 +6,13 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Record, Technique};
+use super::decide::Technique;
 use super::isolate::{Direction, Isolation};
-use super::profile::{Contention, Mean, Meter, Resource, Solo, Usage};
 use super::{HisConfig, RETRY};
+use crate::kit::contention::{Contention, Resource};
+use crate::kit::ladder::Ladder;
+use crate::kit::once::Once;
+use crate::kit::profile::{Mean, Meter, Solo, Usage};
 
 /// Beside others, or alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +50,7 @@ pub(super) struct Group {
     isolation: Isolation,
     /// Techniques whose knobs were ever written.
     touched: [bool; 3],
-    record: Record,
+    ladder: Ladder<Technique>,
     /// The technique whose configurations are being searched, and the contention that it is against.
     search: Option<(Technique, Resource)>,
     under_way: Option<UnderWay>,
@@ -55,8 +58,8 @@ pub(super) struct Group {
     rewrite_at: Option<Nanos>,
     settling: Settling,
     next_look: Nanos,
-    said_absent: bool,
-    said_exhausted: bool,
+    said_absent: Once,
+    said_exhausted: Once,
 }
 
 impl Group {
@@ -71,14 +74,14 @@ impl Group {
             strikes: 0,
             isolation: Isolation::initial(view, foreground, config),
             touched,
-            record: Record::default(),
+            ladder: Ladder::default(),
             search: None,
             under_way: None,
             rewrite_at: Some(view.now),
             settling: Settling::default(),
             next_look: view.now,
-            said_absent: false,
-            said_exhausted: false,
+            said_absent: Once::default(),
+            said_exhausted: Once::default(),
         }
     }
 
@@ -168,12 +171,12 @@ impl Group {
         let never = matches!(why, Refusal::Unsupported(_) | Refusal::Forbidden(_));
         let only_cores = self.touched == [false, false, true];
         match knobs.technique {
-            Some(technique) if never => self.record.lacks(technique),
+            Some(technique) if never => self.ladder.lacks(technique),
             Some(_) => {}
             // Without CPUs of its own the background's frequency cannot be told from the foreground's.
             None if never && only_cores => {
-                self.record.lacks(Technique::Cores);
-                self.record.lacks(Technique::Frequency);
+                self.ladder.lacks(Technique::Cores);
+                self.ladder.lacks(Technique::Frequency);
             }
             None => self.rewrite_at = Some(now + RETRY),
         }
@@ -195,7 +198,7 @@ impl Group {
     fn rewrite(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
         self.rewrite_at = None;
         for technique in Technique::ALL {
-            if self.touched[technique as usize] && self.record.has(technique) {
+            if self.touched[technique as usize] && self.ladder.has(technique) {
                 self.isolation.write(technique, view, self.foreground, config, plan);
                 self.disturbed(technique.knob(), view.now);
             }
@@ -231,7 +234,7 @@ impl Group {
 
     fn ask_for_solo(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
         if !self.can_measure(view) {
-            if !std::mem::replace(&mut self.said_absent, true) {
+            if self.said_absent.first() {
                 let text = "neither LLC, memory bandwidth nor run time are measured: HIS holds";
                 plan.note(NoteKind::Warning, Some(self.foreground), text);
             }
@@ -266,18 +269,18 @@ impl Group {
             self.search = None;
         }
         let Some(resource) = contention.dominant(config.threshold) else {
-            self.said_exhausted = false;
+            self.said_exhausted.forget();
             return;
         };
         for _ in Technique::against(resource) {
-            let Some(technique) = self.record.choose(resource) else { break };
+            let Some(technique) = self.ladder.choose(Technique::against(resource)) else { break };
             if self.enforce(technique, Direction::Strengthen, view, config, plan) {
                 self.search = Some((technique, resource));
                 plan.note(NoteKind::Because, Some(self.foreground), reason(technique, resource));
                 return;
             }
         }
-        if !std::mem::replace(&mut self.said_exhausted, true) {
+        if self.said_exhausted.first() {
             let text = format!("contention for {} remains, and every isolation is used up", resource.name());
             plan.note(NoteKind::Warning, Some(self.foreground), text);
         }
@@ -297,7 +300,7 @@ impl Group {
         self.solo = None;
         self.strikes = 0;
         self.search = None;
-        self.record.forget_tries();
+        self.ladder.forget_tries();
         self.isolation = Isolation::initial(view, self.foreground, config);
         self.rewrite_at = Some(view.now);
         self.next_look = view.now;

@@ -4,14 +4,13 @@
 //! One foreground workload — the latency-critical one — and a background of all best-effort ones form the group;
 //! "we also assume there is one foreground workload in the workload group". Each look, every 100 ms, is one turn of
 //! the paper's loop: solo-run mode where there is no solo-run data or it is outdated or the phase changed; otherwise
-//! contention = co-run − solo run ([`profile`]); a technique against the dominant one ([`decide`]); one configuration
+//! contention = co-run − solo run ([`crate::kit::contention`]); a technique against the dominant one ([`decide`]); one configuration
 //! step of it, until the contention is below the threshold or there is no further step ([`isolate`]).
 
 mod config;
 pub mod decide;
 mod group;
 pub mod isolate;
-pub mod profile;
 
 use quell_model::{
     CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Verdict, View,
@@ -22,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use decide::Technique;
 use group::Group;
 use isolate::Isolation;
-use profile::Solo;
+
+use crate::kit::profile::Solo;
 
 pub use config::HisConfig;
 

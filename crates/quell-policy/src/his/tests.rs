@@ -3,8 +3,8 @@
 use quell_model::{CpuCount, CpuId, CpuSet, KnobKind, Layer, LeaseLimits, Stack, Topology, WorkloadId};
 use quell_toy::{Machine, ToyHost, ToyWorkload};
 
-use super::profile::Resource;
 use super::*;
+use crate::kit::contention::Resource;
 
 fn millis(millis: u64) -> Nanos {
     Nanos::from_millis(millis)

@@ -22,6 +22,8 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::kit::once::Once;
+use crate::kit::periodic::Periodic;
 use crate::parameter::parameters;
 
 use shares::{Resource, Shares};
@@ -89,8 +91,8 @@ pub struct Parties {
     /// The plan that divided ways last; a host without CAT refuses it, and cores alone are divided from then on.
     ways_plan: Option<u64>,
     has_ways: bool,
-    next_look: Nanos,
-    said_absent: bool,
+    look: Periodic,
+    said_absent: Once,
 }
 
 impl Parties {
@@ -105,8 +107,8 @@ impl Parties {
             pool: CpuSet::EMPTY,
             ways_plan: None,
             has_ways: true,
-            next_look: Nanos::ZERO,
-            said_absent: false,
+            look: Periodic::default(),
+            said_absent: Once::default(),
         }
     }
 
@@ -161,7 +163,7 @@ impl Parties {
     }
 
     /// Takes the clients' reports in; says whether all services have a new one.
-    fn look(&mut self, view: &View, plan: &mut Plan) -> bool {
+    fn read(&mut self, view: &View, plan: &mut Plan) -> bool {
         let mut all = true;
         for service in &mut self.services {
             let Some(slo) = view.workload(service.id).and_then(|spec| spec.slo) else { continue };
@@ -175,7 +177,7 @@ impl Parties {
             service.seen = Some((latency, (target - latency.0 as f64) / target));
         }
         if self.services.iter().all(|service| service.seen.is_none()) && !self.services.is_empty() {
-            if !std::mem::replace(&mut self.said_absent, true) {
+            if self.said_absent.first() {
                 plan.note(NoteKind::Warning, None, "no application latency with an SLO is reported: nothing is moved");
             }
             return false;
@@ -292,21 +294,20 @@ impl Policy for Parties {
         let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
         if events.iter().any(comes_or_goes) || view.pool() != self.pool {
             self.begin(view, plan);
-            self.next_look = view.now + self.config.interval;
-            return Wake::At(self.next_look);
+            self.look.put_off(view.now + self.config.interval);
+            return self.look.wake();
         }
         self.hear(events);
-        if view.now >= self.next_look {
-            self.next_look = view.now + self.config.interval;
+        if self.look.is_due(view.now, self.config.interval) {
             if self.has_ways && self.ways_plan.is_none() {
                 self.write(Resource::Ways, view, plan);
-            } else if self.look(view, plan) {
+            } else if self.read(view, plan) {
                 self.judge(view, plan);
                 if plan.knobs.is_empty() {
                     self.decide(view, plan);
                 }
             }
         }
-        Wake::At(self.next_look)
+        self.look.wake()
     }
 }

@@ -12,19 +12,16 @@ mod choose;
 mod place;
 
 use quell_model::{
-    CpuCount, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan,
-    Policy, Target, Verdict, View, Wake, Workload, WorkloadId,
+    CpuCount, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Target, View, Wake, Workload,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::kit::wanted::Wanted;
 use crate::parameter::parameters;
 
 pub use choose::choose;
 pub use place::{Overcommitment, Placement, place};
-
-/// After a refused plan the policy tries again after this time, then after twice as long, and so on up to a minute.
-const FIRST_RETRY: Nanos = Nanos::from_secs(1);
-const LAST_RETRY: Nanos = Nanos::from_secs(60);
 
 parameters! {
     /// The parameters of `rkube`.
@@ -38,27 +35,13 @@ parameters! {
     check(config) { Ok(()) }
 }
 
-/// What one workload's knobs were last set to.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Setting {
-    workload: WorkloadId,
-    cpus: CpuSet,
-    weight: u32,
-    partition: bool,
-}
-
 /// rKube.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rkube {
     config: RkubeConfig,
     /// Exclusive CPUs, by workload; kept from decision to decision.
     placement: Placement,
-    /// What the host has.
-    settled: Vec<Setting>,
-    /// What the plan that is under way sets, and its number.
-    under_way: Option<(u64, Vec<Setting>)>,
-    retry: Nanos,
-    retry_at: Option<Nanos>,
+    knobs: Wanted,
     decided_for: Option<CpuSet>,
 }
 
@@ -66,15 +49,7 @@ impl Rkube {
     /// The policy.
     #[must_use]
     pub fn new(config: RkubeConfig) -> Rkube {
-        Rkube {
-            config,
-            placement: Placement::default(),
-            settled: Vec::new(),
-            under_way: None,
-            retry: FIRST_RETRY,
-            retry_at: None,
-            decided_for: None,
-        }
+        Rkube { config, placement: Placement::default(), knobs: Wanted::default(), decided_for: None }
     }
 
     /// What it is and needs.
@@ -106,17 +81,18 @@ impl Rkube {
         for (id, numbers) in &refused {
             plan.note(NoteKind::Refused, Some(*id), numbers.to_string());
         }
-        let mut wanted = Vec::with_capacity(view.workloads.spec.len());
+        let mut wanted = Vec::with_capacity(3 * view.workloads.spec.len());
         for (id, workload) in view.owned() {
             let exclusive = self.placement.exclusive(id);
-            let setting = self.setting(id, workload, exclusive);
-            if setting.cpus.is_empty() {
+            let (cpus, by_weight) = self.share(workload, exclusive);
+            if cpus.is_empty() {
                 let text = "no CPU is left for it beside strict reservations; its CPU set stays as it is, on CPUs that \
                             others reserved: lower a strict request";
                 plan.note(NoteKind::Refused, Some(id), text);
                 continue;
             }
-            let others = if setting.partition { "" } else { ", but unmanaged work may run there" };
+            let partition = self.config.partition && cpus == exclusive;
+            let others = if partition { "" } else { ", but unmanaged work may run there" };
             if !exclusive.is_empty() && workload.cpus.fraction() > CpuCount::ZERO {
                 let text = format!(
                     "{} of its {} CPUs are its own ({exclusive}){others}; the rest is a weight in the shared pool",
@@ -127,77 +103,29 @@ impl Rkube {
             } else if !exclusive.is_empty() {
                 plan.note(NoteKind::Because, Some(id), format!("CPUs {exclusive} are its own{others}"));
             }
-            wanted.push(setting);
-        }
-        let before = |id: WorkloadId| self.settled.iter().find(|setting| setting.workload == id);
-        for setting in &wanted {
-            let target = Target::Workload(setting.workload);
-            let mut set = |knob| plan.knobs.push(KnobSetting { target, knob });
-            let old = before(setting.workload);
-            if old.is_none_or(|old| old.cpus != setting.cpus) {
-                set(Knob::Cpus(setting.cpus));
-            }
-            if old.is_none_or(|old| old.weight != setting.weight) {
-                set(Knob::Weight(setting.weight));
-            }
-            if old.map_or(setting.partition, |old| old.partition != setting.partition) {
-                set(Knob::Partition(setting.partition));
+            let target = Target::Workload(id);
+            let mut want = |knob| wanted.push(KnobSetting { target, knob });
+            want(Knob::Cpus(cpus));
+            want(Knob::Weight(weight(by_weight)));
+            // What was never a partition is none.
+            if partition || self.knobs.settled(target, KnobKind::Partition).is_some() {
+                want(Knob::Partition(partition));
             }
         }
-        if plan.knobs.is_empty() {
-            self.settled = wanted;
-        } else {
-            self.under_way = Some((plan.number, wanted));
-        }
+        self.knobs.want(wanted, plan);
         self.decided_for = Some(pool);
     }
 
-    fn setting(&self, workload: WorkloadId, spec: &Workload, exclusive: CpuSet) -> Setting {
+    /// The CPUs of a workload that has these for itself, and the CPUs by which it is weighed among those that share.
+    fn share(&self, spec: &Workload, exclusive: CpuSet) -> (CpuSet, CpuCount) {
         let shared = self.placement.shared();
-        let (cpus, by_weight) = if exclusive.is_empty() {
+        if exclusive.is_empty() {
             (shared, spec.cpus)
         } else if spec.cpus.fraction() > CpuCount::ZERO {
             (exclusive.union(&shared), spec.cpus.fraction())
         } else {
             (exclusive, spec.cpus)
-        };
-        let partition = self.config.partition && cpus == exclusive;
-        Setting { workload, cpus, weight: weight(by_weight), partition }
-    }
-
-    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> bool {
-        let mut changed = false;
-        for event in events {
-            match event {
-                Event::Attached(_) | Event::Offline(_) | Event::Online(_) => changed = true,
-                Event::Detached(id) => {
-                    self.settled.retain(|setting| setting.workload != *id);
-                    changed = true;
-                }
-                Event::Outcome(outcome) if outcome.part == Part::Knobs => {
-                    let Some((_, wanted)) = self.under_way.take_if(|(number, _)| *number == outcome.plan) else {
-                        continue;
-                    };
-                    match &outcome.verdict {
-                        Verdict::Applied(_) | Verdict::Pending(_) => {
-                            self.settled = wanted;
-                            self.retry = FIRST_RETRY;
-                            self.retry_at = None;
-                        }
-                        Verdict::Refused(why) => {
-                            self.retry_at = Some(view.now + self.retry);
-                            let text = format!("the host refused: {why}; trying again in {}", self.retry);
-                            plan.note(NoteKind::Warning, None, text);
-                            self.retry = (self.retry + self.retry).min(LAST_RETRY);
-                        }
-                        // A target is gone, and with it the plan: what it meant for the others is still to be done.
-                        Verdict::Vanished => self.retry_at = Some(view.now + FIRST_RETRY),
-                    }
-                }
-                _ => {}
-            }
         }
-        changed
     }
 }
 
@@ -213,14 +141,16 @@ impl Policy for Rkube {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        let changed = self.hear(view, events, plan) || self.decided_for != Some(view.pool());
-        let retry = self.retry_at.is_some_and(|at| at <= view.now);
-        if changed || retry {
-            self.retry_at = None;
+        events.iter().for_each(|event| self.knobs.hear(view.now, event, plan));
+        let comes_or_goes = |event: &Event| {
+            matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_))
+        };
+        let changed = events.iter().any(comes_or_goes) || self.decided_for != Some(view.pool());
+        if changed || self.knobs.is_due(view.now) {
             self.decide(view, plan);
         }
         plan.leaves = Some(self.placement.shared());
-        self.retry_at.map_or(Wake::OnEvent, Wake::At)
+        self.knobs.wake()
     }
 }
 

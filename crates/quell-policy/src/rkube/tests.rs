@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use quell_model::{Class, Outcome, Refusal, Reservation, Topology};
+use quell_model::{Class, Nanos, Outcome, Part, Refusal, Reservation, Topology, Verdict, WorkloadId};
 
 use super::*;
 
@@ -142,7 +142,7 @@ fn a_plan_that_failed_because_a_target_vanished_is_made_again() {
     let first = step(&mut policy, &view, &[], 1);
     let event = Event::Outcome(Outcome { plan: 1, part: Part::Knobs, verdict: Verdict::Vanished });
     assert!(step(&mut policy, &view, &[event], 2).knobs.is_empty());
-    view.now = FIRST_RETRY;
+    view.now = Nanos::from_secs(1);
     assert_eq!(step(&mut policy, &view, &[], 3).knobs, first.knobs);
 }
 

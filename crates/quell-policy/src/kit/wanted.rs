@@ -1,0 +1,139 @@
+//! Wanted → difference → plan → outcome → settled, or tried again.
+
+use quell_model::{Event, Knob, KnobKind, KnobSetting, Nanos, NoteKind, Part, Plan, Target, Verdict, Wake, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+/// After a refused plan it is tried again after this time, then after twice as long, and so on up to
+/// [`Wanted::LAST_RETRY`].
+const FIRST_RETRY: Nanos = Nanos::from_secs(1);
+
+/// What a policy wants of knobs, against what the host has.
+///
+/// A policy says all that it wants ([`Wanted::want`]); what the host has not yet is written into the plan. It hands every
+/// event over ([`Wanted::hear`]), and says again what it wants when that [is due](Wanted::is_due).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// What the host has.
+    settled: Vec<KnobSetting>,
+    /// What the plan that is under way makes of it, and the plan's number.
+    under_way: Option<(u64, Vec<KnobSetting>)>,
+    retry: Nanos,
+    retry_at: Option<Nanos>,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted { settled: Vec::new(), under_way: None, retry: FIRST_RETRY, retry_at: None }
+    }
+}
+
+impl Wanted {
+    /// The longest time until a refused plan is tried again.
+    pub const LAST_RETRY: Nanos = Nanos::from_secs(60);
+
+    /// What the host has of a knob, as far as is known.
+    #[must_use]
+    pub fn settled(&self, target: Target, kind: KnobKind) -> Option<Knob> {
+        let of = |setting: &&KnobSetting| setting.target == target && setting.knob.kind() == kind;
+        self.settled.iter().find(of).map(|setting| setting.knob)
+    }
+
+    /// This is wanted from now on: writes what differs from what the host has. What is wanted no more is not set back.
+    pub fn want(&mut self, wanted: Vec<KnobSetting>, plan: &mut Plan) {
+        self.retry_at = None;
+        let before = plan.knobs.len();
+        plan.knobs.extend(wanted.iter().filter(|setting| !self.settled.contains(setting)));
+        if plan.knobs.len() == before {
+            self.settled = wanted;
+        } else {
+            self.under_way = Some((plan.number, wanted));
+        }
+    }
+
+    /// Takes in what became of a plan; a refusal is noted.
+    pub fn hear(&mut self, now: Nanos, event: &Event, plan: &mut Plan) {
+        match event {
+            Event::Detached(id) => self.forget(*id),
+            Event::Outcome(outcome) if outcome.part == Part::Knobs => {
+                let Some((_, wanted)) = self.under_way.take_if(|(number, _)| *number == outcome.plan) else { return };
+                match &outcome.verdict {
+                    Verdict::Applied(_) | Verdict::Pending(_) => {
+                        self.settled = wanted;
+                        self.retry = FIRST_RETRY;
+                        self.retry_at = None;
+                    }
+                    Verdict::Refused(why) => {
+                        self.retry_at = Some(now + self.retry);
+                        let text = format!("the host refused: {why}; trying again in {}", self.retry);
+                        plan.note(NoteKind::Warning, None, text);
+                        self.retry = (self.retry + self.retry).min(Self::LAST_RETRY);
+                    }
+                    // A target is gone, and with it the plan: what it meant for the others is still to be done.
+                    Verdict::Vanished => self.retry_at = Some(now + FIRST_RETRY),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The host has forgotten what was set on a workload.
+    pub fn forget(&mut self, id: WorkloadId) {
+        self.settled.retain(|setting| setting.target != Target::Workload(id));
+    }
+
+    /// Is it time to say again what is wanted?
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        self.retry_at.is_some_and(|at| at <= now)
+    }
+
+    /// When that is.
+    #[must_use]
+    pub fn wake(&self) -> Wake {
+        self.retry_at.map_or(Wake::OnEvent, Wake::At)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Outcome, Refusal};
+
+    use super::*;
+
+    fn weight(id: u32, weight: u32) -> KnobSetting {
+        KnobSetting { target: Target::Workload(WorkloadId(id)), knob: Knob::Weight(weight) }
+    }
+
+    /// One plan with this number: what it sets, and what becomes of it.
+    fn turn(wanted: &mut Wanted, number: u64, all: &[KnobSetting], verdict: Verdict) -> Vec<KnobSetting> {
+        let mut plan = Plan { number, ..Plan::default() };
+        wanted.want(all.to_vec(), &mut plan);
+        let outcome = Event::Outcome(Outcome { plan: number, part: Part::Knobs, verdict });
+        wanted.hear(Nanos(number), &outcome, &mut Plan::default());
+        plan.knobs
+    }
+
+    #[test]
+    fn only_the_difference_is_written_and_only_what_was_applied_is_settled() {
+        let applied = || Verdict::Applied(Nanos::ZERO);
+        let refused = || Verdict::Refused(Refusal::System("EBUSY".into()));
+        let mut wanted = Wanted::default();
+        assert_eq!(turn(&mut wanted, 1, &[weight(0, 5), weight(1, 7)], applied()).len(), 2);
+        assert_eq!(turn(&mut wanted, 2, &[weight(0, 5), weight(1, 8)], refused()), [weight(1, 8)]);
+        assert_eq!(wanted.settled(Target::Workload(WorkloadId(1)), KnobKind::Weight), Some(Knob::Weight(7)));
+        assert!(!wanted.is_due(Nanos::from_millis(999)) && wanted.is_due(Nanos::from_millis(1001)));
+        assert_eq!(turn(&mut wanted, 3, &[weight(0, 5), weight(1, 8)], refused()), [weight(1, 8)]);
+        assert!(!wanted.is_due(Nanos::from_millis(1999)) && wanted.is_due(Nanos::from_millis(2001)), "twice as long");
+        assert_eq!(turn(&mut wanted, 4, &[weight(0, 5), weight(1, 8)], applied()), [weight(1, 8)]);
+        assert_eq!(turn(&mut wanted, 5, &[weight(0, 5), weight(1, 8)], applied()), []);
+        assert_eq!(wanted.wake(), Wake::OnEvent);
+    }
+
+    #[test]
+    fn a_workload_that_came_back_has_nothing_set() {
+        let mut wanted = Wanted::default();
+        turn(&mut wanted, 1, &[weight(0, 5)], Verdict::Applied(Nanos::ZERO));
+        wanted.hear(Nanos(2), &Event::Detached(WorkloadId(0)), &mut Plan::default());
+        assert_eq!(turn(&mut wanted, 2, &[weight(0, 5)], Verdict::Applied(Nanos::ZERO)), [weight(0, 5)]);
+    }
+}
