@@ -9,10 +9,12 @@
 //! - `machine`: what is to be booted; QEMU's and the kernel's command lines
 //! - `guest`: the scripts that run inside
 //! - `lockstep`: the QEMU plugin that makes time repeatable
+//! - `breakpoints`: the QEMU plugin that mends a fault of the emulation
 //! - `run`: starts the processes, moves the output, tells what went wrong
 //! - `peers`: what Linux's own means and other schedulers reach, in one table
 //! - `testing`: Rust tests that run inside the lab
 
+mod breakpoints;
 mod cache;
 mod error;
 mod fetch;
@@ -20,6 +22,7 @@ mod image;
 mod lockstep;
 mod machine;
 pub mod peers;
+mod plugin;
 mod run;
 pub mod testing;
 mod tool;

@@ -66,6 +66,14 @@ impl Qemu {
         command
     }
 
+    /// Whether it is of the series whose internals the plugins know.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub(crate) fn is_of_the_series(&self) -> Result<bool> {
+        Ok(self.root.is_some() || self.version()?.starts_with(SERIES))
+    }
+
     /// Its version, like `10.0.2`.
     ///
     /// # Errors

@@ -31,6 +31,8 @@ pub struct Wiring<'a> {
     pub memory_mib: u64,
     /// The lock-step plugin, where time passes so.
     pub plugin: Option<&'a Path>,
+    /// The plugin that mends the emulation's breakpoints, where it is needed.
+    pub breakpoints: Option<&'a Path>,
     /// Guest addresses of the functions that begin and end a request for a host file.
     pub file_request_addresses: Option<(u64, u64)>,
     /// Ticks of the host's time stamp counter a millisecond.
@@ -121,6 +123,9 @@ pub fn qemu_arguments(machine: &Machine, wiring: &Wiring) -> Vec<String> {
     if let Some(plugin) = plugin(machine, wiring) {
         add("-plugin", &plugin);
     }
+    if let Some(plugin) = wiring.breakpoints {
+        add("-plugin", &format!("{},stat={}", plugin.display(), u8::from(wiring.statistics)));
+    }
     add("-kernel", &wiring.vmlinux.display().to_string());
     add("-initrd", &format!("/proc/self/fd/{}", fd::INITRD));
     // With ioeventfd a port's data would be handled by another thread, at a time of its own.
@@ -182,6 +187,7 @@ mod tests {
             vmlinux: Path::new("/k/vmlinux"),
             memory_mib: 1024,
             plugin: Some(Path::new("/c/lockstep.so")),
+            breakpoints: None,
             file_request_addresses: Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000)),
             host_tsc_khz: Some(2_100_000),
             statistics: false,
@@ -221,6 +227,14 @@ mod tests {
         assert!(kernel.contains("norandmaps"));
         assert!(kernel.contains("lab.root=packed"));
         assert!(kernel.contains("lab.settle=20"));
+    }
+
+    #[test]
+    fn the_breakpoints_are_mended_beside_either_clock() {
+        let mended = Wiring { breakpoints: Some(Path::new("/c/breakpoints.so")), ..wiring() };
+        assert_eq!(value_of(&qemu_arguments(&Machine::default(), &mended), "-plugin"), ["/c/breakpoints.so,stat=0"]);
+        let measuring = Machine::measuring(2, Lockstep::default(), Vec::new());
+        assert_eq!(value_of(&qemu_arguments(&measuring, &mended), "-plugin")[1], "/c/breakpoints.so,stat=0");
     }
 
     #[test]

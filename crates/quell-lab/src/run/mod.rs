@@ -29,7 +29,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Input, Machine, Root, Wiring, fd};
-use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, lockstep};
+use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, breakpoints, lockstep};
 use once_more::{Heard, once_more};
 use process::{Process, connect_virtiofsd, pipe};
 use pump::{Channels, Pump, Signals};
@@ -152,10 +152,12 @@ impl<'a> Lab<'a> {
         let (initrd, image_bytes) = initrd(machine, job, &kernel, &busybox)?;
         let memory_mib = memory_mib(machine, image_bytes)?;
         let plugin = machine.lockstep().map(|_| lockstep::plugin(&self.cache, self.progress)).transpose()?;
+        let breakpoints = self.breakpoints(machine, &qemu)?;
         let wiring = Wiring {
             vmlinux: &kernel.vmlinux(),
             memory_mib,
             plugin: plugin.as_deref(),
+            breakpoints: breakpoints.as_deref(),
             file_request_addresses: self.file_request_addresses(machine, &kernel)?,
             host_tsc_khz: host_tsc_khz(),
             statistics: self.statistics,
@@ -190,7 +192,8 @@ impl<'a> Lab<'a> {
         drop((input, virtiofsd));
         let finished = finished?;
         if self.statistics {
-            let counters = finished.messages.lines().filter(|line| line.starts_with("lockstep: virtual"));
+            let is_counters = |line: &&str| line.starts_with("lockstep: virtual") || line.starts_with("breakpoints: ");
+            let counters = finished.messages.lines().filter(is_counters);
             counters.for_each(|line| eprintln!("{line}"));
         }
         if verdict::killed_for_memory(&finished) {
@@ -198,6 +201,20 @@ impl<'a> Lab<'a> {
         }
         verdict::of(&finished, memory_mib, job.timeout, &qemu.program)
             .map(|status| Ending { status, wall: started.elapsed() })
+    }
+
+    /// The plugin that mends the emulation's breakpoints. They need no mending where vCPUs take turns; a QEMU of another
+    /// series has it not; and without a C compiler a guest that needs no other plugin runs on without.
+    fn breakpoints(&self, machine: &Machine, qemu: &Qemu) -> Result<Option<PathBuf>> {
+        let serial = machine.lockstep().is_some_and(|lockstep| lockstep.serial);
+        if machine.accelerator != Accelerator::Emulation || machine.cpus == 1 || serial || !qemu.is_of_the_series()? {
+            return Ok(None);
+        }
+        let plugin = breakpoints::plugin(&self.cache, self.progress);
+        if let Err(error) = &plugin {
+            self.progress.step(&format!("the guest may fail with \"Oops: int3\" now and then: {error}"));
+        }
+        Ok(plugin.ok())
     }
 
     fn check_accelerator(&self, machine: &Machine) -> Result<()> {
