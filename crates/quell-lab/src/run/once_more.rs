@@ -39,8 +39,9 @@ fn count_in(path: &Path, what: &str) -> io::Result<()> {
     File::options().append(true).create(true).open(path)?.write_all(format!("{what}\n").as_bytes())
 }
 
-/// The kernel patches its own code by way of breakpoints, as when a scheduler is unloaded. Once in dozens of boots QEMU
-/// executes one that is in the code no longer, and the kernel, which knows of none there, panics. No real CPU does so.
+/// The kernel patches its own code by way of breakpoints, as when a scheduler is unloaded. QEMU executes one now and then
+/// that is in the code no longer, and the kernel, which knows of none there, panics; no real CPU does so. The plugin
+/// `breakpoints` mends that, where there is a C compiler.
 fn is_stale_breakpoint(error: &LabError) -> bool {
     matches!(error, LabError::GuestPanic { console } if console.contains("Oops: int3"))
 }
