@@ -7,6 +7,7 @@
 
 mod agent;
 mod driver;
+mod late;
 mod threads;
 mod victim;
 
