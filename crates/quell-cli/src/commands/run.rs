@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use quell_agent::config::{self, Config, Start};
 use quell_agent::guardian::{News, Options, RunDir, START_AGAIN, Worker, supervise};
+use quell_agent::log::Unwaiting;
 use quell_agent::run::{Extras, Outcome, PrintedJournal, privileges};
 use quell_linux::write::{Journal, NoJournal};
 use quell_report::screen::Screen;
@@ -178,7 +179,7 @@ fn log_to_stderr(quiet: bool) {
     let filter =
         if quiet { EnvFilter::new("warn") } else { EnvFilter::try_from_env("QUELL_LOG").unwrap_or_else(usual) };
     let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(Arc::new(Unwaiting::new(std::io::stderr())))
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(Screen::of_errors().colour);
