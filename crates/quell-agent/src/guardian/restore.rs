@@ -76,12 +76,12 @@ impl Report {
 }
 
 /// Puts back what the journal in this file says, on the running machine, and takes the file away. No file: nothing to
-/// put back.
+/// put back. Calls `alive` again and again meanwhile.
 ///
 /// # Errors
 /// If the journal or the machine cannot be read at all; the journal then stays.
-pub fn put_back_journal(path: &Path, roots: &Roots) -> Result<Report, AgentError> {
-    let report = put_back_meanwhile(path, roots)?;
+pub fn put_back_journal(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    let report = put_back_meanwhile(path, roots, alive)?;
     match fs::remove_file(path) {
         Ok(()) => Ok(report),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(report),
@@ -90,7 +90,7 @@ pub fn put_back_journal(path: &Path, roots: &Roots) -> Result<Report, AgentError
 }
 
 /// Puts back what the journal in this file says, and leaves the file: its writer may not have ended yet.
-pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots) -> Result<Report, AgentError> {
+pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Report::default()),
@@ -98,15 +98,19 @@ pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots) -> Result<Report, A
     };
     let state = replay(&bytes);
     let _sentry = Sentry::beside()?;
-    let mut report =
-        if state.is_empty() { Report::default() } else { put_back(&state, roots, &|| Ok(Box::new(Kernel::new()?)))? };
+    let mut report = if state.is_empty() {
+        Report::default()
+    } else {
+        put_back(&state, roots, &|| Ok(Box::new(Kernel::new()?)), alive)?
+    };
     if state.broken > 0 {
         report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
     }
     Ok(report)
 }
 
-/// Puts back what a journal says, on a machine whose threads obey these calls.
+/// Puts back what a journal says, on a machine whose threads obey these calls. Calls `alive` before each pass over the
+/// machine: many passes can take longer than a watchdog waits.
 ///
 /// # Errors
 /// If the machine cannot be read at all.
@@ -114,6 +118,7 @@ pub fn put_back(
     state: &Replay,
     roots: &Roots,
     calls: &dyn Fn() -> Result<Box<dyn ThreadCalls>, LinuxError>,
+    alive: &mut dyn FnMut(),
 ) -> Result<Report, AgentError> {
     let begun = Instant::now();
     let mut report = Report::default();
@@ -139,6 +144,7 @@ pub fn put_back(
     }
     let mut quiet = 0;
     for pass in 0..PASSES {
+        alive();
         let count = due.len();
         // Classes first: a thread that may not be moved just now (migrate_disable) makes whoever changes its CPUs wait,
         // without end if it is SCHED_IDLE on a busy CPU.

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use quell_linux::Roots;
 use quell_linux::write::Journal;
@@ -55,7 +56,7 @@ pub enum News<'a> {
     Again(Nanos),
     /// The guardian's own turn: about every second while the worker is alive and turning. For a watchdog.
     Alive,
-    /// About every second while the guardian waits before it starts the next worker.
+    /// About every second while the guardian waits before it starts the next worker, and while it puts back.
     Waiting,
 }
 
@@ -128,7 +129,7 @@ pub fn supervise(
         return Err(AgentError::Threads);
     }
     let journal = options.claim.journal();
-    let leftover = put_back_journal(&journal, &options.roots)?;
+    let leftover = put_back_journal(&journal, &options.roots, &mut || (options.news)(News::Waiting))?;
     if leftover != Report::default() {
         (options.news)(News::Leftover(&leftover));
     }
@@ -143,6 +144,15 @@ pub fn supervise(
     guardian.signals.release();
     guardian.options.claim.clear();
     result
+}
+
+/// Puts back what the journal says; whoever watches the guardian hears that it is alive meanwhile.
+fn put_back(
+    how: impl FnOnce(&Path, &Roots, &mut dyn FnMut()) -> Result<Report, AgentError>,
+    options: &mut Options,
+) -> Result<Report, AgentError> {
+    let Options { claim, roots, news, .. } = options;
+    how(&claim.journal(), roots, &mut || news(News::Waiting))
 }
 
 struct Guardian {
@@ -199,7 +209,7 @@ impl Guardian {
                 let mut early = self.watch(pid, &process, &pulse)?;
                 let _sentry = Sentry::beside()?;
                 // The loop is dead: what it did is put back before its other threads have come to their end.
-                early.add(put_back_journal(&self.options.claim.journal(), &self.options.roots)?);
+                early.add(put_back(put_back_journal, &mut self.options)?);
                 drop(own_end);
                 let ending = reap(pid)?;
                 Ok(Ending { report: early, ..ending })
@@ -260,7 +270,7 @@ impl Guardian {
             if !pulse.turned_within(STANDS_STILL, time) && status.as_ref().is_some_and(is_doomed) {
                 // Twice in a row: most need less than that to die.
                 if std::mem::replace(&mut was_doomed, true) {
-                    early.add(put_back_meanwhile(&self.options.claim.journal(), &self.options.roots)?);
+                    early.add(put_back(put_back_meanwhile, &mut self.options)?);
                 }
                 continue;
             }

@@ -123,7 +123,7 @@ impl Worker {
             }
         }
         if self.guardian_is_gone()
-            && let Err(error) = put_back_journal(&self.journal, &self.roots)
+            && let Err(error) = put_back_journal(&self.journal, &self.roots, &mut || {})
         {
             tracing::error!(%error, "not everything could be put back");
         }
@@ -160,7 +160,7 @@ impl Watch {
             return;
         }
         self.gate.close();
-        if let Err(error) = put_back_journal(&self.journal, &self.roots) {
+        if let Err(error) = put_back_journal(&self.journal, &self.roots, &mut || {}) {
             tracing::error!(%error, "not everything could be put back");
         }
         // SAFETY: ends the process; nothing of it is used afterwards. Destructors of the hung work must not run.

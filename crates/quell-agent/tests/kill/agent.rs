@@ -71,7 +71,8 @@ pub fn restore(directory: &str) -> u8 {
     let directory = RunDir::at(directory.into()).expect("the directory is there");
     for journal in directory.journals().expect("it can be read") {
         let Stale::Ours(claim) = journal else { return 5 };
-        let report = put_back_journal(&claim.journal(), &Roots::default()).expect("the journal can be read");
+        let report =
+            put_back_journal(&claim.journal(), &Roots::default(), &mut || {}).expect("the journal can be read");
         for left in &report.left {
             println!("left: {} {} {}", left.place, left.now, left.why);
         }

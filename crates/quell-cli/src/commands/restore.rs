@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for journal in directory.map_or_else(|| Ok(Vec::new()), |directory| directory.journals())? {
         match journal {
             Stale::Ours(claim) => {
-                total.add(put_back_journal(&claim.journal(), &Roots::default())?);
+                total.add(put_back_journal(&claim.journal(), &Roots::default(), &mut || {})?);
                 claim.clear();
             }
             Stale::Held { name, pid } => alive.push((name, pid)),
