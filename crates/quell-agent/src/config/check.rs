@@ -10,6 +10,7 @@ use quell_model::{
     Topology, Verdict, View, Wake, WorkloadId, clashes,
 };
 
+use super::whole::whole_machine;
 use super::{Config, Place, Poll, Problems, Severity};
 use crate::stack::Stack;
 
@@ -80,6 +81,9 @@ pub fn check_rest(
         own_scheduler(config, topology, place, &mut problems);
     }
     overlaps(config, topology, &mut problems);
+    for (layer, line) in whole_machine(config, all) {
+        problems.warning(&layer.place, line);
+    }
     if !problems.are_fatal() {
         dry_step(config, topology, &mut problems);
     }

@@ -13,6 +13,7 @@ mod read;
 mod selector;
 mod tables;
 pub mod unused;
+pub mod whole;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

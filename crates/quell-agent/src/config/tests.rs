@@ -494,3 +494,19 @@ fn a_policy_that_grants_cpus_has_quells_own_scheduler_which_wants_cgroups() {
     let (_, polls) = said(polls, "{ cgroup = \"web\" }", Support::Yes);
     assert!(!polls.iter().any(|what| what.contains("would be real-time")), "{polls:?}");
 }
+
+#[test]
+fn guarantees_that_leave_no_cpu_to_others_are_warned_of() {
+    let warned = |text: &str, cpus| checked(text, cpus).to_string().contains("guarantees every CPU");
+    assert!(warned(GOOD, 1) && !warned(GOOD, 2));
+    let second = "[[workload]]\nname = \"db\"\nclass = \"lc\"\ncpus = 1\nmatch = [{ command = \"db\" }]\n";
+    let both = format!("{GOOD}{second}");
+    assert!(warned(&both, 2) && !warned(&both, 3));
+    let with = |from, to| both.replace(from, to);
+    assert!(
+        !warned(&with("name = \"guard\"", "name = \"guard\"\nworkloads = [\"web\"]"), 2),
+        "the other's class is not set"
+    );
+    assert!(!warned(&with("\"guard\"", "\"none\""), 2), "nothing is guaranteed");
+    assert!(warned(&format!("machine.cpus = \"0-1\"\n{both}"), 4), "of those that Quell may use");
+}

@@ -1,4 +1,4 @@
-//! What the configuration asks for and nothing acts on, as it changes while the agent runs.
+//! What the configuration asks for and nothing acts on, or asks too much, as it changes while the agent runs.
 
 use quell_linux::{LimitState, LinuxHost};
 use quell_model::{Capabilities, Nanos, Workload};
@@ -6,6 +6,7 @@ use quell_model::{Capabilities, Nanos, Workload};
 use super::membership::Membership;
 use crate::config::Config;
 use crate::config::unused::unused_in;
+use crate::config::whole::whole_machine;
 
 /// So often it is looked for a limit that cannot be kept any more, or can again.
 const EVERY: Nanos = Nanos::from_secs(5);
@@ -76,5 +77,8 @@ fn lines(
         }
     };
     let found = unused_in(config, Some(capabilities), &mut obstacle);
-    found.into_iter().map(|(at, line)| format!("workload '{}': {line}", config.workloads[at].workload.name)).collect()
+    let unused =
+        found.into_iter().map(|(at, line)| format!("workload '{}': {line}", config.workloads[at].workload.name));
+    let whole = whole_machine(config, host.topology().all()).into_iter().map(|(_, line)| line);
+    unused.chain(whole).collect()
 }
