@@ -5,40 +5,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use quell_agent::realtime::run_before_others;
-
-/// The guardian's and the watching thread's priority, the lower of both.
-const PRIORITY: u8 = 97;
 const NAP: Duration = Duration::from_millis(2);
 
-/// A bare thread of one class, until it is asked.
+/// A bare thread, until it is asked. An ordinary one: a killed worker dies so, `quell restore` is one, and the guardian is
+/// one by turns when putting back takes long (see `realtime::Sentry`).
 pub struct Sleeper {
     end: Arc<AtomicBool>,
     thread: JoinHandle<Duration>,
 }
 
 impl Sleeper {
-    /// Real-time, or ordinary.
-    pub fn begin(real_time: bool) -> Sleeper {
+    pub fn begin() -> Sleeper {
         let end: Arc<AtomicBool> = Arc::default();
         let seen = Arc::clone(&end);
         let thread = thread::spawn(move || {
-            if real_time {
-                run_before_others(PRIORITY).expect("the system allows it or does not");
-            }
-            let mut latest = Duration::ZERO;
+            let mut late = Duration::ZERO;
             while !seen.load(Ordering::Relaxed) {
                 let begun = Instant::now();
                 thread::sleep(NAP);
-                latest = latest.max(begun.elapsed().saturating_sub(NAP));
+                late += begun.elapsed().saturating_sub(NAP);
             }
-            latest
+            late
         });
         Sleeper { end, thread }
     }
 
-    /// The latest that it woke.
-    pub fn latest(self) -> Duration {
+    /// How late it woke, all in all.
+    pub fn late(self) -> Duration {
         self.end.store(true, Ordering::Relaxed);
         self.thread.join().expect("it only sleeps")
     }
