@@ -1,6 +1,6 @@
 # make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
 # make test   every test that this machine can run
-# make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills (about an hour)
+# make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
 # make bench  what is fast, measured
 # make doc    the documentation of the code
 # make deb    a Debian package, installed into an empty root, run, and removed
@@ -31,6 +31,7 @@ soak: setup
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
+	scripts/fuzz 120 configuration api record journal scenario files
 	scripts/repeated-boots $(BOOTS) share
 
 bench: setup
