@@ -31,6 +31,7 @@ soak: setup
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
+	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored
 	scripts/fuzz 120 configuration api record journal scenario files
 	scripts/repeated-boots $(BOOTS) share
 

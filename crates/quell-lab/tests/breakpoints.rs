@@ -42,6 +42,7 @@ fn interrupt(cpu: usize, ended: &AtomicBool) {
 /// Whether a thread of the emulation is interrupted at the wrong moment is chance: without the mend of the emulation this
 /// fails now and then only, with an "Oops: int3".
 #[test]
+#[ignore = "make soak: it takes half of every CPU from all others"]
 fn the_kernel_can_change_its_code_while_others_execute_it() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let ended = AtomicBool::new(false);
