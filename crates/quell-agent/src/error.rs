@@ -14,15 +14,15 @@ pub enum AgentError {
         /// What is missing, why, and the mend; one line each.
         missing: Vec<String>,
     },
-    /// Two policies would set the same knob.
-    #[error("policies '{first}' and '{second}' would both set the knob '{knob}' {on}: give them different workloads")]
+    /// Two policies would set the same knob or rule.
+    #[error("policies '{first}' and '{second}' would both set {what} {on}: give them different workloads")]
     Overlap {
         /// The policy that comes first in the stack.
         first: &'static str,
         /// The other.
         second: &'static str,
-        /// The knob's name.
-        knob: &'static str,
+        /// The knob or rule.
+        what: quell_model::Claimed,
         /// On which workload.
         on: String,
     },

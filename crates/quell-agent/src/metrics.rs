@@ -71,6 +71,9 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     gauge("workload_threads_waiting", "Threads runnable without running, on average", None, &|w| {
         value(w.threads_waiting)
     });
+    gauge("workload_longest_overrun", "Longest run beyond a server's budget", Some(Unit::Seconds), &|w| {
+        (w.budgets_exhausted > 0).then_some(w.longest_overrun_ns as f64 / 1e9)
+    });
     gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
     });
@@ -85,6 +88,12 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
         demotions.get_or_create(&of(workload)).inc_by(workload.demotions);
     }
     registry.register("workload_demotions", "Demotions of the workload or of its threads", demotions);
+    let exhausted = Counts::<OfWorkload>::default();
+    for workload in workloads {
+        exhausted.get_or_create(&of(workload)).inc_by(workload.budgets_exhausted);
+    }
+    let help = "Periods in which a server's budget was used up while threads wanted to run";
+    registry.register("workload_budgets_exhausted", help, exhausted);
 }
 
 fn of(workload: &Workload) -> OfWorkload {

@@ -13,13 +13,13 @@ pub type Stack = quell_model::Stack<AnyPolicy>;
 /// A stack over these CPUs.
 ///
 /// # Errors
-/// [`AgentError::Overlap`] if two layers would set the same knob on the same workload.
+/// [`AgentError::Overlap`] if two layers would set the same knob or rule on the same workload.
 pub fn over(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, AgentError> {
     if let Some(clash) = quell_model::clashes(&layers, &pool).first() {
         return Err(AgentError::Overlap {
             first: quell_model::Policy::describe(&layers[clash.first].policy).name,
             second: quell_model::Policy::describe(&layers[clash.second].policy).name,
-            knob: clash.overlap.knob.name(),
+            what: clash.overlap.what,
             on: clash.overlap.workload.map_or("on every workload".into(), |id| {
                 let spec = view.workloads.spec.get(id.index()).and_then(|spec| spec.as_ref());
                 spec.map_or(format!("on workload {}", id.0), |spec| format!("on '{}'", spec.name))

@@ -18,14 +18,14 @@ use quell_scx::{Scx, ScxError, ScxOptions};
 /// Sleeps under Quell's own scheduler end at the latest after this time, for a look at what no event tells.
 const LOOK: Nanos = Nanos::from_millis(1);
 
-/// The configuration as this machine takes it: where its policies grant CPUs and Quell's own scheduler cannot be loaded, on
+/// The configuration as this machine takes it: where its policies need Quell's own scheduler and it cannot be loaded, on
 /// the kernel's scheduler. Then also why.
 #[must_use]
 pub fn settle(config: Config) -> (Config, Option<String>) {
-    let grants = config.grants();
+    let wants = config.has_own_scheduler();
     match (config.machine.scheduler, usable()) {
         (Scheduler::Kernel, _) => (config.on_the_kernels_scheduler(), None),
-        (Scheduler::Auto, Err(error)) if grants => (config.on_the_kernels_scheduler(), Some(error.to_string())),
+        (Scheduler::Auto, Err(error)) if wants => (config.on_the_kernels_scheduler(), Some(error.to_string())),
         _ => (config, None),
     }
 }
@@ -115,5 +115,5 @@ pub fn capabilities(stock: &Capabilities, grants: bool, own: bool) -> Capabiliti
 /// loaded, the one that grants by affinity.
 #[must_use]
 pub fn capabilities_for(stock: &Capabilities, policy: &Description) -> Capabilities {
-    capabilities(stock, policy.grants, policy.grants && usable().is_ok())
+    capabilities(stock, policy.grants, policy.wants_own_scheduler() && usable().is_ok())
 }

@@ -87,7 +87,8 @@ impl Domain for HostDomain {
     fn owned(description: &Description, workloads: Option<Vec<WorkloadId>>, pool: &CpuSet) -> Scope {
         let grants = description.grants.then_some(KnobKind::Cpus);
         let knobs = description.knobs.iter().map(|need| need.what).chain(grants).collect();
-        Scope { workloads, pool: *pool, knobs }
+        let rules = description.rules.iter().map(|need| need.what).collect();
+        Scope { workloads, pool: *pool, knobs, rules }
     }
 
     fn assign(scope: &mut Scope, workloads: Option<Vec<WorkloadId>>) {

@@ -33,6 +33,30 @@ pub enum ModelError {
         /// What is wrong with it.
         why: String,
     },
+    /// A text that is no task.
+    #[error("'{text}' is no task: {why}; write OFFSET,WORK,PERIOD, such as 0,40ms,250ms")]
+    Task {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text that is no distribution of service times.
+    #[error("'{text}' is no service time: {why}; write constant:TIME, exponential:MEAN or lognormal:MEAN:SIGMA")]
+    ServiceTime {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text that is no stream of requests.
+    #[error("'{text}' is no stream of requests: {why}; write RATE,SERVICE, such as 2k,exponential:100us")]
+    Requests {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A workload's numbers contradict each other.
     #[error("workload '{workload}': {why}")]
     Workload {

@@ -34,6 +34,9 @@ pub enum Event {
     LatencyArrived(WorkloadId),
     /// What became of a command.
     Outcome(Outcome),
+    /// A workload's server on this CPU has threads to run and no budget left, for the first time in its period. With the
+    /// longest time that it ran beyond a budget since the last such event here.
+    BudgetExhausted(WorkloadId, CpuId, Nanos),
 }
 
 /// Why a solo run ended.

@@ -20,11 +20,14 @@ pub enum Key {
     Grace,
     /// [`Workload::pausable`].
     Pausable,
+    /// [`Workload::demand`].
+    Demand,
 }
 
 impl Key {
     /// Every key.
-    pub const ALL: &'static [Key] = &[Key::Cpus, Key::Limit, Key::Reservation, Key::Slo, Key::Grace, Key::Pausable];
+    pub const ALL: &'static [Key] =
+        &[Key::Cpus, Key::Limit, Key::Reservation, Key::Slo, Key::Grace, Key::Pausable, Key::Demand];
 
     /// Its name in a configuration.
     #[must_use]
@@ -36,6 +39,7 @@ impl Key {
             Key::Slo => "slo",
             Key::Grace => "grace",
             Key::Pausable => "pausable",
+            Key::Demand => "demand",
         }
     }
 
@@ -52,6 +56,7 @@ impl Key {
             Key::Grace => workload.grace.map(|grace| format!("grace = {}", grace.time)),
             // Best-effort work may always be paused.
             Key::Pausable => (workload.pausable && workload.is_lc()).then(|| "pausable = true".to_owned()),
+            Key::Demand => workload.demand.as_ref().map(|demand| format!("demand = {demand}")),
         }
     }
 }

@@ -58,6 +58,12 @@ impl Description {
         self.signals.iter().fold(SignalSet::default(), |set, need| set.union(SignalSet::of(&[need.what])))
     }
 
+    /// Does it need a scheduler of Quell's own, as far as one can be had: for granted CPUs, or for servers?
+    #[must_use]
+    pub fn wants_own_scheduler(&self) -> bool {
+        self.grants || self.rules.iter().any(|need| need.what == RuleKind::Server)
+    }
+
     /// Does it act on this key of this workload?
     #[must_use]
     pub fn heeds(&self, key: Key, workload: &Workload) -> bool {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// Quell's own if a policy grants single CPUs and this kernel has sched_ext, else the kernel's.
+    /// Quell's own if a policy grants single CPUs or keeps servers and this kernel has sched_ext, else the kernel's.
     #[default]
     Auto,
     /// The kernel's: CPUs are granted by affinity.

@@ -1,8 +1,8 @@
-//! What one policy instance owns: workloads, CPUs and knobs. Two instances that overlap are refused.
+//! What one policy instance owns: workloads, CPUs, knobs and rules. Two instances that overlap are refused.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSet, KnobKind, WorkloadId};
+use crate::{CpuSet, KnobKind, RuleKind, WorkloadId};
 
 /// The part of the machine that one policy instance may decide about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,13 +13,34 @@ pub struct Scope {
     pub pool: CpuSet,
     /// The knobs that it sets on them.
     pub knobs: Vec<KnobKind>,
+    /// The rules that it hands to the host about them.
+    #[serde(default)]
+    pub rules: Vec<RuleKind>,
+}
+
+/// A thing that two scopes both claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// A knob.
+    Knob(KnobKind),
+    /// A rule.
+    Rule(RuleKind),
+}
+
+impl std::fmt::Display for Claimed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Claimed::Knob(kind) => write!(f, "the knob '{}'", kind.name()),
+            Claimed::Rule(kind) => write!(f, "the rule '{}'", kind.name()),
+        }
+    }
 }
 
 /// What two scopes both claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// A knob that both set …
-    pub knob: KnobKind,
+    /// What both set …
+    pub what: Claimed,
     /// … on this workload; None: on all.
     pub workload: Option<WorkloadId>,
 }
@@ -28,7 +49,7 @@ impl Scope {
     /// Everything on a machine with these CPUs.
     #[must_use]
     pub fn everything(pool: CpuSet) -> Scope {
-        Scope { workloads: None, pool, knobs: KnobKind::ALL.to_vec() }
+        Scope { workloads: None, pool, knobs: KnobKind::ALL.to_vec(), rules: RuleKind::ALL.to_vec() }
     }
 
     /// Does the instance own this workload?
@@ -37,17 +58,19 @@ impl Scope {
         self.workloads.as_ref().is_none_or(|owned| owned.contains(&workload))
     }
 
-    /// What this scope and another both claim: the same knob on the same workload. Sharing CPUs is no overlap by
+    /// What this scope and another both claim: the same knob or rule on the same workload. Sharing CPUs is no overlap by
     /// itself: in a stack one instance's pool is what another leaves.
     #[must_use]
     pub fn overlap(&self, other: &Scope) -> Option<Overlap> {
-        let knob = *self.knobs.iter().find(|knob| other.knobs.contains(knob))?;
+        let knob = self.knobs.iter().find(|knob| other.knobs.contains(knob)).copied().map(Claimed::Knob);
+        let rule = || self.rules.iter().find(|rule| other.rules.contains(rule)).copied().map(Claimed::Rule);
+        let what = knob.or_else(rule)?;
         let workload = match (&self.workloads, &other.workloads) {
             (None, None) => None,
             (None, Some(some)) | (Some(some), None) => Some(*some.first()?),
             (Some(ours), Some(theirs)) => Some(*ours.iter().find(|id| theirs.contains(id))?),
         };
-        Some(Overlap { knob, workload })
+        Some(Overlap { what, workload })
     }
 }
 
@@ -60,6 +83,7 @@ mod tests {
             workloads: workloads.map(|ids| ids.iter().map(|&id| WorkloadId(id)).collect()),
             pool: CpuSet::first(4),
             knobs: knobs.to_vec(),
+            rules: Vec::new(),
         }
     }
 
@@ -69,6 +93,16 @@ mod tests {
         assert_eq!(a.overlap(&scope(Some(&[2]), &[KnobKind::Cpus])), None);
         assert_eq!(a.overlap(&scope(Some(&[1]), &[KnobKind::Class])), None);
         let both = a.overlap(&scope(None, &[KnobKind::Class, KnobKind::Cpus])).unwrap();
-        assert_eq!(both, Overlap { knob: KnobKind::Cpus, workload: Some(WorkloadId(0)) });
+        assert_eq!(both, Overlap { what: Claimed::Knob(KnobKind::Cpus), workload: Some(WorkloadId(0)) });
+    }
+
+    #[test]
+    fn the_same_rule_on_the_same_workload_overlaps() {
+        let with = |workloads, rule| Scope { rules: vec![rule], ..scope(Some(workloads), &[]) };
+        let a = with(&[0, 1], RuleKind::Server);
+        assert_eq!(a.overlap(&with(&[1], RuleKind::Limit)), None);
+        assert_eq!(a.overlap(&with(&[2], RuleKind::Server)), None);
+        let both = a.overlap(&with(&[1], RuleKind::Server)).unwrap();
+        assert_eq!(both, Overlap { what: Claimed::Rule(RuleKind::Server), workload: Some(WorkloadId(1)) });
     }
 }

@@ -43,6 +43,20 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
+    /// Without rounding: `1.52 s`, `860 ms`. It reads back as the same time.
+    #[must_use]
+    pub fn exact(self) -> String {
+        let (unit, name) = match self.0 {
+            1_000_000_000.. => (1_000_000_000, "s"),
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "us"),
+            _ => return format!("{} ns", self.0),
+        };
+        let digits = format!("{unit}").len() - 1;
+        let number = format!("{}.{:0digits$}", self.0 / unit, self.0 % unit);
+        format!("{} {name}", number.trim_end_matches('0').trim_end_matches('.'))
+    }
+
     /// The span from `earlier` to here; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Nanos) -> Nanos {
@@ -194,6 +208,18 @@ impl<'de> Deserialize<'de> for Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_times_read_back_as_they_were() {
+        for (ns, text) in
+            [(0, "0 ns"), (999, "999 ns"), (1_500, "1.5 us"), (860_000_000, "860 ms"), (2_000_000_000, "2 s")]
+        {
+            assert_eq!(Nanos(ns).exact(), text);
+        }
+        for ns in [1, 1_001, 123_456_789, 1_000_000_001, 98_765_432_101] {
+            assert_eq!(Nanos(ns).exact().parse::<Nanos>().unwrap(), Nanos(ns));
+        }
+    }
 
     #[test]
     fn times_read_as_they_are_written() {

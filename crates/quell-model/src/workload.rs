@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::demand::{Asks, Demand};
 use crate::{ModelError, Nanos};
 
 /// A workload's slot in the view's columns; reused only after the workload detached.
@@ -242,6 +243,9 @@ pub struct Workload {
     /// What its threads are told before they lose a CPU; None: nothing, and they lose it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
+    /// What it asks its CPUs for, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
     /// Where its threads are found.
     #[serde(default)]
     pub selectors: Vec<Selector>,
@@ -260,6 +264,7 @@ impl Workload {
             reservation: Reservation::Standard,
             pausable: false,
             grace: None,
+            demand: None,
             selectors: Vec::new(),
         }
     }
@@ -303,6 +308,14 @@ impl Workload {
         }
         if self.grace.is_some_and(|grace| grace.time == Nanos::ZERO || grace.time > LONGEST_GRACE) {
             return bad("a grace is longer than nothing and at most 1 ms; write \"20us\"".into());
+        }
+        if let Some(demand) = &self.demand {
+            if let Err(why) = demand.check() {
+                return bad(why);
+            }
+            if matches!(demand.asks, Asks::Poisson { .. }) && self.slo.is_none() {
+                return bad("a demand of random requests has no latency to keep: give an slo".into());
+            }
         }
         if self.reservation == Reservation::Strict && self.cpus.floor() == 0 {
             return bad(format!(

@@ -102,6 +102,7 @@ policies! {
     Elfen(crate::elfen::Elfen, crate::elfen::ElfenConfig),
     His(crate::his::His, crate::his::HisConfig),
     Parties(crate::parties::Parties, crate::parties::PartiesConfig),
+    Vas(crate::vas::Vas, crate::vas::VasConfig),
 }
 
 impl AnyPolicy {

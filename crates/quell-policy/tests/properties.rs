@@ -138,6 +138,18 @@ fn check_calm(host: &ToyHost, stack: &Stack<AnyPolicy>) {
                 assert!(view.owned().next().is_none() || taken == pool, "all CPUs are somebody's");
             }
         }
+        AnyPolicy::Vas(vas) => {
+            let mut taken = CpuSet::EMPTY;
+            for (id, spec) in view.owned() {
+                let own = vas.cpus_of(id);
+                let asks = spec.demand.as_ref().map_or(0, |demand| demand.servers as usize);
+                assert!(own.is_empty() || own.len() == asks, "{} asks for {asks} and has {own}", spec.name);
+                assert!(own.is_disjoint(&taken), "one server a CPU: {own} of {}, {taken}", spec.name);
+                assert!(own.is_empty() || host.cpus_of(id) == own, "{} runs where it has servers", spec.name);
+                taken = taken.union(&own);
+            }
+            assert!(taken.is_subset(&pool));
+        }
         AnyPolicy::His(his) => {
             let Some(isolation) = his.isolation() else {
                 for &id in &best_effort {

@@ -7,7 +7,7 @@ use crate::contention::{Contention, Phases};
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
-use crate::workload::{GroupSpec, Load, PhaseSet, WorkloadSpec, WorkloadStats};
+use crate::workload::{Done, GroupSpec, Load, PhaseSet, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
 /// `cpu.max`'s usual period, ns.
@@ -204,6 +204,17 @@ impl Sim {
     /// Who ran where and when since [`Sim::begin_trace`] or the last call, by the stretches' ends.
     pub fn take_trace(&mut self) -> Vec<Stretch> {
         self.kernel.take_trace()
+    }
+
+    /// From now on the jobs of job servers are written down one by one.
+    pub fn begin_log(&mut self) {
+        self.loads.iter_mut().for_each(Load::begin_log);
+    }
+
+    /// The jobs of a workload that were written down, in the order in which they were done.
+    #[must_use]
+    pub fn log(&self, workload: usize) -> &[Done] {
+        self.loads.get(workload).map_or(&[], Load::log)
     }
 
     /// Lets time pass until then.

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use quell_model::{
-    Class, CpuId, CpuSet, DeferrableServer, Event, Host, Nanos, Outcome, Plan, Refusal, Rule, SchedClass, Topology,
-    Verdict, WorkloadId,
+    Class, CpuId, CpuSet, DeferrableServer, Event, GrantCommand, Host, Nanos, Outcome, Plan, Rule, SchedClass,
+    Topology, Verdict, WorkloadId,
 };
 use quell_sim::vm::Deferrable;
 use quell_sim::workload::graph::GraphSpec;
@@ -147,15 +147,73 @@ fn policies_set_servers_and_take_them_back() {
     assert!((served - 0.5).abs() < 0.01, "{served}");
     let (.., events) = ask(rule(Nanos::ZERO, 3), 1);
     assert!(matches!(events[..], [Event::Outcome(Outcome { verdict: Verdict::Vanished, .. })]), "{events:?}");
-    let mut granted = SimHost::new(one_cpu(), config(), &workloads, 1, true).unwrap();
-    let mut plan = Plan::default();
-    plan.rules.push(rule(Nanos(1), 0));
-    let mut events = Vec::new();
-    let Ok(()) = granted.apply(&plan, &mut events);
-    let is_refused = |event: &Event| {
-        matches!(event, Event::Outcome(Outcome { verdict: Verdict::Refused(Refusal::Unsupported(_)), .. }))
+}
+
+/// Who owns its CPUs has servers, too: before the holder of the CPU, at once, and only while there is budget.
+#[test]
+fn where_cpus_belong_to_workloads_a_server_comes_before_the_holder() {
+    let task = |name: &str| periodic(name, Nanos::from_millis(3), Nanos::from_millis(4), Nanos::from_millis(20));
+    let workloads = [task("served"), hog("batch", 2), hog("greedy", 1)];
+    let mut host = SimHost::new(Topology::synthetic(1, 1, 2, 1), config(), &workloads, 1, true).unwrap();
+    let server = |id, cpu, budget| Rule::Server {
+        workload: WorkloadId(id),
+        cpu: CpuId(cpu),
+        budget: Nanos::from_millis(budget),
+        period: Nanos::from_millis(10),
+        priority: 1,
     };
-    assert!(events.iter().all(is_refused) && events.len() == 1, "{events:?}");
+    let mut plan = Plan::default();
+    plan.rules.extend([server(0, 0, 5), server(2, 1, 3)]);
+    plan.grants.extend([0, 1].map(|cpu| GrantCommand::Grant(CpuId(cpu), WorkloadId(1))));
+    let mut heard = Vec::new();
+    let Ok(()) = host.apply(&plan, &mut heard);
+    assert!(heard.iter().all(|event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Applied(_), .. }))));
+    heard.clear();
+    let until = Nanos::from_secs(1);
+    while host.sim().now() < until {
+        let Ok(()) = host.wait(quell_model::Wake::At(until));
+        let Ok(()) = host.observe(Default::default(), &mut host.view(), &mut heard);
+    }
+    let stats = host.sim().stats();
+    let ran: Vec<u64> = stats.iter().map(|stats| stats.run_time / 1_000_000).collect();
+    assert_eq!(ran, [200, 1500, 300]);
+    assert_eq!(stats[0].latencies.max(), stats[0].latencies.quantile(0.01), "it never waits");
+    let exhausted =
+        |id| heard.iter().filter(|event| matches!(event, Event::BudgetExhausted(who, ..) if who.0 == id)).count();
+    assert_eq!((exhausted(0), exhausted(2)), (0, 100), "the tasks' budget is never used up, the spinning one's always");
+}
+
+/// Threads of one latency-critical server run first come, first served, as on a CPU that is granted; those of best-effort
+/// work take turns.
+#[test]
+fn threads_of_a_server_get_what_they_would_get_on_a_granted_cpu() {
+    let order = |class, grants: bool| {
+        let two = WorkloadSpec { class, ..hog("two", 2) };
+        let mut host = SimHost::new(one_cpu(), config(), &[two], 1, grants).unwrap();
+        let mut plan = Plan::default();
+        match grants {
+            true => plan.grants.push(GrantCommand::Grant(CpuId(0), WorkloadId(0))),
+            false => plan.rules.push(Rule::Server {
+                workload: WorkloadId(0),
+                cpu: CpuId(0),
+                budget: Nanos::from_millis(100),
+                period: Nanos::from_millis(100),
+                priority: 1,
+            }),
+        }
+        let Ok(()) = host.apply(&plan, &mut Vec::new());
+        let until = Nanos::from_secs(1);
+        while host.sim().now() < until {
+            let Ok(()) = host.wait(quell_model::Wake::At(until));
+            let Ok(()) = host.observe(Default::default(), &mut host.view(), &mut Vec::new());
+        }
+        host.sim().kernel().counters().switches
+    };
+    for class in [Class::LatencyCritical, Class::BestEffort] {
+        let (served, granted) = (order(class, false), order(class, true));
+        assert!(served.abs_diff(granted) <= 2, "{class:?}: {served} and {granted} switches");
+    }
+    assert!(order(Class::LatencyCritical, false) < 5 && order(Class::BestEffort, false) > 50);
 }
 
 /// A policy that says the same again and again, or takes a server back and sets it anew, gives no second budget in a period.

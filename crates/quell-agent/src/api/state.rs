@@ -250,6 +250,7 @@ fn workload(
     let granted = if grants { Some(held) } else { kept_on };
     let latency = at(&columns.latency, slot);
     let known = latency.usable();
+    let exhausted = glance.exhausted.get(slot).copied().unwrap_or_default();
     Some(wire::Workload {
         name: spec.name.clone(),
         class: if spec.is_lc() { wire::Class::Lc } else { wire::Class::Be },
@@ -270,6 +271,8 @@ fn workload(
         slo_kept: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
         slo_ratio: spec.slo.and_then(|slo| Some(known?.0 as f64 / slo.bound.0.max(1) as f64)),
         demotions: told.demotions(&spec.name),
+        budgets_exhausted: exhausted.times,
+        longest_overrun_ns: exhausted.longest_overrun.0,
         cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, told, id, &own)),
         measured: Measurements::by(|signal| measured(view, id, signal)),
         knobs: knobs.into_iter().map(knob_text).collect(),

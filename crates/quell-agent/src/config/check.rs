@@ -145,10 +145,10 @@ fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: 
         }
         return;
     }
-    let granted = config.granted();
+    let granted = config.scheduled();
     if granted.as_ref().is_some_and(BTreeSet::is_empty) {
-        let what = "machine.scheduler = \"quell\" gives CPUs to nobody without a policy that grants them, such as \
-                    caladan; add one, or write scheduler = \"auto\"";
+        let what = "machine.scheduler = \"quell\" gives CPUs to nobody without a policy that grants them or keeps \
+                    servers, such as caladan or vas; add one, or write scheduler = \"auto\"";
         problems.error(place, what);
     }
     if config.pool(topology.all()).is_empty() {
@@ -183,11 +183,11 @@ fn overlaps(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) 
             None => "every workload".into(),
         };
         let what = format!(
-            "the policies '{}' ({}) and '{}' would both set the knob '{}' on {on}: give them different workloads",
+            "the policies '{}' ({}) and '{}' would both set {} on {on}: give them different workloads",
             name(first),
             config.policies[first].place,
             name(second),
-            overlap.knob.name(),
+            overlap.what,
         );
         problems.error(&config.policies[second].place, what);
     }

@@ -22,6 +22,7 @@ const WORKLOAD: &[Key] = &[
     key("reservation", Form::Text, "\"strict\""),
     key("pausable", Form::Switch, "true"),
     key("grace", Form::Table, "{ signal = \"usr1\", time = \"20us\" }"),
+    key("demand", Form::Table, "{ budget = \"3ms\", period = \"10ms\" }"),
     key("match", Form::Any, "[{ unit = \"web.service\" }]"),
 ];
 const SLO: &[Key] = &[key("quantile", Form::Number, "0.99"), key("bound", Form::Any, "\"1ms\"")];
@@ -164,6 +165,7 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
         let time = required(&keys, "time", "grace", &span, problems);
         workload.grace = signal.zip(time).map(|((signal, _), (time, _))| Grace { signal, time });
     }
+    workload.demand = keys.take("demand", problems).map(|(demand, _)| demand);
     workload
 }
 
@@ -174,6 +176,7 @@ fn culprit(keys: &Keys, workload: &Workload) -> Option<usize> {
         ("limit", Workload { limit: None, ..workload.clone() }),
         ("reservation", Workload { reservation: Reservation::Standard, ..workload.clone() }),
         ("grace", Workload { grace: None, ..workload.clone() }),
+        ("demand", Workload { demand: None, ..workload.clone() }),
     ];
     let possible = without.into_iter().filter(|(_, other)| other.check().is_ok());
     possible.filter_map(|(name, _)| keys.raw(name)).map(|value| value.span().start).next()

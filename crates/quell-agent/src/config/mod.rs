@@ -174,7 +174,7 @@ impl Config {
     #[must_use]
     pub fn has_own_scheduler(&self) -> bool {
         match self.machine.scheduler {
-            Scheduler::Auto => self.grants(),
+            Scheduler::Auto => self.policies.iter().any(|layer| layer.policy.describe().wants_own_scheduler()),
             Scheduler::Kernel => false,
             Scheduler::Quell => true,
         }
@@ -209,8 +209,18 @@ impl Config {
     /// The names of the workloads that policies grant CPUs to; None: all.
     #[must_use]
     pub fn granted(&self) -> Option<BTreeSet<String>> {
-        let granting = self.policies.iter().filter(|layer| layer.policy.describe().grants);
-        let names: Option<Vec<&Vec<String>>> = granting.map(|layer| layer.workloads.as_ref()).collect();
+        self.owned_by(|layer| layer.policy.describe().grants)
+    }
+
+    /// The names of the workloads whose policies need Quell's own scheduler; None: all.
+    #[must_use]
+    pub fn scheduled(&self) -> Option<BTreeSet<String>> {
+        self.owned_by(|layer| layer.policy.describe().wants_own_scheduler())
+    }
+
+    fn owned_by(&self, is_meant: impl Fn(&Layer) -> bool) -> Option<BTreeSet<String>> {
+        let layers = self.policies.iter().filter(|layer| is_meant(layer));
+        let names: Option<Vec<&Vec<String>>> = layers.map(|layer| layer.workloads.as_ref()).collect();
         names.map(|names| names.into_iter().flatten().cloned().collect())
     }
 

@@ -70,7 +70,7 @@ fn every_fault_is_found_with_its_line_and_the_mend() {
     let cases = [
         (
             GOOD.replace("cpus = 1", "cpu = 1"),
-            "q.toml:8:1: error: there is no [[workload]] key 'cpu'; there are: name, class, slo, cpus, limit, reservation, pausable, grace, match; did you mean 'cpus'?",
+            "q.toml:8:1: error: there is no [[workload]] key 'cpu'; there are: name, class, slo, cpus, limit, reservation, pausable, grace, demand, match; did you mean 'cpus'?",
         ),
         (GOOD.replace("cpus = 1", "cpus = 5000"), "q.toml:8:8: error: 5000 CPUs: expected a number from 0 to 1024"),
         (GOOD.replace("cpus = 1", "cpus = -1"), "q.toml:8:8: error: -1 CPUs"),

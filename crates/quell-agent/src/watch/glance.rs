@@ -1,6 +1,6 @@
 //! A snapshot of a turn, plain data.
 
-use quell_model::{CpuSet, Event, Verdict, View, WorkloadId};
+use quell_model::{CpuSet, Event, Nanos, Verdict, View, WorkloadId};
 
 use crate::stack::Layer;
 
@@ -32,6 +32,33 @@ impl Counts {
     }
 }
 
+/// Budgets of a workload's servers that were used up before their period's end, since it attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Periods in which that happened, over all servers.
+    pub times: u64,
+    /// The longest run beyond a budget.
+    pub longest_overrun: Nanos,
+}
+
+impl Exhausted {
+    /// Takes in what happened; by slot.
+    pub(super) fn hear(all: &mut Vec<Exhausted>, event: &Event) {
+        let (Event::BudgetExhausted(id, ..) | Event::Attached(id)) = event else { return };
+        if all.len() <= id.index() {
+            all.resize(id.index() + 1, Exhausted::default());
+        }
+        let own = &mut all[id.index()];
+        match event {
+            Event::BudgetExhausted(.., overrun) => {
+                own.times += 1;
+                own.longest_overrun = own.longest_overrun.max(*overrun);
+            }
+            _ => *own = Exhausted::default(),
+        }
+    }
+}
+
 /// One layer in a snapshot.
 #[derive(Clone, Debug)]
 pub struct LayerGlance {
@@ -54,6 +81,8 @@ pub struct Glance {
     pub view: View,
     /// The layers, first to last.
     pub layers: Vec<LayerGlance>,
+    /// By slot, as far as a budget was ever used up.
+    pub exhausted: Vec<Exhausted>,
 }
 
 impl Glance {
@@ -67,12 +96,21 @@ impl Glance {
                 counts: Counts::default(),
             })
             .collect();
-        Glance { turn: 0, view: view.clone(), layers }
+        Glance { turn: 0, view: view.clone(), layers, exhausted: Vec::new() }
     }
 
     /// Becomes a snapshot of this turn; allocates nothing once the columns are large enough.
-    pub(super) fn take(&mut self, turn: u64, view: &View, layers: &[Layer], counts: &[Counts]) {
+    pub(super) fn take(
+        &mut self,
+        turn: u64,
+        view: &View,
+        layers: &[Layer],
+        counts: &[Counts],
+        exhausted: &[Exhausted],
+    ) {
         self.turn = turn;
+        self.exhausted.clear();
+        self.exhausted.extend_from_slice(exhausted);
         self.view.copy_from(view);
         for ((glance, layer), counts) in self.layers.iter_mut().zip(layers).zip(counts) {
             glance.workloads.clone_from(&layer.workloads);

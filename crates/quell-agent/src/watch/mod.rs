@@ -18,7 +18,7 @@ use quell_model::{Event, Nanos, Signal, SignalSet, View};
 use crate::stack::{Layer, Witness};
 
 pub use decision::{Decision, Seen, What};
-pub use glance::{Counts, Glance, LayerGlance};
+pub use glance::{Counts, Exhausted, Glance, LayerGlance};
 pub use roster::{Entry, Roster, Standing};
 
 /// What people want to see besides what the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays are
@@ -40,6 +40,7 @@ pub struct Watch {
     decisions: SyncSender<Decision>,
     lost: Arc<AtomicU64>,
     counts: Vec<Counts>,
+    exhausted: Vec<Exhausted>,
     /// How many answers of the host were handed over with the decisions of each layer's last step.
     answered: Vec<usize>,
     turns: u64,
@@ -68,6 +69,7 @@ pub fn watch(view: &View, layers: &[Layer]) -> (Watch, Watched) {
         decisions: sender,
         lost: Arc::clone(&lost),
         counts,
+        exhausted: Vec::new(),
         answered,
         turns: 0,
         published: None,
@@ -79,6 +81,10 @@ impl Witness for Watch {
     fn turned(&mut self, view: &View, layers: &[Layer]) {
         self.turns += 1;
         let mut population_changed = false;
+        // Every layer hears all of what happened.
+        if let Some(layer) = layers.iter().find(|layer| layer.stepped()) {
+            layer.events.iter().for_each(|event| Exhausted::hear(&mut self.exhausted, event));
+        }
         let known = self.counts.iter_mut().zip(&mut self.answered);
         for (layer, (counts, answered)) in layers.iter().zip(known).filter(|(layer, _)| layer.stepped()) {
             counts.add(layer);
@@ -94,7 +100,7 @@ impl Witness for Watch {
         let measured = view.workloads.run_time.len() == view.workloads.spec.len();
         if measured && (population_changed || self.published.is_none_or(|last| view.now >= last + PUBLISH_EVERY)) {
             self.published = Some(view.now);
-            self.glances.input_buffer_mut().take(self.turns, view, layers, &self.counts);
+            self.glances.input_buffer_mut().take(self.turns, view, layers, &self.counts, &self.exhausted);
             self.glances.publish();
         }
     }

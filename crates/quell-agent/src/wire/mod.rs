@@ -189,6 +189,8 @@ impl Configured {
             slo_kept: None,
             slo_ratio: None,
             demotions: 0,
+            budgets_exhausted: 0,
+            longest_overrun_ns: 0,
             cpus_exclusive: None,
             measured: Measurements::default(),
             knobs: Vec::new(),
@@ -229,6 +231,12 @@ pub struct Workload {
     /// How often it or one of its threads was demoted (by `guard`) since the agent started.
     #[serde(default)]
     pub demotions: u64,
+    /// Periods in which a budget of its servers was used up while threads wanted to run, since it attached.
+    #[serde(default)]
+    pub budgets_exhausted: u64,
+    /// The longest time that a server of it ran beyond its budget, in nanoseconds.
+    #[serde(default)]
+    pub longest_overrun_ns: u64,
     /// Does nothing else run on the CPUs that it alone is kept on? False: unmanaged work may. Null: it has none of its own,
     /// or is best-effort.
     #[serde(default)]

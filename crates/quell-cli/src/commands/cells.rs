@@ -94,6 +94,20 @@ pub fn not_exclusive<'a>(workloads: impl IntoIterator<Item = &'a Workload>) -> O
     (!named.is_empty()).then(|| format!("CPUs {}: its own, but unmanaged work may run there", named.join(", ")))
 }
 
+/// That a workload used its servers' budgets up, if it did.
+pub fn over_budget(workload: &Workload) -> Option<String> {
+    let beyond = match workload.longest_overrun_ns {
+        0 => String::new(),
+        longest => format!("; the longest run beyond one: {}", human::nanoseconds(longest)),
+    };
+    let periods = match workload.budgets_exhausted {
+        0 => return None,
+        1 => "1 period".to_owned(),
+        times => format!("{times} periods"),
+    };
+    Some(format!("its budget was used up in {periods}: it asks for more than its demand says{beyond}"))
+}
+
 /// What is not exact says so: `~` estimated, `?` too old to act on.
 fn mark(measured: &Measured, text: String) -> String {
     match measured.quality {

@@ -31,6 +31,8 @@ pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         slo_kept: None,
         slo_ratio: None,
         demotions: 0,
+        budgets_exhausted: 0,
+        longest_overrun_ns: 0,
         cpus_exclusive: None,
         measured: Measurements::default(),
         knobs: vec![],

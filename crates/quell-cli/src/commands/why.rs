@@ -62,6 +62,7 @@ fn text(name: &str, why: &Why, screen: &Screen) -> String {
         },
     }];
     lines.extend(cells::not_exclusive(&why.workload));
+    lines.extend(why.workload.as_ref().and_then(cells::over_budget));
     if let Some(configured) = why.configured.as_ref().filter(|configured| configured.state != State::Attached) {
         lines.push(format!("it looks for: {}", configured.looks_for.join(", ")));
         lines.extend(configured.why.clone());

@@ -8,8 +8,8 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use quell_model::{
-    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, SignalSet, Support, Verdict, View, Wake,
-    Workload, WorkloadId,
+    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, Verdict, View,
+    Wake, Workload, WorkloadId,
 };
 
 use crate::LinuxError;
@@ -100,6 +100,9 @@ impl Scheduler for Stock {
         found.grants = no("the kernel's own scheduler decides who runs where");
         let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
         found.keys.insert(Key::Grace, no(why));
+        let why = "the kernel's own scheduler keeps no budgets for policies".to_owned();
+        let mend = "see what it does with `quell sim`".to_owned();
+        found.rules.insert(RuleKind::Server, Support::No { why, mend });
     }
 
     fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {

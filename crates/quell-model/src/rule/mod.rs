@@ -92,6 +92,16 @@ pub enum RuleKind {
 }
 
 impl RuleKind {
+    /// Every kind.
+    pub const ALL: &'static [RuleKind] = &[
+        RuleKind::Guaranteed,
+        RuleKind::Burst,
+        RuleKind::Limit,
+        RuleKind::Rank,
+        RuleKind::SiblingBan,
+        RuleKind::Server,
+    ];
+
     /// Its name in field terms.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -44,10 +44,12 @@ impl DeferrableServer {
     }
 
     /// The server ran for this long up to `now`. A run that crosses the end of a period must be reported in parts, one
-    /// a period; what is more than the budget is an overrun and is not carried over.
-    pub fn ran(&mut self, span: Nanos, now: Nanos) {
+    /// a period. Returns what was more than the budget: an overrun, which is not carried over.
+    pub fn ran(&mut self, span: Nanos, now: Nanos) -> Nanos {
+        let overrun = span - self.left;
         self.left = self.left - span;
         self.left(now);
+        overrun
     }
 
     /// When the budget is full again.
@@ -77,6 +79,14 @@ mod tests {
         assert_eq!(server.left(Nanos(10)), Nanos(3), "what was left is lost, not added");
         assert_eq!(server.left(Nanos(57)), Nanos(3));
         assert_eq!(server.replenished_at(), Nanos(60));
+    }
+
+    #[test]
+    fn what_ran_beyond_the_budget_is_told_and_not_carried_over() {
+        let mut server = DeferrableServer::new(Nanos(3), Nanos(10), Nanos(0));
+        assert_eq!(server.ran(Nanos(2), Nanos(2)), Nanos::ZERO);
+        assert_eq!(server.ran(Nanos(3), Nanos(5)), Nanos(2));
+        assert_eq!((server.left(Nanos(5)), server.left(Nanos(10))), (Nanos::ZERO, Nanos(3)));
     }
 
     #[test]

@@ -9,7 +9,8 @@
 use quell_model::Nanos;
 
 use super::interface::Interface;
-use super::task::{Releases, Task, TaskSet};
+use super::task::{Releases, TaskSet};
+use quell_model::demand::Task;
 
 /// The busy intervals of one hyperperiod of the steady state; after it they begin anew.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! What the analysis refuses, and the mend.
 
 use quell_model::Nanos;
+use quell_model::demand::Task;
 use thiserror::Error;
-
-use super::exact;
-use super::task::Task;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -12,22 +10,6 @@ pub enum VasError {
     /// No task at all.
     #[error("there is no task; give at least one: OFFSET,WORK,PERIOD")]
     NoTask,
-    /// A text that is no task.
-    #[error("'{text}' is no task: {why}; write OFFSET,WORK,PERIOD, such as 0,40ms,250ms")]
-    NotATask {
-        /// The text.
-        text: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A text that is no distribution.
-    #[error("'{text}' is no service time: {why}; write constant:TIME, exponential:MEAN or lognormal:MEAN:SIGMA")]
-    NotAService {
-        /// The text.
-        text: String,
-        /// What is wrong with it.
-        why: String,
-    },
     /// A task outside the model (vas-rtns21 §4.1).
     #[error("task {number} ({task}): {why}")]
     Task {
@@ -61,7 +43,7 @@ pub enum VasError {
         mend: String,
     },
     /// A Poisson stream that no CPU can serve.
-    #[error("{rate} requests a second of {} each are {percent:.2} % of a CPU; it has to stay below 100 %", exact(*mean))]
+    #[error("{rate} requests a second of {} each are {percent:.2} % of a CPU; it has to stay below 100 %", mean.exact())]
     Stream {
         /// Requests a second.
         rate: f64,
@@ -77,7 +59,7 @@ pub enum VasError {
         what: String,
     },
     /// No interface keeps the bound.
-    #[error("impossible, at least {}: {why}", exact(*least))]
+    #[error("impossible, at least {}: {why}", least.exact())]
     Impossible {
         /// The least bound that can be kept.
         least: Nanos,

@@ -1,15 +1,13 @@
 //! Shorter periods of which each divides the next: their hyperperiod is the longest of them (vas-rtns21, end of §4).
 
 use quell_model::Nanos;
-
-use super::exact;
-use super::task::Task;
+use quell_model::demand::Task;
 
 /// Words that name harmonic periods with the least utilisation, if they leave it below 1.
 pub(super) fn mend(tasks: &[Task]) -> String {
     match periods(tasks) {
         Some(periods) => {
-            let named: Vec<String> = periods.into_iter().map(|period| exact(Nanos(period))).collect();
+            let named: Vec<String> = periods.into_iter().map(|period| Nanos(period).exact()).collect();
             format!("harmonic periods would do: {}", named.join(", "))
         }
         None => "and no harmonic periods leave the utilisation below 100 %: take rounder ones".into(),

@@ -6,12 +6,13 @@
 //! same. A larger budget finishes every one of these requests no later, so that the least budget is found by halving.
 
 use quell_model::Nanos;
+use quell_model::demand::Poisson;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::error::VasError;
 use super::interface::Interface;
-use super::service::{Service, exponential};
+use super::service::{draw, exponential};
 
 /// Requests that are worked out: the rarer those beyond the quantile, the more.
 const BEYOND: f64 = 20_000.0;
@@ -23,15 +24,6 @@ const PARTS: usize = 16;
 /// Two-sided 95 % of Student's distribution with PARTS − 1 degrees of freedom.
 const STUDENT: f64 = 2.131;
 const SEED: u64 = 1;
-
-/// A stream of requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Poisson {
-    /// Requests a second.
-    pub rate: f64,
-    /// What each takes.
-    pub service: Service,
-}
 
 /// A quantile of the latency under an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,79 +39,70 @@ pub struct Reached {
 /// Requests: when each comes, and what it takes; ns.
 struct Requests(Vec<(u64, u64)>);
 
-impl Poisson {
-    /// The share of a CPU that it asks for.
-    #[must_use]
-    pub fn utilisation(&self) -> f64 {
-        self.rate * self.service.mean().as_secs_f64()
+/// The least budget (to a ten-thousandth of the period) with which this quantile of the latencies stays within the
+/// bound. It takes about half a second, and 110 MB for the 0.999 quantile.
+///
+/// # Errors
+/// [`VasError::Impossible`] with the quantile on a whole CPU, if that is beyond the bound; if the stream asks for a
+/// CPU or more; for a quantile that is not between 0 and 1.
+pub fn least_budget(stream: &Poisson, period: Nanos, quantile: f64, bound: Nanos) -> Result<Reached, VasError> {
+    let requests = requests(stream, quantile)?;
+    let counted = requests.0.len() - requests.0.len() / FILLING;
+    let may_be_late = ((1.0 - quantile) * counted as f64) as usize;
+    let fits = |budget: u64| {
+        let interface = Interface { budget: Nanos(budget), period };
+        requests.latencies(interface).filter(|&latency| latency > bound.0).take(may_be_late + 1).count() <= may_be_late
+    };
+    let step = (period.0 / 10_000).max(1);
+    if !fits(period.0) {
+        let whole = requests.reached(Interface { budget: period, period }, quantile);
+        let why = "that is its latency on a whole CPU";
+        return Err(VasError::Impossible { least: whole.latency, why });
     }
+    // A server that cannot do the work falls behind without end.
+    let mut low = (stream.utilisation() * period.0 as f64) as u64;
+    let mut high = period.0;
+    while high - low > step {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { high = middle } else { low = middle }
+    }
+    Ok(requests.reached(Interface { budget: Nanos(high), period }, quantile))
+}
 
-    /// The least budget (to a ten-thousandth of the period) with which this quantile of the latencies stays within the
-    /// bound. It takes about half a second, and 110 MB for the 0.999 quantile.
-    ///
-    /// # Errors
-    /// [`VasError::Impossible`] with the quantile on a whole CPU, if that is beyond the bound; if the stream asks for a
-    /// CPU or more; for a quantile that is not between 0 and 1.
-    pub fn least_budget(&self, period: Nanos, quantile: f64, bound: Nanos) -> Result<Reached, VasError> {
-        let requests = self.requests(quantile)?;
-        let counted = requests.0.len() - requests.0.len() / FILLING;
-        let may_be_late = ((1.0 - quantile) * counted as f64) as usize;
-        let fits = |budget: u64| {
-            let interface = Interface { budget: Nanos(budget), period };
-            requests.latencies(interface).filter(|&latency| latency > bound.0).take(may_be_late + 1).count()
-                <= may_be_late
-        };
-        let step = (period.0 / 10_000).max(1);
-        if !fits(period.0) {
-            let whole = requests.reached(Interface { budget: period, period }, quantile);
-            let why = "that is its latency on a whole CPU";
-            return Err(VasError::Impossible { least: whole.latency, why });
-        }
-        // A server that cannot do the work falls behind without end.
-        let mut low = (self.utilisation() * period.0 as f64) as u64;
-        let mut high = period.0;
-        while high - low > step {
-            let middle = low + (high - low) / 2;
-            if fits(middle) { high = middle } else { low = middle }
-        }
-        Ok(requests.reached(Interface { budget: Nanos(high), period }, quantile))
+/// This quantile of the latencies under an interface.
+///
+/// # Errors
+/// If the stream asks for more than the interface has; for a quantile that is not between 0 and 1.
+pub fn latency(stream: &Poisson, interface: Interface, quantile: f64) -> Result<Reached, VasError> {
+    if stream.utilisation() >= interface.share() {
+        let what = format!(
+            "{:.2} % of a CPU are asked for, and {:.2} % given",
+            stream.utilisation() * 100.0,
+            interface.share() * 100.0
+        );
+        return Err(VasError::Value { what });
     }
+    Ok(requests(stream, quantile)?.reached(interface, quantile))
+}
 
-    /// This quantile of the latencies under an interface.
-    ///
-    /// # Errors
-    /// If the stream asks for more than the interface has; for a quantile that is not between 0 and 1.
-    pub fn latency(&self, interface: Interface, quantile: f64) -> Result<Reached, VasError> {
-        if self.utilisation() >= interface.share() {
-            let what = format!(
-                "{:.2} % of a CPU are asked for, and {:.2} % given",
-                self.utilisation() * 100.0,
-                interface.share() * 100.0
-            );
-            return Err(VasError::Value { what });
-        }
-        Ok(self.requests(quantile)?.reached(interface, quantile))
+fn requests(stream: &Poisson, quantile: f64) -> Result<Requests, VasError> {
+    if !(quantile > 0.0 && quantile < 1.0) {
+        return Err(VasError::Value {
+            what: format!("a quantile of {quantile}: give one between 0 and 1, such as 0.99"),
+        });
     }
-
-    fn requests(&self, quantile: f64) -> Result<Requests, VasError> {
-        if !(quantile > 0.0 && quantile < 1.0) {
-            return Err(VasError::Value {
-                what: format!("a quantile of {quantile}: give one between 0 and 1, such as 0.99"),
-            });
-        }
-        if self.utilisation() >= 1.0 {
-            let percent = self.utilisation() * 100.0;
-            return Err(VasError::Stream { rate: self.rate, mean: self.service.mean(), percent });
-        }
-        let count = (BEYOND / (1.0 - quantile)).clamp(REQUESTS.0, REQUESTS.1) as usize;
-        let mut random = ChaCha8Rng::seed_from_u64(SEED);
-        let (gap, mut now) = (1e9 / self.rate, 0.0);
-        let request = |_| {
-            now += exponential(&mut random, gap);
-            (now as u64, self.service.draw(&mut random))
-        };
-        Ok(Requests((0..count).map(request).collect()))
+    if stream.utilisation() >= 1.0 {
+        let percent = stream.utilisation() * 100.0;
+        return Err(VasError::Stream { rate: stream.rate, mean: stream.service.mean(), percent });
     }
+    let count = (BEYOND / (1.0 - quantile)).clamp(REQUESTS.0, REQUESTS.1) as usize;
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let (gap, mut now) = (1e9 / stream.rate, 0.0);
+    let request = |_| {
+        now += exponential(&mut random, gap);
+        (now as u64, draw(&stream.service, &mut random))
+    };
+    Ok(Requests((0..count).map(request).collect()))
 }
 
 impl Requests {
@@ -198,7 +181,7 @@ mod tests {
     #[test]
     fn on_a_whole_cpu_an_exponential_service_has_the_latencies_of_theory() {
         // M/M/1: exponential with mean 1 / (µ − λ).
-        let reached = stream(7_000.0, "exponential:100us").latency(interface(1_000, 1_000), 0.99).unwrap();
+        let reached = latency(&stream(7_000.0, "exponential:100us"), interface(1_000, 1_000), 0.99).unwrap();
         let theory = -(0.01f64.ln()) / 3_000.0 * 1e9;
         assert!((reached.latency.0 as f64 / theory - 1.0).abs() < 0.02, "{reached:?}, {theory}");
         assert!(reached.uncertainty < 0.03, "{reached:?}");
@@ -217,19 +200,19 @@ mod tests {
     fn the_least_budget_keeps_the_bound_and_one_a_little_less_does_not() {
         let stream = stream(2_000.0, "exponential:100us");
         let (period, bound) = (Nanos::from_millis(10), Nanos::from_millis(3));
-        let least = stream.least_budget(period, 0.99, bound).unwrap();
+        let least = least_budget(&stream, period, 0.99, bound).unwrap();
         assert!(least.latency <= bound && least.interface.share() > 0.2, "{least:?}");
         let less = Interface { budget: Nanos(least.interface.budget.0 * 97 / 100), period };
-        assert!(stream.latency(less, 0.99).unwrap().latency > bound);
+        assert!(latency(&stream, less, 0.99).unwrap().latency > bound);
     }
 
     #[test]
     fn a_bound_below_that_of_a_whole_cpu_is_impossible_with_the_least() {
         let stream = stream(2_000.0, "constant:100us");
-        match stream.least_budget(Nanos::from_millis(10), 0.99, Nanos::from_micros(90)) {
+        match least_budget(&stream, Nanos::from_millis(10), 0.99, Nanos::from_micros(90)) {
             Err(VasError::Impossible { least, .. }) => assert!(least > Nanos::from_micros(100), "{least:?}"),
             other => panic!("{other:?}"),
         }
-        assert!(self::stream(10_000.0, "constant:100us").least_budget(Nanos(10), 0.5, Nanos(1)).is_err());
+        assert!(least_budget(&self::stream(10_000.0, "constant:100us"), Nanos(10), 0.5, Nanos(1)).is_err());
     }
 }

@@ -1,52 +1,20 @@
 //! How long a request takes.
 
-use std::fmt;
-use std::str::FromStr;
-
-use quell_model::Nanos;
+use quell_model::demand::Service;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
-use super::error::VasError;
-use super::exact;
-
-/// A distribution of service times on a CPU of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Service {
-    /// Always the same.
-    Constant(Nanos),
-    /// Exponential with this mean.
-    Exponential(Nanos),
-    /// Lognormal.
-    Lognormal {
-        /// Mean.
-        mean: Nanos,
-        /// Standard deviation of the logarithm, 0 to 10.
-        sigma: f64,
-    },
-}
-
-impl Service {
-    /// The mean.
-    #[must_use]
-    pub fn mean(&self) -> Nanos {
-        match *self {
-            Service::Constant(mean) | Service::Exponential(mean) | Service::Lognormal { mean, .. } => mean,
+/// Draws a service time, ns; at least 1.
+pub(super) fn draw(service: &Service, random: &mut ChaCha8Rng) -> u64 {
+    let time = match *service {
+        Service::Constant(time) => time.0 as f64,
+        Service::Exponential(mean) => exponential(random, mean.0 as f64),
+        Service::Lognormal { mean, sigma } => {
+            let location = libm::log(mean.0 as f64) - sigma * sigma / 2.0;
+            libm::exp(location + sigma * normal(random))
         }
-    }
-
-    /// Draws one, ns; at least 1.
-    pub(super) fn draw(&self, random: &mut ChaCha8Rng) -> u64 {
-        let time = match *self {
-            Service::Constant(time) => time.0 as f64,
-            Service::Exponential(mean) => exponential(random, mean.0 as f64),
-            Service::Lognormal { mean, sigma } => {
-                let location = libm::log(mean.0 as f64) - sigma * sigma / 2.0;
-                libm::exp(location + sigma * normal(random))
-            }
-        };
-        (time.round() as u64).max(1)
-    }
+    };
+    (time.round() as u64).max(1)
 }
 
 /// Above 0, at most 1, uniformly.
@@ -65,39 +33,6 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
     radius * libm::cos(std::f64::consts::TAU * unit(random))
 }
 
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Service::Constant(time) => write!(f, "constant {}", exact(*time)),
-            Service::Exponential(mean) => write!(f, "exponential, mean {}", exact(*mean)),
-            Service::Lognormal { mean, sigma } => write!(f, "lognormal, mean {}, sigma {sigma}", exact(*mean)),
-        }
-    }
-}
-
-/// `constant:TIME`, `exponential:MEAN` or `lognormal:MEAN:SIGMA`.
-impl FromStr for Service {
-    type Err = VasError;
-
-    fn from_str(text: &str) -> Result<Service, VasError> {
-        let bad = |why: String| VasError::NotAService { text: text.to_owned(), why };
-        let time = |time: &str| match time.parse::<Nanos>() {
-            Ok(Nanos::ZERO) => Err(bad("it takes no time".into())),
-            Ok(time) => Ok(time),
-            Err(error) => Err(bad(error.to_string())),
-        };
-        match text.split(':').collect::<Vec<_>>()[..] {
-            ["constant", mean] => Ok(Service::Constant(time(mean)?)),
-            ["exponential", mean] => Ok(Service::Exponential(time(mean)?)),
-            ["lognormal", mean, sigma] => match sigma.parse() {
-                Ok(sigma) if (0.0..=10.0).contains(&sigma) => Ok(Service::Lognormal { mean: time(mean)?, sigma }),
-                _ => Err(bad(format!("a sigma of {sigma} is not from 0 to 10"))),
-            },
-            _ => Err(bad("it is none of the three".into())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +43,7 @@ mod tests {
         for text in ["constant:100us", "exponential:100us", "lognormal:100us:0.5"] {
             let service: Service = text.parse().unwrap();
             let mut random = ChaCha8Rng::seed_from_u64(1);
-            let mean = (0..200_000).map(|_| service.draw(&mut random) as f64).sum::<f64>() / 200_000.0;
+            let mean = (0..200_000).map(|_| draw(&service, &mut random) as f64).sum::<f64>() / 200_000.0;
             assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "{text}: {mean}");
         }
     }

@@ -1,52 +1,13 @@
 //! What a service does: tasks (vas-rtns21 §4.1).
 
-use std::fmt;
-use std::str::FromStr;
-
 use quell_model::Nanos;
-use serde::Deserialize;
+use quell_model::demand::Task;
 
 use super::error::VasError;
-use super::{exact, harmonic};
+use super::harmonic;
 
 /// More releases in a hyperperiod are refused.
 const MOST_RELEASES: u64 = 10_000_000;
-
-/// A task τ = (A, C, T): a job of so much work every period, the first one at the offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Task {
-    /// A: when the first job is released.
-    #[serde(default)]
-    pub offset: Nanos,
-    /// C: the longest time that a job needs on a CPU of its own.
-    pub work: Nanos,
-    /// T: between two releases; of a sporadic task the least.
-    pub period: Nanos,
-}
-
-impl fmt::Display for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, {}", exact(self.offset), exact(self.work), exact(self.period))
-    }
-}
-
-/// `OFFSET,WORK,PERIOD`, each with its unit.
-impl FromStr for Task {
-    type Err = VasError;
-
-    fn from_str(text: &str) -> Result<Task, VasError> {
-        let bad = |why: String| VasError::NotATask { text: text.to_owned(), why };
-        let times: Vec<Nanos> = text
-            .split(',')
-            .map(|part| part.parse().map_err(|error: quell_model::ModelError| bad(error.to_string())))
-            .collect::<Result<_, _>>()?;
-        match times[..] {
-            [offset, work, period] => Ok(Task { offset, work, period }),
-            _ => Err(bad(format!("it has {} of the three times", times.len()))),
-        }
-    }
-}
 
 /// How jobs come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,10 +131,14 @@ fn greatest_divisor(mut a: u64, mut b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_model::ModelError;
 
     fn refused(tasks: &[&str]) -> String {
-        let tasks: Result<Vec<Task>, VasError> = tasks.iter().map(|text| text.parse()).collect();
-        tasks.and_then(|tasks| TaskSet::new(tasks, Releases::Periodic)).unwrap_err().to_string()
+        let tasks: Result<Vec<Task>, ModelError> = tasks.iter().map(|text| text.parse()).collect();
+        match tasks {
+            Ok(tasks) => TaskSet::new(tasks, Releases::Periodic).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        }
     }
 
     #[test]

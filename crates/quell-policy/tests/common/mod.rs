@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use proptest::prelude::*;
+use quell_model::demand::Asks;
 use quell_model::{
-    Class, CpuCount, CpuId, Description, Event, Nanos, Plan, Policy, Reservation, Stack, Topology, View, Wake,
+    Class, CpuCount, CpuId, Demand, Description, Event, Nanos, Plan, Policy, Reservation, Stack, Topology, View, Wake,
     Workload, WorkloadId,
 };
 use quell_policy::AnyPolicy;
@@ -70,7 +71,9 @@ pub fn any_spec() -> impl Strategy<Value = Workload> {
             let limit = more.map(|more| cpus + CpuCount(more + 1));
             let strict = strict && cpus.floor() > 0;
             let reservation = if strict { Reservation::Strict } else { Reservation::Standard };
-            Workload { limit, reservation, pausable, ..Workload::new(format!("w{name}"), class, cpus) }
+            let server = Asks::Server { budget: Nanos::from_micros(100), period: Nanos::from_millis(1) };
+            let demand = (name % 3 == 0).then(|| Demand { asks: server, servers: name % 2 + 1 });
+            Workload { limit, reservation, pausable, demand, ..Workload::new(format!("w{name}"), class, cpus) }
         },
     )
 }

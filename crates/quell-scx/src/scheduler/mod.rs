@@ -211,6 +211,11 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         can.rules.insert(rule, Support::Yes);
     }
+    let no_servers = Support::No {
+        why: "Quell's own scheduler keeps no budgets yet".to_owned(),
+        mend: "see what it does with `quell sim`".to_owned(),
+    };
+    can.rules.insert(RuleKind::Server, no_servers);
     let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
     for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
         if can.knobs.get(&knob) == Some(&Support::Yes) {

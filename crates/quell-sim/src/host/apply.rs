@@ -7,7 +7,7 @@ use quell_model::{
 
 use super::{Settings, SimHost, capabilities};
 use crate::contention::MeasuredOfMemory;
-use crate::kernel::{Partition, TaskId};
+use crate::kernel::{Partition, ServerSpec, TaskId};
 use crate::sim::{quota, tighter};
 
 /// What checking a setting found.
@@ -216,7 +216,8 @@ impl SimHost {
         match rule {
             Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
             Rule::Server { workload, cpu, budget, period, priority } => {
-                kernel.set_server(workload.0, cpu, budget, period, priority);
+                let in_turns = !self.specs[workload.index()].is_lc();
+                kernel.set_server(workload.0, cpu, ServerSpec { budget, period, priority, in_turns });
             }
             rule => kernel.enact(rule),
         }

@@ -56,12 +56,6 @@ pub fn capabilities(lending: Lending, of_memory: MeasuredOfMemory) -> Capabiliti
         ),
         Lending::Nothing => no_grants(),
     };
-    let why = "CPUs belong to workloads".into();
-    let server = if lending == Lending::Scheduler {
-        Support::No { why, mend: "run a policy that grants no CPUs".into() }
-    } else {
-        Support::Yes
-    };
-    has.rules.insert(RuleKind::Server, server);
+    has.rules.insert(RuleKind::Server, Support::Yes);
     has
 }

@@ -36,8 +36,8 @@ impl Kernel {
                 }
             }
             SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.charge_real_time(cpu, span),
-            _ if self.grants.is_on => {}
             _ if running.served.is_some() => self.charge_server(task, cpu, span),
+            _ if self.grants.is_on => {}
             _ => {
                 if self.fair_charge(task, span) {
                     self.reschedule_lazily(cpu);
@@ -131,10 +131,8 @@ impl Kernel {
         if std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
             self.timers.cancel(self.cpus[cpu].fair_server);
         }
-        if self.grants.is_on {
-            return self.pick_granted(cpu);
-        }
-        self.pick_served(cpu).or_else(|| self.fair_pick(cpu))
+        let served = self.pick_served(cpu);
+        served.or_else(|| if self.grants.is_on { self.pick_granted(cpu) } else { self.fair_pick(cpu) })
     }
 
     fn watch_for_starvation(&mut self, cpu: usize) {
@@ -323,8 +321,8 @@ impl Kernel {
             match seen.class {
                 SchedClass::RoundRobin { .. } if self.now - seen.turn_began >= ROUND_ROBIN => self.rotate(task, cpu),
                 SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } | SchedClass::Deadline { .. } => {}
-                _ if self.grants.is_on => self.tick_granted(task, cpu),
                 _ if seen.served.is_some() => self.tick_served(task, cpu),
+                _ if self.grants.is_on => self.tick_granted(task, cpu),
                 _ => {
                     self.update_group_weights(task);
                     if self.fair_tick(task) {
@@ -355,7 +353,8 @@ impl Kernel {
 
     /// Is the thread in Quell's own class, where CPUs belong to workloads?
     pub(crate) fn is_granted(&self, task: TaskId) -> bool {
-        self.grants.is_on && !self.task(task).class.is_real_time()
+        let seen = self.task(task);
+        self.grants.is_on && !seen.class.is_real_time() && seen.served.is_none()
     }
 
     /// Is the CPU allowed for the thread?

@@ -10,7 +10,7 @@ use super::Kernel;
 use super::state::{State, TaskId};
 
 /// A best-effort thread gives way to another of its workload after this time, ns (our choice: a few ticks).
-const TURN: u64 = 8_000_000;
+pub(super) const TURN: u64 = 8_000_000;
 
 /// Who holds which CPU, and who waits for one.
 #[derive(Clone, Debug)]
@@ -60,6 +60,9 @@ impl Kernel {
     }
 
     pub(crate) fn wake_granted(&mut self, task: TaskId) {
+        if self.wake_served(task) {
+            return;
+        }
         let workload = WorkloadId(self.task(task).workload);
         let queue = &mut self.grants.waiting[workload.index()];
         queue.push_back(task);
@@ -178,7 +181,7 @@ impl Kernel {
             Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
             Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
             Rule::SiblingBan { .. } => self.lift_bans(),
-            // Servers are for the kernel's own scheduler.
+            // [`Kernel::set_server`] has those.
             Rule::Server { .. } => {}
         }
         if let Rule::Guaranteed { cpus: 0, .. } | Rule::Burst { cpus: 0, .. } = rule {

@@ -34,6 +34,7 @@ pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, R
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;
+pub use server::ServerSpec;
 pub(crate) use state::{ENDLESS, FULL_SPEED, PhaseId, Timer};
 pub use state::{GroupId, TaskId};
 pub use trace::Stretch;

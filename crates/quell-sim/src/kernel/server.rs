@@ -1,12 +1,14 @@
 //! Deferrable servers: on one CPU a workload's ordinary threads run at the server's fixed priority while it has budget,
 //! and not at all when it has none (vas-rtns21 §3.2). They come after real-time threads and before the fair class.
 //!
-//! Budgets are those of the reference function in `quell-model`. Threads of one server run first come, first served,
-//! and take turns at ticks.
+//! Budgets are those of the reference function in `quell-model`. Threads of one server get what `grant` gives them on a CPU
+//! that their workload holds: they run first come, first served, and those of best-effort work take turns.
 
-use quell_model::{CpuId, DeferrableServer, Nanos};
+use quell_model::{CpuId, DeferrableServer, Event, Nanos, WorkloadId};
 
 use super::Kernel;
+use super::fair::Arrival;
+use super::grant::TURN;
 use super::state::{TaskId, Timer};
 use crate::timers::TimerId;
 
@@ -21,11 +23,31 @@ pub(crate) struct Servers {
     timer: Option<TimerId>,
 }
 
+/// What a server gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// CPU time per period; none takes the server back.
+    pub budget: Nanos,
+    /// The period.
+    pub period: Nanos,
+    /// Fixed priority among the CPU's servers; higher runs first.
+    pub priority: u32,
+    /// Do its threads take turns, as those of best-effort work do?
+    pub in_turns: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Server {
     workload: u32,
     priority: u32,
+    in_turns: bool,
     budget: DeferrableServer,
+    /// The end of the last period in which somebody heard of an exhausted budget.
+    told_until: Nanos,
+    /// The longest run beyond a budget since then.
+    overrun: Nanos,
+    /// Periods in which the budget was used up while threads wanted to run.
+    exhausted: u64,
     /// Runnable threads, the running one included.
     threads: Vec<TaskId>,
 }
@@ -43,6 +65,13 @@ impl Kernel {
         self.cpus[cpu].servers.as_deref().map_or(0, threads)
     }
 
+    /// Periods in which a server's budget was used up while its threads wanted to run, over all servers that there are.
+    #[must_use]
+    pub fn exhausted_budgets(&self) -> u64 {
+        let servers = self.cpus.iter().filter_map(|cpu| cpu.servers.as_deref());
+        servers.flat_map(|servers| &servers.list).map(|server| server.exhausted).sum()
+    }
+
     pub(crate) fn is_served_on(&self, workload: u32, cpu: usize) -> bool {
         let servers = self.cpus[cpu].servers.as_deref();
         servers.is_some_and(|servers| servers.list.iter().any(|server| server.workload == workload))
@@ -53,18 +82,17 @@ impl Kernel {
     }
 
     /// From now on, a workload's threads run as a deferrable server on this CPU: so much budget every period, at this
-    /// priority (higher first). No budget: they are ordinary again. A server that is there goes on: another budget or period
-    /// counts from the next period on.
-    pub fn set_server(&mut self, workload: u32, cpu: CpuId, budget: Nanos, period: Nanos, priority: u32) {
+    /// priority. No budget: they are ordinary again. A server that is there goes on: another budget or period counts from the
+    /// next period on.
+    pub fn set_server(&mut self, workload: u32, cpu: CpuId, spec: ServerSpec) {
+        let ServerSpec { budget, period, priority, in_turns } = spec;
         let (place, now) = (cpu.index(), Nanos(self.now));
         if budget > Nanos::ZERO
             && let Some(server) = self.server(workload, place).filter(|server| server.priority == priority)
         {
             return server.budget.set(budget, period, now);
         }
-        let here = |task: &TaskId| self.task(*task).workload == workload && self.task(*task).cpu == place;
-        let threads: Vec<TaskId> = (0..self.tasks.len() as u32).map(TaskId).filter(here).collect();
-        let away: Vec<TaskId> = threads.into_iter().filter(|&task| self.put_aside(task)).collect();
+        let away = self.set_aside_for(workload, place);
         let servers = self.cpus[place].servers.get_or_insert_default();
         let Servers { list, former, .. } = &mut **servers;
         former.extend(list.iter().filter(|server| server.workload == workload).map(|server| (workload, server.budget)));
@@ -75,11 +103,47 @@ impl Kernel {
             let mut server = known.unwrap_or_else(|| DeferrableServer::new(budget, period, now));
             server.set(budget, period, now);
             let at = list.partition_point(|server| server.priority >= priority);
-            list.insert(at, Server { workload, priority, budget: server, threads: Vec::new() });
+            let (told_until, overrun, threads) = (Nanos::ZERO, Nanos::ZERO, Vec::new());
+            let exhausted = 0;
+            list.insert(
+                at,
+                Server { workload, priority, in_turns, budget: server, told_until, overrun, exhausted, threads },
+            );
             servers.timer.get_or_insert_with(|| self.timers.add(Timer::Server(cpu.0)));
         }
         away.into_iter().for_each(|task| self.bring(task));
         self.reschedule(place);
+    }
+
+    /// Takes a workload's threads that a server on this CPU may concern off their queues; those that are to be brought back.
+    fn set_aside_for(&mut self, workload: u32, cpu: usize) -> Vec<TaskId> {
+        let concerned = |task: &TaskId| {
+            let seen = self.task(*task);
+            seen.workload == workload && (seen.cpu == cpu || self.grants.is_on && self.may_run(*task, cpu))
+        };
+        let threads: Vec<TaskId> = (0..self.tasks.len() as u32).map(TaskId).filter(concerned).collect();
+        for &task in threads.iter().filter(|&&task| self.is_granted(task)).collect::<Vec<_>>() {
+            // It may wait without ever having run anywhere.
+            self.leave_granted(task);
+        }
+        threads.into_iter().filter(|&task| self.put_aside(task)).collect()
+    }
+
+    /// Where CPUs belong to workloads: the CPU where a server of this thread's workload is to run it, if there is one; of
+    /// several the one with the fewest threads, and of those where it ran last.
+    fn server_for(&self, task: TaskId) -> Option<usize> {
+        let seen = self.task(task);
+        let has_one = |&cpu: &usize| self.is_served_on(seen.workload, cpu) && self.may_run(task, cpu);
+        (0..self.cpus.len()).filter(has_one).min_by_key(|&cpu| (self.served(cpu), cpu != seen.cpu, cpu))
+    }
+
+    /// Where CPUs belong to workloads: joins the queue of a server, if there is one for it.
+    pub(crate) fn wake_served(&mut self, task: TaskId) -> bool {
+        let Some(cpu) = self.server_for(task) else { return false };
+        self.account(cpu);
+        self.put_on(task, cpu, Arrival::WakeUp);
+        self.preempt_if_due(task, cpu, false);
+        true
     }
 
     pub(crate) fn join_server(&mut self, task: TaskId, cpu: usize) {
@@ -106,7 +170,14 @@ impl Kernel {
         let mut picked = None;
         for server in servers.list.iter_mut().filter(|server| !server.threads.is_empty()) {
             if server.budget.left(now) == Nanos::ZERO {
-                waits_until = waits_until.min(server.budget.replenished_at().0);
+                let full = server.budget.replenished_at();
+                waits_until = waits_until.min(full.0);
+                if server.told_until < full {
+                    server.told_until = full;
+                    server.exhausted += 1;
+                    let (who, overrun) = (WorkloadId(server.workload), std::mem::take(&mut server.overrun));
+                    self.happened.push(Event::BudgetExhausted(who, CpuId(cpu as u32), overrun));
+                }
             } else if picked.is_none() {
                 picked = Some(server.threads[0]);
             }
@@ -123,7 +194,7 @@ impl Kernel {
     pub(crate) fn charge_server(&mut self, task: TaskId, cpu: usize, span: u64) {
         let (workload, now) = (self.task(task).workload, Nanos(self.now));
         if let Some(server) = self.server(workload, cpu) {
-            server.budget.ran(Nanos(span), now);
+            server.overrun = server.overrun.max(server.budget.ran(Nanos(span), now));
         }
     }
 
@@ -135,10 +206,12 @@ impl Kernel {
         server.budget.replenished_at().min(now + left).0
     }
 
-    /// A tick: the next one of the server's threads has its turn.
+    /// A tick: a turn may be over, and the next one of the server's threads has its own.
     pub(crate) fn tick_served(&mut self, task: TaskId, cpu: usize) {
-        let workload = self.task(task).workload;
+        let (workload, ran) = (self.task(task).workload, self.now - self.task(task).turn_began);
         if let Some(server) = self.server(workload, cpu)
+            && server.in_turns
+            && ran >= TURN
             && server.threads.len() > 1
         {
             server.threads.rotate_left(1);

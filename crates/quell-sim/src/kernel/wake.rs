@@ -129,7 +129,7 @@ impl Kernel {
     }
 
     /// A thread came to this CPU: does it run before who runs there?
-    fn preempt_if_due(&mut self, task: TaskId, cpu: usize, is_local: bool) {
+    pub(super) fn preempt_if_due(&mut self, task: TaskId, cpu: usize, is_local: bool) {
         let Some(running) = self.cpus[cpu].current else { return self.reschedule(cpu) };
         if running == task || !self.task(task).queued {
             return;

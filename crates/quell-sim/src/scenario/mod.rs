@@ -243,7 +243,7 @@ impl Scenario {
         let plans = Plans::new(&self.graphs(), &self.workloads).map_err(SimError::Scenario)?;
         let (mut demand, mut in_vms) = (0.0, vec![0.0; self.vms.len()]);
         for (number, (spec, home)) in self.workloads.iter().zip(homes).enumerate() {
-            let Some(own) = spec.demand().or_else(|| plans.demand(number)) else { continue };
+            let Some(own) = spec.load().or_else(|| plans.demand(number)) else { continue };
             demand += own;
             let there = home.map_or(online.len() as f64, |vm| self.vms[vm].most(&online));
             let cpuset = spec.cpuset.map_or(f64::INFINITY, |list| list.0.len() as f64);

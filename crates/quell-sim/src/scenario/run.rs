@@ -103,10 +103,10 @@ impl<'a, P: Policy> Run<'a, P> {
         let pool = host.sim().kernel().topology.all();
         let stack = Stack::new(layers, host.view(), pool).map_err(|clash| {
             let on = clash.overlap.workload.and_then(|id| host.name_of(id)).unwrap_or("every workload");
-            let knob = clash.overlap.knob.name();
+            let what = clash.overlap.what;
             let (first, second) = (names[clash.first], names[clash.second]);
             SimError::Scenario(format!(
-                "the policies '{first}' and '{second}' of a stack would both set the knob '{knob}' on {on}: give them different \
+                "the policies '{first}' and '{second}' of a stack would both set {what} on {on}: give them different \
                  `workloads`"
             ))
         })?;

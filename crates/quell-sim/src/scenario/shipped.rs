@@ -27,5 +27,6 @@ shipped! {
     "periodic",
     "rkube-figure3",
     "stacked",
+    "vas",
     "work-stealing",
 }

@@ -9,9 +9,9 @@ mod spec;
 
 use std::sync::Arc;
 
-use quell_model::Topology;
+use quell_model::{Class, Topology};
 
-use crate::kernel::{GroupId, Kernel, TaskId};
+use crate::kernel::{GroupId, Kernel, ServerSpec, TaskId};
 use crate::random::Stream;
 use crate::sim::{Owner, Sim, Tenant, quota, tighter};
 
@@ -142,7 +142,8 @@ impl Sim {
             if let Some(list) = spec.affinity.get(cpu as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
                 if let (Some(Deferrable { budget, period, priority }), Some(cpu)) = (spec.deferrable, list.0.lowest()) {
-                    kernel.set_server(number as u32, cpu, budget, period, priority);
+                    let in_turns = spec.class == Class::BestEffort;
+                    kernel.set_server(number as u32, cpu, ServerSpec { budget, period, priority, in_turns });
                 }
             }
             self.owners.push(Owner::Vcpu { vm: number as u32, cpu });

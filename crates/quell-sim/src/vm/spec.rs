@@ -1,6 +1,6 @@
 //! A VM as a scenario describes it.
 
-use quell_model::{Class, CpuCount, CpuSet, Knob, Nanos, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Demand, Knob, Nanos, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelConfig;
@@ -32,6 +32,9 @@ pub struct VmSpec {
     /// May solo runs of others pause it, although it is latency-critical?
     #[serde(default)]
     pub pausable: bool,
+    /// What it asks its CPUs for, for policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
     /// Number of vCPUs.
     pub vcpus: u32,
     /// `cpu.weight` of its group on the host.
@@ -95,6 +98,7 @@ impl VmSpec {
             limit: None,
             reservation: Reservation::Standard,
             pausable: false,
+            demand: None,
             vcpus,
             weight: 100,
             quota: None,
@@ -116,7 +120,7 @@ impl VmSpec {
             limit: self.limit,
             reservation: self.reservation,
             pausable: self.pausable,
-            grace: None,
+            demand: self.demand.clone(),
             ..Workload::new(self.name.clone(), self.class, self.cpus)
         }
     }

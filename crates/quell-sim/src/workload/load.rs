@@ -2,7 +2,7 @@
 
 use quell_model::Nanos;
 
-use super::body::Body;
+use super::body::{Body, Done};
 use super::spec::WorkloadSpec;
 use super::{Latencies, WorkloadStats};
 use crate::contention::{Phases, Profile, ProfileName, Whose};
@@ -134,6 +134,18 @@ impl Load {
         if let Body::Batch(batch) = &self.body { Some(batch.turn()) } else { None }
     }
 
+    /// From now on a job server's jobs are written down one by one.
+    pub fn begin_log(&mut self) {
+        if let Body::Jobs(jobs) = &mut self.body {
+            jobs.log = Some(Vec::new());
+        }
+    }
+
+    /// The jobs that were written down.
+    pub fn log(&self) -> &[Done] {
+        if let Body::Jobs(jobs) = &self.body { jobs.log.as_deref().unwrap_or_default() } else { &[] }
+    }
+
     /// Its threads.
     pub fn tasks(&self) -> &[TaskId] {
         &self.common.tasks
@@ -153,6 +165,7 @@ impl Load {
             Body::Batch(batch) => batch.start(own, kernel),
             Body::Parallel(parallel) => parallel.start(own, kernel),
             Body::Periodic(periodic) => periodic.start(own, kernel),
+            Body::Jobs(jobs) => jobs.set_timer(own, kernel),
             Body::Stages => {}
         }
     }
@@ -165,6 +178,7 @@ impl Load {
             Body::Server(server) => server.due(own, kernel),
             Body::Stealing(server) => server.due(own, kernel),
             Body::Batch(batch) => batch.due(own, kernel),
+            Body::Jobs(jobs) => jobs.due(own, kernel),
             Body::Parallel(_) | Body::Periodic(_) | Body::Stages => {}
         }
     }
@@ -185,6 +199,7 @@ impl Load {
             Body::Stealing(server) => server.finished(own, kernel, thread),
             Body::Parallel(parallel) => parallel.finished(own, kernel, thread),
             Body::Periodic(periodic) => periodic.finished(own, kernel, thread),
+            Body::Jobs(jobs) => jobs.finished(own, kernel),
             Body::Batch(_) | Body::Stages => kernel.block(own.tasks[thread]),
         }
     }
@@ -216,11 +231,9 @@ impl Load {
         if let Body::Stealing(_) = self.body {
             return oldest;
         }
-        let threads = if kernel.grants.is_on {
-            kernel.grants.oldest(number).map(|task| now - kernel.task(task).runnable_since)
-        } else {
-            self.common.tasks.iter().filter_map(|&task| kernel.waits_since(task)).map(|since| now - since).max()
-        };
+        let granted = kernel.grants.oldest(number).map(|task| now - kernel.task(task).runnable_since);
+        let queued = || self.common.tasks.iter().filter_map(|&task| kernel.waits_since(task)).map(|since| now - since);
+        let threads = granted.max(if kernel.grants.is_on && granted.is_some() { None } else { queued().max() });
         oldest.max(threads.unwrap_or(0))
     }
 

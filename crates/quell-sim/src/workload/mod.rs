@@ -10,7 +10,10 @@ mod spec;
 mod stats;
 
 pub use arrivals::{Arrivals, Step};
-pub use body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, Phases, Runtime, ServerSpec, Turn};
+pub use body::{
+    BatchSpec, ClosedSpec, Dispatch, Done, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases, Runtime,
+    ServerSpec, Turn,
+};
 pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};

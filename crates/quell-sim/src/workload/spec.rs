@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use quell_model::{Class, CpuCount, CpuSet, Knob, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Demand, Knob, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::body::{BatchSpec, ClosedSpec, Dispatch, ParallelSpec, PeriodicSpec, ServerSpec};
+use super::body::{BatchSpec, ClosedSpec, Dispatch, JobsSpec, ParallelSpec, PeriodicSpec, ServerSpec};
 use crate::contention::ProfileName;
 use crate::kernel::Partition;
 
-/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic` and `pool` says what its threads do.
+/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic`, `jobs` and `pool` says what its threads
+/// do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
@@ -38,6 +39,9 @@ pub struct WorkloadSpec {
     /// May solo runs of others pause it, although it is latency-critical?
     #[serde(default)]
     pub pausable: bool,
+    /// What it asks its CPUs for, for policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
     /// Number of threads.
     #[serde(default = "one")]
     pub threads: u32,
@@ -92,6 +96,9 @@ pub struct WorkloadSpec {
     /// Periodic tasks, one a thread.
     #[serde(default)]
     pub periodic: Option<PeriodicSpec>,
+    /// One thread that does the jobs of several sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobsSpec>,
     /// Threads for the stages of requests: how many for each role, in the order of the roles' names. Without roles
     /// any thread does any stage.
     #[serde(default)]
@@ -149,6 +156,7 @@ impl WorkloadSpec {
             limit: None,
             reservation: Reservation::Standard,
             pausable: false,
+            demand: None,
             threads: 1,
             weight: 100,
             within: Vec::new(),
@@ -167,6 +175,7 @@ impl WorkloadSpec {
             batch: None,
             parallel: None,
             periodic: None,
+            jobs: None,
             pool: None,
         }
     }
@@ -190,7 +199,7 @@ impl WorkloadSpec {
             limit: self.limit,
             reservation: self.reservation,
             pausable: self.pausable,
-            grace: None,
+            demand: self.demand.clone(),
             ..Workload::new(self.name.clone(), self.class, self.cpus)
         }
     }
@@ -208,13 +217,17 @@ impl WorkloadSpec {
             self.batch.is_some(),
             self.parallel.is_some(),
             self.periodic.is_some(),
+            self.jobs.is_some(),
             self.pool.is_some(),
         ];
         if bodies.iter().filter(|&&is| is).count() != 1 {
-            return bad("give it exactly one of server, closed, batch, parallel, periodic and pool");
+            return bad("give it exactly one of server, closed, batch, parallel, periodic, jobs and pool");
         }
         if self.copies != 1 {
             return bad("its copies are not written out: read the scenario as a text");
+        }
+        if self.jobs.is_some() && self.threads != 1 {
+            return bad("a job server has one thread: leave its threads out");
         }
         if !(1..=100_000).contains(&self.threads) {
             return bad("give it 1 to 100000 threads");
@@ -292,6 +305,9 @@ impl WorkloadSpec {
                 return Err("a job of no rounds: give it at least one".into());
             }
         }
+        if let Some(jobs) = &self.jobs {
+            jobs.check()?;
+        }
         if let Some(periodic) = &self.periodic {
             periodic.work.check()?;
             if periodic.period.0 < 1_000 {
@@ -321,9 +337,12 @@ impl WorkloadSpec {
 
     /// CPUs' worth of time that it asks for, as far as that does not depend on what it gets.
     #[must_use]
-    pub fn demand(&self) -> Option<f64> {
+    pub fn load(&self) -> Option<f64> {
         if let Some(server) = &self.server {
             return Some(server.arrivals.rate() * server.service.mean() / 1e9);
+        }
+        if let Some(jobs) = &self.jobs {
+            return Some(jobs.load());
         }
         let periodic = self.periodic.as_ref()?;
         Some(f64::from(self.threads) * periodic.work.mean() / periodic.period.0 as f64)

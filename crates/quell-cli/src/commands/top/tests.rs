@@ -151,10 +151,14 @@ fn the_place_in_a_long_list_is_shown() {
 fn a_wide_terminal_shows_history_slo_and_demotions() {
     let mut next = status(4);
     next.workloads[1].demotions = 3;
+    next.workloads[1].budgets_exhausted = 7;
     let mut model = Model::new(next.clone());
     next.workloads[1].cpus_got = measured(2.0);
     model.take(Ok(next));
     let text = screen(&model, 200, 50);
-    assert!(text.contains("▂█") && text.contains("██████████ 150 %") && text.contains("3 ×"), "{text}");
+    assert!(
+        text.contains("▂█") && text.contains("██████████ 150 %") && text.contains("3 ×") && text.contains("7 ×"),
+        "{text}"
+    );
     insta::assert_snapshot!(text);
 }

@@ -30,7 +30,7 @@ const BAR: usize = 10;
 /// A name has at least so much room before columns are left out for it, and no column is left out for more.
 const NAME: (usize, usize) = (13, 32);
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column { head: "", width: 2, rank: 9, cell: class },
     Column { head: "policy", width: 8, rank: 3, cell: |_, it| (it.policies.join("+"), Style::new()) },
     Column { head: "granted", width: 8, rank: 4, cell: |_, it| (cells::granted(it), Style::new()) },
@@ -41,6 +41,7 @@ const COLUMNS: [Column; 10] = [
     Column { head: "latency/SLO", width: 17, rank: 7, cell: |_, it| (cells::latency(it), kept(it)) },
     Column { head: "of SLO", width: BAR + 6, rank: 2, cell: slo_bar },
     Column { head: "demoted", width: 7, rank: 0, cell: demoted },
+    Column { head: "over budget", width: 11, rank: 0, cell: over_budget },
 ];
 
 /// Draws the table; returns which rows are seen, if not all are: `3–12 of 40`.
@@ -128,6 +129,14 @@ fn demoted(_: &Model, workload: &Workload) -> (String, Style) {
     match workload.demotions {
         0 => (String::new(), FAINT),
         times => (format!("{times} ×"), Style::new().fg(Color::Yellow)),
+    }
+}
+
+/// Periods in which a server's budget was used up.
+fn over_budget(_: &Model, workload: &Workload) -> (String, Style) {
+    match workload.budgets_exhausted {
+        0 => (String::new(), FAINT),
+        times => (format!("{times} ×"), BAD),
     }
 }
 

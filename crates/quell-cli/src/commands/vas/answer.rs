@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use quell_model::Nanos;
-use quell_policy::vas::{Analysis, Bounds, Busy, Curve, Interface, Poisson, Reached, TaskSet};
+use quell_policy::vas::{Analysis, Bounds, Busy, Curve, Interface, Poisson, Reached, TaskSet, least_budget};
 use serde_json::{Value, json};
 
 use super::{Arguments, demand};
@@ -77,7 +77,7 @@ fn of_tasks(arguments: &Arguments) -> Result<Answer> {
 fn of_stream(arguments: &Arguments, poisson: Poisson) -> Result<Answer> {
     let bound = arguments.bound.context("--poisson needs --bound TIME")?;
     let period = arguments.period.context("--poisson needs --period TIME")?;
-    let reached = poisson.least_budget(period, arguments.quantile, bound)?;
+    let reached = least_budget(&poisson, period, arguments.quantile, bound)?;
     Ok(Answer {
         utilisation: poisson.utilisation(),
         interface: reached.interface,

@@ -1,27 +1,23 @@
-//! The answer as a `[[workload]]` of `quell run`'s configuration.
+//! The answer as a `[[workload]]` of `quell run`'s configuration, for the policy `vas`.
 
-use quell_policy::vas::exact;
 use toml::Value;
 
 use super::answer::Answer;
 
-/// The lines. What the configuration has no key for stands in comments.
+/// The lines.
 pub fn lines(name: &str, answer: &Answer) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let server = answer.recommended;
-    // Configurations count thousandths of a CPU: rounded up.
-    let cpus = (server.share() * 1000.0 - 1e-9).ceil() / 1000.0;
     let mut lines = vec![
-        format!("# A server for {}: {} every {}.", name.escape_debug(), exact(server.budget), exact(server.period)),
-        "# No policy keeps budgets a period yet, and there is no key for them: `cpus` has their mean alone.".to_owned(),
+        format!("# A server of {:.2} % of a CPU, which the policy vas keeps.", server.share() * 100.0),
         "[[workload]]".to_owned(),
         format!("name = {}", text(name)),
         "class = \"lc\"".to_owned(),
-        format!("cpus = {cpus}"),
+        format!("demand = {{ budget = {}, period = {} }}", text(&server.budget.exact()), text(&server.period.exact())),
     ];
     lines.extend(
         answer.stream.as_ref().map(|stream| {
-            format!("slo = {{ quantile = {}, bound = {} }}", stream.quantile, text(&exact(stream.bound)))
+            format!("slo = {{ quantile = {}, bound = {} }}", stream.quantile, text(&stream.bound.exact()))
         }),
     );
     lines.push(format!("match = [{{ unit = {} }}] # where its threads are", text(&format!("{name}.service"))));

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use quell_policy::vas::{Margin, Poisson, Releases, Task, TaskSet};
+use quell_policy::vas::{Margin, Releases, Task, TaskSet};
 use serde::Deserialize;
-
-use crate::commands::units;
 
 /// A file with tasks.
 #[derive(Deserialize)]
@@ -16,13 +14,6 @@ struct Demand {
     sporadic: bool,
     #[serde(default)]
     task: Vec<Task>,
-}
-
-/// `RATE,SERVICE`, such as `2k,exponential:100us`.
-pub fn poisson(text: &str) -> Result<Poisson, String> {
-    let (rate, service) = text.split_once(',').ok_or("expected RATE,SERVICE, such as 2k,exponential:100us")?;
-    let service = service.parse().map_err(|error: quell_policy::vas::VasError| error.to_string())?;
-    Ok(Poisson { rate: units::rate(rate)?, service })
 }
 
 /// Points of a CPU, 0 to 100.

@@ -36,8 +36,7 @@ pub struct Arguments {
     task: Vec<Task>,
     /// Requests at random instead: so many a second, and what each takes: constant:TIME, exponential:MEAN or
     /// lognormal:MEAN:SIGMA
-    #[arg(long, group = "demand", value_name = "RATE,SERVICE", value_parser = demand::poisson,
-          requires_all = ["bound", "period"])]
+    #[arg(long, group = "demand", value_name = "RATE,SERVICE", requires_all = ["bound", "period"])]
     poisson: Option<Poisson>,
     /// Jobs come a period or more apart, not exactly a period; offsets mean nothing
     #[arg(long, conflicts_with = "poisson")]

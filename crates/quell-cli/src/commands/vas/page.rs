@@ -1,6 +1,6 @@
 //! W(P), the share of the CPU over the period, as a page (vas-rtns21 Fig. 4b).
 
-use quell_policy::vas::{Curve, Flat, exact};
+use quell_policy::vas::{Curve, Flat};
 use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Series, Unit};
 use quell_report::page::{Block, Page};
 use quell_report::screen::Screen;
@@ -33,7 +33,7 @@ fn chart(answer: &Answer, curve: &Curve) -> Chart {
     let named = [("recommended", answer.recommended, 1), ("chosen", answer.interface, 2)];
     for (name, interface, colour) in named {
         let points = vec![(interface.period.0 as f64, interface.share())];
-        let name = format!("{name}: {} every {}", exact(interface.budget), exact(interface.period));
+        let name = format!("{name}: {} every {}", interface.budget.exact(), interface.period.exact());
         chart.series.push(Series { name, form: Form::Points, colour, points });
     }
     chart.marks.push(Mark::AtY { y: answer.utilisation, label: "utilisation".into() });

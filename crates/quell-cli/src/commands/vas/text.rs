@@ -1,6 +1,7 @@
 //! The answer for people.
 
-use quell_policy::vas::{Interface, Releases, exact};
+use quell_model::Nanos;
+use quell_policy::vas::{Interface, Releases};
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -11,11 +12,11 @@ use crate::commands::cells::NOTHING;
 const HEAD: [&str; 6] = ["", "budget", "period", "share of a CPU", "others wait", "enforced"];
 
 pub fn of(answer: &Answer, screen: &Screen) -> String {
-    let conforming = answer.conforming.map_or(NOTHING.to_owned(), exact);
+    let conforming = answer.conforming.map_or(NOTHING.to_owned(), Nanos::exact);
     let row = |name: &str, interface: Interface| {
-        let enforced = interface.blackout().map_or(NOTHING.to_owned(), exact);
+        let enforced = interface.blackout().map_or(NOTHING.to_owned(), Nanos::exact);
         let share = format!("{:.2} %", interface.share() * 100.0);
-        [name.to_owned(), exact(interface.budget), exact(interface.period), share, conforming.clone(), enforced]
+        [name.to_owned(), interface.budget.exact(), interface.period.exact(), share, conforming.clone(), enforced]
     };
     let mut rows = vec![row("just enough", answer.interface)];
     rows.extend(answer.shorter.map(|shorter| row("with a shorter period", shorter)));
@@ -34,7 +35,11 @@ fn what(answer: &Answer) -> String {
     let Some(Tasks { set, .. }) = &answer.tasks else { return asks };
     let (count, how) = (set.tasks().len(), if set.releases() == Releases::Sporadic { "sporadic" } else { "periodic" });
     let tasks = if count == 1 { "task" } else { "tasks" };
-    format!("{count} {how} {tasks}: {asks}; hyperperiod {}, {} releases", exact(set.hyperperiod()), set.release_count())
+    format!(
+        "{count} {how} {tasks}: {asks}; hyperperiod {}, {} releases",
+        set.hyperperiod().exact(),
+        set.release_count()
+    )
 }
 
 /// What the numbers mean, and what to keep in mind.
@@ -50,7 +55,7 @@ fn remarks(answer: &Answer) -> Vec<String> {
                 stream.quantile * 100.0,
                 human::nanoseconds(stream.reached.latency.0),
                 stream.reached.uncertainty * 100.0,
-                exact(stream.bound),
+                stream.bound.exact(),
             ));
         }
     }

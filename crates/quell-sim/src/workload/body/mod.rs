@@ -1,6 +1,7 @@
 //! What a workload's threads do, one file a kind.
 
 mod batch;
+mod jobs;
 mod parallel;
 mod periodic;
 mod server;
@@ -8,12 +9,14 @@ mod source;
 mod stealing;
 
 use batch::Batch;
+use jobs::Jobs;
 use parallel::Parallel;
 use periodic::Periodic;
 use server::Server;
 use stealing::Stealing;
 
 pub use batch::{BatchSpec, Phases, Turn};
+pub use jobs::{Done, JobSource, JobsSpec, Order};
 pub use parallel::ParallelSpec;
 pub use periodic::PeriodicSpec;
 pub use server::{ClosedSpec, Dispatch, ServerSpec};
@@ -39,6 +42,7 @@ pub(crate) enum Body {
     Batch(Batch),
     Parallel(Parallel),
     Periodic(Box<Periodic>),
+    Jobs(Box<Jobs>),
     /// What the request graphs say.
     Stages,
 }
@@ -50,6 +54,9 @@ impl Body {
         }
         if let Some(periodic) = &spec.periodic {
             return Body::Periodic(Box::new(Periodic::new(periodic, threads)));
+        }
+        if let Some(jobs) = &spec.jobs {
+            return Body::Jobs(Box::new(Jobs::new(jobs)));
         }
         if spec.pool.is_some() {
             return Body::Stages;
@@ -75,6 +82,7 @@ impl Body {
             Body::Server(server) => server.oldest_waiting(),
             Body::Stealing(server) => server.oldest_waiting(),
             Body::Periodic(periodic) => periodic.oldest_waiting(),
+            Body::Jobs(jobs) => jobs.oldest_waiting(),
             Body::Batch(_) | Body::Parallel(_) | Body::Stages => None,
         }
     }

@@ -1,0 +1,258 @@
+//! The policy: servers for every workload with a demand.
+
+use quell_model::{
+    CpuId, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Rule, RuleKind, Target, Verdict, View, Wake, WorkloadId,
+};
+use serde::{Deserialize, Serialize};
+
+use super::interface::{Interface, Margin};
+use super::place::place;
+use super::wanted::interface;
+use crate::parameter::parameters;
+
+parameters! {
+    /// The parameters of `vas`.
+    pub struct VasConfig {
+        /// What tasks and random requests get on top, hundredths of a CPU (§5: 5 makes 81 of 76).
+        margin: f64 = 5.0, in 0.0..=100.0, unit "points of a CPU";
+    }
+    check(config) { Ok(()) }
+}
+
+/// Only one server is on a CPU, so that each comes before all others there.
+const PRIORITY: u32 = 1;
+
+/// How long the policy waits after the host refused something.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// A workload that uses its budgets up is named this often at most.
+const TELL_EVERY: Nanos = Nanos::from_secs(1);
+
+/// A server that the host was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Server {
+    workload: WorkloadId,
+    cpu: CpuId,
+    budget: Nanos,
+    period: Nanos,
+}
+
+impl Server {
+    fn rule(self) -> Rule {
+        let Server { workload, cpu, budget, period } = self;
+        Rule::Server { workload, cpu, budget, period, priority: PRIORITY }
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vas {
+    config: VasConfig,
+    servers: Vec<Server>,
+    /// Where workloads are kept: those with servers on their CPUs, others off CPUs that a server has as a whole.
+    bound: Vec<(WorkloadId, CpuSet)>,
+    /// The pool that this was arranged in; None: nothing was arranged yet, or all is to be asked for again.
+    arranged: Option<CpuSet>,
+    retry_at: Option<Nanos>,
+    /// When a workload was last named for what it used up.
+    told: Vec<(WorkloadId, Nanos)>,
+}
+
+impl Vas {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: VasConfig) -> Vas {
+        Vas { config, servers: Vec::new(), bound: Vec::new(), arranged: None, retry_at: None, told: Vec::new() }
+    }
+
+    /// What it is and needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "vas",
+        summary: "a service with a known demand gets a budget every period that keeps a whole CPU's latency; others get \
+                  the rest",
+        source: "vas-rtns21 §3–5",
+        interval: Nanos::ZERO,
+        signals: &[],
+        knobs: &[Need::must(KnobKind::Cpus)],
+        rules: &[Need::must(RuleKind::Server)],
+        keys: &[Heeds::critical(Key::Demand), Heeds::critical(Key::Slo)],
+        grants: false,
+    };
+
+    /// Takes in what happened; says which workloads are new, or None if nothing is to be arranged.
+    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Option<Vec<WorkloadId>> {
+        let (mut fresh, mut changed) = (Vec::new(), false);
+        for event in events {
+            match event {
+                Event::Attached(id) => {
+                    fresh.push(*id);
+                    changed = true;
+                }
+                Event::Detached(id) => {
+                    self.servers.retain(|server| server.workload != *id);
+                    self.bound.retain(|(other, _)| other != id);
+                    self.told.retain(|(other, _)| other != id);
+                    changed = true;
+                }
+                Event::Online(_) | Event::Offline(_) => changed = true,
+                Event::BudgetExhausted(id, cpu, _) => self.name(view.now, *id, *cpu, plan),
+                Event::Outcome(outcome) => {
+                    if let Verdict::Refused(why) = &outcome.verdict {
+                        let text = format!("the host refused: {why}; trying again in {RETRY}");
+                        plan.note(NoteKind::Warning, None, text);
+                        self.retry_at = Some(view.now + RETRY);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.retry_at.is_some_and(|at| at <= view.now) {
+            self.retry_at = None;
+            self.arranged = None;
+        }
+        (changed || self.arranged != Some(view.pool())).then_some(fresh)
+    }
+
+    /// Theorem 4.1 does not hold any more: names who asks for more than it said.
+    fn name(&mut self, now: Nanos, id: WorkloadId, cpu: CpuId, plan: &mut Plan) {
+        if !self.servers.iter().any(|server| server.workload == id && server.cpu == cpu) {
+            return;
+        }
+        match self.told.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, at)) if now < *at + TELL_EVERY => return,
+            Some((_, at)) => *at = now,
+            None => self.told.push((id, now)),
+        }
+        let text = format!(
+            "its budget on CPU {cpu} was used up before the period's end, and it waits: it asks for more than its demand says; \
+             give it a larger one"
+        );
+        plan.note(NoteKind::Warning, Some(id), text);
+    }
+
+    /// The servers of every workload with a demand, as far as there are CPUs.
+    fn wanted(&self, view: &View, plan: &mut Plan) -> Vec<Server> {
+        let margin = Margin::points(self.config.margin).unwrap_or(Margin::USUAL);
+        let pool = view.pool();
+        let (mut wanted, mut taken) = (Vec::new(), CpuSet::EMPTY);
+        for (id, spec) in view.owned() {
+            let Some(demand) = &spec.demand else { continue };
+            if !spec.is_lc() {
+                let text = "its demand has no effect: best-effort work has no latency to keep; make it class \"lc\", or take \
+                            the demand out";
+                plan.note(NoteKind::Warning, Some(id), text);
+                continue;
+            }
+            let Interface { budget, period } = match interface(spec, margin) {
+                Ok(Some(interface)) => interface,
+                Ok(None) => continue,
+                Err(why) => {
+                    plan.note(NoteKind::Refused, Some(id), format!("it gets no server: {why}"));
+                    continue;
+                }
+            };
+            let before = self.cpus_of(id);
+            let Some(cpus) = place(&view.topology, &pool, &taken, &before, demand.servers as usize) else {
+                let text = format!(
+                    "it gets no server: it asks for {} of {} every {}, each before all others on a CPU of its own, and {} of \
+                     {} CPUs have none yet; ask for fewer, or give it more CPUs",
+                    demand.servers,
+                    budget.exact(),
+                    period.exact(),
+                    pool.difference(&taken).len(),
+                    pool.len(),
+                );
+                plan.note(NoteKind::Refused, Some(id), text);
+                continue;
+            };
+            taken = taken.union(&cpus);
+            wanted.extend(cpus.iter().map(|cpu| Server { workload: id, cpu, budget, period }));
+        }
+        wanted
+    }
+
+    /// The CPUs of a workload's servers.
+    #[must_use]
+    pub fn cpus_of(&self, id: WorkloadId) -> CpuSet {
+        self.servers.iter().filter(|server| server.workload == id).map(|server| server.cpu).collect()
+    }
+
+    /// Asks for what is not as it is to be.
+    fn arrange(&mut self, view: &View, fresh: &[WorkloadId], plan: &mut Plan) {
+        let wanted = self.wanted(view, plan);
+        let again = self.arranged.is_none();
+        let is_known = |id: WorkloadId| !again && !fresh.contains(&id);
+        let same = |server: &Server, other: &Server| (server.workload, server.cpu) == (other.workload, other.cpu);
+        for server in &self.servers {
+            if !wanted.iter().any(|other| same(server, other)) {
+                plan.rules.push(Server { budget: Nanos::ZERO, ..*server }.rule());
+            }
+        }
+        for server in &wanted {
+            if !(is_known(server.workload) && self.servers.contains(server)) {
+                plan.rules.push(server.rule());
+                plan.note(
+                    NoteKind::Because,
+                    Some(server.workload),
+                    format!(
+                        "its demand is {} every {} ({:.2} % of CPU {})",
+                        server.budget.exact(),
+                        server.period.exact(),
+                        server.budget.0 as f64 / server.period.0 as f64 * 100.0,
+                        server.cpu
+                    ),
+                );
+            }
+        }
+        self.servers = wanted;
+        self.bind(view, is_known, plan);
+        self.arranged = Some(view.pool());
+    }
+
+    /// Threads with servers run there and nowhere else, where they would have no budget; others run where something is left.
+    fn bind(&mut self, view: &View, is_known: impl Fn(WorkloadId) -> bool, plan: &mut Plan) {
+        let pool = view.pool();
+        let whole: CpuSet =
+            self.servers.iter().filter(|server| server.budget >= server.period).map(|server| server.cpu).collect();
+        let mut room = pool.difference(&whole);
+        if room.is_empty() && !whole.is_empty() {
+            let text = "every CPU is a server's as a whole: nothing is left to others; ask for less";
+            plan.note(NoteKind::Warning, None, text);
+            room = pool;
+        }
+        let before = std::mem::take(&mut self.bound);
+        for (id, _) in view.owned() {
+            let own = self.cpus_of(id);
+            let cpus = if own.is_empty() { room } else { own };
+            let known = before.iter().find(|(other, _)| *other == id).map(|(_, cpus)| *cpus);
+            if known.is_none() && cpus == pool || cpus.is_empty() {
+                continue;
+            }
+            self.bound.push((id, cpus));
+            if known != Some(cpus) || !is_known(id) {
+                plan.knobs.push(KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(cpus) });
+            }
+        }
+    }
+}
+
+impl Policy for Vas {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        if let Some(fresh) = self.hear(view, events, plan) {
+            self.arrange(view, &fresh, plan);
+        }
+        let mut left = view.pool();
+        self.servers.iter().for_each(|server| left.remove(server.cpu));
+        plan.leaves = (!self.servers.is_empty()).then_some(left);
+        self.retry_at.map_or(Wake::OnEvent, Wake::At)
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;
