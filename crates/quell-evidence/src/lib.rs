@@ -7,5 +7,5 @@ mod registry;
 mod row;
 
 pub use claim::{Claim, Expected, Source, Tolerance};
-pub use registry::{TOPICS, Topic, caladan, fairness, gap, queueing, rkube, topic};
+pub use registry::{TOPICS, Topic, caladan, fairness, gap, queueing, rkube, topic, vas};
 pub use row::{Row, Verdict};

@@ -6,6 +6,7 @@ pub mod fairness;
 pub mod gap;
 pub mod queueing;
 pub mod rkube;
+pub mod vas;
 
 use crate::Claim;
 
@@ -21,7 +22,7 @@ pub struct Topic {
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC, caladan::TOPIC];
+pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC, caladan::TOPIC, vas::TOPIC];
 
 /// The topic of this id.
 #[must_use]

@@ -2,6 +2,8 @@
 
 mod bootstrap;
 mod histogram;
+mod wasserstein;
 
 pub use bootstrap::{Blocks, CONFIDENCE};
 pub use histogram::Histogram;
+pub use wasserstein::wasserstein;

@@ -8,3 +8,4 @@ pub mod rkube;
 pub mod shares;
 pub mod task_sets;
 pub mod theory;
+pub mod vas;

@@ -6,6 +6,7 @@ mod gap;
 mod page;
 mod queueing;
 mod rkube;
+mod vas;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -74,6 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "queueing" => queueing::run(arguments.quick)?,
             "fairness" => fairness::run(arguments.quick)?,
             "rkube" => rkube::run(arguments.quick)?,
+            "vas" => vas::run(arguments.quick)?,
             "caladan" => {
                 let all = caladan::run(arguments.quick, &arguments.only, &arguments.real)?;
                 pictures.extend(all.blocks);
