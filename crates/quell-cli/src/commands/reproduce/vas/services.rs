@@ -97,18 +97,30 @@ fn spark_scene(effort: Effort, seed: u64) -> Scene {
     }
 }
 
+/// Runs of each kind: every two of them are compared, since chance decides how far two are apart.
+const RUNS: u64 = 3;
+
 fn spark(effort: Effort) -> Result<Vec<Row>> {
-    let runs = |seed: u64| -> Result<[Vec<u64>; 3]> {
-        let [one, other, third] = [0, 1, 2].map(|run| varied(&spark_scene(effort, seed), 10 * seed + run));
-        let elapsed = |scene: &Scene| Ok::<_, anyhow::Error>(scene.run()?.elapsed());
-        Ok([elapsed(&one.whole())?, elapsed(&other.whole())?, elapsed(&third)?])
+    let runs = |seed: u64| -> Result<[Vec<Vec<u64>>; 2]> {
+        let scene = |run: u64| varied(&spark_scene(effort, seed), 10 * seed + run);
+        let elapsed = |scene: Scene| Ok::<_, anyhow::Error>(scene.run()?.elapsed());
+        let whole = (0..RUNS).map(|run| elapsed(scene(run).whole())).collect::<Result<_>>()?;
+        let part = (RUNS..2 * RUNS).map(|run| elapsed(scene(run))).collect::<Result<_>>()?;
+        Ok([whole, part])
     };
-    let all: Result<Vec<[Vec<u64>; 3]>> = effort.seeds().into_par_iter().map(runs).collect();
+    let all: Result<Vec<[Vec<Vec<u64>>; 2]>> = effort.seeds().into_par_iter().map(runs).collect();
     let (mut whole, mut part, mut longest) = (Vec::new(), Vec::new(), 0);
-    for [mut one, mut other, mut third] in all? {
-        whole.push(wasserstein(&mut one, &mut other) / 1e6);
-        part.push(wasserstein(&mut one, &mut third) / 1e6);
-        longest = longest.max(one.iter().copied().max().unwrap_or(0));
+    let apart = |pairs: Vec<(&Vec<u64>, &Vec<u64>)>| {
+        let all = pairs.iter().map(|(one, other)| wasserstein(&mut (*one).clone(), &mut (*other).clone()) / 1e6);
+        all.sum::<f64>() / pairs.len() as f64
+    };
+    for [on_whole, on_part] in all? {
+        let others = |at: usize| on_whole[at + 1..].iter();
+        whole.push(apart(
+            on_whole.iter().enumerate().flat_map(|(at, one)| others(at).map(move |two| (one, two))).collect(),
+        ));
+        part.push(apart(on_whole.iter().flat_map(|one| on_part.iter().map(move |two| (one, two))).collect()));
+        longest = longest.max(on_whole.iter().flatten().copied().max().unwrap_or(0));
     }
     let ratio = part.iter().sum::<f64>() / whole.iter().sum::<f64>();
     let utilisation = SPARK.work.0 as f64 / SPARK.period.0 as f64;
