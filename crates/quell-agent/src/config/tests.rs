@@ -66,6 +66,41 @@ fn what_is_commented_out_in_the_example_is_right_too() {
 }
 
 #[test]
+fn a_demand_is_read_as_quell_vas_prints_it_and_wants_a_scheduler_with_servers() {
+    let with = |demand: &str| GOOD.replace("guard", "vas").replace("cpus = 1", &format!("demand = {demand}"));
+    let config = parse(&with(r#"{ budget = "1.62 s", period = "2 s" }"#)).unwrap();
+    let demand = config.workload("web").unwrap().demand.clone().unwrap();
+    assert_eq!(demand.to_string(), "1.62 s every 2 s");
+    assert!(config.has_own_scheduler() && !config.grants());
+    let tasks = parse(&with(r#"{ task = ["0, 40ms, 250ms"], sporadic = true, servers = 4 }"#)).unwrap();
+    assert_eq!(tasks.workload("web").unwrap().demand.as_ref().unwrap().servers, 4);
+    for (demand, says) in [
+        (r#"{ budget = "3s", period = "2s" }"#, "q.toml:8:10: error: workload 'web': a budget of 3 s every 2 s"),
+        (r#"{ budget = "1s" }"#, "a demand has either tasks"),
+        (r#"{ task = ["0, 40, 250ms"] }"#, "add a unit"),
+        (r#"{ poisson = "2k,exponential:100us", period = "10ms" }"#, "no latency to keep: give an slo"),
+        ("3", "demand is the number 3; write demand = {"),
+    ] {
+        let said = refused(&with(demand));
+        assert!(said.contains(says), "{demand}: {said}");
+    }
+    let twice = format!("[[policy]]\nname = \"vas\"\n{}", with(r#"{ budget = "1s", period = "2s" }"#));
+    assert!(checked(&twice, 4).to_string().contains("'vas'"), "two policies would keep servers of one workload");
+}
+
+#[test]
+fn tasks_that_no_cpu_can_do_and_too_many_servers_are_refused_before_anything_runs() {
+    let said = |demand: &str| {
+        let text = GOOD.replace("guard", "vas").replace("cpus = 1", &format!("demand = {demand}"));
+        // Quell's own scheduler finds threads by their cgroup.
+        checked(&text.replace("command", "unit"), 2).to_string()
+    };
+    assert!(said(r#"{ task = ["0, 3ms, 4ms", "0, 2ms, 4ms"] }"#).contains("125.00 %"));
+    let many = said(r#"{ budget = "1ms", period = "2ms", servers = 3 }"#);
+    assert!(many.contains("workload 'web', policy 'vas'") && many.contains("2 of 2 CPUs have none yet"), "{many}");
+}
+
+#[test]
 fn every_fault_is_found_with_its_line_and_the_mend() {
     let cases = [
         (

@@ -140,7 +140,7 @@ impl Watched {
 mod tests {
     use super::*;
     use crate::stack::Stack;
-    use quell_model::{CpuCount, CpuSet};
+    use quell_model::{CpuCount, CpuId, CpuSet, WorkloadId};
     use quell_policy::AnyPolicy;
     use quell_toy::{Machine, ToyHost, ToyWorkload};
 
@@ -168,6 +168,20 @@ mod tests {
         assert_eq!(decisions.len(), 2, "{decisions:?}");
         assert_eq!(decisions[0].about.as_ref().unwrap().name, "db");
         assert_eq!(watched.decisions().count(), 0);
+    }
+
+    #[test]
+    fn used_up_budgets_are_counted_by_workload_with_the_longest_overrun() {
+        let mut all = Vec::new();
+        let hear = |all: &mut Vec<Exhausted>, id, overrun| {
+            Exhausted::hear(all, &Event::BudgetExhausted(WorkloadId(id), CpuId(0), Nanos(overrun)));
+        };
+        hear(&mut all, 1, 5);
+        hear(&mut all, 1, 3);
+        hear(&mut all, 0, 0);
+        assert_eq!(all[1], Exhausted { times: 2, longest_overrun: Nanos(5) });
+        Exhausted::hear(&mut all, &Event::Attached(WorkloadId(1)));
+        assert_eq!((all[0].times, all[1]), (1, Exhausted::default()), "another workload in the slot");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn every_policy() -> Vec<AnyPolicy> {
 
 /// Something that happens on the machine.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a story has a handful of them")]
 pub enum Happening {
     Attach(ToyWorkload),
     Detach(u32),
