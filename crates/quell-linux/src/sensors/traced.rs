@@ -14,8 +14,11 @@ use crate::members::{Members, Thread};
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
 pub const TRACED: [Signal; 4] = [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps];
 
+/// A total of threads' and how it is read.
+type Total = (Signal, fn(&Totals) -> u64);
+
 /// Those that are totals of threads.
-const TOTALS: [(Signal, fn(&Totals) -> u64); 2] =
+const TOTALS: [Total; 2] =
     [(Signal::Preemptions, |totals| totals.preemptions), (Signal::LateStarts, |totals| totals.late_starts)];
 
 /// The tracepoints' tracer, and what it told.
