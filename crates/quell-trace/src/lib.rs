@@ -24,7 +24,7 @@ pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
 pub use obstacle::obstacle;
-pub use wire::{Totals, Watched};
+pub use wire::{LATE_START, Totals, Watched};
 
 use serde::Serialize;
 

@@ -24,7 +24,7 @@ pub struct View {
     pub scope: Scope,
     /// Per workload, by [`WorkloadId`].
     pub workloads: WorkloadColumns,
-    /// Per CPU, by [`CpuId`].
+    /// Per CPU, by [`crate::CpuId`].
     pub cpus: CpuColumns,
     /// Per thread, in no particular order; only where asked for.
     pub threads: ThreadColumns,
