@@ -169,18 +169,18 @@ fn mistakes_are_answered_with_the_mend() {
 }
 
 #[test]
-fn every_claim_is_listed_with_its_source_and_reason() {
+fn every_claim_is_listed_with_its_kind_and_source() {
     let claims = json(&quell(&["reproduce", "--list", "--json"]));
     let claims = claims.as_array().unwrap();
     assert!(claims.iter().any(|claim| claim["id"] == "gap.burstable3"));
     for claim in claims {
         assert!(claim["source"]["place"].as_str().is_some_and(|place| !place.is_empty()), "{claim}");
-        assert!(claim["tolerance"]["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{claim}");
+        assert!(claim["kind"].is_string() && claim["statement"].is_string(), "{claim}");
     }
 }
 
 #[test]
-fn a_quick_run_judges_every_claim_or_says_what_is_missing() {
+fn a_quick_run_measures_every_claim_or_says_what_is_missing() {
     let rows = quell(&["reproduce", "gap", "--quick", "--json"]);
     let rows: Value = serde_json::from_slice(&rows.stdout).unwrap();
     let rows = rows.as_array().unwrap();
@@ -192,6 +192,6 @@ fn a_quick_run_judges_every_claim_or_says_what_is_missing() {
     }
     // What the machine's other load cannot move: the estimate stays within the error that it states.
     for row in rows.iter().filter(|row| row["id"].as_str().unwrap().ends_with(".estimate")) {
-        assert_ne!(row["verdict"], "differs", "{row}");
+        assert!(row["ours"].as_f64().is_none_or(|ours| ours <= row["below"].as_f64().unwrap()), "{row}");
     }
 }

@@ -1,5 +1,5 @@
-//! `quell reproduce` of what the simulator shows. The same seeds give the same rows on every machine. Of theory and
-//! promises none may differ; of a paper's measurements those that do are known, and say why.
+//! `quell reproduce` of what the simulator shows. The same seeds give the same rows on every machine. A quick run has one
+//! seed, so no intervals and no verdicts: what came out is held against the claims here.
 
 use std::process::Command;
 
@@ -8,14 +8,34 @@ use serde_json::Value;
 fn rows(topic: &str) -> Vec<Value> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_quell")).args(["reproduce", topic, "--quick", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let differs = rows.iter().any(|row| is(row, "differs"));
-    assert_eq!(output.status.success(), !differs, "{}", String::from_utf8_lossy(&output.stderr));
+    for row in &rows {
+        for field in ["id", "kind", "verdict", "note"] {
+            assert!(row[field].is_string(), "no {field}: {row}");
+        }
+        assert!(row["source"]["text"].is_string() && row["source"].get("line").is_some(), "{row}");
+        for field in ["quotation", "ours", "interval"] {
+            assert!(row.get(field).is_some(), "no {field}: {row}");
+        }
+        // Without an interval there is no verdict, and without a value a reason.
+        assert!(!row["interval"].is_null() || is(row, "not-judged") || is(row, "not-run"), "{row}");
+        assert_eq!(is(row, "not-run"), row["ours"].is_null(), "{row}");
+        assert!(!is(row, "not-run") || row["note"] != "", "{row}");
+    }
     rows
 }
 
 fn is(row: &Value, verdict: &str) -> bool {
     row["verdict"] == verdict
+}
+
+/// Its value, by its name.
+fn ours<'a>(rows: &'a [Value], topic: &'a str) -> impl Fn(&str) -> f64 + 'a {
+    move |name| {
+        let row = rows.iter().find(|row| row["id"] == format!("{topic}.{name}"));
+        row.unwrap_or_else(|| panic!("no {name}"))["ours"].as_f64().unwrap_or_else(|| panic!("no value of {name}"))
+    }
 }
 
 #[test]
@@ -24,9 +44,9 @@ fn queues_are_as_in_theory_up_to_a_load_of_90_percent() {
     assert_eq!(rows.len(), 32);
     for row in &rows {
         let id = row["id"].as_str().unwrap();
+        // A run has many parts, and so an interval.
         assert!(is(row, if id.contains(".0.95.") { "not-run" } else { "reproduced" }), "{row}");
-        let has_interval = row["note"].as_str().unwrap().contains("99 % interval");
-        assert_eq!(has_interval, row["ours"].is_number(), "{row}");
+        assert_eq!(row["interval"].is_array(), row["ours"].is_number(), "{row}");
     }
 }
 
@@ -36,9 +56,21 @@ fn shares_and_schedules_are_as_promised_drawn_and_worked_out_elsewhere() {
     assert_eq!(rows.len(), 30);
     for row in &rows {
         let id = row["id"].as_str().unwrap();
-        // A sentence without a number, and a drawing that leaves pieces of quota out.
-        let is_shape = id.contains("figure4") || id.contains("figure3b-pieces");
-        assert!(is(row, if is_shape { "shape" } else { "reproduced" }), "{row}");
+        let ours = row["ours"].as_f64().unwrap();
+        let limit = |field: &str| row[field].as_f64();
+        match row["kind"].as_str().unwrap() {
+            "number" => {
+                let off = ours / limit("value").unwrap() - 1.0;
+                // The drawing leaves pieces of quota out.
+                let leaves_out = id.contains("figure3b-pieces");
+                assert_eq!(off.abs() <= limit("within").unwrap(), !leaves_out, "{row}");
+            }
+            "bound" | "direction" => {
+                let is_below = limit("below").is_none_or(|below| ours <= below);
+                assert!(is_below && limit("above").is_none_or(|above| ours >= above), "{row}");
+            }
+            kind => panic!("a {kind}: {row}"),
+        }
     }
 }
 
@@ -46,18 +78,7 @@ fn shares_and_schedules_are_as_promised_drawn_and_worked_out_elsewhere() {
 #[test]
 fn rkubes_evaluation_has_its_shape() {
     let rows = rows("rkube");
-    assert_eq!(rows.len(), 51);
-    for row in &rows {
-        let (id, note) = (row["id"].as_str().unwrap(), row["note"].as_str().unwrap());
-        assert!(!is(row, "not-run") && row["ours"].is_number(), "{row}");
-        let has_number = row["expected"].get("below").is_none();
-        assert!(is(row, "reproduced") || !has_number || note.len() > "unexplained".len(), "no reason: {row}");
-        assert!(!is(row, "differs") || MAY_DIFFER.contains(&&id["rkube.".len()..]), "{row}");
-    }
-    let ours = |name: &str| {
-        let row = rows.iter().find(|row| row["id"] == format!("rkube.{name}"));
-        row.unwrap_or_else(|| panic!("no {name}"))["ours"].as_f64().unwrap()
-    };
+    let ours = ours(&rows, "rkube");
     // Neighbours hurt, and rKube mends most of it: time, CPU time, rate and tail.
     assert!(ours("fig1a.streamcluster") > 2.0 && ours("fig1a.bodytrack") > 2.0 && ours("fig2a.capped-cpu") > 1.5);
     assert!(ours("fig6a.streamcluster-time") < 0.6 * ours("fig2a.streamcluster-time") && ours("fig6a.least") > 1.1);
@@ -71,19 +92,6 @@ fn rkubes_evaluation_has_its_shape() {
     assert!(ours("fig12.rate") > 1.0 && ours("fig12.p99") > 1.0 && ours("fig12.batch") < 1.0);
 }
 
-/// Each row says why.
-const MAY_DIFFER: [&str; 9] = [
-    "fig2a.streamcluster-time",
-    "fig6a.least",
-    "fig6a.most",
-    "fig8.least",
-    "fig9a.vertical",
-    "fig9b.drop",
-    "fig11a.rkube",
-    "fig12.p99",
-    "fig12.p99-most",
-];
-
 /// VAS's interfaces are worked out and have to be the paper's; of its distances those differ that real machines' jitter makes.
 #[test]
 fn vas_evaluation_has_its_shape() {
@@ -93,46 +101,40 @@ fn vas_evaluation_has_its_shape() {
         let row = rows.iter().find(|row| row["id"] == format!("vas.{name}"));
         row.unwrap_or_else(|| panic!("no {name}"))
     };
+    // Nothing is random in these, so that a quick run has verdicts.
     for name in ["fig1.response", "fig1.penalty", "gamma1.budget", "gamma1.period", "gamma1.share", "fig4b.least"] {
         assert!(is(named(name), "reproduced"), "{}", named(name));
     }
-    for name in ["margin.suffices", "fig6.repeats", "fig6.active", "fig8.irregular", "fig8.active", "fig10.with-margin"]
-    {
-        assert!(is(named(name), "shape"), "{}", named(name));
+    let ours = ours(&rows, "vas");
+    for name in [
+        "margin.suffices",
+        "fig6.repeats",
+        "fig6.active",
+        "fig8.irregular",
+        "fig8.active",
+        "fig9a.overlap",
+        "fig9b.overlap",
+        "fig10.with-margin",
+        "fig12.largest",
+        "fig14.consistent",
+        "redis.left",
+    ] {
+        assert!(ours(name) <= named(name)["below"].as_f64().unwrap(), "{}", named(name));
     }
-    for name in ["fig9a.overlap", "fig9b.overlap", "fig12.largest", "redis.left", "fig14.consistent"] {
-        assert!(is(named(name), "shape"), "{}", named(name));
-    }
-    let ours = |name: &str| named(name)["ours"].as_f64().unwrap();
     assert!(ours("fig11.minus5") > 10.0 * ours("fig11.exact"), "an overload falls behind");
     assert!(1e3 * ours("fig11.exact") > 10.0 * ours("fig11.plus5"), "the margin is for what switches cost");
-    for row in rows.iter().filter(|row| is(row, "differs") && row["id"] != "vas.spark.comparable") {
-        assert!(!row["note"].as_str().unwrap().starts_with("unexplained"), "{row}");
-    }
 }
 
 /// Caladan's measurements with programs of a few numbers each: what the paper concludes has to come out.
 #[test]
 fn caladans_evaluation_has_its_shape() {
     let rows = rows("caladan");
-    let simulated: Vec<&Value> = rows.iter().filter(|row| !row["id"].as_str().unwrap().contains(".real.")).collect();
-    assert_eq!((rows.len(), simulated.len()), (102, 61));
-    for row in &simulated {
-        let (id, note) = (row["id"].as_str().unwrap(), row["note"].as_str().unwrap());
-        assert_eq!(is(row, "not-run"), id == "caladan.fig4.shenango-rate", "{row}");
-        let has_number = row["expected"].get("number").or(row["expected"].get("computed")).is_some();
-        assert!(is(row, "reproduced") || !has_number || note.len() > "unexplained".len(), "no reason: {row}");
-        assert!(!is(row, "differs") || CALADAN_MAY_DIFFER.contains(&&id["caladan.".len()..]), "{row}");
-    }
-    let ours = |name: &str| {
-        let row = rows.iter().find(|row| row["id"] == format!("caladan.{name}"));
-        row.unwrap_or_else(|| panic!("no {name}"))["ours"].as_f64().unwrap()
-    };
+    let ours = ours(&rows, "caladan");
     // Table 1: Caladan acts within two rounds, Parties* within seconds.
     assert!(ours("table1.reaction") < 40.0 && ours("table1.convergence") < 1_000.0);
     assert!(ours("table1.parties-convergence") > 1.0);
     // Figure 1: a collector halves what memcached answers, its queue grows, and it drowns.
-    assert!((0.3..0.7).contains(&ours("fig1.rate")) && ours("fig1.bandwidth") > 0.9);
+    assert!((0.3..0.7).contains(&ours("fig1.rate")) && ours("fig1.bandwidth") > 1.1);
     assert!(ours("fig1.growth") > 1.0 && ours("fig1.tail") > 100.0);
     // Figure 4: constant interference: Linux suffers most, Shenango more than Caladan.
     assert!(ours("fig4.linux") > 5.0 && ours("fig4.shenango") > ours("fig4.caladan") && ours("fig4.caladan") < 2.0);
@@ -140,12 +142,12 @@ fn caladans_evaluation_has_its_shape() {
     // Figure 5: Caladan's tail stays, that of Parties* is thousands of times as long, for no more best-effort work.
     assert!(ours("fig5.caladan") < 100.0 && ours("fig5.parties") > 10.0 && ours("fig5.factor") > 300.0);
     // Three seconds of Parties*' trials say little about its mean: best-effort work is compared in the full run.
-    assert!(ours("fig5.worst") < 0.01 && ours("fig5.be") > 0.9);
+    assert!(ours("fig5.worst") < 0.01 && ours("fig5.be") < 1.1);
     // Figure 6: all pairs; who uses much memory is throttled, the others trade CPUs one for one.
-    assert!(ours("fig6.tail") < 1.6 && ours("fig6.silo") < 3.0);
+    assert!(ours("fig6.tail") < 1.6 && ours("fig6.silo-low") > 1.0 && ours("fig6.silo-high") < 3.0);
     assert!(ours("fig6.throttled") < 0.9 && (0.6..1.2).contains(&ours("fig6.throughput")));
     // Figure 7: tails stay while load and interference change, with hundreds of thousands of reallocations a second.
-    assert!(ours("fig7.tail") < 1.6 && ours("fig7.bandwidth") < 1.0 && ours("fig7.reallocations") > 100e3);
+    assert!(ours("fig7.tail") < 1.6 && ours("fig7.throttled") < 1.0 && ours("fig7.reallocations") > 100e3);
     // Figure 8: KSCHED is faster than system calls; each controller has its part.
     assert!(ours("fig8b.tail") < 0.8 && ours("fig8b.reallocations") > 200e3);
     assert!(ours("fig8b.reallocations") > 2.0 * ours("fig8b.syscalls"));
@@ -160,14 +162,3 @@ fn caladans_evaluation_has_its_shape() {
     // 128 CPUs: more than a core a round is what is missing.
     assert!(ours("scale.many") < ours("scale.paper"));
 }
-
-/// Each row says why.
-const CALADAN_MAY_DIFFER: [&str; 7] = [
-    "fig4.linux",
-    "fig4.shenango",
-    "fig5.parties",
-    "fig5.factor",
-    "fig5.be",
-    "fig10a.be",
-    "unmodified.memcached-linux",
-];

@@ -1,11 +1,18 @@
 //! Claims and verdicts: what Quell says about itself or repeats from a paper, and whether a run bears it out.
 //!
-//! Pure: a [`Claim`] is data, [`Row::measured`] judges a measured value against it. Who measures is elsewhere.
+//! Pure: a [`Claim`] is data (`papers/TOPIC/claims.toml`), a [`Measure`] is what an experiment found, [`judge`] is the rule
+//! between them, a [`Row`] is all three. Who measures is elsewhere.
 
 mod claim;
+mod measure;
 mod registry;
 mod row;
+mod sentences;
+mod verdict;
 
-pub use claim::{Claim, Expected, Source, Tolerance};
-pub use registry::{TOPICS, Topic, caladan, fairness, gap, queueing, rkube, topic, vas};
-pub use row::{Row, Verdict};
+pub use claim::{Claim, Source};
+pub use measure::{Found, Measure};
+pub use registry::{Topic, topic, topics};
+pub use row::Row;
+pub use sentences::{Checked, Sentences};
+pub use verdict::{Expected, Interval, Side, Verdict, judge};

@@ -1,52 +1,90 @@
-//! What `quell reproduce` knows. One module a topic, one line here.
+//! What `quell reproduce` knows: a file of claims a topic, one line here.
 
-pub mod caladan;
-mod evaluation;
-pub mod fairness;
-pub mod gap;
-pub mod queueing;
-pub mod rkube;
-pub mod vas;
+use std::sync::LazyLock;
 
-use crate::Claim;
+use crate::claim::{Claim, File};
 
 /// A set of claims that one run bears out or refutes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Topic {
     /// What to say after `quell reproduce`.
-    pub id: &'static str,
+    pub id: String,
     /// What it is about, in one line.
-    pub title: &'static str,
+    pub title: String,
     /// Its claims, in the order of their rows.
-    pub claims: &'static [&'static Claim],
+    pub claims: Vec<Claim>,
+}
+
+const FILES: [&str; 6] = [
+    include_str!("../../../papers/gap/claims.toml"),
+    include_str!("../../../papers/queueing/claims.toml"),
+    include_str!("../../../papers/fairness/claims.toml"),
+    include_str!("../../../papers/rkube/claims.toml"),
+    include_str!("../../../papers/caladan/claims.toml"),
+    include_str!("../../../papers/vas/claims.toml"),
+];
+
+static TOPICS: LazyLock<Vec<Topic>> =
+    LazyLock::new(|| FILES.iter().map(|text| read(text).expect("a test reads these files")).collect());
+
+fn read(text: &str) -> Result<Topic, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let title = file.title.clone();
+    let (id, claims) = file.claims()?;
+    Ok(Topic { id, title, claims })
 }
 
 /// Everything that can be reproduced.
-pub const TOPICS: &[Topic] = &[gap::TOPIC, queueing::TOPIC, fairness::TOPIC, rkube::TOPIC, caladan::TOPIC, vas::TOPIC];
+#[must_use]
+pub fn topics() -> &'static [Topic] {
+    &TOPICS
+}
 
 /// The topic of this id.
 #[must_use]
 pub fn topic(id: &str) -> Option<&'static Topic> {
-    TOPICS.iter().find(|topic| topic.id == id)
+    topics().iter().find(|topic| topic.id == id)
+}
+
+impl Topic {
+    /// The claim of this id, with or without the topic's before it.
+    #[must_use]
+    pub fn claim(&self, id: &str) -> Option<&Claim> {
+        let is = |claim: &&Claim| claim.id == id || claim.id.strip_prefix(&format!("{}.", self.id)) == Some(id);
+        self.claims.iter().find(is)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Expected;
     use std::collections::HashSet;
 
     #[test]
-    fn ids_are_unique_and_under_their_topic_and_reasons_are_given() {
+    fn the_files_are_read_and_ids_are_unique() {
         let mut seen = HashSet::new();
-        for topic in TOPICS {
-            assert!(seen.insert(topic.id));
-            for claim in topic.claims {
-                assert!(seen.insert(claim.id), "{} twice", claim.id);
-                assert!(claim.id.starts_with(&format!("{}.", topic.id)), "{}", claim.id);
-                assert!(!claim.tolerance.reason.is_empty() && !claim.source.place.is_empty(), "{}", claim.id);
+        for (text, topic) in FILES.iter().zip(topics()) {
+            assert_eq!(read(text), Ok(topic.clone()));
+            assert!(seen.insert(topic.id.clone()));
+            for claim in &topic.claims {
+                assert!(seen.insert(claim.id.clone()), "{} twice", claim.id);
+                assert!(!claim.source.place.is_empty() && !claim.statement.is_empty(), "{}", claim.id);
             }
         }
         assert_eq!(topic("gap").unwrap().id, "gap");
         assert_eq!(topic("nothing"), None);
+    }
+
+    #[test]
+    fn a_papers_claim_quotes_a_line_of_its_text() {
+        for claim in topics().iter().flat_map(|topic| &topic.claims) {
+            let is_papers = ["caladan-osdi20", "rkube-socc21", "vas-rtns21"].contains(&claim.source.text.as_str());
+            let quotes = claim.source.line.is_some() && claim.quotation.is_some();
+            assert!(quotes || !is_papers, "{}", claim.id);
+            // What Quell sets itself is a bound, an input or printed only: it never is a number of a text.
+            let is_measured = matches!(claim.expected, Expected::Number { .. } | Expected::Range { .. });
+            assert!(!(claim.source.is_own() && is_measured), "{}", claim.id);
+        }
     }
 }

@@ -2,12 +2,14 @@
 //! `quell reproduce fairness` shows.
 
 use quell_model::{CpuCount, Nanos, PreemptionMode, SchedClass, Topology};
-use quell_sim::experiment::shares::{self, hog, kernel};
+use quell_sim::experiment::shares::{self, Span, hog, kernel};
 use quell_sim::workload::GroupSpec;
 use quell_sim::{FairScheduler, KernelConfig, Sim, TaskId, WorkloadSpec};
 
+const TEN_SECONDS: Span = Span { seed: 1, length: Nanos::from_secs(10) };
+
 fn assert_shares(cpus: u32, config: KernelConfig, workloads: &[WorkloadSpec], wanted: &[f64]) {
-    let got = shares::shares(cpus, config, workloads, Nanos::from_secs(10)).unwrap();
+    let got = shares::shares(cpus, config, workloads, TEN_SECONDS).unwrap();
     for (got_one, wanted_one) in got.iter().zip(wanted) {
         assert!((got_one - wanted_one).abs() <= 0.01 * wanted_one, "got {got:?}, wanted {wanted:?}");
     }
@@ -48,7 +50,7 @@ fn idle_groups_get_next_to_nothing_however_preemption_works() {
     for preemption in [PreemptionMode::Lazy, PreemptionMode::Full] {
         let idle = WorkloadSpec { idle: true, ..hog("idle", 100, 4) };
         let config = KernelConfig { preemption, ..kernel(FairScheduler::Eevdf) };
-        let got = shares::shares(1, config, &[hog("normal", 100, 1), idle], Nanos::from_secs(10)).unwrap();
+        let got = shares::shares(1, config, &[hog("normal", 100, 1), idle], TEN_SECONDS).unwrap();
         // 3 : 1024
         assert!(got[1] > 0.0 && got[1] < 0.01, "{got:?}");
     }

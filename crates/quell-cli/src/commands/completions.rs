@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Command};
 use clap_complete::Shell;
-use quell_evidence::TOPICS;
+use quell_evidence::topics;
 use quell_policy::AnyPolicy;
 use quell_sim::scenario::SHIPPED;
 
@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 pub fn with_values(command: Command) -> Command {
     let policies: Vec<&str> = AnyPolicy::ALL.iter().map(|policy| policy.name).collect();
     let scenarios = SHIPPED.iter().map(|shipped| shipped.name).collect::<Vec<_>>();
-    let topics = TOPICS.iter().map(|topic| topic.id).collect::<Vec<_>>();
+    let topics = topics().iter().map(|topic| topic.id.as_str()).collect::<Vec<_>>();
     [
         ("exec", "policy", &policies),
         ("doctor", "policy", &policies),

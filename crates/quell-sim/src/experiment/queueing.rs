@@ -19,11 +19,11 @@ const SLICE: Nanos = Nanos::from_micros(25);
 const SHARING: u32 = 400;
 
 /// Independent simulations of one queue, to be run side by side.
-pub const PARTS: u32 = 4;
+pub const PARTS: u32 = 5;
 /// Batches of each, in which means are taken.
 pub const BATCHES: u32 = 8;
-/// Student's t with 31 degrees of freedom: 99 % lie between it and its negative.
-const STUDENT: f64 = 2.744;
+/// Student's t with 39 degrees of freedom: 95 % lie between it and its negative.
+const STUDENT: f64 = 2.023;
 
 /// A queue with Poisson arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,15 @@ use crate::{Costs, FairScheduler, KernelConfig, Sim, SimError, TaskId, WorkloadS
 /// What is not counted at the beginning.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
+/// How long to look, and what is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// For whatever is random.
+    pub seed: u64,
+    /// Counted.
+    pub length: Nanos,
+}
+
 /// A kernel whose actions cost nothing, with this scheduler.
 #[must_use]
 pub fn kernel(fair: FairScheduler) -> KernelConfig {
@@ -30,13 +39,13 @@ pub fn stats(
     cpus: u32,
     config: KernelConfig,
     workloads: &[WorkloadSpec],
-    span: Nanos,
+    span: Span,
 ) -> Result<Vec<WorkloadStats>, SimError> {
-    let mut sim = Sim::new(Topology::synthetic(1, 1, cpus, 1), config, workloads, 1)?;
+    let mut sim = Sim::new(Topology::synthetic(1, 1, cpus, 1), config, workloads, span.seed)?;
     sim.begin();
     sim.run_until(WARM_UP);
     sim.end_warm_up();
-    sim.run_until(WARM_UP + span);
+    sim.run_until(WARM_UP + span.length);
     Ok(sim.stats())
 }
 
@@ -44,9 +53,9 @@ pub fn stats(
 ///
 /// # Errors
 /// [`SimError::Scenario`] if a workload makes no sense.
-pub fn shares(cpus: u32, config: KernelConfig, workloads: &[WorkloadSpec], span: Nanos) -> Result<Vec<f64>, SimError> {
+pub fn shares(cpus: u32, config: KernelConfig, workloads: &[WorkloadSpec], span: Span) -> Result<Vec<f64>, SimError> {
     let stats = stats(cpus, config, workloads, span)?;
-    Ok(stats.iter().map(|stats| stats.run_time as f64 / span.0 as f64).collect())
+    Ok(stats.iter().map(|stats| stats.run_time as f64 / span.length.0 as f64).collect())
 }
 
 /// Two groups of weights 100 and 300 on one CPU. In the first are one of 100 and one of 300, in the second two of 100,
@@ -70,15 +79,15 @@ pub fn nested() -> (Vec<WorkloadSpec>, Vec<f64>) {
 ///
 /// # Errors
 /// [`SimError::Scenario`] never.
-pub fn beside_idle_thread(config: KernelConfig, span: Nanos) -> Result<f64, SimError> {
-    let mut sim = Sim::new(Topology::synthetic(1, 1, 1, 1), config, &[hog("both", 100, 2)], 1)?;
+pub fn beside_idle_thread(config: KernelConfig, span: Span) -> Result<f64, SimError> {
+    let mut sim = Sim::new(Topology::synthetic(1, 1, 1, 1), config, &[hog("both", 100, 2)], span.seed)?;
     let (ordinary, idle) = (TaskId(0), TaskId(1));
     sim.kernel.set_class(idle, SchedClass::Idle);
     sim.begin();
     sim.run_until(WARM_UP);
     let before = sim.kernel.run_time(ordinary);
-    sim.run_until(WARM_UP + span);
-    Ok((sim.kernel.run_time(ordinary) - before) as f64 / span.0 as f64)
+    sim.run_until(WARM_UP + span.length);
+    Ok((sim.kernel.run_time(ordinary) - before) as f64 / span.length.0 as f64)
 }
 
 /// rKube's Table 2 on three CPUs: the target T with one thread and weight 1024, its neighbour N with three and 2048,
@@ -107,7 +116,7 @@ impl Table2 {
     ///
     /// # Errors
     /// [`SimError::Scenario`] never.
-    pub fn batch_target(self, config: KernelConfig, span: Nanos) -> Result<f64, SimError> {
+    pub fn batch_target(self, config: KernelConfig, span: Span) -> Result<f64, SimError> {
         Ok(shares(3, config, &self.with_neighbour(hog("T", 100, 1)), span)?[0])
     }
 
@@ -119,18 +128,18 @@ impl Table2 {
         self,
         config: KernelConfig,
         has_neighbour: bool,
-        span: Nanos,
+        span: Span,
     ) -> Result<Interactive, SimError> {
         let closed = ClosedSpec { clients: 1, think: THINK, pace: None, service: REQUEST, dispatch: Dispatch::Pool };
         let target = WorkloadSpec { closed: Some(closed), ..WorkloadSpec::new("T", Class::LatencyCritical) };
         let both = self.with_neighbour(target);
         let stats = stats(3, config, if has_neighbour { &both } else { &both[..1] }, span)?;
-        let per = span.as_secs_f64();
+        let per = span.length.as_secs_f64();
         Ok(Interactive {
             latency: stats[0].latencies.mean(),
             requests_per_second: stats[0].latencies.count() as f64 / per,
-            cpus: stats[0].run_time as f64 / span.0 as f64,
-            neighbour_cpus: stats.get(1).map_or(0.0, |neighbour| neighbour.run_time as f64 / span.0 as f64),
+            cpus: stats[0].run_time as f64 / span.length.0 as f64,
+            neighbour_cpus: stats.get(1).map_or(0.0, |neighbour| neighbour.run_time as f64 / span.length.0 as f64),
         })
     }
 }

@@ -3,26 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
-use quell_evidence::{Claim, Row, gap};
+use anyhow::{Context, Result};
+use quell_evidence::{Found, Measure, topic};
 use quell_gap::constructed::{Case, Outcome};
 use quell_gap::{Account, Machine, Report};
 use quell_model::Nanos;
 use quell_report::human;
 
+use super::trial::{self, Figure, Kept};
 use crate::commands::gap::progress_bar;
 use crate::commands::signals;
 
 /// A part of an account.
 type PartOf = fn(&Account) -> Nanos;
 
-/// A case and its claims: what the target gets, a part of its account, and how far off the estimate is.
+/// A case and the names of its claims: what the target gets, a part of its account, and how far off the estimate is.
 struct Drawn {
     case: Case,
     what: &'static str,
-    got: Option<&'static Claim>,
-    part: Option<(&'static Claim, PartOf)>,
-    estimate: Option<&'static Claim>,
+    got: Option<&'static str>,
+    part: Option<(&'static str, PartOf)>,
+    estimate: Option<&'static str>,
 }
 
 const fn case(cpus: u32, capped: bool, pinned: bool) -> Case {
@@ -33,30 +34,30 @@ const DRAWN: [Drawn; 5] = [
     Drawn {
         case: case(3, false, true),
         what: "3 CPUs, burstable",
-        got: Some(&gap::BURSTABLE3),
+        got: Some("burstable3"),
         part: None,
         estimate: None,
     },
-    Drawn { case: case(3, true, true), what: "3 CPUs, capped", got: Some(&gap::CAPPED3), part: None, estimate: None },
+    Drawn { case: case(3, true, true), what: "3 CPUs, capped", got: Some("capped3"), part: None, estimate: None },
     Drawn {
         case: case(2, false, true),
         what: "2 CPUs, burstable",
-        got: Some(&gap::BURSTABLE),
-        part: Some((&gap::BURSTABLE_CAUSE, |account| account.frs)),
-        estimate: Some(&gap::BURSTABLE_ESTIMATE),
+        got: Some("burstable"),
+        part: Some(("burstable.frs", |account| account.frs)),
+        estimate: Some("burstable.estimate"),
     },
     Drawn {
         case: case(2, true, true),
         what: "2 CPUs, capped",
-        got: Some(&gap::CAPPED),
-        part: Some((&gap::CAPPED_CAUSE, |account| account.pct)),
-        estimate: Some(&gap::CAPPED_ESTIMATE),
+        got: Some("capped"),
+        part: Some(("capped.pct", |account| account.pct)),
+        estimate: Some("capped.estimate"),
     },
     Drawn {
         case: case(2, false, false),
         what: "2 CPUs, unpinned",
         got: None,
-        part: Some((&gap::UNPINNED, |account| account.gap)),
+        part: Some(("unpinned", |account| account.gap)),
         estimate: None,
     },
 ];
@@ -66,35 +67,41 @@ const DRAWN: [Drawn; 5] = [
 const UNDISTURBED: f64 = 0.03;
 const ATTEMPTS: u32 = 3;
 
-/// Runs all cases that this machine can.
-pub fn run(quick: bool) -> Result<Vec<Row>> {
-    let length = if quick { Nanos::from_secs(3) } else { Nanos::from_secs(10) };
+/// Runs all cases that this machine can, each several times, one after the other.
+pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
+    let length = Nanos::from_secs(3);
     let machine = Machine::here()?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&stop)?;
-    let mut rows = Vec::new();
-    for drawn in DRAWN {
-        let bar = progress_bar(length, drawn.what);
-        let mut progress = |over: Nanos| {
-            bar.set_position(over.0 / 1_000_000);
-            !stop.load(Ordering::Relaxed)
-        };
-        let mut outcome = drawn.case.run(length, &machine, &mut progress)?;
-        for _ in 1..ATTEMPTS {
-            match &outcome {
-                Outcome::Measured(report) if disturbance(report) > UNDISTURBED => {
-                    outcome = drawn.case.run(length, &machine, &mut progress)?;
+    kept.one_by_one("gap", quick, |_| {
+        let mut measures = Vec::new();
+        for drawn in DRAWN {
+            let bar = progress_bar(length, drawn.what);
+            let mut progress = |over: Nanos| {
+                bar.set_position(over.0 / 1_000_000);
+                !stop.load(Ordering::Relaxed)
+            };
+            let mut outcome = drawn.case.run(length, &machine, &mut progress)?;
+            for _ in 1..ATTEMPTS {
+                match &outcome {
+                    Outcome::Measured(report) if disturbance(report) > UNDISTURBED => {
+                        outcome = drawn.case.run(length, &machine, &mut progress)?;
+                    }
+                    _ => break,
                 }
-                _ => break,
             }
+            bar.finish_and_clear();
+            measures.extend(match outcome {
+                Outcome::Impossible(missing) => not_run(&drawn, &missing)?,
+                Outcome::Measured(report) => measured(&drawn, &report)?,
+            });
         }
-        bar.finish_and_clear();
-        rows.extend(match outcome {
-            Outcome::Impossible(missing) => not_run(&drawn, &missing),
-            Outcome::Measured(report) => measured(&drawn, &report),
-        });
-    }
-    Ok(rows)
+        Ok(Figure { measures, ..Figure::default() })
+    })
+}
+
+fn found(name: &str, found: Found, note: String) -> Result<Measure> {
+    trial::found(topic("gap").context("there are no claims of the gap")?, name, found, note)
 }
 
 /// The share of the case's CPUs that other programs used.
@@ -106,12 +113,12 @@ fn disturbance(report: &Report) -> f64 {
     (all - (ours + idle) as f64) / all
 }
 
-fn not_run(drawn: &Drawn, missing: &str) -> Vec<Row> {
-    let claims = [drawn.got, drawn.part.map(|part| part.0), drawn.estimate];
-    claims.into_iter().flatten().map(|claim| Row::not_run(claim, missing)).collect()
+fn not_run(drawn: &Drawn, missing: &str) -> Result<Vec<Measure>> {
+    let names = [drawn.got, drawn.part.map(|part| part.0), drawn.estimate].into_iter().flatten();
+    names.map(|name| found(name, Found::Missing(missing.to_owned()), String::new())).collect()
 }
 
-fn measured(drawn: &Drawn, report: &Report) -> Vec<Row> {
+fn measured(drawn: &Drawn, report: &Report) -> Result<Vec<Measure>> {
     let [target, neighbour] = &report.workloads[..] else { return not_run(drawn, "the measurement lost a workload") };
     let account = target.account();
     let of_request = |time: Nanos| time.0 as f64 / account.requested.0 as f64;
@@ -129,23 +136,19 @@ fn measured(drawn: &Drawn, report: &Report) -> Vec<Row> {
         neighbour.account().got.0 as f64 / report.window.0 as f64,
         human::percent(disturbance),
     );
-    let mut rows = Vec::new();
-    let mut judge = |claim: &'static Claim, value: f64| {
-        let note = if rows.is_empty() { seen.clone() } else { "see above".to_owned() };
-        rows.push(if disturbance > UNDISTURBED {
-            Row::not_run(claim, format!("disturbed, run it again on a quiet machine: {note}"))
+    let mut measures = Vec::new();
+    let values = [drawn.got.map(|name| (name, account.got)), drawn.part.map(|(name, of)| (name, of(&account)))];
+    for (name, time) in values.into_iter().flatten() {
+        let note = if measures.is_empty() { seen.clone() } else { "see above".to_owned() };
+        measures.push(if disturbance > UNDISTURBED {
+            let missing = format!("disturbed, run it again on a quiet machine: {note}");
+            found(name, Found::Missing(missing), String::new())?
         } else {
-            Row::measured(claim, value, note)
+            found(name, Found::Seeds(vec![of_request(time)]), note)?
         });
-    };
-    if let Some(claim) = drawn.got {
-        judge(claim, of_request(account.got));
-    }
-    if let Some((claim, part)) = drawn.part {
-        judge(claim, of_request(part(&account)));
     }
     match (drawn.estimate, target.exact, target.estimate) {
-        (Some(claim), Some(exact), Some(estimate)) => {
+        (Some(name), Some(exact), Some(estimate)) => {
             let ratio = |a: Nanos, b: Nanos, error: Nanos| a.0.abs_diff(b.0) as f64 / error.0 as f64;
             let guess = estimate.account;
             let causes = [(exact.frs, guess.frs), (exact.pct, guess.pct), (exact.rest, guess.rest)];
@@ -160,10 +163,12 @@ fn measured(drawn: &Drawn, report: &Report) -> Vec<Row> {
                 human::percent(of_request(estimate.gap_error)),
                 human::percent(of_request(estimate.cause_error)),
             );
-            rows.push(Row::measured(claim, worst, note));
+            measures.push(found(name, Found::Seeds(vec![worst]), note)?);
         }
-        (Some(claim), _, _) => rows.push(Row::not_run(claim, format!("nothing to compare with: {how}"))),
+        (Some(name), _, _) => {
+            measures.push(found(name, Found::Missing(format!("nothing to compare with: {how}")), String::new())?);
+        }
         (None, _, _) => {}
     }
-    rows
+    Ok(measures)
 }

@@ -1,11 +1,14 @@
 //! `quell reproduce`: runs what Quell claims about itself or repeats from a paper, and says what came out.
 
 mod caladan;
+mod check;
 mod fairness;
 mod gap;
 mod page;
 mod queueing;
 mod rkube;
+mod table;
+mod trial;
 mod vas;
 
 use std::io::{self, Write};
@@ -14,25 +17,29 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_evidence::{Row, TOPICS, Topic, Verdict, topic};
+use quell_evidence::{Claim, Measure, Row, Topic, topic, topics};
 use quell_report::screen::Screen;
-use quell_report::table::table;
 
 use super::output::stamped;
+use trial::{Figure, Kept};
 
 /// Run what Quell claims about itself or repeats from a paper, one row a claim.
 ///
-/// A row is "reproduced" within the tolerance of its claim, "shape" if direction and order of magnitude are the claim's,
-/// else "differs". The exit status is 0 if no row differs.
+/// A number is "reproduced" within a fifth of its value and of its effect, a "shape" within a factor of two; a direction or
+/// a bound "holds" if all of the interval does; else a row "differs". The exit status is 1 if a row differs that is not
+/// listed as known to. `docs/reproduce.md` has the rules.
 #[derive(Args)]
 pub struct Arguments {
     /// What to run, see --list
-    #[arg(value_name = "ID", required_unless_present = "list")]
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "check"])]
     ids: Vec<String>,
     /// Name every claim, run nothing
     #[arg(long)]
     list: bool,
-    /// A shortened run: a minute or two an ID
+    /// Hold the claims' quotations and the lists of sentences against the papers' texts in this directory, run nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["ids", "list"])]
+    check: Option<PathBuf>,
+    /// A shortened run of one seed, a minute or two an ID: no intervals, and so no verdicts
     #[arg(long)]
     quick: bool,
     /// Of caladan run these figures only: table1, fig1, fig4 …, unmodified, scale
@@ -48,6 +55,9 @@ pub struct Arguments {
         default_missing_value = caladan::ALL_SCENES
     )]
     real: Vec<String>,
+    /// Keep what each part finds in this directory, and do not run again what is kept there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Print the rows as one line of JSON
     #[arg(long)]
     json: bool,
@@ -60,29 +70,31 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let chosen = chosen(&arguments.ids)?;
     let mut out = io::stdout().lock();
+    if let Some(directory) = &arguments.check {
+        return check::run(&mut out, directory);
+    }
     if arguments.list {
-        let topics = if chosen.is_empty() { TOPICS.iter().collect() } else { chosen };
-        list(&mut out, &topics, arguments.json)?;
+        let listed = if chosen.is_empty() { topics().iter().collect() } else { chosen };
+        list(&mut out, &listed, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.only.is_empty() && chosen.iter().any(|topic| topic.id != "caladan") {
         bail!("--only={}: of caladan alone single figures can be run", arguments.only.join(","));
     }
+    let kept = Kept::new(arguments.keep.as_deref())?;
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for topic in chosen {
-        rows.extend(match topic.id {
-            "gap" => gap::run(arguments.quick)?,
-            "queueing" => queueing::run(arguments.quick)?,
-            "fairness" => fairness::run(arguments.quick)?,
-            "rkube" => rkube::run(arguments.quick)?,
-            "vas" => vas::run(arguments.quick)?,
-            "caladan" => {
-                let all = caladan::run(arguments.quick, &arguments.only, &arguments.real)?;
-                pictures.extend(all.blocks);
-                all.rows
-            }
-            id => bail!("nobody knows how to run '{id}'"),
-        });
+        let Figure { measures, blocks } = match topic.id.as_str() {
+            "gap" => gap::run(arguments.quick, &kept)?,
+            "queueing" => queueing::run(arguments.quick, &kept)?,
+            "fairness" => fairness::run(arguments.quick, &kept)?,
+            "rkube" => rkube::run(arguments.quick, &kept)?,
+            "vas" => vas::run(arguments.quick, &kept)?,
+            "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,
+            id => bail!("nothing can run '{id}'"),
+        };
+        rows.extend(judged(topic, &measures, !arguments.only.is_empty()));
+        pictures.extend(blocks);
     }
     if let Some(path) = &arguments.html {
         std::fs::write(path, page::of(&rows, pictures).to_html())
@@ -93,10 +105,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         serde_json::to_writer(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", text(&rows, &Screen::here()))?;
+        write!(out, "{}", table::text(&rows, &Screen::here()))?;
     }
-    let differs = rows.iter().any(|row| row.verdict == Verdict::Differs);
-    Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if rows.iter().any(Row::surprises) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The topic's claims in their order with what was found. A claim without a value was not run; of a part of a topic it is
+/// left out.
+fn judged(topic: &'static Topic, measures: &[Measure], is_part: bool) -> Vec<Row> {
+    let row = |claim: &'static Claim| {
+        let found = measures.iter().find(|measure| measure.id == claim.id);
+        match (found, &claim.missing) {
+            (Some(measure), _) => Some(Row::of(claim, measure)),
+            (None, _) if is_part => None,
+            (None, missing) => Some(Row::not_run(claim, missing.as_deref().unwrap_or("not part of this run"))),
+        }
+    };
+    topic.claims.iter().filter_map(row).collect()
 }
 
 /// Progress of simulations, for people.
@@ -106,7 +131,7 @@ fn progress_bar(length: u64) -> indicatif::ProgressBar {
 }
 
 fn chosen(ids: &[String]) -> Result<Vec<&'static Topic>> {
-    let known = || TOPICS.iter().map(|topic| topic.id).collect::<Vec<_>>().join(", ");
+    let known = || topics().iter().map(|topic| topic.id.as_str()).collect::<Vec<_>>().join(", ");
     ids.iter()
         .map(|id| topic(id).with_context(|| format!("there is no '{id}' to reproduce; there is: {}", known())))
         .collect()
@@ -114,65 +139,23 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Topic>> {
 
 fn list(out: &mut impl Write, topics: &[&Topic], json: bool) -> Result<()> {
     if json {
-        let claims: Vec<_> = topics.iter().flat_map(|topic| topic.claims).map(stamped).collect();
+        let claims: Vec<_> = topics.iter().flat_map(|topic| &topic.claims).map(stamped).collect();
         serde_json::to_writer(&mut *out, &claims)?;
         writeln!(out)?;
         return Ok(());
     }
     for topic in topics {
         writeln!(out, "{}: {}", topic.id, topic.title)?;
-        for claim in topic.claims {
-            writeln!(
-                out,
-                "  {}\n    {}\n    {}, {}",
-                claim.id, claim.statement, claim.source.text, claim.source.place
-            )?;
-            writeln!(out, "    tolerance {:.0} %: {}", 100.0 * claim.tolerance.relative, claim.tolerance.reason)?;
+        for claim in &topic.claims {
+            write!(out, "  {}: {} {}\n{}", claim.id, table::kind(claim), table::claimed(claim), table::words(claim))?;
         }
     }
     Ok(())
 }
 
-/// The rows for people: a table, then what each claim says and what is to be known about the run.
-fn text(rows: &[Row], screen: &Screen) -> String {
-    let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
-    let cells = rows.iter().map(|row| {
-        [
-            row.claim.id.to_owned(),
-            claimed(row),
-            number(row.ours),
-            number(row.ratio()),
-            format!("± {:.0} %", 100.0 * row.claim.tolerance.relative),
-            row.verdict.to_string(),
-        ]
-    });
-    let head = ["claim", "claimed", "ours", "ratio", "tolerance", "verdict"];
-    let mut text = table(head, cells).least(["ratio", "tolerance"]).fit(screen) + "\n\n";
-    for row in rows {
-        let claim = row.claim;
-        text += &format!("{}: {}\n  {}, {}\n", claim.id, claim.statement, claim.source.text, claim.source.place);
-        if !row.note.is_empty() {
-            text += &format!("  {}\n", row.note);
-        }
-    }
-    text
-}
-
-/// The claimed value, with the sign of a bound.
-fn claimed(row: &Row) -> String {
-    use quell_evidence::Expected;
-    let value = row.claim.expected.value();
-    match row.claim.expected {
-        Expected::Number(_) | Expected::Computed(_) => format!("{value:.3}"),
-        Expected::Below(_) => format!("< {value:.3}"),
-        Expected::AtMost(_) => format!("≤ {value:.3}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_evidence::gap;
 
     #[test]
     fn an_unknown_id_is_answered_with_the_known_ones() {
@@ -181,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_shown_with_what_is_missing() {
-        let rows = [Row::measured(&gap::BURSTABLE, 0.66, "quiet"), Row::not_run(&gap::BURSTABLE3, "needs 3 CPUs")];
-        let text = text(&rows, &Screen::UNBOUNDED);
-        for part in ["gap.burstable", "0.667", "0.660", "reproduced", "not run", "needs 3 CPUs", "quiet"] {
-            assert!(text.contains(part), "{part} is missing in:\n{text}");
-        }
-        assert!(page::of(&rows, Vec::new()).to_html().contains("needs 3 CPUs"));
+    fn a_claim_without_a_value_was_not_run_and_is_left_out_of_a_part() {
+        let gap = topic("gap").unwrap();
+        let measure = trial::measure(gap, "burstable", 0.66, "quiet").unwrap();
+        let all = judged(gap, std::slice::from_ref(&measure), false);
+        assert_eq!(all.len(), gap.claims.len());
+        assert_eq!(all.iter().filter(|row| row.ours.is_some()).count(), 1);
+        assert_eq!(judged(gap, &[measure], true).len(), 1);
     }
 }

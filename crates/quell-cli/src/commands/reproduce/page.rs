@@ -1,18 +1,19 @@
 //! The rows as a page: ours beside what is claimed, as numbers and as a picture.
 
-use quell_evidence::{Expected, Row, Verdict};
+use quell_evidence::{Row, Verdict};
 use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_report::page::{Block, Cell, Page, Row as Line};
 
 /// The page, with what else there is to see.
 pub fn of(rows: &[Row], pictures: Vec<Block>) -> Page {
     let head = ["claim", "claimed", "ours", "ratio", "verdict"].map(str::to_owned).to_vec();
-    let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+    let number = |value: Option<f64>| value.map_or("–".to_owned(), super::table::number);
     let line = |row: &Row| {
-        let source = row.claim.source;
+        let source = &row.claim.source;
+        let said = format!("{} [{}, {}]", row.claim.statement, source.text, source.place);
         let cells = vec![
-            Cell::with_note(row.claim.id, format!("{} [{}, {}]", row.claim.statement, source.text, source.place)),
-            super::claimed(row).into(),
+            Cell::with_note(row.claim.id.clone(), said),
+            super::table::claimed(row.claim).into(),
             Cell::with_note(number(row.ours), row.note.clone()),
             number(row.ratio()).into(),
             row.verdict.to_string().into(),
@@ -36,9 +37,8 @@ fn values(rows: &[Row]) -> Chart {
     let x = Axis::new("row of the table", Scale::Linear, Unit::Plain).between(0.0, place(rows.len()));
     let chart = Chart::new("Ours over what is claimed", x, Axis::new("ratio", Scale::Log, Unit::Plain))
         .mark(Mark::AtY { y: 1.0, label: "as claimed".into() });
-    let is_number = |row: &Row| matches!(row.claim.expected, Expected::Number(_) | Expected::Computed(_));
     [Verdict::Reproduced, Verdict::Shape, Verdict::Differs].into_iter().fold(chart, |chart, verdict| {
-        let of = |(_, row): &(usize, &Row)| row.verdict == verdict && is_number(row);
+        let of = |(_, row): &(usize, &Row)| row.verdict == verdict;
         let points = rows.iter().enumerate().filter(of).filter_map(|(index, row)| Some((place(index), row.ratio()?)));
         let points: Vec<(f64, f64)> = points.filter(|(_, ratio)| *ratio > 0.0).collect();
         if points.is_empty() { chart } else { chart.with(verdict.to_string(), Form::Points, points) }

@@ -1,12 +1,13 @@
 //! `quell reproduce queueing`: simulated queues against theory.
 
 use anyhow::{Context, Result};
-use quell_evidence::{Claim, Row, queueing};
+use quell_evidence::{Found, Interval, Measure, topic};
 use quell_report::human;
 use quell_sim::experiment::queueing::{BATCHES, Estimate, PARTS, Part, Queue, count, mean, p99};
 use rayon::prelude::*;
 
 use super::progress_bar;
+use super::trial::{self, Figure, Kept, Trial};
 
 /// The queues by the names that the claims have.
 const QUEUES: [(&str, Queue); 5] = [
@@ -37,10 +38,9 @@ impl Case {
         QUEUES.into_iter().flat_map(at_loads)
     }
 
-    fn claim(&self, what: &str) -> Result<&'static Claim> {
-        let id = format!("queueing.{}.{}.{what}", self.name, self.load_name);
-        let known = queueing::TOPIC.claims.iter().find(|claim| claim.id == id);
-        known.copied().with_context(|| format!("nobody claims '{id}'"))
+    /// The name of its claim about this.
+    fn name(&self, what: &str) -> String {
+        format!("{}.{}.{what}", self.name, self.load_name)
     }
 
     /// Requests to simulate: the higher the load, the longer latencies depend on each other, and an interval of the
@@ -61,8 +61,13 @@ impl Case {
     }
 }
 
-/// Runs all queues, up to a load of 0.9 if it has to be quick.
-pub fn run(quick: bool) -> Result<Vec<Row>> {
+/// Runs all queues, up to a load of 0.9 if it has to be quick. Each is simulated in parts with other random numbers, whose
+/// batches make the interval.
+pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
+    kept.part("queueing", Trial { quick, seed: 1 }, || Ok(Figure { measures: measures(quick)?, ..Figure::default() }))
+}
+
+fn measures(quick: bool) -> Result<Vec<Measure>> {
     let is_run = |case: &Case| !quick || case.load <= QUICK;
     let mut jobs: Vec<(Case, u32)> =
         Case::all().filter(is_run).flat_map(|case| (0..PARTS).map(move |part| (case, part))).collect();
@@ -80,55 +85,58 @@ pub fn run(quick: bool) -> Result<Vec<Row>> {
         .collect();
     bar.finish_and_clear();
     let simulated = simulated?;
-    let mut rows = Vec::new();
+    let claims = topic("queueing").context("there are no claims of theory")?;
+    let mut measures = Vec::new();
     for case in Case::all() {
         let is_its = |of: &Case| (of.name, of.load_name) == (case.name, case.load_name);
         let parts: Vec<Part> = simulated.iter().filter(|(of, _)| is_its(of)).map(|(_, part)| part.clone()).collect();
-        let mut judge = |claim: &'static Claim, estimate: fn(&[Part]) -> Estimate| {
-            rows.push(if is_run(&case) {
-                judged(claim, estimate(&parts), count(&parts))
+        let mut measure = |what: &str, estimate: fn(&[Part]) -> Estimate| -> Result<()> {
+            let (found, note) = if is_run(&case) {
+                estimated(estimate(&parts), count(&parts))
             } else {
-                Row::not_run(claim, "run it without --quick")
-            });
+                (Found::Missing("run it without --quick".to_owned()), String::new())
+            };
+            measures.push(trial::found(claims, &case.name(what), found, note)?);
+            Ok(())
         };
-        judge(case.claim("mean")?, mean);
+        measure("mean", mean)?;
         if case.queue.p99(case.load).is_some() {
-            judge(case.claim("p99")?, p99);
+            measure("p99", p99)?;
         }
     }
-    Ok(rows)
+    Ok(measures)
 }
 
-fn judged(claim: &'static Claim, estimate: Estimate, requests: u64) -> Row {
+fn estimated(estimate: Estimate, requests: u64) -> (Found, String) {
     let Estimate { value, half_width } = estimate;
     let note = format!(
-        "99 % interval {:.3} to {:.3}, ± {}: {} batches of {} requests",
-        value - half_width,
-        value + half_width,
+        "± {}: {} batches of {} requests",
         human::percent(half_width / value),
         PARTS * BATCHES,
         requests / u64::from(PARTS * BATCHES),
     );
-    Row::estimated(claim, value, half_width, note)
+    (Found::Estimate(value, Interval { low: value - half_width, high: value + half_width }), note)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_evidence::Expected;
 
     #[test]
     fn the_claims_are_what_theory_says() {
+        let claims = topic("queueing").unwrap();
         let mut seen = 0;
         for case in Case::all() {
             let by_theory = [("mean", Some(case.queue.mean(case.load))), ("p99", case.queue.p99(case.load))];
             for (what, value) in by_theory {
                 let Some(value) = value else { continue };
-                let claim = case.claim(what).unwrap();
-                let claimed = claim.expected.value();
+                let claim = claims.claim(&case.name(what)).unwrap();
+                let Expected::Number { value: claimed, .. } = claim.expected else { panic!("{claim:?}") };
                 assert!((claimed / value - 1.0).abs() < 1e-6, "{}: {claimed}, theory says {value}", claim.id);
                 seen += 1;
             }
         }
-        assert_eq!(seen, queueing::TOPIC.claims.len());
+        assert_eq!(seen, claims.claims.len());
     }
 }

@@ -147,9 +147,9 @@ impl Cell {
     }
 
     /// Runs it until about so many requests are answered.
-    pub fn run(&self, requests: f64, least: Nanos) -> Result<Seen> {
+    pub fn run(&self, seed: u64, requests: f64, least: Nanos) -> Result<Seen> {
         let measured = Nanos((1e9 * requests / self.rate) as u64).max(least);
-        let span = Span { seed: 1, warm_up: WARM_UP, measured };
+        let span = Span { seed, warm_up: WARM_UP, measured };
         Ok(run(self.system.means(), &self.workloads(), &mut self.policy(), span)?)
     }
 }
@@ -158,16 +158,16 @@ impl Cell {
 pub const WARM_UP: Nanos = Nanos::from_millis(40);
 
 /// Runs all cells, on as many CPUs as there are.
-pub fn run_all(cells: &[Cell], requests: f64, least: Nanos) -> Result<Vec<Seen>> {
-    cells.par_iter().with_max_len(1).map(|cell| cell.run(requests, least)).collect()
+pub fn run_all(seed: u64, cells: &[Cell], requests: f64, least: Nanos) -> Result<Vec<Seen>> {
+    cells.par_iter().with_max_len(1).map(|cell| cell.run(seed, requests, least)).collect()
 }
 
 /// Requests a second that an application answers at most under a system.
-pub fn most(system: System, lc: Lc, be: impl Into<Option<Be>>, threads: Option<Threads>) -> Result<f64> {
+pub fn most(seed: u64, system: System, lc: Lc, be: impl Into<Option<Be>>, threads: Option<Threads>) -> Result<f64> {
     // What 22 CPUs would do of it at full speed, each with nobody beside it: more than they can.
     let asked = f64::from(MANAGED) * 1e9 / lc.service().mean();
     let mut cell = Cell::new(system, lc, asked, be);
     cell.threads = threads.unwrap_or(cell.threads);
-    let span = Span { seed: 1, warm_up: Nanos::from_millis(20), measured: Nanos::from_millis(20) };
+    let span = Span { seed, warm_up: Nanos::from_millis(20), measured: Nanos::from_millis(20) };
     Ok(run(system.means(), &cell.workloads(), &mut cell.policy(), span)?.rate(0))
 }

@@ -2,7 +2,6 @@
 //! an allocation for it (Table 1).
 
 use anyhow::{Context, Result};
-use quell_evidence::Row;
 use quell_model::Nanos;
 use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_report::page::Block;
@@ -11,7 +10,7 @@ use rayon::prelude::*;
 
 use super::colocation::{CALADAN, Cell, System, TARGET, most, run_all};
 use super::phases::RATE;
-use super::{Figure, claim, micros, row};
+use super::{Figure, Trial, measure, micros};
 
 /// Parts of what each system answers at most beside the antagonist that are asked for.
 const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.97];
@@ -28,18 +27,22 @@ struct Curve {
 
 impl Curve {
     /// Up to what the system answers beside the antagonist.
-    fn of(system: System, quick: bool) -> Result<Curve> {
-        let (alone, beside) =
-            (most(system, Lc::Memcached, None, None)?, most(system, Lc::Memcached, Be::StreamDram, None)?);
-        let loads: &[f64] = if quick { &QUICK } else { &LOADS };
+    fn of(system: System, trial: Trial) -> Result<Curve> {
+        let (alone, beside) = (
+            most(trial.seed, system, Lc::Memcached, None, None)?,
+            most(trial.seed, system, Lc::Memcached, Be::StreamDram, None)?,
+        );
+        let loads: &[f64] = if trial.quick { &QUICK } else { &LOADS };
         let rates: Vec<f64> = loads.iter().map(|load| load * beside.min(alone)).collect();
         let cells = |be: Option<Be>| -> Vec<Cell> {
             rates.iter().map(|&rate| Cell::new(system, Lc::Memcached, rate, be)).collect()
         };
-        let requests = if quick { 40e3 } else { 200e3 };
-        let least = Nanos::from_millis(if quick { 15 } else { 50 });
-        let (calm, disturbed) =
-            (run_all(&cells(None), requests, least)?, run_all(&cells(Some(Be::StreamDram)), requests, least)?);
+        let requests = if trial.quick { 40e3 } else { 200e3 };
+        let least = Nanos::from_millis(if trial.quick { 15 } else { 50 });
+        let (calm, disturbed) = (
+            run_all(trial.seed, &cells(None), requests, least)?,
+            run_all(trial.seed, &cells(Some(Be::StreamDram)), requests, least)?,
+        );
         let tail = |seen: &quell_sim::experiment::caladan::Seen| seen.p999(0).0 as f64 / 1e3;
         let points = rates.iter().zip(calm.iter().zip(&disturbed));
         let points = points.map(|(&rate, (calm, disturbed))| (rate, tail(calm), tail(disturbed))).collect();
@@ -78,24 +81,26 @@ impl Curve {
     }
 }
 
-pub fn figure4(quick: bool) -> Result<Figure> {
+pub fn figure4(trial: Trial) -> Result<Figure> {
     let systems = [System::Linux, System::Shenango, CALADAN];
     let (curves, parties) = rayon::join(
-        || systems.par_iter().map(|&system| Curve::of(system, quick)).collect::<Result<Vec<Curve>>>(),
-        || Search::of(quick),
+        || systems.par_iter().map(|&system| Curve::of(system, trial)).collect::<Result<Vec<Curve>>>(),
+        || Search::of(trial),
     );
     let (curves, parties) = (curves?, parties?);
     let [linux, shenango, ours] = &curves[..] else { unreachable!("three systems") };
-    let not_modelled =
-        "the scheduler's core as packet forwarder is not simulated: Shenango's packets cost it nothing here";
-    let rows = vec![
-        row("fig4.linux", linux.ratio(), linux.note())?,
-        row("fig4.shenango", shenango.ratio(), format!("{}; {}", without_memory(shenango, quick)?, shenango.note()))?,
-        Row::not_run(claim("fig4.shenango-rate")?, not_modelled),
-        row("fig4.caladan", ours.ratio(), ours.note())?,
-        row("fig4.parties", parties.settled / parties.alone, parties.note())?,
-        row("fig4.linux-rate", linux.most.0 / ours.most.0, "the part of the kernel's network is assumed")?,
-        row("table1.parties-convergence", parties.after.as_secs_f64(), "")?,
+    let measures = vec![
+        measure("fig4.linux", linux.ratio(), linux.note())?,
+        measure(
+            "fig4.shenango",
+            shenango.ratio(),
+            format!("{}; {}", without_memory(shenango, trial)?, shenango.note()),
+        )?,
+        measure("fig4.caladan", ours.ratio(), ours.note())?,
+        measure("fig4.parties", parties.settled / parties.alone, parties.note())?,
+        measure("fig4.linux-rate", linux.most.0 / ours.most.0, "the part of the kernel's network is assumed")?,
+        measure("fig4.linux-parties-rate", linux.most.0 / parties.most, "")?,
+        measure("table1.parties-convergence", parties.after.as_secs_f64(), "")?,
     ];
     let axis = Axis::new("requests a second", Scale::Linear, Unit::PerSecond);
     let mut chart =
@@ -117,20 +122,22 @@ pub fn figure4(quick: bool) -> Result<Figure> {
     )
     .with("Parties*", Form::Steps, parties.cpus)
     .mark(Mark::Span { from: 10.0, to: 20.0, label: "typical convergence (paper)".into() });
-    Ok(Figure { rows, blocks: vec![Block::Chart(chart), Block::Chart(search)] })
+    Ok(Figure { measures, blocks: vec![Block::Chart(chart), Block::Chart(search)] })
 }
 
 /// A control: the tail where the antagonist hurts most, beside a program that uses no memory.
-fn without_memory(curve: &Curve, quick: bool) -> Result<String> {
+fn without_memory(curve: &Curve, trial: Trial) -> Result<String> {
     let Some((rate, calm, _)) = curve.worst() else { return Ok(String::new()) };
     let cell = Cell::new(curve.system, Lc::Memcached, rate, Be::Synthetic);
-    let seen = cell.run(if quick { 40e3 } else { 200e3 }, Nanos::from_millis(15))?;
+    let seen = cell.run(trial.seed, if trial.quick { 40e3 } else { 200e3 }, Nanos::from_millis(15))?;
     let ratio = seen.p999(0).0 as f64 / 1e3 / calm;
     Ok(format!("beside a program that uses no memory, at {:.2} M/s: {ratio:.2} times that alone", rate / 1e6))
 }
 
 /// Parties* looks for an allocation.
 struct Search {
+    /// Requests a second at most, alone.
+    most: f64,
     /// p99.9 alone, µs.
     alone: f64,
     /// From then on the tail was kept for as long as it was looked at, or until the next trial.
@@ -141,12 +148,13 @@ struct Search {
 }
 
 impl Search {
-    fn of(quick: bool) -> Result<Search> {
+    fn of(trial: Trial) -> Result<Search> {
         let cell = |be: Option<Be>| Cell::new(System::Parties, Lc::Memcached, RATE, be);
-        let alone = cell(None).run(100e3, Nanos::from_millis(100))?.p999(0).0 as f64 / 1e3;
+        let alone = cell(None).run(trial.seed, 100e3, Nanos::from_millis(100))?.p999(0).0 as f64 / 1e3;
+        let most = most(trial.seed, System::Parties, Lc::Memcached, None, None)?;
         let beside = cell(Some(Be::StreamDram));
-        let measured = Nanos::from_secs(if quick { 8 } else { 30 });
-        let span = Span { seed: 1, warm_up: Nanos::ZERO, measured };
+        let measured = Nanos::from_secs(if trial.quick { 8 } else { 30 });
+        let span = Span { seed: trial.seed, warm_up: Nanos::ZERO, measured };
         let half = Nanos::from_millis(500);
         let seen = windows(beside.system.means(), &beside.workloads(), &mut beside.policy(), span, half)?;
         let after = settles(&seen).context("Parties* has not settled")?;
@@ -154,7 +162,7 @@ impl Search {
         tails.sort_unstable();
         let settled = tails.get(tails.len() / 2).copied().unwrap_or(Nanos::MAX).0 as f64 / 1e3;
         let cpus = seen.iter().map(|window| (window.end.as_secs_f64(), window.cpus[1])).collect();
-        Ok(Search { alone, after, settled, cpus })
+        Ok(Search { most, alone, after, settled, cpus })
     }
 
     fn note(&self) -> String {

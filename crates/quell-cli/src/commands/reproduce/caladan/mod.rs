@@ -16,18 +16,13 @@ use std::time::Instant;
 pub use real::ALL as ALL_SCENES;
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::{Claim, Row, caladan};
+use quell_evidence::{Found, Measure, Topic, topic};
 use quell_report::human;
-use quell_report::page::Block;
 use rayon::prelude::*;
 
-/// Rows, and pictures for the page.
-pub struct Figure {
-    pub rows: Vec<Row>,
-    pub blocks: Vec<Block>,
-}
+use super::trial::{self, Figure, Kept, Trial};
 
-type Run = fn(bool) -> Result<Figure>;
+type Run = fn(Trial) -> Result<Figure>;
 
 /// In the order of the page, by what their rows' names begin with.
 const FIGURES: &[(&str, Run)] = &[
@@ -46,7 +41,7 @@ const FIGURES: &[(&str, Run)] = &[
 ];
 
 /// Runs these figures, or all if none is named; of what needs a real kernel these scenes.
-pub fn run(quick: bool, only: &[String], real: &[String]) -> Result<Figure> {
+pub fn run(quick: bool, only: &[String], real: &[String], kept: &Kept) -> Result<Figure> {
     if let Some(unknown) = only.iter().find(|name| FIGURES.iter().all(|(known, _)| known != name)) {
         let known: Vec<_> = FIGURES.iter().map(|(name, _)| *name).collect();
         bail!("--only={unknown}: there is no such figure; there are {}", known.join(", "));
@@ -58,31 +53,54 @@ pub fn run(quick: bool, only: &[String], real: &[String]) -> Result<Figure> {
         .par_iter()
         .with_max_len(1)
         .map(|(name, run)| {
-            let began = Instant::now();
-            let figure = run(quick)?;
-            eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
-            Ok(figure)
+            kept.trials(&format!("caladan-{name}"), quick, |trial| {
+                let began = Instant::now();
+                let figure = run(trial)?;
+                eprintln!("{name}, seed {}: {:.1} s", trial.seed, began.elapsed().as_secs_f64());
+                Ok(figure)
+            })
         })
         .collect();
-    let mut all = Figure { rows: Vec::new(), blocks: Vec::new() };
+    let mut all = Figure::default();
     for figure in figures? {
-        all.rows.extend(figure.rows);
+        all.measures.extend(figure.measures);
         all.blocks.extend(figure.blocks);
     }
-    all.rows.sort_by_key(|row| caladan::place(row.claim.id));
+    all.measures.extend(factor(&all.measures)?);
     if only.is_empty() || !real.is_empty() {
-        all.rows.extend(real::run(quick, real)?);
+        all.measures.extend(real::run(quick, real)?);
     }
     Ok(all)
 }
 
-/// A value for the claim of this name.
-fn row(name: &str, value: f64, note: impl Into<String>) -> Result<Row> {
-    Ok(Row::measured(claim(name)?, value, note))
+/// By how much Caladan converges faster than Parties* (Table 1), where both were measured.
+fn factor(measures: &[Measure]) -> Result<Option<Measure>> {
+    let of = |id: &str| match &measures.iter().find(|measure| measure.id == id)?.found {
+        Found::Seeds(values) => Some(values.clone()),
+        _ => None,
+    };
+    let (ours, theirs) = (of("caladan.table1.convergence"), of("caladan.table1.parties-convergence"));
+    let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(None) };
+    let factors = Found::Seeds(ours.iter().zip(&theirs).map(|(micros, seconds)| 1e6 * seconds / micros).collect());
+    found("table1.factor", factors, "").map(Some)
 }
 
-fn claim(name: &str) -> Result<&'static Claim> {
-    caladan::claim(name).with_context(|| format!("nobody claims '{name}'"))
+fn claims() -> Result<&'static Topic> {
+    topic("caladan").context("there are no claims of this paper")
+}
+
+/// A value for the claim of this name.
+fn measure(name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
+    trial::measure(claims()?, name, value, note)
+}
+
+/// No value for the claim of this name, and what is missing.
+fn missing(name: &str, what: &str) -> Result<Measure> {
+    found(name, Found::Missing(what.to_owned()), "")
+}
+
+fn found(name: &str, found: Found, note: impl Into<String>) -> Result<Measure> {
+    trial::found(claims()?, name, found, note)
 }
 
 /// Microseconds for people.
@@ -93,14 +111,17 @@ fn micros(micros: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_evidence::Claim;
 
     #[test]
     fn every_claim_belongs_to_a_figure_and_unknown_figures_are_refused() {
-        for claim in caladan::TOPIC.claims.iter().filter(|claim| !claim.id.starts_with("caladan.real.")) {
+        let is_run = |claim: &&Claim| claim.missing.is_none() && !claim.id.starts_with("caladan.real.");
+        for claim in claims().unwrap().claims.iter().filter(is_run) {
             let name = &claim.id["caladan.".len()..];
             assert!(FIGURES.iter().any(|(figure, _)| name.starts_with(figure)), "{name}");
         }
-        let error = run(true, &["fig2".into()], &[]).err().map(|error| error.to_string()).unwrap_or_default();
+        let error =
+            run(true, &["fig2".into()], &[], &Kept::default()).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("fig2") && error.contains("fig10"), "{error}");
     }
 }

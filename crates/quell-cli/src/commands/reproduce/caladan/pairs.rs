@@ -7,7 +7,7 @@ use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Seen};
 
 use super::colocation::{CALADAN, Cell, most, run_all};
-use super::{Figure, micros, row};
+use super::{Figure, Trial, measure, micros};
 
 /// Loads, as parts of what the application answers at most alone.
 const LOADS: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
@@ -36,17 +36,17 @@ fn least(be: Option<Be>, quick: bool) -> Nanos {
     }
 }
 
-fn points(quick: bool) -> Result<Vec<Point>> {
-    let loads: &[f64] = if quick { &QUICK } else { &LOADS };
-    let requests = if quick { 8e3 } else { 100e3 };
+fn points(trial: Trial) -> Result<Vec<Point>> {
+    let loads: &[f64] = if trial.quick { &QUICK } else { &LOADS };
+    let requests = if trial.quick { 8e3 } else { 100e3 };
     // Best-effort applications alone: beside a server without requests.
     let alone_be = Be::ALL.map(|be| Cell::new(CALADAN, Lc::Silo, 100.0, be));
-    let alone_be = run_all(&alone_be, 0.0, least(Some(Be::SwaptionsGc), quick))?;
+    let alone_be = run_all(trial.seed, &alone_be, 0.0, least(Some(Be::SwaptionsGc), trial.quick))?;
     let mut points = Vec::new();
     for lc in Lc::ALL {
-        let peak = most(CALADAN, lc, None, None)?;
+        let peak = most(trial.seed, CALADAN, lc, None, None)?;
         let alone: Vec<Cell> = loads.iter().map(|load| Cell::new(CALADAN, lc, load * peak, None)).collect();
-        let alone = run_all(&alone, requests, least(None, quick))?;
+        let alone = run_all(trial.seed, &alone, requests, least(None, trial.quick))?;
         let pairs: Vec<(Be, usize)> =
             Be::ALL.into_iter().flat_map(|be| (0..loads.len()).map(move |load| (be, load))).collect();
         // A collection takes seconds: of memcached's millions of requests a second fewer loads are run beside it.
@@ -61,7 +61,7 @@ fn points(quick: bool) -> Result<Vec<Point>> {
         for (be, be_alone) in Be::ALL.into_iter().zip(&alone_be) {
             let cells = cells(be);
             let only: Vec<Cell> = cells.iter().map(|(cell, _)| *cell).collect();
-            let seen: Vec<Seen> = run_all(&only, requests, least(Some(be), quick))?;
+            let seen: Vec<Seen> = run_all(trial.seed, &only, requests, least(Some(be), trial.quick))?;
             for ((_, load), seen) in cells.iter().zip(&seen) {
                 let micros = |seen: &Seen| seen.p999(0).0 as f64 / 1e3;
                 points.push(Point {
@@ -78,9 +78,9 @@ fn points(quick: bool) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-pub fn figure6(quick: bool) -> Result<Figure> {
-    let points = points(quick)?;
-    let worst = |lcs: &[Lc], at: fn(f64) -> bool| {
+pub fn figure6(trial: Trial) -> Result<Figure> {
+    let points = points(trial)?;
+    let worst = |lcs: &[Lc], at: &dyn Fn(f64) -> bool| {
         let of = points.iter().filter(|point| lcs.contains(&point.lc) && at(point.load));
         of.map(|point| point.tail.1 / point.tail.0).fold(0.0, f64::max)
     };
@@ -92,21 +92,28 @@ pub fn figure6(quick: bool) -> Result<Figure> {
         });
         format!("at 30 %: {}", of.collect::<Vec<_>>().join(", "))
     };
-    let mean = |of: &[Be], what: fn(&Point) -> f64| {
-        let of: Vec<f64> = points.iter().filter(|point| of.contains(&point.be)).map(what).collect();
+    let mean_of = |of: &dyn Fn(&Point) -> bool, what: fn(&Point) -> f64| {
+        let of: Vec<f64> = points.iter().filter(|point| of(point)).map(what).collect();
         of.iter().sum::<f64>() / of.len().max(1) as f64
     };
+    let mean = |of: &[Be], what: fn(&Point) -> f64| mean_of(&|point| of.contains(&point.be), what);
+    let loads = points.iter().map(|point| point.load);
+    let (lowest, highest) = loads.fold((f64::INFINITY, 0.0_f64), |(low, high), load| (low.min(load), high.max(load)));
+    let silo_low = mean_of(&|point| point.lc == Lc::Silo && point.load == lowest, |point| point.tail.1 / point.tail.0);
     let (modest, heavy) = ([Be::X264, Be::SwaptionsGc, Be::StreamL2], [Be::Streamcluster, Be::StreamDram]);
+    let heavy_at = |load: f64| mean_of(&|p| heavy.contains(&p.be) && p.load == load, |p| p.be_cpus);
     let throughput: Vec<String> = points
         .iter()
         .filter(|point| point.load == NOTED)
         .map(|point| format!("{} beside {} {:.2}", point.be.name(), point.lc.name(), point.be_throughput))
         .collect();
-    let rows = vec![
-        row("fig6.tail", worst(&[Lc::Storage, Lc::Memcached], |_| true), list(&[Lc::Storage, Lc::Memcached]))?,
-        row("fig6.silo", worst(&[Lc::Silo], |_| true), list(&[Lc::Silo]))?,
-        row("fig6.throttled", mean(&heavy, |p| p.be_cpus) / mean(&modest, |p| p.be_cpus), "")?,
-        row("fig6.throughput", mean(&modest, |p| p.be_throughput / (1.0 - p.load)), throughput.join(", "))?,
+    let measures = vec![
+        measure("fig6.tail", worst(&[Lc::Storage, Lc::Memcached], &|_| true), list(&[Lc::Storage, Lc::Memcached]))?,
+        measure("fig6.silo-low", silo_low, list(&[Lc::Silo]))?,
+        measure("fig6.silo-high", worst(&[Lc::Silo], &|load| load == highest), "")?,
+        measure("fig6.throttled", mean(&heavy, |p| p.be_cpus) / mean(&modest, |p| p.be_cpus), "")?,
+        measure("fig6.throttled-less", heavy_at(highest) / heavy_at(lowest), "")?,
+        measure("fig6.throughput", mean(&modest, |p| p.be_throughput / (1.0 - p.load)), throughput.join(", "))?,
     ];
     let mut blocks = Vec::new();
     for lc in Lc::ALL {
@@ -126,5 +133,5 @@ pub fn figure6(quick: bool) -> Result<Figure> {
         }
         blocks.extend([Block::Chart(tails), Block::Chart(shares)]);
     }
-    Ok(Figure { rows, blocks })
+    Ok(Figure { measures, blocks })
 }

@@ -8,7 +8,7 @@ use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Seen};
 
 use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};
-use super::{Figure, micros, row};
+use super::{Figure, Trial, measure, micros};
 
 pub(super) const LEAST: Nanos = Nanos::from_millis(40);
 
@@ -26,10 +26,11 @@ pub(super) fn tail(seen: &Seen) -> f64 {
 }
 
 /// One system over all loads.
-fn sweep(system: System, be: impl Into<Option<Be>>, peak: f64, quick: bool) -> Result<Vec<Seen>> {
+fn sweep(system: System, be: impl Into<Option<Be>>, peak: f64, trial: Trial) -> Result<Vec<Seen>> {
     let be = be.into();
-    let cells: Vec<Cell> = loads(quick).iter().map(|load| Cell::new(system, Lc::Storage, load * peak, be)).collect();
-    run_all(&cells, requests(quick), LEAST)
+    let cells: Vec<Cell> =
+        loads(trial.quick).iter().map(|load| Cell::new(system, Lc::Storage, load * peak, be)).collect();
+    run_all(trial.seed, &cells, requests(trial.quick), LEAST)
 }
 
 fn without(bandwidth: bool, hyperthread: bool) -> System {
@@ -52,14 +53,14 @@ pub(super) fn instructions() -> Axis {
 }
 
 /// Figure 8c: storage beside stream-DRAM, with each controller alone, both, and none.
-pub fn figure8c(quick: bool) -> Result<Figure> {
-    let peak = most(CALADAN, Lc::Storage, None, None)?;
-    let alone = sweep(CALADAN, None, peak, quick)?;
-    let run = |system| sweep(system, Be::StreamDram, peak, quick);
+pub fn figure8c(trial: Trial) -> Result<Figure> {
+    let peak = most(trial.seed, CALADAN, Lc::Storage, None, None)?;
+    let alone = sweep(CALADAN, None, peak, trial)?;
+    let run = |system| sweep(system, Be::StreamDram, peak, trial);
     let (both, bandwidth, hyperthread, neither) =
         (run(CALADAN)?, run(without(false, true))?, run(without(true, false))?, run(without(true, true))?);
     // The load between the lowest and the highest, where it matters.
-    let middle = loads(quick).iter().position(|&load| load >= 0.5).unwrap_or_default();
+    let middle = loads(trial.quick).iter().position(|&load| load >= 0.5).unwrap_or_default();
     let note = |at: usize| {
         let of = |name: &str, seen: &[Seen]| format!("{name} {}", micros(tail(&seen[at])));
         let all = [
@@ -69,13 +70,13 @@ pub fn figure8c(quick: bool) -> Result<Figure> {
             of("hyperthread alone", &hyperthread),
             of("neither", &neither),
         ];
-        format!("at {:.0} % load: {}", 100.0 * loads(quick)[at], all.join(", "))
+        format!("at {:.0} % load: {}", 100.0 * loads(trial.quick)[at], all.join(", "))
     };
-    let rows = vec![
-        row("fig8c.low", tail(&bandwidth[0]) / tail(&both[0]), note(0))?,
-        row("fig8c.both", tail(&both[middle]) / tail(&alone[middle]), note(middle))?,
-        row("fig8c.bandwidth", tail(&both[middle]) / tail(&hyperthread[middle]), "")?,
-        row("fig8c.hyperthread", tail(&both[middle]) / tail(&bandwidth[middle]), "")?,
+    let measures = vec![
+        measure("fig8c.low", tail(&bandwidth[0]) / tail(&both[0]), note(0))?,
+        measure("fig8c.both", tail(&both[middle]) / tail(&alone[middle]), note(middle))?,
+        measure("fig8c.bandwidth", tail(&both[middle]) / tail(&hyperthread[middle]), "")?,
+        measure("fig8c.hyperthread", tail(&both[middle]) / tail(&bandwidth[middle]), "")?,
     ];
     let curves: &[(&str, &[Seen])] = &[
         ("alone", &alone),
@@ -85,41 +86,46 @@ pub fn figure8c(quick: bool) -> Result<Figure> {
         ("neither", &neither),
     ];
     let title = "Figure 8c: storage beside stream-DRAM";
-    Ok(Figure { rows, blocks: vec![Block::Chart(chart(title, quick, curves, |seen| tail(seen) * 1e3, tails()))] })
+    Ok(Figure {
+        measures,
+        blocks: vec![Block::Chart(chart(title, trial.quick, curves, |seen| tail(seen) * 1e3, tails()))],
+    })
 }
 
 /// Figure 9: storage beside stream-L2 under Caladan, with Elfen's policies, and without the hyperthread controller.
-pub fn figure9(quick: bool) -> Result<Figure> {
-    let peak = most(CALADAN, Lc::Storage, None, None)?;
+pub fn figure9(trial: Trial) -> Result<Figure> {
+    let peak = most(trial.seed, CALADAN, Lc::Storage, None, None)?;
     let (idle, budget) = (System::Elfen(Mode::BorrowIdle), System::Elfen(Mode::RefreshBudget));
-    let elfens = most(budget, Lc::Storage, Be::StreamL2, None)?;
-    let ours = most(CALADAN, Lc::Storage, Be::StreamL2, None)?;
-    let run = |system| sweep(system, Be::StreamL2, peak, quick);
+    let elfens = most(trial.seed, budget, Lc::Storage, Be::StreamL2, None)?;
+    let ours = most(trial.seed, CALADAN, Lc::Storage, Be::StreamL2, None)?;
+    let run = |system| sweep(system, Be::StreamL2, peak, trial);
     let (caladan, idle, budget, unmanaged) = (run(CALADAN)?, run(idle)?, run(budget)?, run(without(false, true))?);
     let be = |seen: &[Seen]| seen[0].instructions(1);
-    let low = loads(quick).iter().rposition(|&load| load <= 0.2).unwrap_or_default();
+    let low = loads(trial.quick).iter().rposition(|&load| load <= 0.2).unwrap_or_default();
     // Where Elfen is not overloaded.
-    let fits: Vec<usize> = (0..loads(quick).len()).filter(|&at| loads(quick)[at] * peak < 0.9 * elfens).collect();
+    let fits: Vec<usize> =
+        (0..loads(trial.quick).len()).filter(|&at| loads(trial.quick)[at] * peak < 0.9 * elfens).collect();
     let lost = |at: usize| tail(&unmanaged[at]) - tail(&caladan[at]);
-    let worst = (0..loads(quick).len()).max_by(|&one, &other| lost(one).total_cmp(&lost(other))).unwrap_or_default();
+    let worst =
+        (0..loads(trial.quick).len()).max_by(|&one, &other| lost(one).total_cmp(&lost(other))).unwrap_or_default();
     let note = format!("{:.0} k/s against {:.0} k/s", ours / 1e3, elfens / 1e3);
     let at = fits.last().copied().unwrap_or_default();
     let list = format!(
         "at {:.0} % load: Caladan {}, borrow idle {}, refresh budget {}, without the controller {}",
-        100.0 * loads(quick)[at],
+        100.0 * loads(trial.quick)[at],
         micros(tail(&caladan[at])),
         micros(tail(&idle[at])),
         micros(tail(&budget[at])),
         micros(tail(&unmanaged[at]))
     );
     let gained = unmanaged[at].instructions(1) / caladan[at].instructions(1);
-    let rows = vec![
-        row("fig9.lc", ours / elfens, note)?,
-        row("fig9.be", be(&caladan) / be(&budget), "at the lowest load")?,
-        row("fig9.idle", idle[low].instructions(1) / budget[low].instructions(1), "")?,
-        row("fig9.idle-tail", tail(&idle[at]) / tail(&budget[at]), list)?,
-        row("fig9.unmanaged", lost(worst), format!("at {:.0} % load", 100.0 * loads(quick)[worst]))?,
-        row("fig9.unmanaged-be", 1.0 / gained, "")?,
+    let measures = vec![
+        measure("fig9.lc", ours / elfens, note)?,
+        measure("fig9.be", be(&caladan) / be(&budget), "at the lowest load")?,
+        measure("fig9.idle", idle[low].instructions(1) / budget[low].instructions(1), "")?,
+        measure("fig9.idle-tail", tail(&idle[at]) / tail(&budget[at]), list)?,
+        measure("fig9.unmanaged", lost(worst), format!("at {:.0} % load", 100.0 * loads(trial.quick)[worst]))?,
+        measure("fig9.unmanaged-be", 1.0 / gained, "")?,
     ];
     let curves: &[(&str, &[Seen])] = &[
         ("Caladan", &caladan),
@@ -128,20 +134,20 @@ pub fn figure9(quick: bool) -> Result<Figure> {
         ("without the hyperthread controller", &unmanaged),
     ];
     let load = |requests: f64| requests / peak;
-    let tails = chart("Figure 9: storage beside stream-L2", quick, curves, |seen| tail(seen) * 1e3, tails())
+    let tails = chart("Figure 9: storage beside stream-L2", trial.quick, curves, |seen| tail(seen) * 1e3, tails())
         .mark(Mark::AtX { x: load(elfens), label: "Elfen's most".into() })
         .mark(Mark::AtX { x: load(1.37 * elfens), label: "37 % more (paper, Caladan's)".into() })
         .mark(Mark::Point {
-            x: loads(quick)[worst],
+            x: loads(trial.quick)[worst],
             y: (tail(&caladan[worst]) + 117.0) * 1e3,
             label: "117 µs above Caladan (paper, without the controller)".into(),
         });
-    let throughput =
-        chart("Figure 9: stream-L2", quick, curves, |seen| seen.instructions(1), instructions()).mark(Mark::Point {
-            x: loads(quick)[0],
+    let throughput = chart("Figure 9: stream-L2", trial.quick, curves, |seen| seen.instructions(1), instructions())
+        .mark(Mark::Point {
+            x: loads(trial.quick)[0],
             y: 1.05 * be(&budget),
             label: "5 % above Elfen (paper, Caladan)".into(),
         });
     let blocks = vec![Block::Chart(tails), Block::Chart(throughput)];
-    Ok(Figure { rows, blocks })
+    Ok(Figure { measures, blocks })
 }

@@ -12,7 +12,7 @@ use quell_sim::experiment::caladan::{
 use quell_sim::workload::Latencies;
 
 use super::colocation::{ALONE, CALADAN, Cell, System, TARGET};
-use super::{Figure, micros, row};
+use super::{Figure, Trial, measure, micros};
 
 /// "We issue 800,000 requests per second to memcached" (§7.1).
 pub const RATE: f64 = 800_000.0;
@@ -24,9 +24,8 @@ struct Phases {
 }
 
 impl Phases {
-    fn of(system: System, target: Nanos, warm_up: Nanos, measured: Nanos) -> Result<Phases> {
+    fn of(system: System, target: Nanos, span: Span) -> Result<Phases> {
         let cell = Cell { target, ..Cell::new(system, Lc::Memcached, RATE, Be::SwaptionsGc) };
-        let span = Span { seed: 1, warm_up, measured };
         Ok(Phases::new(windows(system.means(), &cell.workloads(), &mut cell.policy(), span, WINDOW)?))
     }
 
@@ -62,18 +61,20 @@ impl Phases {
 }
 
 /// Figure 5.
-pub fn figure5(quick: bool) -> Result<Figure> {
+pub fn figure5(trial: Trial) -> Result<Figure> {
     let secs = Nanos::from_secs;
     // Parties* needs seconds until it has found an allocation.
     let (settles, parties_for, caladan_for) =
-        if quick { (secs(5), secs(3), secs(2)) } else { (secs(15), secs(45), secs(12)) };
-    let parties = |target| Phases::of(System::Parties, target, settles, parties_for);
+        if trial.quick { (secs(5), secs(3), secs(2)) } else { (secs(15), secs(45), secs(12)) };
+    let span = |warm_up, measured| Span { seed: trial.seed, warm_up, measured };
+    let parties = |target| Phases::of(System::Parties, target, span(settles, parties_for));
     let ((caladan, parties), tight) = rayon::join(
         || {
-            let caladan = || Phases::of(CALADAN, TARGET, Nanos::from_millis(200), caladan_for);
+            let caladan = || Phases::of(CALADAN, TARGET, span(Nanos::from_millis(200), caladan_for));
             rayon::join(caladan, || parties(TARGET))
         },
-        || if quick { Ok(None) } else { parties(ALONE).map(Some) },
+        // Only the first run's note has it.
+        || if trial.quick || !trial.is_first() { Ok(None) } else { parties(ALONE).map(Some) },
     );
     let (caladan, parties, tight) = (caladan?, parties?, tight?);
     let mut worst = format!("its worst 20 ms: {}, Caladan's {}", micros(parties.worst()), micros(caladan.worst()));
@@ -85,12 +86,12 @@ pub fn figure5(quick: bool) -> Result<Figure> {
             micros(tight.worst())
         );
     }
-    let rows = vec![
-        row("fig5.caladan", caladan.p999(), "")?,
-        row("fig5.parties", parties.p999() / 1e3, worst)?,
-        row("fig5.factor", parties.p999() / caladan.p999(), "")?,
-        row("fig5.worst", caladan.worst() / parties.worst(), "")?,
-        row("fig5.be", caladan.be_throughput() / parties.be_throughput(), "")?,
+    let measures = vec![
+        measure("fig5.caladan", caladan.p999(), "")?,
+        measure("fig5.parties", parties.p999() / 1e3, worst)?,
+        measure("fig5.factor", parties.p999() / caladan.p999(), "")?,
+        measure("fig5.worst", caladan.worst() / parties.worst(), "")?,
+        measure("fig5.be", parties.be_throughput() / caladan.be_throughput(), "")?,
     ];
     let time = |label: &str| Axis::new(label, Scale::Linear, Unit::Plain);
     let tail = Axis::new("p99.9 over 20 ms", Scale::Log, Unit::Nanoseconds);
@@ -112,14 +113,14 @@ pub fn figure5(quick: bool) -> Result<Figure> {
     .with("Parties*", Form::Line, parties.line(|window| window.instructions[1] / WINDOW.as_secs_f64()))
     .mark(Mark::AtY { y: second(&caladan, 1.0), label: "Caladan's mean".into() })
     .mark(Mark::AtY { y: second(&caladan, 0.95), label: "5 % less (paper, Parties*'s mean)".into() });
-    Ok(Figure { rows, blocks: vec![Block::Chart(tails), Block::Chart(cores), Block::Chart(throughput)] })
+    Ok(Figure { measures, blocks: vec![Block::Chart(tails), Block::Chart(cores), Block::Chart(throughput)] })
 }
 
 /// Figure 1: CPUs are divided once and for all.
-pub fn figure1(quick: bool) -> Result<Figure> {
+pub fn figure1(trial: Trial) -> Result<Figure> {
     let nobody = || AnyPolicy::None(NoPolicy::new(NoConfig::default()));
     let millis = Nanos::from_millis;
-    let alone = Span { seed: 1, warm_up: millis(100), measured: millis(if quick { 150 } else { 500 }) };
+    let alone = Span { seed: trial.seed, warm_up: millis(100), measured: millis(if trial.quick { 150 } else { 500 }) };
     // "memcached is given enough cores to keep its 99.9th percentile tail latency below 50 μs when run in isolation": whole
     // cores, so that no hyperthread is shared.
     let mut calm = None;
@@ -132,7 +133,8 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         }
     }
     let (cpus, calm) = calm.context("no partition keeps the tail below 50 µs")?;
-    let span = Span { seed: 1, warm_up: millis(1_000), measured: millis(if quick { 1_000 } else { 6_000 }) };
+    let span =
+        Span { seed: trial.seed, warm_up: millis(1_000), measured: millis(if trial.quick { 1_000 } else { 6_000 }) };
     let seen = Phases::new(windows(
         Means::Sets,
         &static_partition(RATE, cpus, Some(Be::SwaptionsGc)),
@@ -140,8 +142,8 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         span,
         WINDOW,
     )?);
-    let service = static_rate(cpus, quick, false)?;
-    let serviced = static_rate(cpus, quick, true)?;
+    let service = static_rate(cpus, trial, false)?;
+    let serviced = static_rate(cpus, trial, true)?;
     let note = format!(
         "memcached has {cpus} of 22 CPUs: alone {}, worst 20 ms beside the collector {}; it can answer {:.2} M/s beside the \
          program, {:.2} M/s beside its collector",
@@ -154,11 +156,15 @@ pub fn figure1(quick: bool) -> Result<Figure> {
         "10 µs · (1 − what it can answer / what is asked); asked for all that it can answer while calm: {:.2} µs",
         10.0 * (1.0 - serviced / service)
     );
-    let rows = vec![
-        row("fig1.rate", serviced / service, note)?,
-        row("fig1.growth", 10.0 * (1.0 - serviced / RATE).max(0.0), at_its_limit)?,
-        row("fig1.tail", seen.worst() * 1e3 / calm.0 as f64, "")?,
-        row("fig1.bandwidth", seen.windows.iter().map(|window| window.bandwidth).fold(0.0, f64::max) / 33e9, "")?,
+    let measures = vec![
+        measure("fig1.rate", serviced / service, note)?,
+        measure("fig1.growth", 10.0 * (1.0 - serviced / RATE).max(0.0), at_its_limit)?,
+        measure("fig1.tail", seen.worst() * 1e3 / calm.0 as f64, "")?,
+        measure(
+            "fig1.bandwidth",
+            seen.windows.iter().map(|window| window.bandwidth).fold(0.0, f64::max) / THRESH_BW,
+            "",
+        )?,
     ];
     let time = |label: &str| Axis::new(label, Scale::Linear, Unit::Plain);
     let tails = Chart::new(
@@ -172,11 +178,11 @@ pub fn figure1(quick: bool) -> Result<Figure> {
     let bandwidth = Chart::new("Figure 1: memory bandwidth", time("s"), time("GB/s"))
         .with("all", Form::Steps, seen.line(|window| window.bandwidth / 1e9))
         .mark(Mark::AtY { y: 33.0, label: "all that memory has (assumed)".into() });
-    Ok(Figure { rows, blocks: vec![Block::Chart(bandwidth), Block::Chart(tails)] })
+    Ok(Figure { measures, blocks: vec![Block::Chart(bandwidth), Block::Chart(tails)] })
 }
 
 /// What memcached can answer on so many CPUs beside the program, or beside its collector that never ends.
-fn static_rate(cpus: u32, quick: bool, collecting: bool) -> Result<f64> {
+fn static_rate(cpus: u32, trial: Trial, collecting: bool) -> Result<f64> {
     let mut workloads = static_partition(6.0 * RATE, cpus, Some(Be::SwaptionsGc));
     if let Some(batch) = &mut workloads[1].batch {
         batch.cycle.swap(0, usize::from(collecting));
@@ -184,34 +190,22 @@ fn static_rate(cpus: u32, quick: bool, collecting: bool) -> Result<f64> {
         batch.cycle[0].work = None;
         batch.cycle[0].lasts = Some(Nanos::from_secs(1_000));
     }
-    let measured = Nanos::from_millis(if quick { 50 } else { 200 });
-    let span = Span { seed: 1, warm_up: Nanos::from_millis(150), measured };
+    let measured = Nanos::from_millis(if trial.quick { 50 } else { 200 });
+    let span = Span { seed: trial.seed, warm_up: Nanos::from_millis(150), measured };
     let nobody = &mut AnyPolicy::None(NoPolicy::new(NoConfig::default()));
     Ok(run(Means::Sets, &workloads, nobody, span)?.rate(0))
 }
 
 /// Table 1: how soon Caladan acts when a collection begins, and how long until memory is no longer saturated. A collection
-/// begins anywhere between two rounds: means of several.
-pub fn table1(quick: bool) -> Result<Figure> {
-    let seeds = if quick { 1 } else { 5 };
-    let all = (1..=seeds).map(reacts).collect::<Result<Vec<_>>>()?;
-    let mean =
-        |of: fn(&(Nanos, Nanos)) -> Nanos| all.iter().map(|all| of(all).0 as f64).sum::<f64>() / 1e3 / seeds as f64;
-    let range = |of: fn(&(Nanos, Nanos)) -> Nanos| {
-        let micros = |nanos: Option<Nanos>| micros(nanos.unwrap_or_default().0 as f64 / 1e3);
-        format!("{} to {} over {seeds} collections", micros(all.iter().map(of).min()), micros(all.iter().map(of).max()))
-    };
-    Ok(Figure {
-        rows: vec![
-            row("table1.reaction", mean(|it| it.0), range(|it| it.0))?,
-            row(
-                "table1.convergence",
-                mean(|it| it.1),
-                format!("{}, until memory bandwidth is below THRESH_BW", range(|it| it.1)),
-            )?,
-        ],
-        blocks: Vec::new(),
-    })
+/// begins anywhere between two rounds, other with each seed.
+pub fn table1(trial: Trial) -> Result<Figure> {
+    let (first, calm) = reacts(trial.seed)?;
+    let micros = |time: Nanos| time.0 as f64 / 1e3;
+    let measures = vec![
+        measure("table1.reaction", micros(first), "")?,
+        measure("table1.convergence", micros(calm), "until memory bandwidth is below THRESH_BW")?,
+    ];
+    Ok(Figure { measures, blocks: Vec::new() })
 }
 
 /// How long after the beginning of a collection the first core is revoked, and how long until memory is not saturated.

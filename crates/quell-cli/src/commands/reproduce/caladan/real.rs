@@ -1,13 +1,13 @@
 //! `quell reproduce caladan`: what Quell's kernel half promises for unmodified programs, on a real kernel in the lab.
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::caladan::{self, Crowded, Real};
-use quell_evidence::{Claim, Row};
+use quell_evidence::{Found, Interval, Measure};
 use quell_lab::peers::pool::{Ratio, quantile, ratio};
 use quell_lab::peers::{Bench, Cell, CellResult, PEERS, Peer, SCENES, Scene};
 use quell_lab::{Lab, ToStderr};
 use quell_report::human;
 
+use super::{found, missing};
 use crate::commands::lab::measure::measure_missing;
 
 /// Says that all scenes are meant.
@@ -29,6 +29,54 @@ const POLLS: &str = "caladan-dedicated";
 /// The first server of a scene.
 const FIRST: Option<usize> = Some(0);
 
+/// A scene on so many CPUs, with the server's p99, its p99.9 and the neighbours' work as rows.
+#[derive(Clone, Copy)]
+struct Real {
+    /// The scene's name in the lab (`quell lab peers --list`).
+    scene: &'static str,
+    cpus: u32,
+    /// Quell's loop has a CPU of its own; else it sleeps.
+    polls: bool,
+}
+
+const fn real(scene: &'static str, cpus: u32, polls: bool) -> Real {
+    Real { scene, cpus, polls }
+}
+
+const REAL: [Real; 12] = [
+    real("spin", 2, false),
+    real("spin", 4, false),
+    real("spin", 4, true),
+    real("phased", 2, false),
+    real("phased", 4, false),
+    real("phased", 4, true),
+    real("pool", 2, false),
+    real("pool", 4, false),
+    real("pool", 4, true),
+    real("pool-phased", 2, false),
+    real("pool-phased", 4, false),
+    real("pool-phased", 4, true),
+];
+
+impl Real {
+    fn peer(self) -> &'static str {
+        if self.polls { POLLS } else { "caladan" }
+    }
+
+    /// The names of its rows.
+    fn names(self) -> [String; 3] {
+        let dedicated = if self.polls { "-dedicated" } else { "" };
+        ["p99", "p999", "work"].map(|what| format!("real.{}.{}{dedicated}.{what}", self.scene, self.cpus))
+    }
+}
+
+/// A scene in which there is not enough for all, and whether a row says what is lost beside SCHED_FIFO servers.
+const CROWDED: [(&str, bool); 3] = [("runaway", false), ("overload", true), ("many", true)];
+
+fn crowded_names(scene: &str, has_lost: bool) -> (String, Option<String>) {
+    (format!("real.{scene}.p99"), has_lost.then(|| format!("real.{scene}.lost")))
+}
+
 struct Series<'a> {
     bench: Bench<'a>,
     seeds: u64,
@@ -44,45 +92,50 @@ pub fn check(scenes: &[String]) -> Result<()> {
 }
 
 /// Runs the cases of these scenes, all if it says so; the others are not run.
-pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Row>> {
+pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Measure>> {
     let is_chosen = |scene: &str| scenes.iter().any(|id| id == ALL || id == scene);
-    let mut rows = Vec::new();
+    let mut measures = Vec::new();
     let (seeds, seconds) = if quick { QUICK } else { FULL };
     let lab = if scenes.is_empty() { None } else { Some(Lab::new(&ToStderr)?) };
     let series = match &lab {
         Some(lab) => Some(Series { bench: Bench::new(lab, &std::env::current_exe()?, None, SPEED, seconds)?, seeds }),
         None => None,
     };
-    let not_run = |claim| Row::not_run(claim, "needs a real kernel: say --real, or name its scene, --real=SCENE");
-    for case in caladan::REAL {
+    let not_run = |name: String| missing(&name, "needs a real kernel: say --real, or name its scene, --real=SCENE");
+    for case in REAL {
         match &series {
             Some(series) if is_chosen(case.scene) && (!quick || case.cpus == SMALL_CPUS) => {
-                rows.extend(series.real(case)?)
+                measures.extend(series.real(case)?)
             }
-            _ => rows.extend([case.p99, case.p999, case.work].map(not_run)),
+            _ => measures.extend(case.names().into_iter().map(not_run).collect::<Result<Vec<_>>>()?),
         }
     }
-    for case in caladan::CROWDED {
+    for (scene, has_lost) in CROWDED {
         match &series {
-            Some(series) if is_chosen(case.scene) && !quick => rows.extend(series.crowded(case)?),
-            _ => rows.extend([Some(case.p99), case.lost].into_iter().flatten().map(not_run)),
+            Some(series) if is_chosen(scene) && !quick => measures.extend(series.crowded(scene, has_lost)?),
+            _ => {
+                let (p99, lost) = crowded_names(scene, has_lost);
+                measures.push(not_run(p99)?);
+                measures.extend(lost.map(not_run).transpose()?);
+            }
         }
     }
-    Ok(rows)
+    Ok(measures)
 }
 
 impl Series<'_> {
-    fn real(&self, case: &Real) -> Result<[Row; 3]> {
+    fn real(&self, case: Real) -> Result<[Measure; 3]> {
         let [alone, fifo, ours] =
-            self.measured(case.cpus, ["alone", "fifo", case.peer].map(|peer| (case.scene, peer, self.seeds)))?;
-        let p99 = latency(case.p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99));
-        let p999 = latency(case.p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999));
-        let may_have = if case.peer == POLLS { self.without_a_cpu(case, &fifo)? } else { fifo };
-        Ok([p99, p999, lost(case.work, &ours, &may_have, "blocks/s", work)])
+            self.measured(case.cpus, ["alone", "fifo", case.peer()].map(|peer| (case.scene, peer, self.seeds)))?;
+        let [p99, p999, work_name] = case.names();
+        let p99 = latency(&p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99))?;
+        let p999 = latency(&p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999))?;
+        let may_have = if case.polls { self.without_a_cpu(case, &fifo)? } else { fifo };
+        Ok([p99, p999, lost(&work_name, &ours, &may_have, "blocks/s", work)?])
     }
 
     /// Beside SCHED_FIFO servers, with a CPU less: each CPU more than two adds a CPU's work.
-    fn without_a_cpu(&self, case: &Real, fifo: &[CellResult]) -> Result<Vec<CellResult>> {
+    fn without_a_cpu(&self, case: Real, fifo: &[CellResult]) -> Result<Vec<CellResult>> {
         let [small] = self.measured(SMALL_CPUS, [(case.scene, "fifo", self.seeds)])?;
         let less = |(all, small): (&CellResult, &CellResult)| {
             let a_cpu = (all.work_per_s() - small.work_per_s()) / f64::from(case.cpus - SMALL_CPUS);
@@ -91,29 +144,30 @@ impl Series<'_> {
         Ok(fifo.iter().zip(&small).map(less).collect())
     }
 
-    fn crowded(&self, case: &Crowded) -> Result<Vec<Row>> {
-        let scene = Scene::find(case.scene).context("the lab knows this scene")?;
+    fn crowded(&self, scene: &str, has_lost: bool) -> Result<Vec<Measure>> {
+        let scene = Scene::find(scene).context("the lab knows this scene")?;
+        let (p99, lost_name) = crowded_names(scene.id, has_lost);
         // Servers that are alike are counted together; else the first one is compared with the single server's scene.
         let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
         let solo = if alike { scene.id } else { SCENES[0].id };
         // Where nothing is compared with them one seed shows what SCHED_FIFO servers come to.
-        let fifo_seeds = if case.lost.is_some() { self.seeds } else { 1 };
+        let fifo_seeds = if has_lost { self.seeds } else { 1 };
         let wanted = [(solo, "alone", self.seeds), (scene.id, "fifo", fifo_seeds), (scene.id, "caladan", self.seeds)];
         let [alone, fifo, ours] = self.measured(CROWDED_CPUS, wanted)?;
         let of = if alike { |cells: &[&CellResult]| quantile(cells, None, 0.99) } else { first_p99 };
-        let mut row = latency(case.p99, &ours, &alone, of);
-        row.note += &match of(&all(&fifo)) {
+        let mut measure = latency(&p99, &ours, &alone, of)?;
+        measure.note += &match of(&all(&fifo)) {
             0.0 => "; a SCHED_FIFO server answers nothing".to_owned(),
             theirs => format!("; SCHED_FIFO servers: {}", human::nanoseconds(theirs as u64)),
         };
-        let mut rows = vec![row];
-        if let Some(claim) = case.lost {
-            rows.push(match alike {
-                true => lost(claim, &ours, &fifo, "blocks/s", work),
-                false => lost(claim, &ours, &fifo, "answers/s", last_served),
+        let mut measures = vec![measure];
+        if let Some(name) = lost_name {
+            measures.push(match alike {
+                true => lost(&name, &ours, &fifo, "blocks/s", work)?,
+                false => lost(&name, &ours, &fifo, "answers/s", last_served)?,
             });
         }
-        Ok(rows)
+        Ok(measures)
     }
 
     /// The results of scenes, peers and numbers of seeds.
@@ -143,22 +197,29 @@ fn first_p99(cells: &[&CellResult]) -> f64 {
 
 /// The part that ours loses of what theirs has.
 fn lost(
-    claim: &'static Claim,
+    name: &str,
     ours: &[CellResult],
     theirs: &[CellResult],
     unit: &str,
     of: fn(&[&CellResult]) -> f64,
-) -> Row {
+) -> Result<Measure> {
     let kept = ratio(ours, theirs, of);
     let (has, had) = (of(&all(ours)), of(&all(theirs)));
-    Row::measured(claim, 1.0 - kept.value, format!("{has:.0} {unit} beside {had:.0}; kept: {}", interval(&kept)))
+    let (low, high) = kept.interval;
+    let lost = Ratio { value: 1.0 - kept.value, interval: (1.0 - high, 1.0 - low) };
+    found(name, estimate(&lost, ours.len()), format!("{has:.0} {unit} beside {had:.0}"))
 }
 
-fn latency(claim: &'static Claim, ours: &[CellResult], theirs: &[CellResult], of: fn(&[&CellResult]) -> f64) -> Row {
-    let found = ratio(ours, theirs, of);
+fn latency(name: &str, ours: &[CellResult], theirs: &[CellResult], of: fn(&[&CellResult]) -> f64) -> Result<Measure> {
     let pooled = |cells: &[CellResult]| human::nanoseconds(of(&all(cells)) as u64);
-    let note = format!("{} against {}; {}", pooled(ours), pooled(theirs), interval(&found));
-    Row::measured(claim, found.value, note)
+    let note = format!("{} against {}", pooled(ours), pooled(theirs));
+    found(name, estimate(&ratio(ours, theirs, of), ours.len()), note)
+}
+
+/// With its interval, where seeds could be drawn.
+fn estimate(ratio: &Ratio, seeds: usize) -> Found {
+    let (low, high) = ratio.interval;
+    if seeds > 1 { Found::Estimate(ratio.value, Interval { low, high }) } else { Found::Seeds(vec![ratio.value]) }
 }
 
 /// Blocks a second of all that runs beside the servers, the mean over the seeds.
@@ -170,9 +231,4 @@ fn work(cells: &[&CellResult]) -> f64 {
 fn last_served(cells: &[&CellResult]) -> f64 {
     let served = cells.iter().filter_map(|cell| cell.servers.last());
     served.map(|server| server.served_per_s).sum::<f64>() / cells.len().max(1) as f64
-}
-
-fn interval(ratio: &Ratio) -> String {
-    let (low, high) = ratio.interval;
-    format!("{:.3}, 95 % interval {low:.3}–{high:.3}", ratio.value)
 }

@@ -9,7 +9,7 @@ use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Seen, Span, TASKS, run_scale, scale};
 use rayon::prelude::*;
 
-use super::{Figure, micros, row};
+use super::{Figure, Trial, measure, micros};
 
 /// A decision, at least and at most: `cargo bench -p quell-policy --bench step -- caladan` has 0.7 µs with 24 CPUs and 20
 /// tasks, with 128 CPUs 1.4 µs (20 tasks) to 5.9 µs (100).
@@ -56,10 +56,18 @@ fn kept(loads: &[f64], ratios: &[f64]) -> Option<f64> {
     within.last().map(|(load, _)| *load)
 }
 
-pub fn study(quick: bool) -> Result<Figure> {
-    let loads: &[f64] = if quick { &[0.1, 0.3] } else { &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6] };
-    let span =
-        Span { seed: 1, warm_up: Nanos::from_millis(10), measured: Nanos::from_millis(if quick { 60 } else { 300 }) };
+pub fn study(trial: Trial) -> Result<Figure> {
+    // The rows are of the highest load; the others are drawn, and in the first run's notes.
+    let loads: &[f64] = match trial {
+        Trial { quick: true, .. } => &[0.1, 0.3],
+        trial if trial.is_first() => &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+        _ => &[0.6],
+    };
+    let span = Span {
+        seed: trial.seed,
+        warm_up: Nanos::from_millis(10),
+        measured: Nanos::from_millis(if trial.quick { 60 } else { 300 }),
+    };
     // Solo: one task on the machine, nobody else.
     let solo: Vec<f64> = loads
         .par_iter()
@@ -93,11 +101,11 @@ pub fn study(quick: bool) -> Result<Figure> {
     };
     let last = loads.len() - 1;
     let at = |which: usize| ratios(which)[last];
-    let rows = vec![
-        row("scale.paper", at(0), note(0))?,
-        row("scale.decision", at(1), note(1))?,
-        row("scale.many", at(2), note(2))?,
-        row("scale.rules", at(3), note(3))?,
+    let measures = vec![
+        measure("scale.paper", at(0), note(0))?,
+        measure("scale.decision", at(1), note(1))?,
+        measure("scale.many", at(2), note(2))?,
+        measure("scale.rules", at(3), note(3))?,
     ];
     let chart = Chart::new(
         "128 CPUs: the worst p99.9 of 20 tasks, over that of one alone",
@@ -111,5 +119,5 @@ pub fn study(quick: bool) -> Result<Figure> {
         let points = loads.iter().zip(ratios(which)).map(|(load, ratio)| (*load, ratio));
         chart.with(variant.name, Form::Line, points.collect())
     });
-    Ok(Figure { rows, blocks: vec![Block::Chart(chart)] })
+    Ok(Figure { measures, blocks: vec![Block::Chart(chart)] })
 }

@@ -10,6 +10,7 @@ use quell_sim::experiment::rkube::{Neighbour, SYSTEM_CPUS, Seen, Span, Target, T
 use rayon::prelude::*;
 
 use crate::commands::reproduce::progress_bar;
+use crate::commands::reproduce::trial::Trial;
 
 /// Kubernetes' own means, or rKube.
 pub const BOTH: [bool; 2] = [false, true];
@@ -28,29 +29,24 @@ type Cell = (Tenants, bool);
 
 /// What was run.
 pub struct Grid {
-    quick: bool,
+    trial: Trial,
     seen: BTreeMap<Cell, Seen>,
 }
 
 impl Grid {
-    pub fn new(quick: bool) -> Grid {
-        Grid { quick, seen: BTreeMap::new() }
-    }
-
-    /// Runs of each cell, with other random numbers. The paper has 10 (§3.1.3).
-    fn repetitions(&self) -> u32 {
-        if self.quick { 1 } else { 4 }
+    pub fn new(trial: Trial) -> Grid {
+        Grid { trial, seen: BTreeMap::new() }
     }
 
     /// How long to look. A saturated server does in a second what a batch job does in many.
-    fn span(&self, target: Target, seed: u64) -> Span {
-        let measured = match (target, self.quick) {
+    fn span(&self, target: Target) -> Span {
+        let measured = match (target, self.trial.quick) {
             (Target::Batch(_), false) => Nanos::from_secs(5),
             (Target::Batch(_), true) => Nanos::from_millis(1_500),
             (Target::Memcached(_), false) => Nanos::from_millis(2_500),
             (Target::Memcached(_), true) => Nanos::from_millis(700),
         };
-        Span { seed, warm_up: Nanos::from_millis(300), measured }
+        Span { seed: self.trial.seed, warm_up: Nanos::from_millis(300), measured }
     }
 
     /// Runs those that were not run yet, and says on standard error how long that took.
@@ -59,27 +55,20 @@ impl Grid {
         cells.sort_unstable();
         cells.dedup();
         cells.retain(|cell| !self.seen.contains_key(cell));
-        let seeds = 1..=u64::from(self.repetitions());
-        let runs: Vec<(Cell, u64)> =
-            cells.iter().flat_map(|&cell| seeds.clone().map(move |seed| (cell, seed))).collect();
-        let bar = progress_bar(runs.len() as u64);
-        let seen: Result<Vec<Seen>> = runs
+        let bar = progress_bar(cells.len() as u64);
+        let seen: Result<Vec<Seen>> = cells
             .par_iter()
             .with_max_len(1)
-            .map(|&((tenants, rkube), seed)| {
-                let seen = tenants.run(&mut policy(rkube)?, self.span(tenants.target, seed))?;
+            .map(|&(tenants, rkube)| {
+                let seen = tenants.run(&mut policy(rkube)?, self.span(tenants.target))?;
                 bar.inc(1);
                 Ok(seen)
             })
             .collect();
         bar.finish_and_clear();
-        for ((cell, seed), seen) in runs.iter().zip(seen?) {
-            match self.seen.get_mut(cell) {
-                Some(all) => all.merge(&seen, *seed as u32),
-                None => drop(self.seen.insert(*cell, seen)),
-            }
-        }
-        eprintln!("{what}: {} cells, {} runs in {:.1} s", cells.len(), runs.len(), began.elapsed().as_secs_f64());
+        let (count, seed) = (cells.len(), self.trial.seed);
+        self.seen.extend(cells.into_iter().zip(seen?));
+        eprintln!("{what}, seed {seed}: {count} cells in {:.1} s", began.elapsed().as_secs_f64());
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! Figures 1, 2 and 6 to 8: targets beside each neighbour, with Kubernetes' own means and with rKube.
 
 use anyhow::Result;
-use quell_evidence::Row;
+use quell_evidence::Measure;
+use quell_model::Nanos;
 use quell_report::human;
 use quell_sim::experiment::rkube::{BATCH, MEMCACHED, Neighbour, Seen, Target, Tenants};
 
 use super::grid::{BOTH, Grid};
-use super::{batch, memory_intensive, name, range, row};
+use super::{batch, measure, memory_intensive, name, range};
 
 /// What the multi-tenant memcached of the paper answers at most, and the single-tenant one is asked for beside it.
 const PAPERS_RATE: Target = Target::Memcached(Some(37_000));
@@ -14,7 +15,7 @@ const PAPERS_RATE: Target = Target::Memcached(Some(37_000));
 /// Seconds that a batch program takes alone (§3.1.3).
 const ALONE_S: f64 = 60.0;
 
-pub fn rows(grid: &mut Grid) -> Result<Vec<Row>> {
+pub fn measures(grid: &mut Grid) -> Result<Vec<Measure>> {
     let neighbours = |target: Target| Neighbour::all(target.cpus()).map(Some).into_iter().chain([None]);
     let cells = |targets: &[Target], rkube| {
         let tenants = |&target: &Target| neighbours(target).map(move |neighbour| Tenants { target, neighbour });
@@ -25,13 +26,13 @@ pub fn rows(grid: &mut Grid) -> Result<Vec<Row>> {
     grid.run("Figure 6", cells(&figure2, true))?;
     grid.run("Figure 1b", BOTH.into_iter().flat_map(|rkube| cells(&[PAPERS_RATE], rkube)).collect())?;
     let seen = Interference { grid };
-    let mut rows = seen.batch_standard()?;
-    rows.extend(seen.memcached_standard()?);
-    rows.extend(seen.batch_rkube()?);
-    rows.extend(seen.memcached_rkube()?);
-    rows.extend(seen.host()?);
-    rows.extend(tails(grid)?);
-    Ok(rows)
+    let mut measures = seen.batch_standard()?;
+    measures.extend(seen.memcached_standard()?);
+    measures.extend(seen.batch_rkube()?);
+    measures.extend(seen.memcached_rkube()?);
+    measures.extend(seen.host()?);
+    measures.extend(tails(grid)?);
+    Ok(measures)
 }
 
 struct Interference<'a> {
@@ -73,7 +74,7 @@ impl Interference<'_> {
         Ok(all)
     }
 
-    fn batch_standard(&self) -> Result<Vec<Row>> {
+    fn batch_standard(&self) -> Result<Vec<Measure>> {
         let (bodytrack, streamcluster) = (Target::Batch(batch("bodytrack")?), Target::Batch(batch("streamcluster")?));
         let mut mean = [0.0; 4];
         let (mut most, mut all) = ((0.0, ""), Vec::new());
@@ -90,14 +91,17 @@ impl Interference<'_> {
         let (one, other) = (self.slowdown(bodytrack, worst(bodytrack), false)?, worst(streamcluster));
         let streamcluster_slowdown = self.slowdown(streamcluster, other, false)?;
         let got = self.grid.seen(streamcluster, Some(other), false)?.utilisation;
+        let capped = mean[1] / mean[3];
         Ok(vec![
-            row("fig1a.bodytrack", one, slowdowns(bodytrack)?)?,
-            row("fig1a.streamcluster", streamcluster_slowdown, slowdowns(streamcluster)?)?,
-            row("fig2a.worst", next / mean[3], format!("mean slowdowns: {}", list(mean, "")))?,
-            row("fig2a.capped-cpu", most.0, format!("{}: {}", most.1, all.join(", ")))?,
-            row("fig2b.trend", self.utilisation(3)? / self.utilisation(0)?, "")?,
-            row("fig2b.streamcluster", got, "")?,
-            row("fig2a.streamcluster-time", ALONE_S * streamcluster_slowdown, "")?,
+            measure("fig1a.bodytrack", one, slowdowns(bodytrack)?)?,
+            measure("fig1a.streamcluster", streamcluster_slowdown, slowdowns(streamcluster)?)?,
+            measure("fig2a.worst", next / mean[3], format!("mean slowdowns: {}", list(mean, "")))?,
+            measure("fig2a.capped-cpu", most.0, format!("{}: {}", most.1, all.join(", ")))?,
+            measure("fig2a.capped", capped, "")?,
+            measure("fig2a.capped-still", mean[0].min(mean[1]), "")?,
+            measure("fig2b.trend", self.utilisation(3)? / self.utilisation(0)?, "")?,
+            measure("fig2b.streamcluster", got, "")?,
+            measure("fig2a.streamcluster-time", ALONE_S * streamcluster_slowdown, "")?,
         ])
     }
 
@@ -112,7 +116,19 @@ impl Interference<'_> {
         Ok(sum / targets.len() as f64)
     }
 
-    fn memcached_standard(&self) -> Result<Vec<Row>> {
+    /// The least of all targets and neighbours: CPU time got with rKube over that without.
+    fn utilisation_gain(&self) -> Result<f64> {
+        let mut least = f64::INFINITY;
+        for target in BATCH.map(Target::Batch).into_iter().chain([MEMCACHED]) {
+            for neighbour in Neighbour::all(target.cpus()) {
+                let got = |rkube| -> Result<f64> { Ok(self.grid.seen(target, Some(neighbour), rkube)?.utilisation) };
+                least = least.min(got(true)? / got(false)?);
+            }
+        }
+        Ok(least)
+    }
+
+    fn memcached_standard(&self) -> Result<Vec<Measure>> {
         let alone = self.grid.seen(MEMCACHED, None, false)?;
         let beside = self.grid.seen(MEMCACHED, Some(worst(MEMCACHED)), false)?;
         let (calm, disturbed) = (
@@ -124,17 +140,17 @@ impl Interference<'_> {
         let rates = self.rates(false)?;
         let least = rates[..3].iter().fold(f64::INFINITY, |least, &rate| least.min(rate));
         Ok(vec![
-            row("fig1b.alone-rate", alone.rate(), "")?,
-            row("fig1b.alone-p99", calm.0 as f64 / 1e3, "")?,
-            row("fig1b.rate", beside.rate(), list(rates.map(|rate| rate / 1e3), "k"))?,
-            row("fig1b.p99", tail.0 as f64 / 1e3, answers)?,
-            row("fig1b.p99-factor", tail.0 as f64 / calm.0 as f64, "")?,
-            row("fig2c.worst", rates[3] / least, "")?,
-            row("fig2c.utilisation", beside.utilisation, "")?,
+            measure("fig1b.alone-rate", alone.rate(), "")?,
+            measure("fig1b.alone-p99", calm.0 as f64 / 1e3, "")?,
+            measure("fig1b.rate", beside.rate(), list(rates.map(|rate| rate / 1e3), "k"))?,
+            measure("fig1b.p99", tail.0 as f64 / 1e3, answers)?,
+            measure("fig1b.p99-factor", tail.0 as f64 / calm.0 as f64, "")?,
+            measure("fig2c.worst", rates[3] / least, "")?,
+            measure("fig2c.utilisation", beside.utilisation, "")?,
         ])
     }
 
-    fn batch_rkube(&self) -> Result<Vec<Row>> {
+    fn batch_rkube(&self) -> Result<Vec<Measure>> {
         let streamcluster = Target::Batch(batch("streamcluster")?);
         let speedups = |target: Target| -> Result<[f64; 4]> {
             let (without, with) = (self.slowdowns(target, false)?, self.slowdowns(target, true)?);
@@ -151,43 +167,46 @@ impl Interference<'_> {
         let time = ALONE_S * self.slowdown(streamcluster, worst(streamcluster), true)?;
         let slowdowns = list(self.slowdowns(streamcluster, true)?, "");
         Ok(vec![
-            row("fig6a.streamcluster-time", time, format!("as multiples of the time alone: {slowdowns}"))?,
-            row("fig6b.streamcluster", got, "")?,
-            row("fig6a.least", least, notes.join(", "))?,
-            row("fig6a.most", most, "")?,
+            measure("fig6.utilisation", self.utilisation_gain()?, "")?,
+            measure("fig6a.streamcluster-time", time, format!("as multiples of the time alone: {slowdowns}"))?,
+            measure("fig6b.streamcluster", got, "")?,
+            measure("fig6a.least", least, notes.join(", "))?,
+            measure("fig6a.most", most, "")?,
         ])
     }
 
-    fn memcached_rkube(&self) -> Result<Vec<Row>> {
+    fn memcached_rkube(&self) -> Result<Vec<Measure>> {
         let beside = self.grid.seen(MEMCACHED, Some(worst(MEMCACHED)), true)?;
         let (without, with) = (self.rates(false)?, self.rates(true)?);
         let gains: [f64; 4] = std::array::from_fn(|at| with[at] / without[at]);
         let (least, most) = range(gains.into_iter());
-        let tail = self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), true)?.p99();
+        let p99 = |rkube| -> Result<Nanos> { Ok(self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), rkube)?.p99()) };
+        let (tail, saturated) = (p99(true)?, p99(false)?);
         Ok(vec![
-            row("fig6c.rate", beside.rate(), list(with.map(|rate| rate / 1e3), "k"))?,
-            row("fig6c.utilisation", beside.utilisation, "")?,
-            row("fig6c.least", least, list(gains, ""))?,
-            row("fig6c.most", most, "")?,
-            row("fig8.p99", tail.0 as f64 / 1e3, "")?,
+            measure("fig6c.rate", beside.rate(), list(with.map(|rate| rate / 1e3), "k"))?,
+            measure("fig6c.utilisation", beside.utilisation, "")?,
+            measure("fig6c.least", least, list(gains, ""))?,
+            measure("fig6c.most", most, "")?,
+            measure("fig8.p99", tail.0 as f64 / 1e3, "")?,
+            measure("fig8.factor", saturated.0 as f64 / tail.0 as f64, "")?,
         ])
     }
 
-    fn host(&self) -> Result<Vec<Row>> {
+    fn host(&self) -> Result<Vec<Measure>> {
         let host = |burstable, rkube| -> Result<f64> {
             Ok(self.grid.seen(MEMCACHED, Some(memory_intensive(MEMCACHED, burstable)), rkube)?.host)
         };
         Ok(vec![
-            row("fig7b.burstable", host(true, false)?, "")?,
-            row("fig7b.burstable-rkube", host(true, true)?, "")?,
-            row("fig7b.capped", host(false, false)?, "")?,
-            row("fig7b.capped-rkube", host(false, true)?, "")?,
+            measure("fig7b.burstable", host(true, false)?, "")?,
+            measure("fig7b.burstable-rkube", host(true, true)?, "")?,
+            measure("fig7b.capped", host(false, false)?, "")?,
+            measure("fig7b.capped-rkube", host(false, true)?, "")?,
         ])
     }
 }
 
 /// Figure 8: at the rate that saturates memcached without rKube.
-fn tails(grid: &mut Grid) -> Result<Vec<Row>> {
+fn tails(grid: &mut Grid) -> Result<Vec<Measure>> {
     let mut asked = Vec::new();
     for neighbour in Neighbour::all(MEMCACHED.cpus()) {
         let rate = grid.seen(MEMCACHED, Some(neighbour), false)?.rate();
@@ -201,5 +220,5 @@ fn tails(grid: &mut Grid) -> Result<Vec<Row>> {
         *gain = p99(false)? / p99(true)?;
     }
     let (least, most) = range(gains.into_iter());
-    Ok(vec![row("fig8.least", least, list(gains, ""))?, row("fig8.most", most, "")?])
+    Ok(vec![measure("fig8.least", least, list(gains, ""))?, measure("fig8.most", most, "")?])
 }

@@ -6,28 +6,29 @@ mod scaling;
 mod trace;
 
 use anyhow::{Context, Result};
-use quell_evidence::{Claim, Row, rkube};
+use quell_evidence::{Measure, topic};
 use quell_sim::experiment::rkube::{BATCH, Batch, Neighbour, Target};
 
+use super::trial::{self, Figure, Kept};
 use grid::Grid;
 
 /// Runs everything.
-pub fn run(quick: bool) -> Result<Vec<Row>> {
-    let mut grid = Grid::new(quick);
-    let mut rows = interference::rows(&mut grid)?;
-    rows.extend(scaling::rows(&mut grid)?);
-    rows.extend(trace::rows(quick)?);
-    let place = |row: &Row| rkube::TOPIC.claims.iter().position(|claim| claim.id == row.claim.id);
-    rows.sort_by_key(place);
-    Ok(rows)
+pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
+    let mut all = kept.trials("rkube-grid", quick, |trial| {
+        let mut grid = Grid::new(trial);
+        let mut measures = interference::measures(&mut grid)?;
+        measures.extend(scaling::measures(&mut grid)?);
+        Ok(Figure { measures, ..Figure::default() })
+    })?;
+    let trace = kept
+        .trials("rkube-trace", quick, |trial| Ok(Figure { measures: trace::measures(trial)?, ..Figure::default() }))?;
+    all.measures.extend(trace.measures);
+    Ok(all)
 }
 
 /// A value for the claim of this name.
-fn row(name: &str, value: f64, note: impl Into<String>) -> Result<Row> {
-    let id = format!("rkube.{name}");
-    let claim: Option<&&'static Claim> = rkube::TOPIC.claims.iter().find(|claim| claim.id == id);
-    let claim = claim.with_context(|| format!("nobody claims '{id}'"))?;
-    Ok(Row::measured(claim, value, note))
+fn measure(name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
+    trial::measure(topic("rkube").context("there are no claims of this paper")?, name, value, note)
 }
 
 /// Table 1's batch target of this name.

@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use quell_evidence::Row;
+use quell_evidence::Measure;
 use quell_model::Nanos;
 use quell_sim::experiment::rkube::{Jobs, Served, Span};
 use rayon::prelude::*;
 
 use super::grid::policy;
-use super::{range, row};
+use super::{measure, range};
 use crate::commands::reproduce::progress_bar;
+use crate::commands::reproduce::trial::Trial;
 
 /// "We randomly choose 50 machines from the traces" (§6.5).
 const MACHINES: u32 = 50;
@@ -19,12 +20,13 @@ const QUICK_MACHINES: u32 = 3;
 /// know.
 const FULL_MACHINES: u32 = 10;
 
-pub fn rows(quick: bool) -> Result<Vec<Row>> {
-    let machines = if quick { QUICK_MACHINES } else { MACHINES };
+pub fn measures(trial: Trial) -> Result<Vec<Measure>> {
+    let machines = if trial.quick { QUICK_MACHINES } else { MACHINES };
     let drawn = (0..machines).map(Jobs::of_machine);
-    let full = (0..if quick { 0 } else { FULL_MACHINES }).map(|number| Jobs::of_machine(number).with_full_services());
+    let full = (0..if trial.quick || !trial.is_first() { 0 } else { FULL_MACHINES })
+        .map(|number| Jobs::of_machine(number).with_full_services());
     let began = Instant::now();
-    let served = served(drawn.chain(full).collect(), quick)?;
+    let served = served(drawn.chain(full).collect(), trial)?;
     eprintln!("Figure 12: {} machines, each twice, in {:.1} s", served.len(), began.elapsed().as_secs_f64());
     let (drawn, full) = served.split_at(machines as usize);
     let cases = [Ratios::new(drawn), Ratios::new(full)];
@@ -39,10 +41,10 @@ pub fn rows(quick: bool) -> Result<Vec<Row>> {
     };
     let [drawn, _] = &cases;
     Ok(vec![
-        row("fig12.rate", mean(&drawn.rates), note(|ratios| &ratios.rates))?,
-        row("fig12.p99", mean(&drawn.tails), note(|ratios| &ratios.tails))?,
-        row("fig12.p99-most", range(drawn.tails.iter().copied()).1, "")?,
-        row("fig12.batch", mean(&drawn.batch), note(|ratios| &ratios.batch))?,
+        measure("fig12.rate", mean(&drawn.rates), note(|ratios| &ratios.rates))?,
+        measure("fig12.p99", mean(&drawn.tails), note(|ratios| &ratios.tails))?,
+        measure("fig12.p99-most", range(drawn.tails.iter().copied()).1, "")?,
+        measure("fig12.batch", mean(&drawn.batch), note(|ratios| &ratios.batch))?,
     ])
 }
 
@@ -51,9 +53,9 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Each machine without rKube and with it.
-fn served(jobs: Vec<Jobs>, quick: bool) -> Result<Vec<[Served; 2]>> {
-    let measured = Nanos::from_millis(if quick { 700 } else { 2_000 });
-    let span = Span { seed: 1, warm_up: Nanos::from_millis(300), measured };
+fn served(jobs: Vec<Jobs>, trial: Trial) -> Result<Vec<[Served; 2]>> {
+    let measured = Nanos::from_millis(if trial.quick { 700 } else { 2_000 });
+    let span = Span { seed: trial.seed, warm_up: Nanos::from_millis(300), measured };
     let bar = progress_bar(jobs.len() as u64);
     let served = jobs.par_iter().with_max_len(1).map(|jobs| {
         let both = [jobs.run(&mut policy(false)?, span)?, jobs.run(&mut policy(true)?, span)?];

@@ -1,19 +1,19 @@
 //! Figures 1 and 4b, and the paper's interfaces: worked out, or simulated without chance.
 
 use anyhow::{Context, Result};
-use quell_evidence::Row;
+use quell_evidence::Measure;
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use quell_policy::vas::{Busy, Curve, Releases, TaskSet};
 use quell_sim::experiment::vas::{GAMMA1, GAMMA2, Scene, periodic};
 use quell_sim::workload::Order;
 
-use super::{mean, row};
+use super::{exact, mean};
 
 /// Figure 1 has units of time without a name.
 const UNIT: Nanos = Nanos::from_millis(100);
 
-pub fn rows() -> Result<Vec<Row>> {
+pub fn measures() -> Result<Vec<Measure>> {
     let set = TaskSet::new(GAMMA1.to_vec(), Releases::Periodic)?;
     let busy = Busy::of(&set);
     let least = busy.least();
@@ -24,13 +24,13 @@ pub fn rows() -> Result<Vec<Row>> {
     let gamma2 = TaskSet::new(GAMMA2.to_vec(), Releases::Periodic)?;
     let response = figure1()?;
     Ok(vec![
-        row("fig1.response", response, "")?,
-        row("fig1.penalty", response - 4.0, "")?,
-        row("gamma1.budget", ms(least.budget), "worked out")?,
-        row("gamma1.period", ms(least.period), "worked out")?,
-        row("gamma1.share", least.share(), "worked out")?,
-        row("fig4b.least", share(set.hyperperiod()) / smallest, "worked out for every period")?,
-        row("gamma2.hyperperiod", ms(gamma2.hyperperiod()), "worked out")?,
+        exact("fig1.response", response, "")?,
+        exact("fig1.penalty", response - 4.0, "")?,
+        exact("gamma1.budget", ms(least.budget), "worked out")?,
+        exact("gamma1.period", ms(least.period), "worked out")?,
+        exact("gamma1.share", least.share(), "worked out")?,
+        exact("fig4b.least", share(set.hyperperiod()) / smallest, "worked out for every period")?,
+        exact("gamma2.hyperperiod", ms(gamma2.hyperperiod()), "worked out")?,
     ])
 }
 

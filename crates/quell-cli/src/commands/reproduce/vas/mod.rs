@@ -6,15 +6,14 @@ mod services;
 mod synthetic;
 
 use anyhow::{Context, Result};
-use quell_evidence::{Claim, Row, vas};
+use quell_evidence::{Found, Measure, topic};
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use quell_policy::vas::{Analysis, Busy, Interface, Margin, Releases, TaskSet};
 use quell_report::stats::wasserstein;
 use quell_sim::experiment::vas::{Scene, Seen};
 
-/// Two-sided 95 % of Student's distribution, by degrees of freedom.
-const STUDENT: [f64; 5] = [f64::NAN, 12.71, 4.303, 3.182, 2.776];
+use super::trial::{self, Figure, Kept, Trial};
 
 /// How much to run.
 #[derive(Clone, Copy, Debug)]
@@ -34,50 +33,33 @@ impl Effort {
     }
 }
 
-/// Runs everything.
-pub fn run(quick: bool) -> Result<Vec<Row>> {
-    let effort = Effort { quick };
-    let mut rows = analysis::rows()?;
-    rows.extend(synthetic::rows(effort)?);
-    rows.extend(cases::rows(effort)?);
-    rows.extend(services::rows(effort)?);
-    let place = |row: &Row| vas::TOPIC.claims.iter().position(|claim| claim.id == row.claim.id);
-    rows.sort_by_key(place);
-    Ok(rows)
+/// Runs everything. The seeds of a scene run beside each other, so that all of it is one part.
+pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
+    kept.part("vas", Trial { quick, seed: 1 }, || {
+        let effort = Effort { quick };
+        let mut measures = analysis::measures()?;
+        measures.extend(synthetic::measures(effort)?);
+        measures.extend(cases::measures(effort)?);
+        measures.extend(services::measures(effort)?);
+        Ok(Figure { measures, ..Figure::default() })
+    })
 }
 
-fn claim(name: &str) -> Result<&'static Claim> {
-    let id = format!("vas.{name}");
-    let claim: Option<&&'static Claim> = vas::TOPIC.claims.iter().find(|claim| claim.id == id);
-    Ok(claim.with_context(|| format!("nobody claims '{id}'"))?)
+fn found(name: &str, found: Found, note: String) -> Result<Measure> {
+    trial::found(topic("vas").context("there are no claims of this paper")?, name, found, note)
 }
 
 /// A value without chance.
-fn row(name: &str, value: f64, note: impl Into<String>) -> Result<Row> {
-    Ok(Row::measured(claim(name)?, value, note))
+fn exact(name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
+    found(name, Found::Exact(value), note.into())
 }
 
-/// The mean over the seeds, with its 95 % interval where there are several.
-fn mean_row(name: &str, values: &[f64], note: &str) -> Result<Row> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    let half = STUDENT.get(values.len() - 1).copied().unwrap_or(1.96) * (variance / count).sqrt();
+/// A value of each seed.
+fn sampled(name: &str, values: &[f64], note: &str) -> Result<Measure> {
     let each: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
-    let note = |own: String| if note.is_empty() { own } else { format!("{own}; {note}") };
-    if values.len() == 1 {
-        return Ok(Row::measured(claim(name)?, mean, note("one seed".into())));
-    }
-    Ok(Row::estimated(claim(name)?, mean, half, note(format!("± {half:.3} of {}", each.join(", ")))))
-}
-
-/// The largest over the seeds, for a sentence that says that something is small.
-fn worst_row(name: &str, values: &[f64], note: &str) -> Result<Row> {
-    let worst = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let each: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
-    let seeds = if values.len() == 1 { "one seed".into() } else { format!("the largest of {}", each.join(", ")) };
+    let seeds = format!("by seed {}", each.join(", "));
     let note = if note.is_empty() { seeds } else { format!("{seeds}; {note}") };
-    row(name, worst, note)
+    found(name, Found::Seeds(values.to_vec()), note)
 }
 
 /// The interface that the analysis recommends for periodic tasks with this margin.

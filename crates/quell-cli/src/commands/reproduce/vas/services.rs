@@ -1,14 +1,14 @@
 //! Figures 13, 14 and 18: Redis and Spark.
 
 use anyhow::Result;
-use quell_evidence::Row;
+use quell_evidence::Measure;
 use quell_model::Nanos;
 use quell_report::stats::wasserstein;
 use quell_sim::experiment::vas::{SPARK, Scene, Seen, periodic, redis, source};
 use quell_sim::workload::{Order, Service};
 use rayon::prelude::*;
 
-use super::{Effort, both, distance, mean_row, recommended, row, varied, worst_row};
+use super::{Effort, both, distance, exact, recommended, sampled, varied};
 
 /// Points of a CPU on top of the least interface (L327).
 const MARGIN: f64 = 5.0;
@@ -22,11 +22,11 @@ const SHORTEST_BATCH: Nanos = Nanos::from_millis(3_026);
 /// VCPUs of the Spark VM.
 const WORKERS: usize = 4;
 
-pub fn rows(effort: Effort) -> Result<Vec<Row>> {
-    let mut rows = single(effort)?;
-    rows.extend(tenants(effort)?);
-    rows.extend(spark(effort)?);
-    Ok(rows)
+pub fn measures(effort: Effort) -> Result<Vec<Measure>> {
+    let mut measures = single(effort)?;
+    measures.extend(tenants(effort)?);
+    measures.extend(spark(effort)?);
+    Ok(measures)
 }
 
 fn redis_scene(vms: usize, span: Nanos) -> Result<Scene> {
@@ -42,7 +42,7 @@ fn redis_scene(vms: usize, span: Nanos) -> Result<Scene> {
     })
 }
 
-fn single(effort: Effort) -> Result<Vec<Row>> {
+fn single(effort: Effort) -> Result<Vec<Measure>> {
     let scene = redis_scene(1, effort.span(20, 5))?;
     let all: Result<Vec<(Seen, Seen)>> =
         effort.seeds().into_par_iter().map(|seed| both(&varied(&scene, seed))).collect();
@@ -52,13 +52,13 @@ fn single(effort: Effort) -> Result<Vec<Row>> {
     let left: Vec<f64> = all.iter().map(|(part, _)| 0.23 / part.neighbour).collect();
     let distances: Vec<f64> = all.iter().map(|(part, whole)| distance(part, whole) / 1e3).collect();
     Ok(vec![
-        row("redis.utilisation", asked, "")?,
-        worst_row("redis.left", &left, &format!("budget {} every {}", budget.exact(), period.exact()))?,
-        mean_row("redis.distance", &distances, "")?,
+        exact("redis.utilisation", asked, "")?,
+        sampled("redis.left", &left, &format!("budget {} every {}", budget.exact(), period.exact()))?,
+        sampled("redis.distance", &distances, "")?,
     ])
 }
 
-fn tenants(effort: Effort) -> Result<Vec<Row>> {
+fn tenants(effort: Effort) -> Result<Vec<Measure>> {
     let scene = redis_scene(TENANTS, effort.span(5, 1))?;
     let all: Result<Vec<(Seen, Seen)>> =
         effort.seeds().into_par_iter().map(|seed| both(&varied(&scene, seed))).collect();
@@ -79,7 +79,7 @@ fn tenants(effort: Effort) -> Result<Vec<Row>> {
         (most - least) / mean(all)
     };
     let spreads: Vec<f64> = by_seed.iter().map(spread).collect();
-    Ok(vec![mean_row("fig14.distance", &means, "")?, worst_row("fig14.consistent", &spreads, "")?])
+    Ok(vec![sampled("fig14.distance", &means, "")?, sampled("fig14.consistent", &spreads, "")?])
 }
 
 /// Each worker's work differs from batch to batch; every run draws its own.
@@ -100,7 +100,7 @@ fn spark_scene(effort: Effort, seed: u64) -> Scene {
 /// Runs of each kind: every two of them are compared, since chance decides how far two are apart.
 const RUNS: u64 = 3;
 
-fn spark(effort: Effort) -> Result<Vec<Row>> {
+fn spark(effort: Effort) -> Result<Vec<Measure>> {
     let runs = |seed: u64| -> Result<[Vec<Vec<u64>>; 2]> {
         let scene = |run: u64| varied(&spark_scene(effort, seed), 10 * seed + run);
         let elapsed = |scene: Scene| Ok::<_, anyhow::Error>(scene.run()?.elapsed());
@@ -122,15 +122,15 @@ fn spark(effort: Effort) -> Result<Vec<Row>> {
         part.push(apart(on_whole.iter().flat_map(|one| on_part.iter().map(move |two| (one, two))).collect()));
         longest = longest.max(on_whole.iter().flatten().copied().max().unwrap_or(0));
     }
-    let ratio = part.iter().sum::<f64>() / whole.iter().sum::<f64>();
+    let ratios: Vec<f64> = part.iter().zip(&whole).map(|(part, whole)| part / whole).collect();
     let utilisation = SPARK.work.0 as f64 / SPARK.period.0 as f64;
     let spread = format!("each worker's time is drawn from {} to {}", SHORTEST_BATCH, SPARK.work);
     Ok(vec![
-        row("spark.longest", longest as f64 / 1e6, "")?,
-        row("spark.utilisation", utilisation, "")?,
-        row("spark.budget", 0.75 * SPARK.period.0 as f64 / 1e6, "")?,
-        mean_row("spark.whole", &whole, &spread)?,
-        mean_row("spark.part", &part, "")?,
-        row("spark.comparable", ratio, "")?,
+        exact("spark.longest", longest as f64 / 1e6, "")?,
+        exact("spark.utilisation", utilisation, "")?,
+        exact("spark.budget", 0.75 * SPARK.period.0 as f64 / 1e6, "")?,
+        sampled("spark.whole", &whole, &spread)?,
+        sampled("spark.part", &part, "")?,
+        sampled("spark.comparable", &ratios, "")?,
     ])
 }

@@ -1,14 +1,14 @@
 //! Figures 6 to 11: the synthetic server with Γ1 and Γ2.
 
 use anyhow::Result;
-use quell_evidence::Row;
+use quell_evidence::Measure;
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use quell_sim::experiment::vas::{GAMMA1, GAMMA2, Scene, Seen, difference, periodic, sporadic, window};
 use quell_sim::workload::{JobSource, Order};
 use rayon::prelude::*;
 
-use super::{Effort, both, distance, mean, mean_row, recommended, varied, worst_row};
+use super::{Effort, both, distance, mean, recommended, sampled, varied};
 
 const HYPERPERIOD: Nanos = Nanos::from_secs(2);
 
@@ -58,7 +58,7 @@ fn orders_apart(effort: Effort, one: &[(Seen, Seen)], other: &[(Seen, Seen)]) ->
     one.iter().zip(other).map(|((one, _), (other, _))| difference(&one.active, &other.active, span)).collect()
 }
 
-pub fn rows(effort: Effort) -> Result<Vec<Row>> {
+pub fn measures(effort: Effort) -> Result<Vec<Measure>> {
     let gamma1 = |order| scene(effort, &GAMMA1, periodic(&GAMMA1, 1.0), order, 0);
     let (fifo, rm) = (seen(effort, &gamma1(Order::Fifo)?)?, seen(effort, &gamma1(Order::Rm)?)?);
     let random = |order| scene(effort, &GAMMA1, sporadic(&GAMMA1), order, 0);
@@ -67,25 +67,25 @@ pub fn rows(effort: Effort) -> Result<Vec<Row>> {
     let (two_fifo, two_rm) = (seen(effort, &gamma2(Order::Fifo)?)?, seen(effort, &gamma2(Order::Rm)?)?);
     let with_margin = seen(effort, &scene(effort, &GAMMA2, periodic(&GAMMA2, 1.0), Order::Fifo, 5)?)?;
     let irregular: Vec<f64> = changes(effort, &random_fifo).into_iter().map(|change| UNLIKE / change).collect();
-    let mut rows = vec![
-        mean_row("fig6.repeats", &changes(effort, &fifo), "")?,
-        worst_row("fig6.active", &orders_apart(effort, &fifo, &rm), "")?,
-        worst_row("fig7a.overlap", &apart(&fifo), "")?,
-        worst_row("fig7b.overlap", &apart(&rm), "")?,
-        worst_row("fig8.irregular", &irregular, "")?,
-        worst_row("fig8.active", &orders_apart(effort, &random_fifo, &random_rm), "")?,
-        worst_row("fig9a.overlap", &apart(&random_fifo), "")?,
-        worst_row("fig9b.overlap", &apart(&random_rm), "")?,
-        worst_row("fig10a.overlap", &apart(&two_fifo), "")?,
-        worst_row("fig10b.overlap", &apart(&two_rm), "")?,
-        worst_row("fig10.with-margin", &apart(&with_margin), "")?,
+    let mut measures = vec![
+        sampled("fig6.repeats", &changes(effort, &fifo), "")?,
+        sampled("fig6.active", &orders_apart(effort, &fifo, &rm), "")?,
+        sampled("fig7a.overlap", &apart(&fifo), "")?,
+        sampled("fig7b.overlap", &apart(&rm), "")?,
+        sampled("fig8.irregular", &irregular, "")?,
+        sampled("fig8.active", &orders_apart(effort, &random_fifo, &random_rm), "")?,
+        sampled("fig9a.overlap", &apart(&random_fifo), "")?,
+        sampled("fig9b.overlap", &apart(&random_rm), "")?,
+        sampled("fig10a.overlap", &apart(&two_fifo), "")?,
+        sampled("fig10b.overlap", &apart(&two_rm), "")?,
+        sampled("fig10.with-margin", &apart(&with_margin), "")?,
     ];
-    rows.extend(figure11(effort, &rm)?);
-    Ok(rows)
+    measures.extend(figure11(effort, &rm)?);
+    Ok(measures)
 }
 
 /// Practical overprovisioning: rate-monotonic priorities, 5 points less, none and 5 more.
-fn figure11(effort: Effort, exact: &[(Seen, Seen)]) -> Result<Vec<Row>> {
+fn figure11(effort: Effort, exact: &[(Seen, Seen)]) -> Result<Vec<Measure>> {
     let with =
         |part: f64, points: i32| seen(effort, &scene(effort, &GAMMA1, periodic(&GAMMA1, part), Order::Rm, points)?);
     let (minus, plus, less) = (with(1.0, -5)?, with(1.0, 5)?, with(0.9375, -5)?);
@@ -98,13 +98,13 @@ fn figure11(effort: Effort, exact: &[(Seen, Seen)]) -> Result<Vec<Row>> {
     };
     let exhausted: Vec<f64> = plus.iter().map(|(part, _)| part.exhausted as f64).collect();
     Ok(vec![
-        worst_row("margin.suffices", &exhausted, "")?,
-        mean_row("fig11.minus5", &distances(&minus, 1e6), "")?,
-        mean_row("fig11.exact", &distances(exact, 1e6), "")?,
-        mean_row("fig11.plus5", &distances(&plus, 1e3), &by_task(&plus))?,
-        mean_row("fig11.longest", &longest(&minus), "")?,
-        mean_row("fig11.minus5-less", &distances(&less, 1e6), "")?,
-        mean_row("fig11.longest-less", &longest(&less), "")?,
+        sampled("margin.suffices", &exhausted, "")?,
+        sampled("fig11.minus5", &distances(&minus, 1e6), "")?,
+        sampled("fig11.exact", &distances(exact, 1e6), "")?,
+        sampled("fig11.plus5", &distances(&plus, 1e3), &by_task(&plus))?,
+        sampled("fig11.longest", &longest(&minus), "")?,
+        sampled("fig11.minus5-less", &distances(&less, 1e6), "")?,
+        sampled("fig11.longest-less", &longest(&less), "")?,
     ])
 }
 

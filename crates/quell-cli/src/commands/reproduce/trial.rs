@@ -1,0 +1,126 @@
+//! One run of an experiment, and what it found; kept, so that a run that was stopped goes on where it was.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use quell_evidence::{Found, Measure, Topic};
+use quell_report::page::Block;
+use rayon::prelude::*;
+
+/// How an experiment is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// Shortened.
+    pub quick: bool,
+    /// For whatever is random, from 1.
+    pub seed: u64,
+}
+
+/// An interval needs some runs with other random numbers.
+const SEEDS: u64 = 5;
+
+impl Trial {
+    /// All of them: a quick run has one, and so no interval and no verdict.
+    pub fn all(quick: bool) -> impl Iterator<Item = Trial> {
+        (1..=if quick { 1 } else { SEEDS }).map(move |seed| Trial { quick, seed })
+    }
+
+    /// What is only drawn or noted is run once.
+    pub fn is_first(self) -> bool {
+        self.seed == 1
+    }
+}
+
+/// Measures, and pictures for the page.
+#[derive(Default)]
+pub struct Figure {
+    pub measures: Vec<Measure>,
+    pub blocks: Vec<Block>,
+}
+
+/// A value for the topic's claim of this name.
+pub fn measure(topic: &Topic, name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
+    found(topic, name, Found::Seeds(vec![value]), note)
+}
+
+/// The same, whatever was found.
+pub fn found(topic: &Topic, name: &str, found: Found, note: impl Into<String>) -> Result<Measure> {
+    let claim = topic.claim(name).with_context(|| format!("nothing claims '{name}'"))?;
+    Ok(Measure { id: claim.id.clone(), found, note: note.into() })
+}
+
+/// Where the measures of parts of a run are kept, if they are.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Option<PathBuf>);
+
+impl Kept {
+    /// In this directory, which is made.
+    pub fn new(directory: Option<&Path>) -> Result<Kept> {
+        if let Some(directory) = directory {
+            std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+        }
+        Ok(Kept(directory.map(Path::to_owned)))
+    }
+
+    /// What the part of this name found: kept from before (without pictures), or now.
+    pub fn part(&self, name: &str, trial: Trial, run: impl FnOnce() -> Result<Figure>) -> Result<Figure> {
+        let Some(directory) = &self.0 else { return run() };
+        let length = if trial.quick { "-quick" } else { "" };
+        let path = directory.join(format!("{name}-{}{length}.json", trial.seed));
+        if let Ok(text) = std::fs::read(&path) {
+            let measures = serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
+            return Ok(Figure { measures, blocks: Vec::new() });
+        }
+        let figure = run()?;
+        let whole = path.with_extension("part");
+        std::fs::write(&whole, serde_json::to_vec(&figure.measures)?)
+            .and_then(|()| std::fs::rename(&whole, &path))
+            .with_context(|| format!("write {}", path.display()))?;
+        Ok(figure)
+    }
+
+    /// What the part finds with each seed, joined; the pictures are the first one's.
+    pub fn trials(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure> + Sync) -> Result<Figure> {
+        let trials: Vec<Trial> = Trial::all(quick).collect();
+        let figures = trials.par_iter().with_max_len(1).map(|&trial| self.part(name, trial, || run(trial)));
+        Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
+    }
+
+    /// The same, one trial after the other.
+    pub fn one_by_one(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure>) -> Result<Figure> {
+        let figures = Trial::all(quick).map(|trial| self.part(name, trial, || run(trial)));
+        Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
+    }
+}
+
+/// What trials found together.
+fn join(mut figures: Vec<Figure>) -> Figure {
+    let blocks = figures.first_mut().map(|first| std::mem::take(&mut first.blocks)).unwrap_or_default();
+    Figure { measures: Measure::join(figures.into_iter().map(|figure| figure.measures)), blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn what_was_kept_is_not_run_again_and_seeds_are_joined() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Kept::new(Some(directory.path())).unwrap();
+        let runs = AtomicU32::new(0);
+        let run = |trial: Trial| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            let found = Found::Seeds(vec![trial.seed as f64]);
+            Ok(Figure { measures: vec![Measure { id: "x".into(), found, note: String::new() }], blocks: Vec::new() })
+        };
+        for _ in 0..2 {
+            let all = kept.trials("t-f", false, run).unwrap();
+            assert_eq!(all.measures[0].found, Found::Seeds(vec![1.0, 2.0, 3.0, 4.0, 5.0]));
+        }
+        assert_eq!(runs.load(Ordering::Relaxed), 5);
+        // A quick run is another one.
+        assert_eq!(kept.trials("t-f", true, run).unwrap().measures[0].found.interval(), None);
+        assert_eq!(runs.load(Ordering::Relaxed), 6);
+    }
+}
