@@ -3,6 +3,7 @@
 //! Pure: a [`Claim`] is data (`papers/TOPIC/claims.toml`), a [`Measure`] is what an experiment found, [`judge`] is the rule
 //! between them, a [`Row`] is all three. Who measures is elsewhere.
 
+mod assumption;
 mod claim;
 mod measure;
 mod registry;
@@ -10,6 +11,7 @@ mod row;
 mod sentences;
 mod verdict;
 
+pub use assumption::{Assumption, assumptions};
 pub use claim::{Claim, Source};
 pub use measure::{Found, Measure};
 pub use registry::{Topic, topic, topics};

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_evidence::{Claim, Measure, Row, Topic, topic, topics};
+use quell_evidence::{Claim, Measure, Row, Topic, assumptions, topic, topics};
 use quell_report::screen::Screen;
 
 use super::output::stamped;
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// What to run, see --list
     #[arg(value_name = "ID", required_unless_present_any = ["list", "check"])]
     ids: Vec<String>,
-    /// Name every claim, run nothing
+    /// Name every claim and every assumption, run nothing
     #[arg(long)]
     list: bool,
     /// Hold the claims' quotations and the lists of sentences against the papers' texts in this directory, run nothing
@@ -148,6 +148,10 @@ fn list(out: &mut impl Write, topics: &[&Topic], json: bool) -> Result<()> {
         writeln!(out, "{}: {}", topic.id, topic.title)?;
         for claim in &topic.claims {
             write!(out, "  {}: {} {}\n{}", claim.id, table::kind(claim), table::claimed(claim), table::words(claim))?;
+        }
+        for of in assumptions(&topic.id) {
+            let source = of.source.as_deref().unwrap_or("no source");
+            writeln!(out, "  assumed: {}: {}, {} to {} ({source}; {})", of.what, of.value, of.from, of.to, of.id)?;
         }
     }
     Ok(())

@@ -1,0 +1,79 @@
+//! What the experiments take for granted: each input that a text does not give, as data.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+/// An input that the text does not give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assumption {
+    /// Its name.
+    pub id: String,
+    /// What it is, with its unit.
+    pub what: String,
+    /// What the experiments have.
+    pub value: f64,
+    /// The least that it may be.
+    pub from: f64,
+    /// The most that it may be.
+    pub to: f64,
+    /// Where the range comes from. Without one it is at least from the value ÷ 1.5 to the value × 1.5.
+    pub source: Option<String>,
+    /// The day from which on the experiments have this value.
+    pub since: String,
+    /// Ids of the claims that it can touch; a figure's name with `.*` stands for all of it.
+    pub rows: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    topic: String,
+    assumption: Vec<Assumption>,
+}
+
+static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
+    let texts = [
+        include_str!("../../../papers/rkube/assumptions.toml"),
+        include_str!("../../../papers/caladan/assumptions.toml"),
+    ];
+    texts.iter().map(|text| toml::from_str(text).expect("a test reads these files")).collect()
+});
+
+/// A topic's assumptions; none where none are written down.
+#[must_use]
+pub fn assumptions(topic: &str) -> &'static [Assumption] {
+    FILES.iter().find(|file| file.topic == topic).map_or(&[], |file| &file.assumption)
+}
+
+impl Assumption {
+    /// Can it touch the claim of this id?
+    #[must_use]
+    pub fn touches(&self, id: &str) -> bool {
+        self.rows.iter().any(|row| match row.strip_suffix('*') {
+            Some(figure) => id.starts_with(figure),
+            None => row == id,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topics;
+
+    #[test]
+    fn each_has_a_range_around_its_value_and_touches_rows_that_there_are() {
+        for Assumption { id, value, from, to, source, rows, .. } in FILES.iter().flat_map(|file| &file.assumption) {
+            assert!(from < to && (from..=to).contains(&value), "{id}");
+            let is_wide = *from <= value / 1.5 * 1.001 && *to >= value * 1.5 * 0.999;
+            assert!(source.is_some() || is_wide, "{id}: without a source a range is at least ÷ 1.5 to × 1.5");
+            for row in rows {
+                let only = Assumption { rows: vec![row.clone()], ..assumptions("rkube")[0].clone() };
+                let mut claims = topics().iter().flat_map(|topic| &topic.claims);
+                assert!(claims.any(|claim| only.touches(&claim.id)), "{id}: {row}");
+            }
+        }
+    }
+}
