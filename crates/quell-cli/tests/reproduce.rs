@@ -8,8 +8,9 @@ use serde_json::Value;
 fn rows(topic: &str) -> Vec<Value> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_quell")).args(["reproduce", topic, "--quick", "--json"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let surprises = rows.iter().any(|row| is(row, "differs") && row["known_difference"].is_null());
+    assert_eq!(output.status.success(), !surprises, "{}", String::from_utf8_lossy(&output.stderr));
     for row in &rows {
         for field in ["id", "kind", "verdict", "note"] {
             assert!(row[field].is_string(), "no {field}: {row}");
@@ -44,9 +45,14 @@ fn queues_are_as_in_theory_up_to_a_load_of_90_percent() {
     assert_eq!(rows.len(), 32);
     for row in &rows {
         let id = row["id"].as_str().unwrap();
-        // A run has many parts, and so an interval.
-        assert!(is(row, if id.contains(".0.95.") { "not-run" } else { "reproduced" }), "{row}");
+        assert_eq!(is(row, "not-run"), id.contains(".0.95."), "{row}");
+        // A run has many parts, and so an interval. Where hardly a request waits, a quick run cannot tell that from none.
+        let number = |field: &str| row[field].as_f64().unwrap();
+        let waits = 1.0 - number("no_effect") / number("value");
+        assert!(is(row, "not-run") || is(row, "reproduced") || waits < 0.3, "{row}");
         assert_eq!(row["interval"].is_array(), row["ours"].is_number(), "{row}");
+        let off = row["ours"].as_f64().map(|ours| ours / number("value") - 1.0);
+        assert!(off.is_none_or(|off| off.abs() < 0.03), "{row}");
     }
 }
 

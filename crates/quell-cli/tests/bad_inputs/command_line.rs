@@ -193,6 +193,8 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("reproduce --only=nonsense caladan", 1, "--only=nonsense … fig1"),
     ("reproduce --real=nonsense caladan", 1, "--real=nonsense … no such scene … spin"),
     ("reproduce --only=fig1 gap", 1, "--only=fig1 … caladan"),
+    ("reproduce --check nowhere", 1, "read nowhere/rkube-socc21.txt"),
+    ("reproduce --check nowhere gap", 2, "--check"),
     // lab
     ("lab run", 2, "<CMD>"),
     ("lab run --topology x -- true", 2, "'x' … as in 2,4,2"),
