@@ -176,6 +176,9 @@ mod tests {
     use super::*;
     use Verdict::{Differs, Holds, NotJudged, Reproduced, Shape};
 
+    /// Values, half their intervals' widths, verdicts.
+    type Values = &'static [(f64, f64, Verdict)];
+
     const fn number(value: f64, no_effect: f64) -> Expected {
         Expected::Number { value, no_effect, within: A_FIFTH }
     }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn each_edge_of_each_kind_has_its_verdict() {
         let similar = Expected::Similar { to: 1.0, within: SIMILAR };
-        let cases: &[(Expected, &[(f64, f64, Verdict)])] = &[
+        let cases: &[(Expected, Values)] = &[
             // A fifth of the value, the effect being larger.
             (number(100.0, 0.0), &[(80.0, 1.0, Reproduced), (79.9, 1.0, Shape), (120.0, 1.0, Reproduced)]),
             (
