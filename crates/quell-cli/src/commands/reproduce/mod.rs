@@ -55,7 +55,7 @@ pub struct Arguments {
         default_missing_value = caladan::ALL_SCENES
     )]
     real: Vec<String>,
-    /// Keep what each part finds in this directory, and do not run again what is kept there
+    /// Keep what each part finds in this directory, and do not run again what is kept there, by whatever build
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Print the rows as one line of JSON
