@@ -114,6 +114,7 @@ impl<'a> Lab<'a> {
         let no_input = Arc::default();
         once_more(
             self.progress,
+            once_more::count,
             || self.boot(machine, job, &no_input, &mut out, &mut err),
             // What was read is not there a second time.
             || no_input.load(Ordering::Acquire) && !anything.get(),
@@ -131,7 +132,7 @@ impl<'a> Lab<'a> {
             let ending = self.boot(machine, job, &Arc::default(), &mut stdout, &mut stderr)?;
             Ok(Output { ending, stdout, stderr })
         };
-        once_more(self.progress, boot, || true)
+        once_more(self.progress, once_more::count, boot, || true)
     }
 
     fn boot(

@@ -8,9 +8,10 @@ use std::path::Path;
 use crate::Progress;
 use crate::error::{LabError, Result};
 
-/// Boots once more if the emulator broke the kernel and `may` allows it then.
+/// Boots once more if the emulator broke the kernel and `may` allows it then; `count` is told of each boot and each repeat.
 pub(super) fn once_more<T>(
     progress: &dyn Progress,
+    count: impl Fn(&str),
     mut boot: impl FnMut() -> Result<T>,
     may: impl FnOnce() -> bool,
 ) -> Result<T> {
@@ -28,7 +29,7 @@ pub(super) fn once_more<T>(
 /// The file in which this variable's value names it gets a line for each boot, and one for each that is repeated.
 const BOOTS: &str = "QUELL_LAB_BOOTS";
 
-fn count(what: &str) {
+pub(super) fn count(what: &str) {
     if let Some(path) = std::env::var_os(BOOTS) {
         let _ = count_in(Path::new(&path), what);
     }
@@ -65,6 +66,8 @@ impl Write for Heard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::Silent;
 
@@ -92,13 +95,15 @@ mod tests {
             Heard { to: &mut io::sink(), anything: &heard }.write_all(words).unwrap();
             Err::<(), _>(panic(STALE))
         };
-        assert!(once_more(&Silent, || broken(b""), || !heard.get()).is_err());
-        assert_eq!(boots.take(), 2);
-        assert!(once_more(&Silent, || broken(b"words"), || !heard.get()).is_err());
-        assert_eq!(boots.take(), 1);
+        let counted = RefCell::new(Vec::new());
+        let count = |what: &str| counted.borrow_mut().push(what.to_owned());
+        assert!(once_more(&Silent, count, || broken(b""), || !heard.get()).is_err());
+        assert_eq!((boots.take(), counted.take()), (2, vec!["boot".to_owned(), "again".to_owned()]));
+        assert!(once_more(&Silent, count, || broken(b"words"), || !heard.get()).is_err());
+        assert_eq!((boots.take(), counted.take()), (1, vec!["boot".to_owned()]));
         let mut first = true;
         let mends = || if std::mem::take(&mut first) { Err(panic(STALE)) } else { Ok("ran") };
-        assert_eq!(once_more(&Silent, mends, || true).unwrap(), "ran");
+        assert_eq!(once_more(&Silent, count, mends, || true).unwrap(), "ran");
     }
 
     #[test]
