@@ -40,6 +40,7 @@ unsafe extern "C" {
     fn half_patrols_by(at: u64);
     fn half_patrols();
     fn half_next_patrol() -> u64;
+    fn half_throttles();
     fn half_drains(slot: u32);
     fn half_belongs_to(number: u32, slot: u32);
     fn half_is_mixed() -> bool;
@@ -219,6 +220,12 @@ impl Half {
     pub fn waiting(&self, slot: u32) -> u64 {
         let state = &self.shared.workload[slot as usize];
         state.queued.load(Relaxed) - state.taken.load(Relaxed)
+    }
+
+    /// The quota of all threads is used up, until 100 ms from now.
+    pub fn throttles(&self) {
+        // SAFETY: see above.
+        unsafe { half_throttles() };
     }
 
     pub fn drains(&self, slot: u32) {

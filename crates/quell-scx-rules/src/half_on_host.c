@@ -207,3 +207,15 @@ void half_belongs_to(__u32 number, __u32 slot)
 {
 	thread_of(&host.thread[number % HOST_THREADS])->slot = slot;
 }
+
+/* The group of all threads has used up its quota, of which each period of 100 ms gives 20 ms. */
+void half_throttles(void)
+{
+	struct group *g = group_at(0);
+
+	g->limited = g->throttled = throttled_groups = 1;
+	g->quota = 20000000;
+	g->period = 100000000;
+	g->began = host.now;
+	g->budget = 0;
+}

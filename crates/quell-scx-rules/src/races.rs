@@ -170,6 +170,24 @@ fn draining_a_slot_empties_both_of_its_queues() {
     assert_eq!(half.waiting(SYSTEM), 2);
 }
 
+/// A thread that a CPU has taken from its queue is enqueued anew if a real-time thread takes the CPU before it runs. If its
+/// group is throttled by then, it waits for the next period, and no longer.
+#[test]
+fn who_lost_its_cpu_before_it_ran_and_is_throttled_meanwhile_goes_on_in_the_next_period() {
+    let half = Half::with_cpus(1);
+    half.workload(0, false).on_wake_up.store(0, Relaxed);
+    half.thread(0, 0, 0b1);
+    half.enqueues(0, WAKES);
+    assert_eq!(half.dispatches(0), Some(0));
+    half.throttles();
+    half.enqueues(0, 0);
+    assert_eq!((half.waiting(0), half.dispatches(0)), (0, None), "it counts for no queue while it is throttled");
+    half.sets_clock(START + 101 * MS);
+    half.patrols();
+    assert_eq!(half.waiting(0), 1);
+    assert_eq!(half.dispatches(0), Some(0));
+}
+
 extern "C" fn cpu_0_goes_offline() {
     meanwhile::goes_offline(0);
 }

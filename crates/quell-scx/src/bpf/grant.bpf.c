@@ -132,6 +132,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u32 above = throttled_by(p, t, now);
 
 	if (above != NO_GROUP) {
+		/* A CPU had taken it from its queue, and lost it before the thread ran: that wait has not ended yet. */
+		ceases_to_wait(p, t);
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
