@@ -1,24 +1,21 @@
 //! Algorithm 2: the memory bandwidth controller (caladan-osdi20 §5.2.2).
 //!
 //! ```text
-//! if GlobalMemBandwidth() < THRESH_BW:
-//!     increment the core limit on the most limited task
-//!     sleep(10 µs); continue
-//! for each core C: start[C] = ReadLLCMisses(C)
-//! sleep(10 µs)
-//! for each core C:
-//!     end = ReadLLCMisses(C)
-//!     misses[task_on_core[C]] += end - start[C]
-//! find task T that is BE and has the highest misses
-//! decrement task T's core limit and revoke a core
+//!  2  if GlobalMemBandwidth() < THRESH_BW:
+//!  3      increment the core limit on the most limited task
+//!  4      sleep(10 µs); continue
+//!  6  for each core C: start[C] = ReadLLCMisses(C)
+//!  8  sleep(10 µs)
+//!  9  for each core C:
+//! 10      end = ReadLLCMisses(C)
+//! 11      misses[task_on_core[C]] += end - start[C]
+//! 12  find task T that is BE and has the highest misses
+//! 13  decrement task T's core limit and revoke a core
 //! ```
 //!
-//! Reading the counters of other cores takes a while, so that the loop is a state machine here ([`Reading`]). While
-//! the bus stays saturated the end of one measurement is the start of the next: one core is revoked every 10 µs.
-//!
-//! Beyond the paper: where no counter tells the bandwidth, THRESH_SLOWDOWN says when memory answers too slowly. That is
-//! looked at seldom, so that a limit changes by one core a look; and where LLC misses are not counted either, the
-//! best-effort task that holds the most cores pays.
+//! The counters of other cores take a while to read, so that the loop is a state machine here ([`Reading`]). While the bus
+//! stays saturated the end of one measurement is the start of the next: one core is revoked every 10 µs. Machines without
+//! these counters: [`felt`](super::felt).
 
 use quell_model::view::at;
 use quell_model::{
@@ -27,6 +24,8 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::felt::{Bus, Felt, largest};
+use super::limits::{Limits, worst};
 use crate::cores::{Cores, Tasks};
 use crate::kit::once::Once;
 
@@ -35,39 +34,23 @@ use crate::kit::once::Once;
 enum Reading {
     /// The bus is not saturated.
     None,
-    /// `start[]` has been asked for.
+    /// Line 7: `start[]` has been asked for.
     StartAsked,
-    /// `start[]` is here.
+    /// Line 8: `start[]` is here.
     Started,
-    /// `end[]` has been asked for.
+    /// Line 10: `end` has been asked for.
     EndAsked,
-}
-
-/// How much of the bus is in use.
-enum Saturation {
-    /// Nothing tells.
-    Unmeasured,
-    /// There is no value yet, or none since the last one.
-    Unknown,
-    /// The bandwidth in use is THRESH_BW or more, or not.
-    Counted(bool),
-    /// Memory answers THRESH_SLOWDOWN times as slowly as when it is quiet, or not.
-    Felt(bool),
 }
 
 /// The controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bandwidth {
     /// THRESH_BW; None: off.
-    thresh: Option<BytesPerSecond>,
-    /// THRESH_SLOWDOWN; None: off.
-    thresh_slowdown: Option<f64>,
-    /// Is it the slowdown that says how busy the bus is?
+    thresh_bw: Option<BytesPerSecond>,
+    felt: Felt,
+    /// Is it the slowdown that tells how busy the bus is?
     by_slowdown: bool,
-    /// When memory's slowdown was measured that has been acted on.
-    slowdown_at: Nanos,
-    /// The core limit of each task, by slot; None: not limited.
-    limit: Vec<Option<u32>>,
+    limits: Limits,
     reading: Reading,
     /// `start[]`, by core.
     start: Vec<Sample<u64>>,
@@ -75,18 +58,17 @@ pub(super) struct Bandwidth {
     misses: Vec<f64>,
     /// Has it been said that a signal is absent?
     said_absent: Once,
-    /// Has it been said that nobody can be throttled?
+    /// Has it been said that no task can be throttled?
     said_no_room: Once,
 }
 
 impl Bandwidth {
-    pub fn new(thresh: Option<BytesPerSecond>, thresh_slowdown: Option<f64>) -> Bandwidth {
+    pub fn new(thresh_bw: Option<BytesPerSecond>, thresh_slowdown: Option<f64>) -> Bandwidth {
         Bandwidth {
-            thresh,
-            thresh_slowdown,
+            thresh_bw,
+            felt: Felt::new(thresh_slowdown),
             by_slowdown: false,
-            slowdown_at: Nanos::ZERO,
-            limit: Vec::new(),
+            limits: Limits::default(),
             reading: Reading::None,
             start: Vec::new(),
             misses: Vec::new(),
@@ -97,43 +79,40 @@ impl Bandwidth {
 
     /// The core limit of a task; None: it is not limited.
     pub fn limit_of(&self, task: WorkloadId) -> Option<u32> {
-        self.limit.get(task.index()).copied().flatten()
+        self.limits.of(task)
     }
 
-    /// Is a task that holds so many cores at its limit?
+    /// Is a task that holds this number of cores at its limit?
     pub fn limits(&self, task: WorkloadId, held: u32) -> bool {
         self.limit_of(task).is_some_and(|limit| held >= limit)
     }
 
-    /// Polls the bus: once a round.
+    /// Lines 2 to 10, once a round.
     pub fn poll(&mut self, view: &View, tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
-        if self.thresh.is_none() && self.thresh_slowdown.is_none() {
+        if self.thresh_bw.is_none() && !self.felt.is_on() {
             return;
         }
         let counts_misses = !view.cpus.llc_misses.is_empty();
-        let is_saturated = match self.saturation(view) {
-            Saturation::Unmeasured if self.thresh.is_none() => {
-                return self.switch_off("memory's slowdown is not measured", plan);
+        let is_saturated = match self.bus(view) {
+            Bus::Unmeasured(why) => return self.switch_off(why, plan),
+            // A bandwidth that is counted, without a task to blame: throttling any other would help none.
+            Bus::Saturated(_) if !self.by_slowdown && !counts_misses => {
+                return self.switch_off("LLC misses are not counted", plan);
             }
-            Saturation::Unmeasured => return self.switch_off("memory bandwidth is not measured", plan),
-            // Who is to pay could not be said, and throttling anybody else would help nobody.
-            Saturation::Counted(_) if !counts_misses => return self.switch_off("LLC misses are not counted", plan),
-            // The end of a measurement is not put off until memory is looked at again: cores would change hands meanwhile.
-            Saturation::Unknown if self.by_slowdown && self.reading == Reading::Started => true,
-            Saturation::Unknown => return,
-            Saturation::Counted(is_saturated) | Saturation::Felt(is_saturated) => is_saturated,
+            // A measurement ends before memory is looked at again: cores would change hands meanwhile.
+            Bus::Unknown if self.by_slowdown && self.reading == Reading::Started => true,
+            Bus::Unknown => return,
+            Bus::Saturated(is_saturated) => is_saturated,
         };
-        self.limit.resize(tasks.slots(), None);
+        self.limits.fit(tasks.slots());
         if !is_saturated {
             self.reading = Reading::None;
             self.said_no_room.forget();
-            self.increment_most_limited(view.pool().len() as u32);
+            self.limits.increment_most_limited(view.pool().len() as u32);
             return;
         }
         if !counts_misses {
-            let held = |id| f64::from(cores.held(id));
-            let largest = worst(tasks, cores, held);
-            return self.throttle(largest, |_| 0.0, cores, plan);
+            return self.throttle(largest(tasks, cores), |_| 0.0, cores, plan);
         }
         self.reading = match self.reading {
             Reading::None => Reading::StartAsked,
@@ -144,48 +123,34 @@ impl Bandwidth {
         plan.samples.push(SampleRequest { signals: LLC_MISSES, cpus: view.pool() });
     }
 
-    /// GlobalMemBandwidth() against its threshold, or what stands for both.
-    fn saturation(&mut self, view: &View) -> Saturation {
-        let (used, slowdown) = (view.machine.memory_bandwidth, view.machine.memory_slowdown);
-        self.by_slowdown = self.thresh.is_none() || used.quality == Quality::Absent;
-        if let Some(thresh) = self.thresh.filter(|_| !self.by_slowdown) {
-            return used.usable().map_or(Saturation::Unknown, |used| Saturation::Counted(used >= thresh));
-        }
-        match (self.thresh_slowdown, slowdown.usable()) {
-            (None, _) => Saturation::Unmeasured,
-            (Some(_), _) if slowdown.quality == Quality::Absent => Saturation::Unmeasured,
-            (Some(thresh), Some(times)) if slowdown.at > self.slowdown_at => {
-                self.slowdown_at = slowdown.at;
-                Saturation::Felt(times >= thresh)
+    /// `GlobalMemBandwidth() < THRESH_BW`, or what stands in for it.
+    fn bus(&mut self, view: &View) -> Bus {
+        let used = view.machine.memory_bandwidth;
+        match self.thresh_bw {
+            Some(thresh) if used.quality != Quality::Absent => {
+                self.by_slowdown = false;
+                used.usable().map_or(Bus::Unknown, |used| Bus::Saturated(used >= thresh))
             }
-            (Some(_), _) => Saturation::Unknown,
+            _ => {
+                self.by_slowdown = true;
+                self.felt.bus(view)
+            }
         }
     }
 
     fn switch_off(&mut self, why: &str, plan: &mut Plan) {
         self.reading = Reading::None;
-        self.limit.fill(None);
+        self.limits.forget_all();
         if self.said_absent.first() {
             plan.note(NoteKind::Warning, None, format!("{why}: the memory bandwidth controller is off"));
         }
     }
 
-    fn increment_most_limited(&mut self, cores: u32) {
-        let limited = self.limit.iter_mut().filter(|limit| limit.is_some());
-        if let Some(most_limited) = limited.min_by_key(|limit| limit.unwrap_or(u32::MAX)) {
-            *most_limited = most_limited.map(|limit| limit + 1).filter(|&limit| limit < cores);
-        }
-    }
-
-    /// Follows detachments, and takes in the samples that were asked for.
+    /// Follows tasks that come and go, and takes in the samples that were asked for.
     pub fn hear(&mut self, view: &View, events: &[Event], tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
         for event in events {
             match event {
-                Event::Attached(id) | Event::Detached(id) => {
-                    if let Some(limit) = self.limit.get_mut(id.index()) {
-                        *limit = None;
-                    }
-                }
+                Event::Attached(id) | Event::Detached(id) => self.limits.forget(*id),
                 Event::Outcome(outcome)
                     if matches!(outcome.part, Part::Sample(_))
                         && matches!(outcome.verdict, Verdict::Refused(_) | Verdict::Vanished) =>
@@ -215,7 +180,7 @@ impl Bandwidth {
         cores.watch();
     }
 
-    /// "Find task T that is BE and has the highest misses", and throttle it.
+    /// Lines 11 to 13.
     fn throttle_worst(&mut self, view: &View, tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
         self.attribute(view, tasks, cores);
         let worst = worst(tasks, cores, |id| self.misses.get(id.index()).copied().unwrap_or(0.0));
@@ -225,7 +190,7 @@ impl Bandwidth {
         self.start = start;
     }
 
-    /// "Revokes one core from the worst offending task": the one that misses most.
+    /// Line 13; the core that misses most goes.
     fn throttle(
         &mut self,
         worst: Option<WorkloadId>,
@@ -240,9 +205,7 @@ impl Bandwidth {
             }
             return;
         };
-        let held = cores.held(worst);
-        let limit = &mut self.limit[worst.index()];
-        *limit = Some(limit.map_or(held, |limit| limit.min(held)).saturating_sub(1));
+        self.limits.decrement(worst, cores.held(worst));
         let its = cores.pool();
         let its = its.iter().filter(|&core| cores.task_on(core) == Some(worst));
         let most_missing = its.max_by(|&a, &b| missing(a).total_cmp(&missing(b)));
@@ -268,20 +231,13 @@ impl Bandwidth {
 
     /// What the controller reads.
     pub fn signals(&self) -> SignalSet {
-        let counted = self.thresh.map(|_| SignalSet::of(&[Signal::MemoryBandwidth]));
-        let felt = self.thresh_slowdown.map(|_| SignalSet::of(&[Signal::MemorySlowdown]));
+        let counted = self.thresh_bw.map(|_| SignalSet::of(&[Signal::MemoryBandwidth]));
+        let felt = self.felt.is_on().then(|| SignalSet::of(&[Signal::MemorySlowdown]));
         match counted.into_iter().chain(felt).reduce(SignalSet::union) {
             Some(saturation) => saturation.union(LLC_MISSES),
             None => SignalSet::default(),
         }
     }
-}
-
-/// The best-effort task that holds cores and is worst by this measure; none where nobody has any of it.
-fn worst(tasks: &Tasks, cores: &Cores, measure: impl Fn(WorkloadId) -> f64) -> Option<WorkloadId> {
-    let be = tasks.iter().filter(|(id, task)| !task.lc && cores.held(*id) > 0);
-    let measured = be.map(|(id, _)| (measure(id), id)).filter(|(measure, _)| *measure > 0.0);
-    measured.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
 }
 
 /// All that it may read.

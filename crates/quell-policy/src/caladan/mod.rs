@@ -12,7 +12,9 @@
 mod allocator;
 mod bandwidth;
 mod config;
+mod felt;
 mod hyperthread;
+mod limits;
 mod standing;
 
 use quell_model::{Description, Event, Nanos, Need, NoteKind, Plan, Policy, RuleKind, Signal, SignalSet, View, Wake};

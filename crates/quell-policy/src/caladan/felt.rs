@@ -1,0 +1,61 @@
+//! Beyond the paper: what stands in for Algorithm 2's counters where a machine has none.
+//!
+//! THRESH_SLOWDOWN (`thresh_slowdown`) stands for THRESH_BW: memory that answers so many times as slowly as when it is
+//! quiet is saturated. The slowdown is measured seldom, and each value is acted on once, so that a limit changes by one
+//! core a value. Where LLC misses are not counted either, the best-effort task with the most cores pays.
+
+use quell_model::{Nanos, Quality, View, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use super::limits::worst;
+use crate::cores::{Cores, Tasks};
+
+/// How much of the bus is in use.
+pub(super) enum Bus {
+    /// Nothing tells: the reason.
+    Unmeasured(&'static str),
+    /// There is no value yet, or none since the last one.
+    Unknown,
+    /// The threshold is reached, or not.
+    Saturated(bool),
+}
+
+/// The slowdown against its threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Felt {
+    /// THRESH_SLOWDOWN; None: off.
+    thresh_slowdown: Option<f64>,
+    /// When the slowdown was measured that was acted on last.
+    acted_on: Nanos,
+}
+
+impl Felt {
+    pub fn new(thresh_slowdown: Option<f64>) -> Felt {
+        Felt { thresh_slowdown, acted_on: Nanos::ZERO }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.thresh_slowdown.is_some()
+    }
+
+    /// Stands for `GlobalMemBandwidth() < THRESH_BW`.
+    pub fn bus(&mut self, view: &View) -> Bus {
+        let slowdown = view.machine.memory_slowdown;
+        match self.thresh_slowdown {
+            Some(_) if slowdown.quality == Quality::Absent => Bus::Unmeasured("memory's slowdown is not measured"),
+            Some(thresh) => match slowdown.usable() {
+                Some(times) if slowdown.at > self.acted_on => {
+                    self.acted_on = slowdown.at;
+                    Bus::Saturated(times >= thresh)
+                }
+                _ => Bus::Unknown,
+            },
+            None => Bus::Unmeasured("memory bandwidth is not measured"),
+        }
+    }
+}
+
+/// Stands for the task with the highest misses.
+pub(super) fn largest(tasks: &Tasks, cores: &Cores) -> Option<WorkloadId> {
+    worst(tasks, cores, |task| f64::from(cores.held(task)))
+}
