@@ -19,6 +19,7 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::kit::retry::{self, Retry};
 use crate::parameter::parameters;
 
 /// How a note about a demotion ends.
@@ -115,18 +116,16 @@ pub struct Guard {
     /// By id.
     workloads: Vec<WorkloadRecord>,
     looked_at: Option<Nanos>,
-    /// After a refused plan nothing is tried before this time.
-    paused_until: Nanos,
+    /// After a refused plan nothing is tried before its time.
+    retry: Retry,
 }
-
-/// How long the policy waits after the host refused a plan.
-const RETRY: Nanos = Nanos::from_secs(1);
 
 impl Guard {
     /// The policy.
     #[must_use]
     pub fn new(config: GuardConfig) -> Guard {
-        Guard { config, threads: Vec::new(), workloads: Vec::new(), looked_at: None, paused_until: Nanos::ZERO }
+        // Runaways are demoted late while it waits: always the shortest time.
+        Guard { config, threads: Vec::new(), workloads: Vec::new(), looked_at: None, retry: Retry::up_to(retry::FIRST) }
     }
 
     /// The SCHED_FIFO priority that it gives to others.
@@ -329,8 +328,7 @@ impl Guard {
                 && outcome.part == Part::Knobs
                 && let Verdict::Refused(why) = &outcome.verdict
             {
-                plan.note(NoteKind::Warning, None, format!("the host refused: {why}; trying again in {RETRY}"));
-                self.paused_until = now + RETRY;
+                self.retry.refused(now, why, plan);
                 self.workloads.iter_mut().for_each(|record| record.set = false);
             }
         }
@@ -344,8 +342,8 @@ impl Policy for Guard {
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         self.hear(view.now, events, plan);
-        if view.now < self.paused_until {
-            return Wake::At(self.paused_until);
+        if self.retry.is_ahead(view.now) {
+            return self.retry.wake();
         }
         self.meet_workloads(view, plan);
         let elapsed = self.looked_at.map_or(Nanos::ZERO, |last| view.threads.at - last);

@@ -170,6 +170,6 @@ fn a_refused_class_is_asked_for_again() {
     let verdict = Verdict::Refused(Refusal::System("EPERM".into()));
     let plan = bench.step(&[Event::Outcome(Outcome { plan: first.number, part: Part::Knobs, verdict })]);
     assert!(plan.knobs.is_empty() && plan.notes.iter().any(|note| note.text.contains("EPERM")));
-    bench.view.now += RETRY;
+    bench.view.now += retry::FIRST;
     assert_eq!(bench.step(&[]).knobs, first.knobs);
 }

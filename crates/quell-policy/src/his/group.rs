@@ -6,13 +6,14 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::HisConfig;
 use super::decide::Technique;
 use super::isolate::{Direction, Isolation};
-use super::{HisConfig, RETRY};
 use crate::kit::contention::{Contention, Resource};
 use crate::kit::ladder::Ladder;
 use crate::kit::once::Once;
 use crate::kit::profile::{Mean, Meter, Solo, Usage};
+use crate::kit::retry;
 
 /// Beside others, or alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,10 +139,10 @@ impl Group {
         if let Mode::Solo(mean) = self.mode {
             match mean.usage() {
                 Some(usage) => self.solo = Some(Solo { usage, at: now }),
-                None => self.solo_not_before = now + RETRY,
+                None => self.solo_not_before = now + retry::FIRST,
             }
         } else {
-            self.solo_not_before = now + RETRY;
+            self.solo_not_before = now + retry::FIRST;
         }
         self.mode = Mode::CoRun;
         self.disturbed(KnobKind::Pause, now);
@@ -155,9 +156,9 @@ impl Group {
         self.solo_not_before = match why {
             Refusal::DutyCycle(until) => *until,
             other => {
-                let text = format!("no solo run: {other}; trying again in {RETRY}");
+                let text = format!("no solo run: {other}; trying again in {}", retry::FIRST);
                 plan.note(NoteKind::Warning, Some(self.foreground), text);
-                now + RETRY
+                now + retry::FIRST
             }
         };
     }
@@ -178,7 +179,7 @@ impl Group {
                 self.ladder.lacks(Technique::Cores);
                 self.ladder.lacks(Technique::Frequency);
             }
-            None => self.rewrite_at = Some(now + RETRY),
+            None => self.rewrite_at = Some(now + retry::FIRST),
         }
     }
 
@@ -213,7 +214,7 @@ impl Group {
         match &mut self.mode {
             Mode::Solo(mean) => mean.add(&usage),
             // The host has not answered in time: ask again.
-            Mode::Asked(at) if view.now >= *at + config.solo + RETRY => self.mode = Mode::CoRun,
+            Mode::Asked(at) if view.now >= *at + config.solo + retry::FIRST => self.mode = Mode::CoRun,
             Mode::Asked(_) => {}
             Mode::CoRun => {
                 if self.needs_solo(view.now, config) {

@@ -23,17 +23,15 @@ use group::Group;
 use isolate::Isolation;
 
 use crate::kit::profile::Solo;
+use crate::kit::retry::{self, Retry};
 
 pub use config::HisConfig;
 
-/// How long the policy waits after a refusal that names no time.
-const RETRY: Nanos = Nanos::from_secs(1);
-
-/// What a group that is gone left behind, and when to put it back.
+/// What a group that is gone left behind, and when it is put back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Restore {
     touched: [bool; 3],
-    at: Nanos,
+    retry: Retry,
     /// The plan that does it, once one does.
     plan: Option<u64>,
 }
@@ -99,7 +97,7 @@ impl His {
         let foreground = stays.or(first).filter(|_| has_background);
         if foreground != now {
             if let Some(old) = self.group.take() {
-                self.restore = Some(Restore { touched: old.touched(), at: view.now, plan: None });
+                self.restore = Some(Restore { touched: old.touched(), retry: Retry::up_to(retry::FIRST), plan: None });
             }
             if let Some(id) = foreground {
                 let touched = self.restore.take().map_or([false; 3], |restore| restore.touched);
@@ -124,15 +122,16 @@ impl His {
                 && outcome.part == Part::Knobs
                 && Some(outcome.plan) == restore.plan
             {
-                if !matches!(outcome.verdict, Verdict::Refused(_)) {
+                let Verdict::Refused(why) = &outcome.verdict else {
                     self.restore = None;
                     return Wake::OnEvent;
-                }
-                *restore = Restore { at: view.now + RETRY, plan: None, ..*restore };
+                };
+                restore.plan = None;
+                restore.retry.refused(view.now, why, plan);
             }
         }
-        if restore.plan.is_some() || view.now < restore.at {
-            return Wake::At(restore.at.max(view.now + Nanos(1)));
+        if restore.plan.is_some() || restore.retry.is_ahead(view.now) {
+            return restore.retry.wake();
         }
         let touched = Technique::ALL.into_iter().filter(|technique| restore.touched[*technique as usize]);
         touched.for_each(|technique| isolate::lift(technique, view, &self.config, plan));

@@ -1,11 +1,9 @@
 //! Wanted → difference → plan → outcome → settled, or tried again.
 
-use quell_model::{Event, Knob, KnobKind, KnobSetting, Nanos, NoteKind, Part, Plan, Target, Verdict, Wake, WorkloadId};
+use quell_model::{Event, Knob, KnobKind, KnobSetting, Nanos, Part, Plan, Target, Verdict, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-/// After a refused plan it is tried again after this time, then after twice as long, and so on up to
-/// [`Wanted::LAST_RETRY`].
-const FIRST_RETRY: Nanos = Nanos::from_secs(1);
+use super::retry::Retry;
 
 /// What a policy wants of knobs, against what the host has.
 ///
@@ -17,13 +15,12 @@ pub struct Wanted {
     settled: Vec<KnobSetting>,
     /// What the plan that is under way makes of it, and the plan's number.
     under_way: Option<(u64, Vec<KnobSetting>)>,
-    retry: Nanos,
-    retry_at: Option<Nanos>,
+    retry: Retry,
 }
 
 impl Default for Wanted {
     fn default() -> Wanted {
-        Wanted { settled: Vec::new(), under_way: None, retry: FIRST_RETRY, retry_at: None }
+        Wanted { settled: Vec::new(), under_way: None, retry: Retry::up_to(Self::LAST_RETRY) }
     }
 }
 
@@ -40,7 +37,7 @@ impl Wanted {
 
     /// This is wanted from now on: writes what differs from what the host has. What is wanted no more is not set back.
     pub fn want(&mut self, wanted: Vec<KnobSetting>, plan: &mut Plan) {
-        self.retry_at = None;
+        self.retry.begun();
         let before = plan.knobs.len();
         plan.knobs.extend(wanted.iter().filter(|setting| !self.settled.contains(setting)));
         if plan.knobs.len() == before {
@@ -59,17 +56,11 @@ impl Wanted {
                 match &outcome.verdict {
                     Verdict::Applied(_) | Verdict::Pending(_) => {
                         self.settled = wanted;
-                        self.retry = FIRST_RETRY;
-                        self.retry_at = None;
+                        self.retry.worked();
                     }
-                    Verdict::Refused(why) => {
-                        self.retry_at = Some(now + self.retry);
-                        let text = format!("the host refused: {why}; trying again in {}", self.retry);
-                        plan.note(NoteKind::Warning, None, text);
-                        self.retry = (self.retry + self.retry).min(Self::LAST_RETRY);
-                    }
+                    Verdict::Refused(why) => self.retry.refused(now, why, plan),
                     // A target is gone, and with it the plan: what it meant for the others is still to be done.
-                    Verdict::Vanished => self.retry_at = Some(now + FIRST_RETRY),
+                    Verdict::Vanished => self.retry.soon(now),
                 }
             }
             _ => {}
@@ -84,13 +75,13 @@ impl Wanted {
     /// Is it time to say again what is wanted?
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
-        self.retry_at.is_some_and(|at| at <= now)
+        self.retry.is_due(now)
     }
 
     /// When that is.
     #[must_use]
     pub fn wake(&self) -> Wake {
-        self.retry_at.map_or(Wake::OnEvent, Wake::At)
+        self.retry.wake()
     }
 }
 

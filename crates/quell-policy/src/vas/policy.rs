@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::interface::{Interface, Margin};
 use super::place::place;
 use super::wanted::interface;
+use crate::kit::retry::Retry;
+use crate::kit::wanted::Wanted;
 use crate::parameter::parameters;
 
 parameters! {
@@ -22,9 +24,6 @@ parameters! {
 
 /// Only one server is on a CPU, so that each comes before all others there.
 const PRIORITY: u32 = 1;
-
-/// How long the policy waits after the host refused something.
-const RETRY: Nanos = Nanos::from_secs(1);
 
 /// A workload that uses its budgets up is named this often at most.
 const TELL_EVERY: Nanos = Nanos::from_secs(1);
@@ -54,7 +53,7 @@ pub struct Vas {
     bound: Vec<(WorkloadId, CpuSet)>,
     /// The pool that this was arranged in; None: nothing was arranged yet, or all is to be asked for again.
     arranged: Option<CpuSet>,
-    retry_at: Option<Nanos>,
+    retry: Retry,
     /// When a workload was last named for what it used up.
     told: Vec<(WorkloadId, Nanos)>,
 }
@@ -63,7 +62,14 @@ impl Vas {
     /// The policy.
     #[must_use]
     pub fn new(config: VasConfig) -> Vas {
-        Vas { config, servers: Vec::new(), bound: Vec::new(), arranged: None, retry_at: None, told: Vec::new() }
+        Vas {
+            config,
+            servers: Vec::new(),
+            bound: Vec::new(),
+            arranged: None,
+            retry: Retry::up_to(Wanted::LAST_RETRY),
+            told: Vec::new(),
+        }
     }
 
     /// What it is and needs.
@@ -83,6 +89,7 @@ impl Vas {
     /// Takes in what happened; says which workloads are new, or None if nothing is to be arranged.
     fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Option<Vec<WorkloadId>> {
         let (mut fresh, mut changed) = (Vec::new(), false);
+        let (mut refused, mut worked) = (None, false);
         for event in events {
             match event {
                 Event::Attached(id) => {
@@ -97,19 +104,21 @@ impl Vas {
                 }
                 Event::Online(_) | Event::Offline(_) => changed = true,
                 Event::BudgetExhausted(id, cpu, _) => self.name(view.now, *id, *cpu, plan),
-                Event::Outcome(outcome) => {
-                    if let Verdict::Refused(why) = &outcome.verdict {
-                        let text = format!("the host refused: {why}; trying again in {RETRY}");
-                        plan.note(NoteKind::Warning, None, text);
-                        self.retry_at = Some(view.now + RETRY);
-                    }
-                }
+                Event::Outcome(outcome) => match &outcome.verdict {
+                    Verdict::Refused(why) => refused = refused.or(Some(why)),
+                    Verdict::Applied(_) => worked = true,
+                    Verdict::Pending(_) | Verdict::Vanished => {}
+                },
                 _ => {}
             }
         }
-        if self.retry_at.is_some_and(|at| at <= view.now) {
-            self.retry_at = None;
+        if let Some(why) = refused {
+            self.retry.refused(view.now, why, plan);
+        } else if self.retry.is_due(view.now) {
+            self.retry.begun();
             self.arranged = None;
+        } else if worked && !self.retry.is_ahead(view.now) {
+            self.retry.worked();
         }
         (changed || self.arranged != Some(view.pool())).then_some(fresh)
     }
@@ -249,7 +258,7 @@ impl Policy for Vas {
         let mut left = view.pool();
         self.servers.iter().for_each(|server| left.remove(server.cpu));
         plan.leaves = (!self.servers.is_empty()).then_some(left);
-        self.retry_at.map_or(Wake::OnEvent, Wake::At)
+        self.retry.wake()
     }
 }
 
