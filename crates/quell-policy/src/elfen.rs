@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::caladan::{INTERVAL, THRESH_QD};
 use crate::cores::{Cores, Right, Tasks, Thresholds, queueing_delay};
+use crate::invariant::{Calm, Invariants};
 use crate::kit::once::Once;
 use crate::parameter::{choices, parameters};
 
@@ -221,6 +222,19 @@ impl Policy for Elfen {
             self.allocate(view, plan);
         }
         if self.tasks.is_empty() { Wake::OnEvent } else { Wake::At(self.next_look) }
+    }
+}
+
+impl Invariants for Elfen {
+    const VARIANTS: &'static [&'static str] = &[r#"{"mode": "borrow-idle"}"#];
+
+    fn check(&self, calm: &Calm<'_>) {
+        for (id, spec) in calm.view.owned() {
+            for cpu in calm.of(id).held.iter() {
+                let is_first = calm.view.topology.siblings_of(cpu).iter().all(|sibling| cpu < sibling);
+                assert_eq!(is_first, spec.is_lc(), "{} on {cpu}: request lanes are first", spec.name);
+            }
+        }
     }
 }
 

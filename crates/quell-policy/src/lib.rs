@@ -8,6 +8,7 @@ mod cores;
 pub mod elfen;
 pub mod guard;
 pub mod his;
+pub mod invariant;
 pub mod kit;
 pub mod none;
 mod page;

@@ -3,6 +3,7 @@
 use quell_model::{Description, Event, Nanos, Plan, Policy, View, Wake};
 use serde::{Deserialize, Serialize};
 
+use crate::invariant::{Calm, Invariants};
 use crate::parameter::parameters;
 
 /// Decides nothing.
@@ -43,6 +44,12 @@ impl Policy for NoPolicy {
 
     fn step(&mut self, _: &View, _: &[Event], _: &mut Plan) -> Wake {
         Wake::OnEvent
+    }
+}
+
+impl Invariants for NoPolicy {
+    fn check(&self, calm: &Calm<'_>) {
+        assert_eq!(calm.knobs_set, 0, "it sets nothing");
     }
 }
 

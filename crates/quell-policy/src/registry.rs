@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::marker::PhantomData;
 use thiserror::Error;
 
+use crate::invariant::{Calm, Invariants};
 use crate::parameter::{Parameter, Parameters, Strict, did_you_mean};
 
 /// What can go wrong when a policy is made from its name and parameters.
@@ -43,6 +44,10 @@ macro_rules! policies {
         impl AnyPolicy {
             /// What every policy says of itself.
             pub const ALL: &'static [Description] = &[$(<$policy>::DESCRIPTION,)+];
+
+            /// The names of all policies, each with [the parameters](Invariants::VARIANTS) that property tests give it.
+            pub const VARIANTS: &'static [(&'static str, &'static [&'static str])] =
+                &[$((<$policy>::DESCRIPTION.name, <$policy as Invariants>::VARIANTS),)+];
 
             /// The policy of this name, with parameters from any format; what they leave out has its default.
             ///
@@ -88,6 +93,12 @@ macro_rules! policies {
 
             fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
                 match self { $(AnyPolicy::$variant(policy) => policy.step(view, events, plan),)+ }
+            }
+        }
+
+        impl Invariants for AnyPolicy {
+            fn check(&self, calm: &Calm<'_>) {
+                match self { $(AnyPolicy::$variant(policy) => policy.check(calm),)+ }
             }
         }
     };

@@ -14,6 +14,7 @@ use quell_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores, Task, Tasks, Thresholds, queueing_delay};
+use crate::invariant::{Calm, Invariants};
 use crate::kit::once::Once;
 use crate::parameter::parameters;
 
@@ -163,6 +164,12 @@ impl Policy for Shenango {
             }
         }
         if self.tasks.is_empty() { Wake::OnEvent } else { Wake::At(self.next_check) }
+    }
+}
+
+impl Invariants for Shenango {
+    fn check(&self, calm: &Calm<'_>) {
+        calm.check_limits();
     }
 }
 

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use common::{Shadowed, any_story, every_policy, tell};
 use proptest::prelude::*;
-use quell_model::{CpuSet, GrantCommand, Knob, Plan, Policy, Rule, SchedClass, Stack, Target, View, WorkloadId};
+use quell_model::{CpuSet, GrantCommand, Knob, Plan, Policy, Rule, Stack, Target, View, WorkloadId};
 use quell_policy::AnyPolicy;
+use quell_policy::invariant::{Calm, Has, Invariants};
 use quell_toy::ToyHost;
 
 /// What must hold of every plan.
@@ -55,120 +56,17 @@ fn ids(view: &View) -> impl Iterator<Item = WorkloadId> + '_ {
     (0..view.workloads.spec.len()).map(|slot| WorkloadId(slot as u32))
 }
 
-/// What must hold after things have been calm for a while: sums are kept, strict sets are disjoint, and best-effort
-/// work has every CPU that nobody else needs.
+/// What must hold after things have been calm for a while: what the policy's folder says.
 fn check_calm(host: &ToyHost, stack: &Stack<AnyPolicy>) {
-    let (view, pool) = (stack.view(), host.online());
     let quell_model::Layer { policy, plan, .. } = stack.first();
-    let best_effort: Vec<WorkloadId> = view.owned().filter(|(_, spec)| !spec.is_lc()).map(|(id, _)| id).collect();
-    match policy {
-        AnyPolicy::None(_) => {
-            assert_eq!(host.knobs_set(), 0);
-        }
-        AnyPolicy::Rkube(rkube) => {
-            let placement = rkube.placement();
-            let mut taken = placement.system().union(&placement.shared());
-            assert!(placement.system().is_disjoint(&placement.shared()));
-            for (id, spec) in view.owned() {
-                let own = placement.exclusive(id);
-                assert!(own.is_disjoint(&taken), "{own:?} of {} overlaps {taken:?}", spec.name);
-                taken = taken.union(&own);
-                let expected = match (own.is_empty(), spec.cpus.fraction().0) {
-                    (true, _) => placement.shared(),
-                    (false, 0) => own,
-                    (false, _) => own.union(&placement.shared()),
-                };
-                if !expected.is_empty() {
-                    assert_eq!(host.cpus_of(id), expected, "{} has what was decided", spec.name);
-                }
-            }
-            assert_eq!(taken, pool, "reserved, shared and system CPUs are all CPUs");
-        }
-        AnyPolicy::Guard(_) => {
-            for &id in &best_effort {
-                assert!(host.classes(id).all(|class| !class.is_real_time()));
-            }
-            for (id, spec) in view.owned().filter(|(_, spec)| spec.is_lc() && spec.cpus.0 == 0) {
-                let ordinary = host.classes(id).all(|class| class == SchedClass::NORMAL);
-                assert!(ordinary, "{} has no guarantee", spec.name);
-            }
-        }
-        AnyPolicy::Caladan(_) => {
-            let throttles = serde_json::to_string(policy).unwrap().contains(r#""thresh_bw":1"#);
-            for (id, spec) in view.owned() {
-                let most = spec.limit.map_or(u32::MAX, |limit| limit.ceil()) as usize;
-                let held = host.held(id).len();
-                assert!(held <= most, "{} holds {held} of {most} CPUs", spec.name);
-                // What became idle just before the last step was given away by it.
-                let granted = plan.grants.iter().filter_map(|command| match *command {
-                    GrantCommand::Grant(cpu, _) => Some(cpu),
-                    GrantCommand::Revoke(_) => None,
-                });
-                let granted = granted.collect();
-                let idle = view.cpus.idle.difference(&host.banned()).difference(&granted);
-                if !spec.is_lc() && held < most && !throttles {
-                    assert!(idle.is_empty(), "{} wants more, and {idle:?} are idle", spec.name);
-                }
-            }
-        }
-        AnyPolicy::Shenango(_) => {
-            for (id, spec) in view.owned() {
-                let most = spec.limit.map_or(u32::MAX, |limit| limit.ceil()) as usize;
-                assert!(host.held(id).len() <= most, "{} holds {} of {most} CPUs", spec.name, host.held(id).len());
-            }
-        }
-        AnyPolicy::Elfen(_) => {
-            let topology = host.view().topology;
-            for (id, spec) in view.owned() {
-                for cpu in host.held(id).iter() {
-                    let is_first = topology.siblings_of(cpu).iter().all(|sibling| cpu < sibling);
-                    assert_eq!(is_first, spec.is_lc(), "{} on {cpu}: request lanes are first", spec.name);
-                }
-            }
-        }
-        AnyPolicy::Parties(_) => {
-            let (critical, others): (Vec<_>, Vec<_>) = view.owned().partition(|(_, spec)| spec.is_lc());
-            if critical.len() + usize::from(!others.is_empty()) <= pool.len() {
-                let mut taken = CpuSet::EMPTY;
-                for (id, spec) in critical.iter().chain(others.first()) {
-                    let own = host.cpus_of(*id);
-                    assert!(!own.is_empty() && own.is_disjoint(&taken), "{} has CPUs of its own", spec.name);
-                    taken = taken.union(&own);
-                }
-                assert!(view.owned().next().is_none() || taken == pool, "all CPUs are somebody's");
-            }
-        }
-        AnyPolicy::Vas(vas) => {
-            let mut taken = CpuSet::EMPTY;
-            for (id, spec) in view.owned() {
-                let own = vas.cpus_of(id);
-                let asks = spec.demand.as_ref().map_or(0, |demand| demand.servers as usize);
-                assert!(own.is_empty() || own.len() == asks, "{} asks for {asks} and has {own}", spec.name);
-                assert!(own.is_disjoint(&taken), "one server a CPU: {own} of {}, {taken}", spec.name);
-                assert!(own.is_empty() || host.cpus_of(id) == own, "{} runs where it has servers", spec.name);
-                taken = taken.union(&own);
-            }
-            assert!(taken.is_subset(&pool));
-        }
-        AnyPolicy::His(his) => {
-            let Some(isolation) = his.isolation() else {
-                for &id in &best_effort {
-                    assert_eq!(host.cpus_of(id), pool, "without a foreground nobody is confined");
-                }
-                return;
-            };
-            let foreground =
-                view.owned().find(|(id, spec)| spec.is_lc() && host.cpus_of(*id).len() == isolation.cores as usize);
-            let (foreground, _) = foreground.expect("the foreground has its cores");
-            for &id in &best_effort {
-                assert!(pool.len() < 2 || host.cpus_of(id).len() == pool.len() - isolation.cores as usize);
-                let apart = host.ways_of(id).count_ones() + isolation.ways.unwrap_or(0);
-                assert_eq!(apart, 20, "ways of the foreground and of the background are all ways");
-            }
-            let together = best_effort.iter().fold(host.cpus_of(foreground), |all, id| all.union(&host.cpus_of(*id)));
-            assert_eq!(together, pool);
-        }
-    }
+    let has = ids(stack.view()).map(|id| Has {
+        cpus: host.cpus_of(id),
+        held: host.held(id),
+        classes: host.classes(id).collect(),
+        ways: host.ways_of(id),
+    });
+    let (cpus, banned, knobs_set) = (host.online(), host.banned(), host.knobs_set());
+    policy.check(&Calm { view: stack.view(), plan, cpus, banned, knobs_set, has: has.collect() });
 }
 
 /// Stories are long: an eighth of PROPTEST_CASES (256).

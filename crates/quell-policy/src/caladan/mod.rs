@@ -14,6 +14,7 @@ mod bandwidth;
 mod config;
 mod felt;
 mod hyperthread;
+mod invariants;
 mod limits;
 mod standing;
 

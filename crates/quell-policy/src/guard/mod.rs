@@ -13,6 +13,8 @@
 //! a demoted workload may get little and still want much). Each demotion doubles the next probation. Best-effort
 //! workloads run as SCHED_IDLE, so that a demoted thread and everything unmanaged still come before them.
 
+mod invariants;
+
 use quell_model::{
     CpuCount, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
     SchedClass, Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,

@@ -10,6 +10,7 @@
 mod config;
 pub mod decide;
 mod group;
+mod invariants;
 pub mod isolate;
 
 use quell_model::{

@@ -11,6 +11,7 @@
 //! Left out as in caladan-osdi20 §7: frequency, disk, network and memory capacity. Best-effort workloads have together what
 //! latency-critical ones leave.
 
+mod invariants;
 mod shares;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@
 //! exclusive and the rest is a weight in the shared pool. What is placed stays where it is as long as it can.
 
 mod choose;
+mod invariants;
 mod place;
 
 use quell_model::{

@@ -14,6 +14,7 @@ mod curve;
 mod error;
 mod harmonic;
 mod interface;
+mod invariants;
 mod place;
 mod poisson;
 mod policy;

@@ -14,14 +14,10 @@ use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
 /// Every policy with its defaults, and with the parameters that switch on what is off by default.
 pub fn every_policy() -> Vec<AnyPolicy> {
     let built = |name, text| AnyPolicy::build(name, &mut serde_json::Deserializer::from_str(text)).unwrap();
-    let mut policies: Vec<AnyPolicy> =
-        AnyPolicy::ALL.iter().map(|description| AnyPolicy::named(description.name).unwrap()).collect();
-    policies.push(built("caladan", r#"{"thresh_ht": "30us", "thresh_bw": 15e9}"#));
-    policies.push(built("caladan", r#"{"many_a_round": true, "rules": false, "sockets": true}"#));
-    policies.push(built("elfen", r#"{"mode": "borrow-idle"}"#));
-    policies.push(built("rkube", r#"{"system_reserve": 1, "partition": true}"#));
-    policies.push(built("his", r#"{"outdated": "2s", "solo": "300ms"}"#));
-    policies
+    let with = |(name, variants): &(_, &'static [_])| {
+        [&"{}"].into_iter().chain(*variants).map(|text| built(*name, *text)).collect::<Vec<_>>()
+    };
+    AnyPolicy::VARIANTS.iter().flat_map(with).collect()
 }
 
 /// Something that happens on the machine.
