@@ -18,3 +18,10 @@ pub use registry::{Topic, topic, topics};
 pub use row::Row;
 pub use sentences::{Checked, Sentences};
 pub use verdict::{Expected, Interval, Side, Verdict, judge};
+
+/// The page of docs/write whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/write/claim.md")]
+    struct Claim;
+}

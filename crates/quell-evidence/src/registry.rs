@@ -25,14 +25,7 @@ const FILES: [&str; 6] = [
 ];
 
 static TOPICS: LazyLock<Vec<Topic>> =
-    LazyLock::new(|| FILES.iter().map(|text| read(text).expect("a test reads these files")).collect());
-
-fn read(text: &str) -> Result<Topic, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    let title = file.title.clone();
-    let (id, claims) = file.claims()?;
-    Ok(Topic { id, title, claims })
-}
+    LazyLock::new(|| FILES.iter().map(|text| Topic::read(text).expect("a test reads these files")).collect());
 
 /// Everything that can be reproduced.
 #[must_use]
@@ -47,6 +40,17 @@ pub fn topic(id: &str) -> Option<&'static Topic> {
 }
 
 impl Topic {
+    /// A topic from the text of its `claims.toml`.
+    ///
+    /// # Errors
+    /// What is wrong with it: the place in the file, or the claim and why.
+    pub fn read(text: &str) -> Result<Topic, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let title = file.title.clone();
+        let (id, claims) = file.claims()?;
+        Ok(Topic { id, title, claims })
+    }
+
     /// The claim of this id, with or without the topic's before it.
     #[must_use]
     pub fn claim(&self, id: &str) -> Option<&Claim> {
@@ -65,7 +69,7 @@ mod tests {
     fn the_files_are_read_and_ids_are_unique() {
         let mut seen = HashSet::new();
         for (text, topic) in FILES.iter().zip(topics()) {
-            assert_eq!(read(text), Ok(topic.clone()));
+            assert_eq!(Topic::read(text), Ok(topic.clone()));
             assert!(seen.insert(topic.id.clone()));
             for claim in &topic.claims {
                 assert!(seen.insert(claim.id.clone()), "{} twice", claim.id);
