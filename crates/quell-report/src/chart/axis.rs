@@ -97,6 +97,9 @@ impl Span {
                 if low > 0.0 && low < 0.5 * high {
                     low = 0.0;
                 }
+                if low == high {
+                    high = above(low);
+                }
                 let step = step(low, high);
                 high = (high / step - 1e-9).ceil() * step;
             }
@@ -105,7 +108,7 @@ impl Span {
             (low, high) = (low.clamp(0.0, 0.99), high.clamp(0.9, TAIL_END));
         }
         if low >= high {
-            high = if low > 0.0 { 2.0 * low } else { low + 1.0 };
+            high = above(low);
         }
         Self { scale: axis.scale, unit: axis.unit, low, high }
     }
@@ -191,6 +194,11 @@ fn short(value: f64, text: &str) -> String {
     format!("{number} {unit}").trim_end().to_owned()
 }
 
+/// The other end of an axis that has one value to show. (Far from zero one more is no more.)
+fn above(low: f64) -> f64 {
+    if low > 0.0 { 2.0 * low } else { (low + 1.0).max(low / 2.0) }
+}
+
 /// 1, 2 or 5 times a power of ten, so that four to nine steps fill a range.
 fn step(low: f64, high: f64) -> f64 {
     let rough = (high - low).max(f64::MIN_POSITIVE) / 5.0;
@@ -232,6 +240,14 @@ mod tests {
     }
 
     #[test]
+    fn a_single_value_has_an_axis_that_ends() {
+        let axis = Axis::new("n", Scale::Linear, Unit::Plain);
+        assert_eq!(labels(&axis, &[5.0, 5.0]), ["5", "6", "7", "8", "9", "10"]);
+        let span = Span::new(&axis, [-4e28].into_iter());
+        assert!(span.low < span.high && span.high <= 0.0, "{span:?}");
+    }
+
+    #[test]
     fn nines_stand_at_equal_distances() {
         let tail = Axis::new("quantile", Scale::Tail, Unit::Share);
         let span = Span::new(&tail, [0.9999].into_iter());
@@ -258,7 +274,7 @@ mod tests {
             // Wider ranges than any measurement has.
             let values: Vec<f64> = values.into_iter().filter(|v| v.abs() < 1e30).collect();
             let span = Span::new(&Axis::new("", scale, Unit::Plain), values.iter().copied());
-            prop_assert!(span.low < span.high);
+            prop_assert!(span.low < span.high && span.high.is_finite());
             prop_assert!(span.ticks().len() <= 20);
             for value in values {
                 if let Some(place) = span.place(value) {
