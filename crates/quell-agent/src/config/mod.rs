@@ -2,7 +2,7 @@
 //!
 //! [`read`] reads the files and checks everything that can be checked without a machine; [`check`] holds the result
 //! against a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
-//! file, line and the mend. `docs/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
+//! file, line and the mend. `docs/use/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
 
 mod check;
 mod entries;

@@ -37,16 +37,18 @@ impl Block {
     }
 }
 
-/// The README and all pages of docs/.
+/// The README and all pages of docs/ and its parts; the notebook's are records and stay as they were.
 pub fn all() -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let is_page = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md");
-    let mut docs: Vec<PathBuf> =
-        root.join("docs").read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(is_page).collect();
-    docs.sort();
-    let named = |path: &PathBuf| format!("docs/{}", path.file_name().unwrap().display());
     let mut pages = vec![Page::read("README.md".into(), root.join("README.md"))];
-    pages.extend(docs.into_iter().map(|path| Page::read(named(&path), path)));
+    for part in ["docs", "docs/start", "docs/use", "docs/write", "docs/how"] {
+        let entries = root.join(part).read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> =
+            entries.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+        files.sort();
+        let named = |path: &PathBuf| format!("{part}/{}", path.file_name().unwrap().display());
+        pages.extend(files.into_iter().map(|path| Page::read(named(&path), path)));
+    }
     pages
 }
 

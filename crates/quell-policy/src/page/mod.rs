@@ -28,7 +28,7 @@ times without a unit and values out of range are refused. `quell doctor POLICY` 
 policy needs and has on this machine.
 ";
 
-/// docs/policies.md.
+/// docs/use/policies.md.
 #[must_use]
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();

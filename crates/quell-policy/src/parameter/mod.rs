@@ -1,5 +1,5 @@
 //! Parameters of policies as data: declared once (`parameters!`), from which follow the type that a policy reads, its
-//! defaults, what is refused and why, and the tables that `quell doctor POLICY` and docs/policies.md show.
+//! defaults, what is refused and why, and the tables that `quell doctor POLICY` and docs/use/policies.md show.
 
 mod declare;
 mod input;

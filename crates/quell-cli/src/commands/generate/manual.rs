@@ -9,12 +9,12 @@ use clap_mangen::roff::{Roff, roman};
 
 use super::page;
 
-const STATUSES: &str = include_str!("../../../../../docs/exit-statuses.md");
+const STATUSES: &str = include_str!("../../../../../docs/use/exit-statuses.md");
 
 /// The pages of section 5: name, what it is, and the document that it is made of.
 const FORMATS: [(&str, &str, &str); 2] = [
-    ("quell.toml", "the configuration of Quell's agent", include_str!("../../../../../docs/configuration.md")),
-    ("quell-scenario", "what quell sim simulates", include_str!("../../../../../docs/scenarios.md")),
+    ("quell.toml", "the configuration of Quell's agent", include_str!("../../../../../docs/use/configuration.md")),
+    ("quell-scenario", "what quell sim simulates", include_str!("../../../../../docs/use/scenarios.md")),
 ];
 
 /// Files that a command reads or writes; quell(1) has all of them.
