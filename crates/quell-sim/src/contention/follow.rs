@@ -151,7 +151,9 @@ impl Sim {
     fn act_on_settings(&mut self) {
         let Some(Contention { settings, live }) = self.contention.as_deref_mut() else { return };
         let now = self.kernel.now;
-        while let Some((_, setting)) = settings.pending.pop_front_if(|&mut (at, _)| at <= now) {
+        while settings.pending.front().is_some_and(|&(at, _)| at <= now)
+            && let Some((_, setting)) = settings.pending.pop_front()
+        {
             match setting {
                 Setting::Frequency(cpu, khz) => settings.khz[cpu.index()] = khz,
                 Setting::Ways(tenant, ways) => settings.ways[tenant] = ways,
