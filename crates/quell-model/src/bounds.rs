@@ -1,10 +1,10 @@
-//! Which values of knobs there are: the one place where they are checked, on every host.
+//! Valid values of knobs: the one place where they are checked, on every host.
 
 use std::ops::RangeInclusive;
 
 use crate::{CpuCount, CpuSet, Knob, ModelError, SchedClass};
 
-/// What a machine adds to the bounds that the kernel has everywhere.
+/// Bounds of this machine, in addition to Linux's own bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The CPUs that are online.
@@ -16,14 +16,14 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// A machine with these CPUs online, whose cache ways and frequencies are nothing to check.
+    /// A machine with these CPUs online. Cache ways and frequencies are not checked.
     #[must_use]
     pub fn of_cpus(online: CpuSet) -> Bounds {
         Bounds { online, cache_ways: 0, khz: 0..=u32::MAX }
     }
 }
 
-/// As cache allocation takes it: one run of bits within the ways that there are, at least one.
+/// Does cache allocation accept the mask: one run of at least one bit within the machine's ways?
 #[must_use]
 pub fn is_way_mask(mask: u32, ways: u32) -> bool {
     let run = u64::from(mask >> mask.trailing_zeros().min(31));
@@ -37,13 +37,13 @@ impl Knob {
     pub const NICES: RangeInclusive<i8> = -20..=19;
     /// Priorities of [`SchedClass::Fifo`] and [`SchedClass::RoundRobin`].
     pub const PRIORITIES: RangeInclusive<u8> = 1..=99;
-    /// The smallest [`Knob::Quota`]: the kernel takes no less than 1 ms in a period of 100 ms.
+    /// The smallest [`Knob::Quota`]: Linux takes no less than 1 ms in a period of 100 ms.
     pub const LEAST_QUOTA: CpuCount = CpuCount(10);
 
-    /// Is there such a value on a machine with these bounds?
+    /// Is the value valid on a machine with these bounds?
     ///
     /// # Errors
-    /// [`ModelError::Knob`]: what is wrong with it, and what to choose.
+    /// [`ModelError::Knob`]: the fault, and a valid choice.
     pub fn check(&self, bounds: &Bounds) -> Result<(), ModelError> {
         match *self {
             Knob::Cpus(cpus) if cpus.is_disjoint(&bounds.online) => {

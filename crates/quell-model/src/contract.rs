@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Domain, HostDomain, Nanos};
 
-/// When a policy wants to step again. It also steps at every event.
+/// Time of a policy's next step. It also steps at every event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wake {
     /// At this time of the view's clock.
     At(Nanos),
-    /// Only when something happens.
+    /// Only at an event.
     OnEvent,
 }
 
 impl Wake {
-    /// The earlier of two wishes.
+    /// The earlier of the two.
     #[must_use]
     pub fn sooner(self, other: Wake) -> Wake {
         match (self, other) {
@@ -26,34 +26,35 @@ impl Wake {
     }
 }
 
-/// A deterministic state machine over what it has seen. It opens no file, asks for no time, draws no random number
-/// that does not come from its own seed, and does not know which host it runs on.
+/// A deterministic state machine over its observations. It opens no file, reads no clock, takes random numbers only
+/// from its own seed, and does not depend on the host.
 pub trait Policy<D: Domain = HostDomain> {
-    /// What it is and what it needs.
+    /// Its name and its needs.
     fn describe(&self) -> &'static D::Description;
 
-    /// The signals that it reads with its parameters: fewer than it describes where they turn a part of it off.
+    /// The signals that it reads with its present parameters: fewer than described where a parameter turns a part of it
+    /// off.
     fn signals(&self) -> D::Signals {
         D::signals(self.describe())
     }
 
-    /// Looks, and writes what it wants done into an empty plan. After warm-up it must not allocate, except for notes
-    /// about failures.
+    /// Reads the view and the events, and writes its commands into an empty plan. After warm-up it must not allocate,
+    /// except for notes about failures.
     ///
-    /// **When.** In the first turn; when the time that it returned last has come; at every event, whoever it concerns;
-    /// and in the turn after a plan of its own, for the outcomes. Never otherwise. Two calls may see the same time.
+    /// **When.** In the first turn; at the time that it returned last; at every event, of any workload; and in the turn
+    /// after a plan of its own, for the outcomes. Never otherwise. Two calls may have the same time.
     ///
-    /// **Events.** First the outcomes of its own last plan, one for each command that has one, in the order in which the
-    /// host carries a plan out: knobs (one outcome for all), rules, grants, samples, leases. Then what happened on the
-    /// host since the last turn, in the order in which it happened; every layer hears all of it. An outcome names its
-    /// plan by the plan's number.
+    /// **Events.** First the outcomes of its own last plan, one for each command that has one, in the host's order of
+    /// execution: knobs (one outcome for all), rules, grants, samples, leases. Then the host's events since the last
+    /// turn, in the order of their occurrence; every layer gets all of them. An outcome names its plan by the plan's
+    /// number.
     ///
-    /// **The view.** `scope` is this policy's own: its workloads, its pool, its knobs. What was not asked for by
-    /// [`Policy::signals`] of any layer may be empty, absent or old: each sample says so.
+    /// **The view.** `scope` is this policy's own: its workloads, its pool, its knobs. A signal outside the
+    /// [`Policy::signals`] of all layers may be empty, absent or old: each sample says so.
     ///
-    /// **The plan.** It is empty but for its number. Its knobs apply all or not at all; everything else command by
-    /// command. It is carried out before the next layer of the stack steps, whose view is still this turn's: what
-    /// changed is seen in the next turn. An empty plan leaves everything as it is.
+    /// **The plan.** It is empty except for its number. Its knobs apply all or not at all; everything else command by
+    /// command. It is carried out before the next layer of the stack steps. That layer's view is still this turn's:
+    /// changes are visible in the next turn. An empty plan leaves everything as it is.
     fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake;
 }
 
@@ -71,15 +72,15 @@ impl<D: Domain, P: Policy<D> + ?Sized> Policy<D> for &mut P {
     }
 }
 
-/// A machine that can be observed and set, real or simulated; or whatever else the domain is about. It knows no policy.
+/// A machine that can be observed and set, real or simulated (or the subject of another domain). It knows no policy.
 pub trait Host<D: Domain = HostDomain> {
-    /// Why it could not observe or obey at all. A command that failed is an outcome, not an error.
+    /// Failure to observe or obey at all. A failed command is an outcome, not an error.
     type Error;
 
-    /// What it can measure, set and do.
+    /// The signals, knobs and rules that it supports.
     fn capabilities(&self) -> D::Capabilities;
 
-    /// Fills the view with the signals that were asked for, and appends what happened since the last call.
+    /// Fills the view with the requested signals, and appends the events since the last call.
     ///
     /// # Errors
     /// If the machine cannot be observed at all.
@@ -90,15 +91,15 @@ pub trait Host<D: Domain = HostDomain> {
         events: &mut Vec<D::Event>,
     ) -> Result<(), Self::Error>;
 
-    /// Carries a plan out and appends what became of each command, as events of the next step. Called once after each
+    /// Carries a plan out and appends an outcome for each command, as events of the next step. Called once after each
     /// step of a policy, also with an empty plan.
     ///
     /// # Errors
     /// If the machine cannot be set at all.
     fn apply(&mut self, plan: &D::Plan, events: &mut Vec<D::Event>) -> Result<(), Self::Error>;
 
-    /// Waits until then or until something happened, whichever comes first; it may return earlier. A simulated host
-    /// moves its clock.
+    /// Waits until `until` or the next event, whichever comes first; it may return earlier. A simulated host advances
+    /// its clock.
     ///
     /// # Errors
     /// If waiting failed.

@@ -11,7 +11,7 @@ use crate::ModelError;
 pub const MAX_CPUS: usize = 1024;
 const WORDS: usize = MAX_CPUS / 64;
 
-/// A logical CPU's number, as the kernel counts them.
+/// A logical CPU's number, as Linux counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
@@ -61,7 +61,7 @@ impl CpuSet {
         }
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(word) = self.words.get_mut(cpu.index() / 64) {
             *word &= !(1 << (cpu.index() % 64));
@@ -74,7 +74,7 @@ impl CpuSet {
         self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.index() % 64) & 1 == 1)
     }
 
-    /// How many CPUs are in the set.
+    /// Number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

@@ -1,4 +1,4 @@
-//! What a service asks its CPUs for, as its owner describes it: tasks, random requests, or a budget every period.
+//! A service's demand on its CPUs, as its owner describes it: tasks, random requests, or a budget every period.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{ModelError, Nanos};
 
-/// A task τ = (A, C, T): a job of so much work every period, the first one at the offset (vas-rtns21 §4.1).
+/// A task τ = (A, C, T): a job of work C every period T, the first one at offset A (vas-rtns21 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Task {
-    /// A: when the first job is released.
+    /// A: release time of the first job.
     pub offset: Nanos,
-    /// C: the longest time that a job needs on a CPU of its own.
+    /// C: the longest time of a job on a CPU of its own.
     pub work: Nanos,
-    /// T: between two releases; of a sporadic task the least.
+    /// T: distance of two releases; of a sporadic task the shortest.
     pub period: Nanos,
 }
 
@@ -153,19 +153,19 @@ impl FromStr for Service {
 pub struct Poisson {
     /// Requests a second.
     pub rate: f64,
-    /// What each takes.
+    /// Service time of a request.
     pub service: Service,
 }
 
 impl Poisson {
-    /// The share of a CPU that it asks for.
+    /// The share of a CPU that it needs.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         self.rate * self.service.mean().as_secs_f64()
     }
 }
 
-/// More requests a second than a CPU can begin.
+/// More requests a second than a CPU can start.
 const HIGHEST_RATE: f64 = 1e9;
 
 /// `RATE,SERVICE`, such as `2k,exponential:100us`.
@@ -202,14 +202,14 @@ impl From<Poisson> for String {
     }
 }
 
-/// What a service does, or what it is to get.
+/// A service's work, or the CPU time that it is to get.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asks {
     /// Jobs of these tasks; sporadic: a period or more apart.
     Tasks {
         /// The tasks.
         tasks: Vec<Task>,
-        /// Are there longer times between releases, too?
+        /// May releases be further apart than a period?
         sporadic: bool,
     },
     /// Requests at random, whose latency the workload's SLO bounds, under a server of this period.
@@ -219,7 +219,7 @@ pub enum Asks {
         /// The server's period.
         period: Nanos,
     },
-    /// So much CPU time every period.
+    /// This CPU time every period.
     Server {
         /// CPU time a period.
         budget: Nanos,
@@ -228,17 +228,17 @@ pub enum Asks {
     },
 }
 
-/// What a workload asks each of its CPUs for.
+/// A workload's demand on each of its CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Demand {
-    /// What is asked of each CPU.
+    /// The demand on each CPU.
     pub asks: Asks,
-    /// Of so many CPUs.
+    /// Number of these CPUs.
     pub servers: u32,
 }
 
-/// A demand as it is written down.
+/// A demand's form in files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -315,7 +315,7 @@ impl fmt::Display for Demand {
 }
 
 impl Demand {
-    /// Do the numbers make sense by themselves? Whether tasks fit onto a CPU is the policy's to say.
+    /// Are the numbers valid by themselves? Whether tasks fit onto a CPU is for the policy to check.
     ///
     /// # Errors
     /// A sentence with the mend.

@@ -1,4 +1,4 @@
-//! What the loop is about: the types of one domain, and the few things that the loop does with them.
+//! The types of one domain, and the few operations on them that the loop needs.
 
 use std::fmt::Debug;
 
@@ -6,26 +6,26 @@ use crate::{
     Capabilities, CpuSet, Description, Event, KnobKind, Nanos, Overlap, Plan, Scope, SignalSet, View, WorkloadId,
 };
 
-/// A domain: what is seen, what happens, what can be wanted. The machine is one ([`HostDomain`]); a cluster, whose
-/// commands take tens of seconds and fail, is another. The loop ([`crate::Stack`]) knows no more of it than this.
+/// A domain: its view, events and plans. The machine is one ([`HostDomain`]); a cluster, whose commands take tens of
+/// seconds and fail, is another. The loop ([`crate::Stack`]) knows no more of it than this.
 pub trait Domain: Sized {
-    /// What a policy sees.
+    /// The observations of a policy.
     type View: Clone + Debug;
-    /// What happened, outcomes of commands among it.
+    /// An event; command outcomes are events.
     type Event: Clone + Debug;
-    /// What a policy wants done.
+    /// The commands of a policy.
     type Plan: Clone + Debug + Default;
     /// A set of things that can be measured; by default none.
     type Signals: Copy + Debug + Default;
-    /// What a policy says of itself.
+    /// A policy's description of itself.
     type Description: 'static;
-    /// What a host says of itself.
+    /// A host's description of itself.
     type Capabilities;
-    /// What one layer of a stack may decide about.
+    /// The part of the domain that one layer of a stack may decide about.
     type Scope: Clone + Debug;
-    /// What the layers share: each has what the one before left.
+    /// The resource that layers share: each gets the rest of the layer before.
     type Pool: Clone + Debug + Default;
-    /// What two scopes both claim.
+    /// An element of two scopes.
     type Overlap: Copy + Debug;
 
     /// The view's time.
@@ -36,17 +36,17 @@ pub trait Domain: Sized {
     fn signals(description: &Self::Description) -> Self::Signals;
     /// The signals of both sets.
     fn union(one: Self::Signals, other: Self::Signals) -> Self::Signals;
-    /// What a policy owns that has these workloads (None: all) and this pool.
+    /// The scope of a policy with these workloads (None: all) and this pool.
     fn owned(description: &Self::Description, workloads: Option<Vec<WorkloadId>>, pool: &Self::Pool) -> Self::Scope;
     /// Gives a scope other workloads.
     fn assign(scope: &mut Self::Scope, workloads: Option<Vec<WorkloadId>>);
     /// Gives a scope another pool.
     fn lend(scope: &mut Self::Scope, pool: &Self::Pool);
-    /// What two scopes both claim, if anything.
+    /// An element of both scopes, if any.
     fn overlap(one: &Self::Scope, other: &Self::Scope) -> Option<Self::Overlap>;
     /// Empties a plan for the next step and keeps its memory.
     fn begin(plan: &mut Self::Plan, number: u64);
-    /// What the plan leaves of its pool to the next layer; None: all of it.
+    /// The part of its pool that the plan leaves to the next layer; None: all of it.
     fn left(plan: &Self::Plan) -> Option<&Self::Pool>;
 }
 
@@ -83,7 +83,7 @@ impl Domain for HostDomain {
         one.union(other)
     }
 
-    /// Who grants CPUs decides where threads run, as who binds them does.
+    /// A policy that grants CPUs decides the placement of threads, as one that binds them does.
     fn owned(description: &Description, workloads: Option<Vec<WorkloadId>>, pool: &CpuSet) -> Scope {
         let grants = description.grants.then_some(KnobKind::Cpus);
         let knobs = description.knobs.iter().map(|need| need.what).chain(grants).collect();

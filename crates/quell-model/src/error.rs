@@ -1,12 +1,12 @@
 use thiserror::Error;
 
-/// What can be wrong with plain data: texts that do not parse, numbers that make no sense.
+/// Faults of plain data: texts that do not parse, numbers that make no sense.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ModelError {
     /// A CPU list is not of the kernel's form.
     #[error("'{text}' is no CPU list: expected numbers and ranges such as 0-3,8, each below {max}")]
     CpuList {
-        /// What was given.
+        /// The given text.
         text: String,
         /// The first CPU number that is not supported.
         max: usize,
@@ -14,23 +14,23 @@ pub enum ModelError {
     /// A time span is not a number with a unit.
     #[error("'{text}' is no time: {why}")]
     Time {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it, or the mend.
+        /// The fault, or the mend.
         why: String,
     },
-    /// A knob has a value that there is not.
+    /// A knob has an invalid value.
     #[error("{what}; {mend}")]
     Knob {
-        /// What is wrong with it.
+        /// The fault.
         what: String,
-        /// What to choose instead.
+        /// A valid choice.
         mend: String,
     },
     /// A topology has no CPU, or a CPU twice.
     #[error("this topology is not possible: {why}")]
     Topology {
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A text that is no task.
@@ -38,7 +38,7 @@ pub enum ModelError {
     Task {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A text that is no distribution of service times.
@@ -46,7 +46,7 @@ pub enum ModelError {
     ServiceTime {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A text that is no stream of requests.
@@ -54,7 +54,7 @@ pub enum ModelError {
     Requests {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A workload's numbers contradict each other.
@@ -62,7 +62,7 @@ pub enum ModelError {
     Workload {
         /// The workload's name.
         workload: String,
-        /// What is wrong, and the mend.
+        /// The fault, and the mend.
         why: String,
     },
 }

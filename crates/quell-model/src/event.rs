@@ -1,45 +1,45 @@
-//! What happened since the last step, and what became of commands.
+//! Events since the last step, and the outcomes of commands.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{CpuId, Nanos, ThreadId, WorkloadId};
 
-/// Something that happened on the host.
+/// An event on the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A workload was added, or its description changed.
     Attached(WorkloadId),
-    /// A workload is gone.
+    /// A workload was removed.
     Detached(WorkloadId),
-    /// A thread of a workload was born.
+    /// A thread of a workload was created.
     ThreadBorn(WorkloadId, ThreadId),
-    /// A thread of a workload died.
+    /// A thread of a workload exited.
     ThreadDied(WorkloadId, ThreadId),
-    /// A workload gave a CPU back that it had been granted.
+    /// A workload yielded a granted CPU.
     Yielded(CpuId, WorkloadId),
     /// A CPU went offline.
     Offline(CpuId),
     /// A CPU came online.
     Online(CpuId),
-    /// A queue formed where there was none.
+    /// A queue formed, after there was none.
     QueueFormed(WorkloadId),
-    /// Samples that were asked for are in the view.
+    /// Requested samples are in the view.
     SamplesReady,
-    /// The solo run of this workload began: it runs alone from now on.
+    /// The solo run of this workload began: from now on it runs alone.
     SoloBegan(WorkloadId),
     /// The solo run of this workload ended.
     SoloEnded(WorkloadId, SoloEnd),
     /// A latency histogram arrived.
     LatencyArrived(WorkloadId),
-    /// What became of a command.
+    /// The outcome of a command.
     Outcome(Outcome),
     /// A workload's server on this CPU has threads to run and no budget left, for the first time in its period. With the
     /// longest time that it ran beyond a budget since the last such event here.
     BudgetExhausted(WorkloadId, CpuId, Nanos),
 }
 
-/// Why a solo run ended.
+/// Reason for the end of a solo run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SoloEnd {
@@ -53,7 +53,7 @@ pub enum SoloEnd {
     Interrupted,
 }
 
-/// The part of a plan that a command stands in.
+/// Position of a command in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -69,14 +69,14 @@ pub enum Part {
     Lease(u32),
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The plan's number ([`crate::Plan::number`]).
     pub plan: u64,
     /// The command in it.
     pub part: Part,
-    /// What became of it.
+    /// The result.
     pub verdict: Verdict,
 }
 
@@ -94,7 +94,7 @@ pub enum Verdict {
     Vanished,
 }
 
-/// Why a command was refused.
+/// Reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
@@ -104,9 +104,9 @@ pub enum Refusal {
     Forbidden(String),
     /// The system refused; the text names path, operation and error.
     System(String),
-    /// The CPU changed hands since it was observed: a rule was faster.
+    /// The holder of the CPU changed since the observation: a rule was faster.
     Overtaken,
-    /// Solo runs have used up their share of the time; possible again at this time.
+    /// Solo runs have used up their share of the time; the next is possible at this time.
     DutyCycle(Nanos),
 }
 

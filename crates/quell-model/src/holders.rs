@@ -1,8 +1,8 @@
-//! Who holds which CPU, and where that lets a workload run, on hosts that lend CPUs by affinity.
+//! Holders of CPUs, and the CPUs on which a workload may run, on hosts that lend CPUs by affinity.
 
 use crate::{CpuId, CpuSet, WorkloadId};
 
-/// By CPU: who holds it.
+/// The holder of each CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     holder: Vec<Option<WorkloadId>>,
@@ -15,13 +15,13 @@ impl Holders {
         Holders { holder: vec![None; cpus] }
     }
 
-    /// By CPU.
+    /// The holders by CPU.
     #[must_use]
     pub fn all(&self) -> &[Option<WorkloadId>] {
         &self.holder
     }
 
-    /// Hands a CPU on; returns who held it. A CPU beyond the machine's has no holder.
+    /// Gives a CPU to another holder; returns the former one. A CPU beyond the machine's has no holder.
     pub fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) -> Option<WorkloadId> {
         self.holder.get_mut(cpu.index()).and_then(|holder| std::mem::replace(holder, to))
     }
@@ -42,8 +42,8 @@ impl Holders {
         cpus.filter(|cpu| wanted(self.holder[cpu.index()])).collect()
     }
 
-    /// A workload that holds more CPUs than it has threads that run or wait yields the rest, the highest first. `runnable`
-    /// says for each slot how many threads run or wait.
+    /// A workload that holds more CPUs than it has runnable threads yields the rest, the highest first. `runnable`
+    /// gives for each slot the number of threads that run or wait.
     pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut told: impl FnMut(CpuId, WorkloadId)) {
         for (slot, runnable) in runnable.enumerate() {
             let id = WorkloadId(slot as u32);
@@ -56,9 +56,9 @@ impl Holders {
         }
     }
 
-    /// Where a best-effort workload may run that is bound to these CPUs now: where it holds CPUs, else on one, since a
-    /// thread must be somewhere. That is one where it is already, if that has no holder, or the first that has none, or one
-    /// where it is.
+    /// The CPUs on which a best-effort workload may run whose threads are bound to `bound` at present: those that it
+    /// holds, else one CPU, since a thread must be somewhere. That one is the first of `bound` without a holder, else
+    /// the first CPU without a holder, else the first of `bound`.
     #[must_use]
     pub fn room_for(&self, id: WorkloadId, bound: &CpuSet, pool: &CpuSet) -> CpuSet {
         let held = self.held_by(id).intersection(pool);

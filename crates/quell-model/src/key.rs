@@ -1,10 +1,10 @@
-//! What an owner may say about a workload for somebody to act on, and who acts on it.
+//! Keys by which an owner asks for an effect on a workload, and the policies that act on them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Class, CpuCount, Reservation, Workload};
 
-/// A key of a workload's description that changes what happens to it. (Its name, class and selectors always count.)
+/// A key of a workload's description that changes its treatment. (Name, class and selectors always count.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Key {
@@ -43,7 +43,7 @@ impl Key {
         }
     }
 
-    /// What a workload's owner asks for by it, as a configuration has it; None: nothing.
+    /// The owner's setting of this key, in the configuration's form; None: not set.
     #[must_use]
     pub fn asked(self, workload: &Workload) -> Option<String> {
         match self {

@@ -1,4 +1,4 @@
-//! What can be set, and how long it takes to have an effect.
+//! Settings, and the time until they take effect.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::{CpuCount, CpuId, CpuSet, Nanos, ThreadId, WorkloadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedClass {
-    /// SCHED_OTHER with a nice value (−20…19) and, from kernel 6.12 on, a slice of its own (0.1–100 ms; None: the
-    /// kernel's). A smaller slice is an earlier virtual deadline.
+    /// SCHED_OTHER with a nice value (−20…19) and, from Linux 6.12 on, a slice of its own (0.1–100 ms; None: Linux's).
+    /// A smaller slice is an earlier virtual deadline.
     Fair {
         /// Nice value.
         nice: i8,
@@ -47,7 +47,7 @@ pub enum SchedClass {
 }
 
 impl SchedClass {
-    /// SCHED_OTHER as every thread begins: nice 0, the kernel's slice.
+    /// SCHED_OTHER as every thread begins: nice 0, Linux's slice.
     pub const NORMAL: SchedClass = SchedClass::Fair { nice: 0, slice: None };
 
     /// Does the thread run before every fair thread?
@@ -79,7 +79,7 @@ impl fmt::Display for SchedClass {
     }
 }
 
-/// When a running thread gives way to one that woke up (`/sys/kernel/debug/sched/preempt`).
+/// When a wake-up preempts the running thread (`/sys/kernel/debug/sched/preempt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionMode {
@@ -93,11 +93,11 @@ pub enum PreemptionMode {
     Lazy,
 }
 
-/// What a knob is set on.
+/// Target of a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// All threads of a workload, those still to be born included.
+    /// All threads of a workload, future ones included.
     Workload(WorkloadId),
     /// One thread.
     Thread(ThreadId),
@@ -107,7 +107,7 @@ pub enum Target {
     Machine,
 }
 
-/// What a knob can be set on.
+/// Kind of target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
@@ -135,7 +135,7 @@ impl TargetKind {
 }
 
 impl Target {
-    /// What it is.
+    /// Kind of this target.
     #[must_use]
     pub const fn kind(self) -> TargetKind {
         match self {
@@ -154,13 +154,13 @@ pub struct KnobInfo {
     pub kind: KnobKind,
     /// Its name in field terms.
     pub name: &'static str,
-    /// What its values are, with unit and range.
+    /// Its values, with unit and range.
     pub values: &'static str,
-    /// What it can be set on.
+    /// The targets on which it can be set.
     pub on: &'static [TargetKind],
-    /// How long after it was set a change shows in what is measured.
+    /// Time from a change of the knob until the effect shows in measurements.
     pub effect_latency: Nanos,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub help: &'static str,
 }
 
@@ -243,7 +243,7 @@ impl KnobKind {
         self.info().name
     }
 
-    /// How long after it was set a change shows in what is measured; before that a policy must not judge it.
+    /// Time from a change of the knob until the effect shows in measurements; before that a policy must not judge it.
     #[must_use]
     pub const fn effect_latency(self) -> Nanos {
         self.info().effect_latency
@@ -253,13 +253,13 @@ impl KnobKind {
 /// One knob, one target, one value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnobSetting {
-    /// What it is set on.
+    /// The target.
     pub target: Target,
     /// The value.
     pub knob: Knob,
 }
 
-/// Keeps a policy from judging a knob before it had its effect.
+/// Keeps a policy from judging a knob before it has taken effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settling {
     until: Nanos,
@@ -271,13 +271,13 @@ impl Settling {
         self.until = self.until.max(now + kind.effect_latency());
     }
 
-    /// When everything that was set has had its effect.
+    /// Time at which all settings have taken effect.
     #[must_use]
     pub fn until(&self) -> Nanos {
         self.until
     }
 
-    /// Has everything that was set had its effect, over the whole of a sample's window?
+    /// Have all settings been in effect over the whole of a sample's window?
     #[must_use]
     pub fn is_over_for(&self, sample_at: Nanos, window: Nanos) -> bool {
         sample_at - window >= self.until

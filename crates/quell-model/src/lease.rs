@@ -1,13 +1,13 @@
 //! Solo runs: a workload runs alone for a while so that it can be profiled.
 //!
-//! A solo run is a lease. It says for how long at most; it ends by itself. How much of the time may go to solo runs is
-//! bounded by the host's [`LeaseLimits`]; every host decides by the same [`LeaseBook`].
+//! A solo run is a lease with a longest duration; it ends by itself. The share of time for solo runs is bounded by the
+//! host's [`LeaseLimits`]; every host decides by the same [`LeaseBook`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Class, Nanos, Refusal, Workload, WorkloadId};
 
-/// A wish about solo runs.
+/// A request about solo runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseRequest {
@@ -20,11 +20,11 @@ pub enum LeaseRequest {
 /// One workload alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who runs alone.
+    /// The workload that runs alone.
     pub solo: WorkloadId,
     /// Are its isolations lifted meanwhile (all CPUs, ways and frequencies)?
     pub lift_isolations: bool,
-    /// Ends after this time at the latest.
+    /// Longest duration.
     pub at_most: Nanos,
 }
 
@@ -37,13 +37,13 @@ impl Lease {
     }
 }
 
-/// How much of the time may go to solo runs.
+/// Bounds on solo runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LeaseLimits {
-    /// No lease is longer.
+    /// Longest duration of a lease.
     pub longest: Nanos,
-    /// Solo runs take at most this many thousandths of the time.
+    /// Share of the time that solo runs take at most, in thousandths.
     pub duty_per_mille: u32,
 }
 
@@ -54,7 +54,7 @@ impl Default for LeaseLimits {
     }
 }
 
-/// Which lease runs, and when the next one may begin.
+/// The current lease, and the earliest time of the next one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeaseBook {
     limits: LeaseLimits,
@@ -69,22 +69,22 @@ impl LeaseBook {
         LeaseBook { limits, running: None, next_at: Nanos::ZERO }
     }
 
-    /// The lease that runs, and when it began.
+    /// The current lease and its start.
     #[must_use]
     pub fn running(&self) -> Option<(Lease, Nanos)> {
         self.running
     }
 
-    /// When the lease that runs must end.
+    /// Latest end of the current lease.
     #[must_use]
     pub fn ends_at(&self) -> Option<Nanos> {
         self.running.map(|(lease, began)| began + lease.at_most)
     }
 
-    /// Begins a lease, shortened to the longest that is allowed.
+    /// Begins a lease, shortened to the longest duration.
     ///
     /// # Errors
-    /// [`Refusal::DutyCycle`] while another runs or solo runs have had their share of the time.
+    /// [`Refusal::DutyCycle`] while another runs or solo runs have used up their share of the time.
     pub fn begin(&mut self, lease: Lease, now: Nanos) -> Result<Lease, Refusal> {
         if let Some(end) = self.ends_at() {
             return Err(Refusal::DutyCycle(end.max(self.next_at)));
@@ -97,8 +97,8 @@ impl LeaseBook {
         Ok(lease)
     }
 
-    /// Ends the lease that runs, if one does, and returns it. The pause until the next one is long enough that all
-    /// solo runs together stay within their share.
+    /// Ends the current lease, if any, and returns it. The pause until the next one is long enough that all solo runs
+    /// together stay within their share.
     pub fn end(&mut self, now: Nanos) -> Option<Lease> {
         let (lease, began) = self.running.take()?;
         let used = now - began;
@@ -107,7 +107,7 @@ impl LeaseBook {
         Some(lease)
     }
 
-    /// Ends the lease that runs if its time is over, and returns it.
+    /// Ends the current lease if its time is over, and returns it.
     pub fn expire(&mut self, now: Nanos) -> Option<Lease> {
         if self.ends_at()? <= now { self.end(now) } else { None }
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for and whenever, solo time up to the start of any lease stays within the share.
+        /// For any requests at any times, solo time up to the start of any lease stays within the share.
         #[test]
         fn solo_runs_stay_within_their_share(
             asks in proptest::collection::vec((1u64..3_000, 1u64..4_000, any::<bool>()), 1..60),

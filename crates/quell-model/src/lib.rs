@@ -1,10 +1,10 @@
 //! The nouns of Quell and the contract between policies and hosts.
 //!
-//! A policy is a deterministic state machine over what it has seen: it reads a [`View`] and [`Event`]s and writes a
-//! [`Plan`]. A host observes and obeys: it fills the view with the signals that it can measure and carries the plan
-//! out with the knobs that it has. One loop drives them ([`stack::Stack`]): observe → step → apply.
+//! A policy is a deterministic state machine over its observations: it reads a [`View`] and [`Event`]s and writes a
+//! [`Plan`]. A host observes and obeys: it fills the view with the signals that it can measure and carries the plan out
+//! with its knobs. One loop drives them ([`stack::Stack`]): observe → step → apply.
 //!
-//! Nothing here does I/O, asks for the time or draws a random number.
+//! Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod bounds;
 pub mod contract;

@@ -1,4 +1,4 @@
-//! What a policy needs and what a host has.
+//! Needs of policies and capabilities of hosts.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload
 /// Something that a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need<T> {
-    /// What it needs.
+    /// The needed thing.
     pub what: T,
-    /// What the policy does without it, as a fidelity line; None: it cannot work without it.
+    /// The policy's behaviour without it, as a fidelity line; None: it cannot work without it.
     pub without: Option<&'static str>,
 }
 
@@ -33,11 +33,11 @@ impl<T> Need<T> {
 pub struct Description {
     /// Its name on the command line and in configurations.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Its purpose, in one sentence.
     pub summary: &'static str,
-    /// Where it is published, with sections; for our own policies: where it is described.
+    /// Its publication, with sections; for our own policies: the place of their description.
     pub source: &'static str,
-    /// How often it wants to decide; zero: only when something changes.
+    /// Distance of its decisions; zero: only at changes.
     pub interval: Nanos,
     /// The signals that it reads.
     pub signals: &'static [Need<Signal>],
@@ -58,7 +58,7 @@ impl Description {
         self.signals.iter().fold(SignalSet::default(), |set, need| set.union(SignalSet::of(&[need.what])))
     }
 
-    /// Does it need a scheduler of Quell's own, as far as one can be had: for granted CPUs, or for servers?
+    /// Does it need Quell's scheduler where available: for granted CPUs, or for servers?
     #[must_use]
     pub fn wants_own_scheduler(&self) -> bool {
         self.grants || self.rules.iter().any(|need| need.what == RuleKind::Server)
@@ -71,17 +71,17 @@ impl Description {
     }
 }
 
-/// Whether a host has something.
+/// Support of a host for a signal, knob or rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Support {
-    /// It has.
+    /// Supported.
     Yes,
-    /// It has, within limits that the text says.
+    /// Supported, within limits that the text states.
     Partly(String),
-    /// It has not: the reason, and the way to get it.
+    /// Not supported: the reason, and the way to get it.
     No {
-        /// Why not.
+        /// The reason.
         why: String,
         /// How to get it.
         mend: String,
@@ -94,38 +94,38 @@ impl Default for Support {
     }
 }
 
-/// What a host can measure, set and do by itself. What is not listed it cannot.
+/// Signals, knobs and rules that a host supports. Anything not listed is unsupported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// The host's name.
     pub host: String,
-    /// What it can measure.
+    /// Signals that it measures.
     pub signals: BTreeMap<Signal, Support>,
-    /// What it can set.
+    /// Knobs that it sets.
     pub knobs: BTreeMap<KnobKind, Support>,
     /// Targets on which it sets a knob less well than on others.
     #[serde(default)]
     pub knobs_on: BTreeMap<KnobKind, BTreeMap<TargetKind, Support>>,
     /// The rules that it executes.
     pub rules: BTreeMap<RuleKind, Support>,
-    /// The keys of a workload's description that it acts on by itself, or has to for a policy.
+    /// The keys of a workload's description that it acts on by itself, or must carry out for a policy.
     #[serde(default)]
     pub keys: BTreeMap<Key, Support>,
     /// Does it grant single CPUs?
     pub grants: Support,
 }
 
-/// How well a policy can work on a host.
+/// Fidelity of a policy on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fidelity {
-    /// What it cannot work without: name, reason and mend, one line each.
+    /// Missing necessities: name, reason and mend, one line each.
     pub missing: Vec<String>,
-    /// What it does less well here and why, one line each.
+    /// Limits of the policy here and their reasons, one line each.
     pub limits: Vec<String>,
 }
 
 impl Capabilities {
-    /// How well it can set a knob on such a target.
+    /// The support for this knob on such a target.
     #[must_use]
     pub fn can_set(&self, knob: KnobKind, on: TargetKind) -> Support {
         if !knob.info().on.contains(&on) {
@@ -137,12 +137,12 @@ impl Capabilities {
         here.or_else(|| self.knobs.get(&knob)).cloned().unwrap_or_default()
     }
 
-    /// On targets of this kind it sets the knob only so.
+    /// Limits the support for a knob on targets of this kind.
     pub fn limit_on(&mut self, knob: KnobKind, on: TargetKind, support: Support) {
         self.knobs_on.entry(knob).or_default().insert(on, support);
     }
 
-    /// How well a policy of this description can work here.
+    /// The fidelity of a policy of this description here.
     #[must_use]
     pub fn fidelity(&self, policy: &Description) -> Fidelity {
         let mut fidelity = Fidelity::default();

@@ -1,4 +1,4 @@
-//! What a policy wants done.
+//! A policy's commands.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::{CpuId, CpuSet, KnobSetting, LeaseRequest, Rule, SignalSet, WorkloadI
 
 /// One step's commands. The loop empties and reuses it: writing into it allocates nothing after warm-up.
 ///
-/// A host carries rules out before grants, so that a CPU can be granted by the plan that takes its ban back.
+/// A host carries out rules before grants, so that a CPU can be granted by the plan that lifts its ban.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plan {
@@ -18,15 +18,15 @@ pub struct Plan {
     pub knobs: Vec<KnobSetting>,
     /// CPUs to workloads; acknowledged one by one.
     pub grants: Vec<GrantCommand>,
-    /// What the host does by itself from now on; each replaces the one with the same [`Rule::key`].
+    /// Actions that the host takes by itself from now on; each rule replaces the one with the same [`Rule::key`].
     pub rules: Vec<Rule>,
-    /// Measurements that cost something.
+    /// Measurements with a cost.
     pub samples: Vec<SampleRequest>,
     /// Solo runs to begin or to end.
     pub leases: Vec<LeaseRequest>,
     /// The CPUs that this policy leaves to the next one of its stack; None: all of its pool.
     pub leaves: Option<CpuSet>,
-    /// Why, for people; part of the record, without effect.
+    /// Reasons, for people; part of the record, without effect.
     pub notes: Vec<Note>,
 }
 
@@ -43,7 +43,7 @@ impl Plan {
         self.notes.clear();
     }
 
-    /// Is there nothing to do?
+    /// Is the plan without commands?
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.knobs.is_empty()
@@ -53,47 +53,47 @@ impl Plan {
             && self.leases.is_empty()
     }
 
-    /// Says why, for people.
+    /// Adds a reason, for people.
     pub fn note(&mut self, kind: NoteKind, about: Option<WorkloadId>, text: impl Into<Cow<'static, str>>) {
         self.notes.push(Note { kind, about, text: text.into() });
     }
 }
 
-/// A change in who owns a CPU.
+/// A change of a CPU's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantCommand {
-    /// From now on the CPU runs this workload; who runs there is preempted.
+    /// Gives the CPU to this workload from now on; the thread that runs there is preempted.
     Grant(CpuId, WorkloadId),
-    /// The workload loses the CPU; nobody has it.
+    /// Takes the CPU from its workload; it then has no holder.
     Revoke(CpuId),
 }
 
-/// A measurement that has a price.
+/// A request for a measurement with a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleRequest {
-    /// What to measure.
+    /// The signals to measure.
     pub signals: SignalSet,
     /// On which CPUs.
     pub cpus: CpuSet,
 }
 
-/// What a remark is.
+/// Kind of remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoteKind {
-    /// A decision and what was seen.
+    /// A decision and the observation behind it.
     Because,
-    /// Something that the user should mend.
+    /// A problem that the user should mend.
     Warning,
-    /// Something that was asked for and is not done.
+    /// A request that is not carried out.
     Refused,
 }
 
 /// A remark for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What it is.
+    /// Its kind.
     pub kind: NoteKind,
     /// The workload that it concerns.
     pub about: Option<WorkloadId>,

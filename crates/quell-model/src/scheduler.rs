@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose scheduler runs on the machine's CPUs.
+/// The scheduler in charge of the machine's CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// Quell's own if a policy grants single CPUs or keeps servers and this kernel has sched_ext, else the kernel's.
+    /// Quell's scheduler if a policy grants single CPUs or keeps servers and this kernel has sched_ext, else Linux's.
     #[default]
     Auto,
-    /// The kernel's: CPUs are granted by affinity.
+    /// Linux's scheduler: CPUs are lent by affinity.
     Kernel,
-    /// Quell's own, by sched_ext.
+    /// Quell's scheduler, by sched_ext.
     Quell,
 }

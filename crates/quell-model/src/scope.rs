@@ -1,4 +1,4 @@
-//! What one policy instance owns: workloads, CPUs, knobs and rules. Two instances that overlap are refused.
+//! The scope of one policy instance: workloads, CPUs, knobs and rules. Two instances that overlap are refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub struct Scope {
     pub pool: CpuSet,
     /// The knobs that it sets on them.
     pub knobs: Vec<KnobKind>,
-    /// The rules that it hands to the host about them.
+    /// The rules that it gives to the host about them.
     #[serde(default)]
     pub rules: Vec<RuleKind>,
 }
 
-/// A thing that two scopes both claim.
+/// An element of two scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// A knob.
@@ -36,10 +36,10 @@ impl std::fmt::Display for Claimed {
     }
 }
 
-/// What two scopes both claim.
+/// An overlap of two scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// What both set …
+    /// The knob or rule …
     pub what: Claimed,
     /// … on this workload; None: on all.
     pub workload: Option<WorkloadId>,
@@ -58,8 +58,8 @@ impl Scope {
         self.workloads.as_ref().is_none_or(|owned| owned.contains(&workload))
     }
 
-    /// What this scope and another both claim: the same knob or rule on the same workload. Sharing CPUs is no overlap by
-    /// itself: in a stack one instance's pool is what another leaves.
+    /// The overlap of two scopes: the same knob or rule on the same workload. Sharing CPUs is no overlap by itself: in
+    /// a stack one instance's pool is the rest of another's.
     #[must_use]
     pub fn overlap(&self, other: &Scope) -> Option<Overlap> {
         let knob = self.knobs.iter().find(|knob| other.knobs.contains(knob)).copied().map(Claimed::Knob);

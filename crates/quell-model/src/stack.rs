@@ -1,21 +1,21 @@
-//! The loop: observe → step → apply, over a stack of policies. What one layer leaves of its pool is the next one's.
+//! The loop: observe → step → apply, over a stack of policies. The rest of one layer's pool is the next one's.
 
 use crate::{Domain, Event, Host, HostDomain, Nanos, Outcome, Policy, Verdict, Wake, WorkloadId};
 
-/// One policy of a stack, with its scope and what became of its last plan.
+/// One policy of a stack, with its scope and the outcome of its last plan.
 #[derive(Clone, Debug)]
 pub struct Layer<P, D: Domain = HostDomain> {
     /// The policy.
     pub policy: P,
     /// The workloads that it owns; None: all.
     pub workloads: Option<Vec<WorkloadId>>,
-    /// What was its pool in its last step.
+    /// Its pool in its last step.
     pub pool: D::Pool,
-    /// What had happened before its last step.
+    /// The events before its last step.
     pub events: Vec<D::Event>,
-    /// What it wanted in its last step.
+    /// The plan of its last step.
     pub plan: D::Plan,
-    /// What became of that; its next step hears of it.
+    /// The plan's outcomes, for its next step.
     pub outcomes: Vec<D::Event>,
     wake: Wake,
     leaves: Option<D::Pool>,
@@ -45,20 +45,20 @@ impl<P: Policy<D>, D: Domain> Layer<P, D> {
         self.stepped
     }
 
-    /// What it owns when this is its pool.
+    /// Its scope with this pool.
     #[must_use]
     pub fn scope(&self, pool: &D::Pool) -> D::Scope {
         D::owned(self.policy.describe(), self.workloads.clone(), pool)
     }
 
-    /// Is there something for it in this turn?
+    /// Does it step in this turn?
     fn is_due(&self, now: Nanos, fresh: &[D::Event]) -> bool {
         matches!(self.wake, Wake::At(at) if at <= now) || !fresh.is_empty() || !self.outcomes.is_empty()
     }
 }
 
 impl<P> Layer<P> {
-    /// What was refused of its last plan.
+    /// The refused commands of its last plan.
     pub fn refusals(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter_map(|event| match event {
             Event::Outcome(outcome) if matches!(outcome.verdict, Verdict::Refused(_)) => Some(outcome),
@@ -67,18 +67,18 @@ impl<P> Layer<P> {
     }
 }
 
-/// What two layers of a stack would both set.
+/// An overlap of two layers of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clash<O> {
     /// One layer's place in the stack.
     pub first: usize,
     /// The other's.
     pub second: usize,
-    /// The first thing that both would set.
+    /// The first element that both would set.
     pub overlap: O,
 }
 
-/// What each two layers would both set when the first has this pool.
+/// The overlaps of each pair of layers if the first has this pool.
 #[must_use]
 pub fn clashes<P: Policy<D>, D: Domain>(layers: &[Layer<P, D>], pool: &D::Pool) -> Vec<Clash<D::Overlap>> {
     let scopes: Vec<D::Scope> = layers.iter().map(|layer| layer.scope(pool)).collect();
@@ -89,16 +89,16 @@ pub fn clashes<P: Policy<D>, D: Domain>(layers: &[Layer<P, D>], pool: &D::Pool) 
     pairs.filter_map(clash).collect()
 }
 
-/// What only people want to see is measured this often …
+/// Interval of measurements that only people want to see …
 const PEOPLE_EVERY: Nanos = Nanos::from_secs(1);
-/// … and takes at most a hundredth of a CPU: where that is more, it is measured less often.
+/// … and their bound, a hundredth of a CPU: beyond it they are taken less often.
 const PEOPLE_SHARE: u64 = 100;
 
-/// What people want to see, and the clock that tells what looking costs.
+/// The signals that people want to see, and the clock for the cost of measuring them.
 #[derive(Clone, Copy, Debug)]
 struct People<D: Domain> {
     signals: D::Signals,
-    /// CPU time of the looking thread.
+    /// CPU time of the measuring thread.
     cpu_time: fn() -> Nanos,
     next: Nanos,
 }
@@ -141,7 +141,7 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
         self.layers.iter().filter(|layer| layer.stepped)
     }
 
-    /// What was seen in the last turn. Its scope is no layer's.
+    /// The observations of the last turn. The scope is no layer's.
     #[must_use]
     pub fn view(&self) -> &D::View {
         &self.view
@@ -155,19 +155,19 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
         }
     }
 
-    /// Also measure these signals from now on, although no policy needs them (for people who watch): once a second, or
+    /// Also measures these signals from now on, although no policy needs them (for people who watch): once a second, or
     /// less often where that would take more than a hundredth of a CPU, because they may mean a file a thread.
-    /// `cpu_time` says how much CPU time the calling thread has used.
+    /// `cpu_time` returns the CPU time that the calling thread has used.
     pub fn also_measure(&mut self, signals: D::Signals, cpu_time: fn() -> Nanos) {
         self.people = Some(People { signals, cpu_time, next: Nanos::ZERO });
     }
 
-    /// Every layer steps in the next turn, whatever it waits for.
+    /// Makes every layer step in the next turn, whatever it waits for.
     pub fn hasten(&mut self) {
         self.layers.iter_mut().for_each(|layer| layer.wake = Wake::At(Nanos::ZERO));
     }
 
-    /// Observes once; then every layer that is due steps and its plan is applied. Returns when the next turn is due.
+    /// Observes once; then every layer that is due steps and its plan is applied. Returns the time of the next turn.
     ///
     /// # Errors
     /// The host's, if it could not observe or obey at all.
@@ -202,16 +202,16 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
         Ok(next)
     }
 
-    /// Looks at what is wanted; at what people want, now and then.
+    /// Observes the wanted signals; those for people only at their interval.
     fn observe<H: Host<D> + ?Sized>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        // As seen from the last turn, which is soon enough.
+        // Time of the last turn, which is recent enough.
         let seen_last = D::now(&self.view);
         let Some(people) = self.people.as_mut().filter(|people| people.next <= seen_last) else {
             return host.observe(self.wanted, &mut self.view, &mut self.fresh);
         };
         let begun = (people.cpu_time)();
         host.observe(D::union(self.wanted, people.signals), &mut self.view, &mut self.fresh)?;
-        // What the first look opens and sets up is no measure of the next.
+        // The first observation opens and sets up files: its cost says nothing about the next.
         let is_first = people.next == Nanos::ZERO;
         let cost = if is_first { Nanos::ZERO } else { (people.cpu_time)() - begun };
         people.next = D::now(&self.view) + PEOPLE_EVERY.max(Nanos(cost.0 * PEOPLE_SHARE));

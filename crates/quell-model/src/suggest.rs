@@ -1,4 +1,4 @@
-//! What was meant by a name that is not known.
+//! Suggestions for unknown names.
 
 /// The known name that is closest to this one, if one is close: a third of its characters may be wrong, swapped ones
 /// counting as one.
@@ -18,7 +18,7 @@ pub fn hint(name: &str, known: &[&str]) -> String {
     nearest(name, known.iter().copied()).map_or(String::new(), |meant| format!("; did you mean '{meant}'?"))
 }
 
-/// Says that there is no such thing, what there is, and what may have been meant.
+/// An error text: there is no such name, the known names, and the likely one.
 ///
 /// ```
 /// let text = quell_model::suggest::unknown("policy", "gard", &["rkube", "guard"]);

@@ -11,13 +11,13 @@ pub struct ThreadId {
     pub start: u64,
 }
 
-/// What a thread does at the moment.
+/// Present state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadState {
     /// Running or runnable.
     Runnable,
-    /// Waiting for something.
+    /// Blocked.
     #[default]
     Sleeping,
     /// Stopped or frozen.

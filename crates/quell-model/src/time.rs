@@ -14,36 +14,36 @@ use crate::ModelError;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// The span of length zero.
     pub const ZERO: Nanos = Nanos(0);
     /// Longer than anything: *never*, *without bound*.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// So many microseconds.
+    /// This number of microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros * 1_000)
     }
 
-    /// So many milliseconds.
+    /// This number of milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis * 1_000_000)
     }
 
-    /// So many seconds.
+    /// This number of seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs * 1_000_000_000)
     }
 
-    /// As seconds.
+    /// In seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Without rounding: `1.52 s`, `860 ms`. It reads back as the same time.
+    /// Text without rounding: `1.52 s`, `860 ms`. It parses to the same time.
     #[must_use]
     pub fn exact(self) -> String {
         let (unit, name) = match self.0 {
@@ -169,11 +169,11 @@ impl FromStr for Nanos {
     }
 }
 
-/// No text gives a longer time.
+/// The longest time that a text can give.
 const LONGEST: Nanos = Nanos::from_secs(100 * 365 * 24 * 3600);
 
-/// Reads a text with a unit (`10us`), or nanoseconds as a number where Quell itself wrote it. What people write has a unit:
-/// the formats of records and answers (JSON, MessagePack) have unsigned numbers, while TOML's are signed.
+/// Reads a text with a unit (`10us`), or nanoseconds as a number where Quell itself wrote it. Texts written by people
+/// have a unit: the formats of records and answers (JSON, MessagePack) have unsigned numbers, TOML's are signed.
 impl<'de> Deserialize<'de> for Nanos {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
         struct Visitor;

@@ -1,4 +1,4 @@
-//! The machine's CPUs and what they share: core, last-level cache, memory node, socket.
+//! The machine's CPUs and the units that they share: core, last-level cache, memory node, socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Cpu {
     pub socket: u32,
 }
 
-/// Which CPUs there are and which units they form.
+/// The machine's CPUs and the units that they form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Cpu>", into = "Vec<Cpu>")]
 pub struct Topology {

@@ -50,7 +50,7 @@ impl CpuCount {
     /// No CPU.
     pub const ZERO: CpuCount = CpuCount(0);
 
-    /// So many whole CPUs.
+    /// This number of whole CPUs.
     #[must_use]
     pub const fn whole(cpus: u32) -> CpuCount {
         CpuCount(cpus * 1000)
@@ -68,7 +68,7 @@ impl CpuCount {
         self.0.div_ceil(1000)
     }
 
-    /// What is left of the whole part, in thousandths.
+    /// The fraction, in thousandths.
     #[must_use]
     pub const fn fraction(self) -> CpuCount {
         CpuCount(self.0 % 1000)
@@ -80,7 +80,7 @@ impl CpuCount {
         f64::from(self.0) / 1000.0
     }
 
-    /// CPU time that this many CPUs give in a span.
+    /// CPU time of this many CPUs in a span.
     #[must_use]
     pub fn of(self, span: Nanos) -> Nanos {
         Nanos((u128::from(span.0) * u128::from(self.0) / 1000) as u64)
@@ -157,19 +157,19 @@ pub enum Reservation {
     Standard,
 }
 
-/// What a thread is told before it loses its CPU to another workload, so that it can let go where it likes: finish a critical
-/// section, save what it works on, and call sched_yield (caladan-osdi20 §6: "delivers a signal to the runtime to give it a
-/// few microseconds to yield cleanly").
+/// The warning that a thread gets before it loses its CPU to another workload, so that it can stop at a point of its
+/// choice: finish a critical section, save its work, and call sched_yield (caladan-osdi20 §6: "delivers a signal to the
+/// runtime to give it a few microseconds to yield cleanly").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grace {
     /// The signal that the thread gets.
     pub signal: GraceSignal,
-    /// How long it may go on if it does not yield.
+    /// The time that it may run on if it does not yield.
     pub time: Nanos,
 }
 
-/// A signal that tells of a preemption.
+/// A signal that announces a preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraceSignal {
@@ -177,11 +177,11 @@ pub enum GraceSignal {
     Usr1,
     /// SIGUSR2
     Usr2,
-    /// SIGURG: who does not know it does not die of it.
+    /// SIGURG: ignored by a program without a handler.
     Urg,
 }
 
-/// Longer graces would be a part of the tail that others are to be kept from.
+/// Longer graces would become part of the tail latency of the other workloads.
 const LONGEST_GRACE: Nanos = Nanos::from_millis(1);
 
 /// Where a workload's threads are found. Several selectors may form one workload.
@@ -197,7 +197,7 @@ pub enum Selector {
     Pid(i32),
     /// Processes whose command line contains this text, or what matches it as a pattern, and their descendants.
     Command(String),
-    /// Everything in the container whose id begins like this, whatever engine runs it.
+    /// Everything in the container whose id begins with this text, with any engine.
     Container(String),
     /// Everything in the Kubernetes pod of this uid.
     Pod(String),
@@ -231,22 +231,22 @@ pub struct Workload {
     /// (caladan-osdi20 §5.1, "Provisioning cores").
     #[serde(default)]
     pub cpus: CpuCount,
-    /// At most so many CPUs; what is above `cpus` is *burstable*. None: as many as there are.
+    /// Upper bound on CPUs; those above `cpus` are *burstable*. None: all CPUs.
     #[serde(default)]
     pub limit: Option<CpuCount>,
-    /// Whether the request means CPUs of its own.
+    /// Does the request mean CPUs of its own?
     #[serde(default)]
     pub reservation: Reservation,
     /// May a solo run of another workload pause this one, although it is latency-critical?
     #[serde(default)]
     pub pausable: bool,
-    /// What its threads are told before they lose a CPU; None: nothing, and they lose it at once.
+    /// The warning that its threads get before they lose a CPU; None: they lose it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
-    /// What it asks its CPUs for, as far as that is known.
+    /// Its demand on its CPUs, as far as known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<Demand>,
-    /// Where its threads are found.
+    /// Selectors of its threads.
     #[serde(default)]
     pub selectors: Vec<Selector>,
 }

@@ -1,6 +1,6 @@
-//! Rules: what a host does by itself, at the event, because a policy in user space would be too late.
+//! Rules: actions that a host takes by itself, at the event, because a policy in user space would be too late.
 //!
-//! Each rule is defined here by one pure function. The simulator runs these functions; kernel programs are tested
+//! Each rule is defined here by one pure function. The simulator runs these functions; the BPF program is tested
 //! against them.
 
 mod ban;
@@ -19,50 +19,50 @@ pub use server::DeferrableServer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// When this workload wakes up it gets CPUs at once, up to so many, from whoever has less right to them:
-    /// [`on_wake_up`]. Zero takes the rule back.
+    /// At a wake-up the workload gets CPUs at once, up to `cpus`, from workloads with less right to them:
+    /// [`on_wake_up`]. Zero removes the rule.
     Guaranteed {
-        /// Whose.
+        /// The workload.
         workload: WorkloadId,
-        /// How many CPUs.
+        /// Number of CPUs.
         cpus: u32,
     },
-    /// When this workload wakes up it also gets CPUs at once that best-effort work has, up to so many: [`on_wake_up`].
-    /// Zero takes the rule back.
+    /// At a wake-up the workload also gets CPUs of best-effort work at once, up to `cpus`: [`on_wake_up`]. Zero removes
+    /// the rule.
     Burst {
-        /// Whose.
+        /// The workload.
         workload: WorkloadId,
-        /// How many CPUs, the guaranteed ones included.
+        /// Number of CPUs, the guaranteed ones included.
         cpus: u32,
     },
-    /// This workload holds at most so many CPUs: [`on_wake_up`], [`heir`].
+    /// Upper bound on the number of CPUs that the workload holds: [`on_wake_up`], [`heir`].
     Limit {
-        /// Whose.
+        /// The workload.
         workload: WorkloadId,
-        /// How many CPUs.
+        /// Number of CPUs.
         cpus: u32,
     },
-    /// This workload's place in the line for a CPU that somebody yields; the lowest rank is first, and of equals who holds
-    /// the fewest CPUs: [`heir`].
+    /// The workload's rank among the candidates for a yielded CPU. The lowest rank is first; of equals, the workload
+    /// that holds the fewest CPUs: [`heir`].
     Rank {
-        /// Whose.
+        /// The workload.
         workload: WorkloadId,
-        /// The place.
+        /// The rank.
         rank: u32,
     },
-    /// This CPU's siblings are parked until the request that it began at this time ends: [`ban_holds`].
-    /// [`Rule::NO_REQUEST`] takes it back.
+    /// The CPU's siblings are parked until the end of the request that started at `request_start`: [`ban_holds`].
+    /// [`Rule::NO_REQUEST`] removes the rule.
     SiblingBan {
         /// The CPU that works on the request.
         cpu: CpuId,
-        /// When the request began.
+        /// Start of the request.
         request_start: Nanos,
     },
-    /// On this CPU the workload runs as a deferrable server: [`DeferrableServer`]. A budget of zero takes it back.
+    /// The workload runs on this CPU as a deferrable server: [`DeferrableServer`]. A budget of zero removes the rule.
     Server {
-        /// Whose.
+        /// The workload.
         workload: WorkloadId,
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
         /// CPU time per period.
         budget: Nanos,
@@ -133,7 +133,7 @@ impl Rule {
         }
     }
 
-    /// What a rule is replaced by: its kind, and the workload and CPU that it is about.
+    /// Identity for replacement: the rule's kind, workload and CPU.
     #[must_use]
     pub fn key(&self) -> (RuleKind, Option<WorkloadId>, Option<CpuId>) {
         match *self {

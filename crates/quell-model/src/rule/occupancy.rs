@@ -1,19 +1,19 @@
-//! Who gets a CPU at a wake-up, and who inherits one at a yield.
+//! Choice of a CPU at a wake-up, and of the next holder at a yield.
 
 use crate::{CpuId, CpuSet, Topology, WorkloadId};
 
-/// One workload's rights, from the rules that stand for it.
+/// One workload's rights, from the rules in force for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Is it latency-critical?
     pub lc: bool,
-    /// CPUs that it gets at once.
+    /// Number of CPUs that it gets at once.
     pub guaranteed: u32,
-    /// CPUs, the guaranteed ones included, up to which it also gets those of best-effort work at once.
+    /// Number of CPUs, the guaranteed ones included, up to which it also gets those of best-effort work at once.
     pub burst: u32,
-    /// CPUs that it holds at most.
+    /// Upper bound on the CPUs that it holds.
     pub limit: u32,
-    /// Its place in the line.
+    /// Its rank among the candidates for a yielded CPU.
     pub rank: u32,
 }
 
@@ -24,10 +24,10 @@ impl Default for Standing {
     }
 }
 
-/// Who holds which CPU, and with what right.
+/// Holders of CPUs, and their rights.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy<'a> {
-    /// The CPUs that are handed out.
+    /// The CPUs that can be given out.
     pub pool: CpuSet,
     /// CPUs of the pool that sibling bans park.
     pub banned: CpuSet,
@@ -35,7 +35,7 @@ pub struct Occupancy<'a> {
     pub holder: &'a [Option<WorkloadId>],
     /// Rights of each workload, by slot.
     pub standing: &'a [Standing],
-    /// Which CPUs are siblings.
+    /// Topology, for siblings.
     pub topology: &'a Topology,
 }
 
@@ -46,7 +46,7 @@ impl Occupancy<'_> {
         self.standing.get(workload.index()).copied().unwrap_or_default()
     }
 
-    /// How many CPUs of the pool the workload holds.
+    /// Number of CPUs of the pool that the workload holds.
     #[must_use]
     pub fn held(&self, workload: WorkloadId) -> u32 {
         self.pool.iter().filter(|&cpu| self.holder_of(cpu) == Some(workload)).count() as u32
@@ -56,7 +56,7 @@ impl Occupancy<'_> {
         self.holder.get(cpu.index()).copied().flatten()
     }
 
-    /// What the CPU's siblings are for this workload.
+    /// Relation of the CPU's siblings to this workload.
     fn beside(&self, cpu: CpuId, workload: WorkloadId) -> Beside {
         let beside = |&sibling: &CpuId| match self.holder_of(sibling) {
             None => Beside::Nobody,
@@ -67,7 +67,7 @@ impl Occupancy<'_> {
     }
 }
 
-/// From whom a CPU would be taken, the first first.
+/// Present holder of a candidate CPU; the first variant is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum From {
     Nobody,
@@ -76,8 +76,8 @@ enum From {
     LatencyCritical,
 }
 
-/// What runs beside a CPU, the best first (caladan-osdi20 §5.2.1: "we prefer sibling pairs that are both idle. Second, we
-/// prefer hyperthread pairings between *different* tasks").
+/// Load of a CPU's siblings, the best first (caladan-osdi20 §5.2.1: "we prefer sibling pairs that are both idle.
+/// Second, we prefer hyperthread pairings between *different* tasks").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Beside {
     Nobody,
@@ -85,10 +85,10 @@ enum Beside {
     Itself,
 }
 
-/// The CPU that a workload gets at once when one of its threads wakes up: one that nobody holds; below its guarantee or
-/// within its burst one of a best-effort workload; below its guarantee also one of a latency-critical workload that holds
-/// more than it is guaranteed. Of equals that with the best siblings, then the lowest number. None at its limit, or when
-/// there is no such CPU.
+/// The CPU that a workload gets at once when one of its threads wakes up: one without a holder; below its guarantee or
+/// within its burst, one of a best-effort workload; below its guarantee, also one of a latency-critical workload that
+/// holds more than its guarantee. Among equals, the one with the best siblings, then the lowest number. None at its
+/// limit, or without such a CPU.
 #[must_use]
 pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     let own = now.standing(workload);
@@ -124,9 +124,9 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
     best.map(|(_, cpu)| cpu)
 }
 
-/// Who inherits a CPU that was yielded, among the workloads that wait for one: first a latency-critical one below its
-/// guarantee, then latency-critical before best-effort, then the lowest rank, then who holds the fewest other CPUs, then
-/// the lowest slot. Nobody inherits a banned CPU, and nobody beyond its limit.
+/// The next holder of a yielded CPU among the workloads that wait for one: first a latency-critical one below its
+/// guarantee, then latency-critical before best-effort, then the lowest rank, then the fewest other CPUs held, then the
+/// lowest slot. None for a banned CPU; a workload at its limit is left out.
 #[must_use]
 pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = WorkloadId>) -> Option<WorkloadId> {
     if now.banned.contains(cpu) || !now.pool.contains(cpu) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// A server's parameters and what is left of its budget.
+/// A server's parameters and the rest of its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferrableServer {
     budget: Nanos,
@@ -25,8 +25,8 @@ impl DeferrableServer {
         DeferrableServer { budget, period, left: budget, next_period: now + period, next: (budget, period) }
     }
 
-    /// Other parameters, which count from the next period on: what is left of this one stays. The same ones again change
-    /// nothing, so that there is no second budget in a period.
+    /// Sets other parameters, in effect from the next period on: this period's remaining budget stays. Setting the same
+    /// ones again changes nothing, so that a period has no second budget.
     pub fn set(&mut self, budget: Nanos, period: Nanos, now: Nanos) {
         self.left(now);
         self.next = cut(budget, period);
@@ -43,8 +43,8 @@ impl DeferrableServer {
         self.left
     }
 
-    /// The server ran for this long up to `now`. A run that crosses the end of a period must be reported in parts, one
-    /// a period. Returns what was more than the budget: an overrun, which is not carried over.
+    /// Reports that the server ran for this long up to `now`. A run that crosses the end of a period must be reported
+    /// in parts, one a period. Returns the time beyond the budget: an overrun, which is not carried over.
     pub fn ran(&mut self, span: Nanos, now: Nanos) -> Nanos {
         let overrun = span - self.left;
         self.left = self.left - span;
@@ -52,14 +52,14 @@ impl DeferrableServer {
         overrun
     }
 
-    /// When the budget is full again.
+    /// Time of the next full budget.
     #[must_use]
     pub fn replenished_at(&self) -> Nanos {
         self.next_period
     }
 }
 
-/// A period that there can be, and a budget that fits into it.
+/// A valid period, and a budget that fits into it.
 fn cut(budget: Nanos, period: Nanos) -> (Nanos, Nanos) {
     let period = period.max(Nanos(1));
     (budget.min(period), period)

@@ -1,10 +1,10 @@
-//! What the table says of each signal.
+//! The attributes of each signal.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::signal_table;
 
-/// What a signal is measured of.
+/// Subject of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -14,9 +14,9 @@ pub enum Subject {
     Cpu,
     /// The machine.
     Machine,
-    /// Each thread that is wanted.
+    /// Each wanted thread.
     Thread,
-    /// Each pair of threads of which one woke the other.
+    /// Each pair of a waker and the thread that it woke.
     Edge,
 }
 
@@ -32,11 +32,11 @@ pub enum Unit {
     PerSecond,
     /// A part of a whole, 0–1.
     Ratio,
-    /// So many times a reference.
+    /// Multiple of a reference.
     Times,
-    /// A number of things.
+    /// A number of items.
     Count,
-    /// It is no number.
+    /// Not a number.
     None,
 }
 
@@ -44,7 +44,7 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// How it stands, or a rate over the sample's window.
+    /// The present state, or a rate over the sample's window.
     Momentary,
     /// It only grows: from an arbitrary start, or since the workload attached.
     Total,
@@ -59,15 +59,15 @@ pub struct SignalInfo {
     pub name: &'static str,
     /// Its column's name; empty where the columns have a form of their own.
     pub key: &'static str,
-    /// What it is measured of.
+    /// Its subject.
     pub of: Subject,
     /// Its unit.
     pub unit: Unit,
     /// State or sum.
     pub kind: Kind,
-    /// What it is, in one sentence.
+    /// Description, in one sentence.
     pub help: &'static str,
-    /// What measuring it costs.
+    /// Cost of measuring it.
     pub cost: &'static str,
 }
 

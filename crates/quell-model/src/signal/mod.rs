@@ -1,4 +1,4 @@
-//! What can be measured, and measured values with their time, window and quality.
+//! Signals, and measured values with their time, window and quality.
 
 mod kinds;
 mod set;
@@ -17,14 +17,14 @@ use crate::Nanos;
 #[serde(transparent)]
 pub struct BytesPerSecond(pub f64);
 
-/// How far a value can be trusted.
+/// Reliability of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quality {
     /// Not measured: the value means nothing.
     #[default]
     Absent,
-    /// Measured once, but too long ago to act on.
+    /// Measured, but too long ago to act on.
     Stale,
     /// Derived from something else.
     Estimated,
@@ -37,11 +37,11 @@ pub enum Quality {
 pub struct Sample<T> {
     /// The value; meaningless where the quality is absent.
     pub value: T,
-    /// When it was read.
+    /// Time of the reading.
     pub at: Nanos,
     /// The span that it describes, ending at `at`; zero for a momentary value.
     pub window: Nanos,
-    /// How far it can be trusted.
+    /// Reliability.
     pub quality: Quality,
 }
 
@@ -67,7 +67,7 @@ impl<T: Copy> Sample<T> {
     }
 }
 
-/// A measured value as a number in its signal's unit, for whatever carries it on without knowing the signal.
+/// A measured value as a number in its signal's unit, for code that handles values without knowing the signal.
 pub trait Value: Copy + Default {
     /// The number.
     fn number(self) -> f64;

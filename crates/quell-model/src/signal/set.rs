@@ -31,7 +31,7 @@ impl SignalSet {
         self.0 >> signal as u32 & 1 == 1
     }
 
-    /// Are the threads of workloads of this class wanted?
+    /// Does the set include the threads of workloads of this class?
     #[must_use]
     pub const fn contains_threads_of(self, class: Class) -> bool {
         self.contains(Signal::Threads)
@@ -65,7 +65,7 @@ impl Serialize for SignalSet {
     }
 }
 
-/// A list of names, or the bits that version 1 of records has.
+/// A list of names, or the bits of version 1 of records.
 impl<'de> Deserialize<'de> for SignalSet {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SignalSet, D::Error> {
         struct ListOrBits;

@@ -20,13 +20,13 @@ pub struct View {
     pub now: Nanos,
     /// The machine's CPUs.
     pub topology: Arc<Topology>,
-    /// What this policy instance owns.
+    /// The scope of this policy instance.
     pub scope: Scope,
     /// Per workload, by [`WorkloadId`].
     pub workloads: WorkloadColumns,
     /// Per CPU, by [`crate::CpuId`].
     pub cpus: CpuColumns,
-    /// Per thread, in no particular order; only where asked for.
+    /// Per thread, in no particular order; only if requested.
     pub threads: ThreadColumns,
     /// The whole machine.
     #[serde(default)]
@@ -65,9 +65,8 @@ impl View {
         self.machine = *machine;
     }
 
-    /// What a host begins to observe with, once `workloads.spec` is filled: every column of a wanted signal of workloads
-    /// is absent everywhere, every other column is empty: columns of CPUs stay so where nothing can measure them. Memory
-    /// is kept.
+    /// Prepares an observation once `workloads.spec` is filled: every column of a wanted workload signal is absent
+    /// everywhere, every other column is empty (columns of CPUs stay so where they cannot be measured). Memory is kept.
     pub fn blank(&mut self, wanted: SignalSet) {
         self.workloads.blank(wanted, self.workloads.spec.len());
         self.cpus.blank(wanted, 0);
@@ -75,8 +74,8 @@ impl View {
         self.machine = MachineSamples::default();
     }
 
-    /// A signal of a workload, of a CPU or of the machine (`index` is 0) as a number in its unit; absent if the signal is
-    /// of something else, or was not asked for.
+    /// A signal of a workload, of a CPU or of the machine (`index` is 0) as a number in its unit; absent if the signal
+    /// has another subject, or was not requested.
     #[must_use]
     pub fn number(&self, signal: Signal, index: usize) -> Sample<f64> {
         match signal.info().of {
@@ -108,7 +107,7 @@ impl View {
     }
 }
 
-/// The sample of a workload or CPU in a column; absent where the column was not asked for.
+/// The sample of a workload or CPU in a column; absent if the column was not requested.
 #[must_use]
 pub fn at<T: Copy + Default>(column: &[Sample<T>], index: usize) -> Sample<T> {
     column.get(index).copied().unwrap_or_default()
