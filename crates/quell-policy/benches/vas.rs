@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use quell_model::Nanos;
 use quell_policy::vas::{Busy, Curve, Poisson, Releases, Task, TaskSet, least_budget};
 
-/// Eight tasks with about so many releases in a hyperperiod, and with works and offsets that are no round numbers.
+/// Eight tasks with about this many releases in a hyperperiod; works and offsets are no round numbers.
 fn set(releases: u64) -> TaskSet {
     let period = 1_000_000;
     let task = |number: u64| {

@@ -2,12 +2,12 @@
 //! and McKinley, "Elfen Scheduling: Fine-Grain Principled Borrowing from Latency-Critical Workloads using Simultaneous
 //! Multithreading", USENIX ATC 2016, §4; as caladan-osdi20 §4, §7.3 and Figure 9 compare with it).
 //!
-//! Each pair of hyperthreads has a *request lane*, for latency-critical tasks alone, and a *batch lane*, for best-effort
-//! tasks alone. What a batch lane may do while the request lane is busy is the mode: *borrow idle*, nothing; *refresh
-//! budget*, run on for a budget that is full again whenever the request lane falls idle. In Elfen batch threads look at
-//! the request lane and step aside by themselves; as in Caladan's comparison, the scheduler sees to it here, once an
-//! interval. Request lanes follow queueing delay as in Caladan. A lane whose runtime looks for work serves no request: where
-//! the host says when requests begin, the budget runs from then on.
+//! Each pair of hyperthreads has a *request lane*, for latency-critical tasks alone, and a *batch lane*, for
+//! best-effort tasks alone. The mode says what a batch lane may do while the request lane is busy: *borrow idle*,
+//! nothing; *refresh budget*, run on for a budget that is refilled whenever the request lane becomes idle. In Elfen
+//! batch threads poll the request lane and step aside by themselves; here, as in Caladan's comparison, the scheduler
+//! does it once an interval. Request lanes follow queueing delay as in Caladan. A lane whose runtime polls for work
+//! serves no request: if the host reports when requests begin, the budget runs from then on.
 
 use quell_model::view::at;
 use quell_model::{
@@ -189,7 +189,7 @@ impl Elfen {
         })
     }
 
-    /// A request lane is held from now on: where nobody may borrow then, best-effort work steps aside at once.
+    /// A request lane is held from now on: if no batch lane may borrow then, best-effort work is preempted at once.
     fn clear_batch_lane(&mut self, lane: CpuId, now: Nanos, plan: &mut Plan) {
         for index in 0..self.cores.siblings(lane).len() {
             let sibling = self.cores.siblings(lane)[index];

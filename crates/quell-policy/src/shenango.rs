@@ -184,7 +184,7 @@ mod tests {
         Nanos::from_micros(micros)
     }
 
-    /// A host with a task that is guaranteed so many cores, and one that is guaranteed none and always has work.
+    /// A host with a task that is guaranteed this many cores, and one that is guaranteed none and always has work.
     fn machine(topology: Topology, guaranteed: u32) -> (ToyHost, WorkloadId, WorkloadId) {
         let mut host = ToyHost::new(topology, Machine::default());
         let lc = ToyWorkload::lc("lc", CpuCount::whole(guaranteed)).requests(Arrivals::None, micros(1000));

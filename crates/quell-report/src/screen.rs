@@ -49,7 +49,7 @@ impl Screen {
     /// A file or a pipe: lines of any length, no colours.
     pub const UNBOUNDED: Screen = Screen { width: None, colour: false };
 
-    /// So many columns, without colours.
+    /// This number of columns, without colours.
     #[must_use]
     pub fn columns(width: usize) -> Screen {
         Screen { width: Some(width), ..Screen::UNBOUNDED }

@@ -162,7 +162,7 @@ impl Table {
     }
 }
 
-/// The blanks beside so many columns.
+/// Width of the blanks beside this many columns.
 fn frame_of(columns: usize) -> usize {
     2 * columns
 }

@@ -67,7 +67,7 @@ struct Received {
     malformed: u64,
 }
 
-/// Nobody holds it but while the ring is read, on the thread that reads it.
+/// The lock is held only while the ring is read, on the thread that reads it.
 fn lock(received: &Mutex<Received>) -> std::sync::MutexGuard<'_, Received> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -81,7 +81,7 @@ fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
 }
 
 impl Collector {
-    /// Loads and attaches the program; it watches nobody yet.
+    /// Loads and attaches the program; it watches no thread yet.
     ///
     /// # Errors
     /// [`TraceError::Refused`] if the kernel does not allow it, [`TraceError::Namespace`] in a container with process
@@ -308,6 +308,6 @@ fn measure_programs() -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd;
     // SAFETY: a system call without pointers.
     let descriptor = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
-    // SAFETY: the descriptor was just opened and nobody else has it.
+    // SAFETY: the descriptor was just opened and has no other owner.
     (descriptor >= 0).then(|| unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor) })
 }

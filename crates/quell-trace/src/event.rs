@@ -11,7 +11,7 @@ pub type Slot = u16;
 pub struct Event {
     /// When, on the host's monotonic clock.
     pub at: Nanos,
-    /// On which CPU; for a wake-up or a migration, the CPU on whose runqueue the thread is now.
+    /// The CPU; for a wake-up or a migration, the CPU whose runqueue has the thread now.
     pub cpu: CpuId,
     /// What happened.
     pub what: Change,
@@ -39,7 +39,7 @@ pub enum Change {
     /// A look at a watched thread that was there before the collector: what it does now. What an event said about the
     /// same thread is newer and stands.
     Seen(Member, Doing),
-    /// Who runs on a CPU whose task no event has named yet.
+    /// The task that runs on a CPU, for a CPU whose task no event has named yet.
     Holds(Task),
     /// A thread is no longer watched: it left its workload.
     Unwatched(Member),
@@ -54,11 +54,11 @@ pub struct Member {
     pub slot: Slot,
 }
 
-/// Who runs on a CPU.
+/// What runs on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Nobody.
+    /// No thread runs.
     #[default]
     Idle,
     /// A thread that is not watched, by its number; 0 where that is not known.

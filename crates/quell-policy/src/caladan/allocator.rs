@@ -42,9 +42,9 @@ fn calculate_score(cores: &Cores, core: CpuId, task: WorkloadId) -> Score {
     }
 }
 
-/// Must a task that asks by this right leave the core to who is on it? An idle core is anybody's. A busy one goes to
-/// the stronger right only: so a BE task never preempts an LC task, nobody preempts a guaranteed core, and equals
-/// leave each other alone. What this policy does not own it does not touch.
+/// Must a task with this right leave the core to its present holder? An idle core is free for all. A busy one goes to
+/// the stronger right only: a BE task never preempts an LC task, no task preempts a guaranteed core, and equals leave
+/// each other alone. Cores of workloads outside the policy's scope are not touched.
 fn has_priority(cores: &Cores, tasks: &Tasks, core: CpuId, right: Right) -> bool {
     match cores.task_on(core) {
         None => false,
@@ -75,8 +75,8 @@ pub(super) fn best_core(
 }
 
 impl Caladan {
-    /// Grants at most one core to each task whose queueing delay is too long, or more if so configured: LC tasks first, so
-    /// that no core is given to a BE task only to be taken away again.
+    /// Grants at most one core to each task whose queueing delay is too long, or more if so configured. LC tasks come
+    /// first, so that no core is granted to a BE task only to be revoked at once.
     pub(super) fn allocate_cores(&mut self, view: &View, plan: &mut Plan) {
         // Within a round cores are only taken: what one task could not get, no task of that right or a lesser one can.
         let mut exhausted = None;

@@ -41,7 +41,7 @@ impl Saturated {
         self.policy.step(&self.view, events, &mut self.plan);
     }
 
-    /// Samples arrive: each core has so many misses, and the core with this number ten times as many.
+    /// Samples arrive: each core has this many misses, and the core with this number ten times as many.
     fn sampled(&mut self, misses: u64, worst: u32) {
         let count = |cpu: u32| if cpu == worst { misses * 10 } else { misses };
         let now = self.view.now;

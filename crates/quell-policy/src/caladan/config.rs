@@ -63,7 +63,7 @@ const SHORTEST: Nanos = Nanos::from_micros(1);
 const LONGEST: Nanos = Nanos::from_secs(10);
 
 impl CaladanConfig {
-    /// A task's own thresholds, or everybody's.
+    /// A task's own thresholds, or the common ones.
     pub(super) fn thresholds(&self, task: &str) -> cores::Thresholds {
         let own = self.tasks.get(task).copied().unwrap_or_default();
         cores::Thresholds {

@@ -3,7 +3,7 @@
 use quell_model::{CpuId, CpuSet, Event, GrantCommand, Nanos, Outcome, Part, Plan, Verdict, View, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-/// A command whose effect the view may not show yet.
+/// A command that the view may not show yet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
     core: CpuId,
@@ -99,12 +99,12 @@ impl Cores {
         self.pool
     }
 
-    /// The cores of the pool that somebody may have now.
+    /// The cores of the pool that can be granted now.
     pub fn allowed(&self) -> CpuSet {
         self.pool.difference(&self.banned)
     }
 
-    /// Cores that nobody may have now: sibling bans park them, or a higher scheduling class has them.
+    /// Cores that cannot be granted now: sibling bans park them, or a higher scheduling class has them.
     pub fn banned(&self) -> CpuSet {
         self.banned
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How strong a task's right to a core is. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Right {
-    /// A best-effort task's: cores that nobody else needs.
+    /// A best-effort task's: cores that no other task needs.
     BestEffort,
     /// A latency-critical task's beyond its guarantee.
     Burstable,
@@ -29,7 +29,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// The right by which a task that holds so many cores asks for one more.
+    /// The right by which a task that holds this many cores asks for one more.
     pub fn right_to_next(&self, held: u32) -> Right {
         match self.lc {
             false => Right::BestEffort,
@@ -38,7 +38,7 @@ impl Task {
         }
     }
 
-    /// The right by which a task that holds so many cores keeps each of them.
+    /// The right by which a task that holds this many cores keeps each of them.
     pub fn right_to_keep(&self, held: u32) -> Right {
         self.right_to_next(held.saturating_sub(1))
     }

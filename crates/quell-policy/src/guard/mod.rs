@@ -1,17 +1,17 @@
 //! `guard`: the expert's trick made safe on any kernel.
 //!
-//! Latency-critical threads run as SCHED_FIFO, which gives them the latency that they have alone: no fair scheduler
-//! comes near (see the documentation's table of alternatives). The trick is unsafe by itself: as many spinning threads
-//! as CPUs take the machine, and nobody's share is kept. So every thread and every workload has a run budget:
+//! Latency-critical threads run as SCHED_FIFO, which gives them the latency that they have alone; no fair scheduler
+//! comes close (see the documentation's table of alternatives). The trick is unsafe by itself: as many spinning threads
+//! as CPUs take the machine, and no workload's share is kept. So every thread and every workload has a run budget:
 //!
 //! * a *thread* that runs for [`GuardConfig::run_budget`] without a pause is a runaway and is demoted;
 //! * a *workload* that uses more than its guaranteed CPUs, [`GuardConfig::run_budget`] of each ahead, is demoted with
 //!   all its threads.
 //!
-//! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation, if it behaves: a
-//! thread that has paused at every look for a run budget's time, a workload that *wants* no more than its guaranteed CPUs (what it runs and what it waits for;
-//! a demoted workload may get little and still want much). Each demotion doubles the next probation. Best-effort
-//! workloads run as SCHED_IDLE, so that a demoted thread and everything unmanaged still come before them.
+//! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation: a thread if it
+//! has paused at every scan for a run budget's time, a workload if its demand (run time and waiting time) is within its
+//! guaranteed CPUs; a demoted workload may get little and still demand much. Each demotion doubles the next probation.
+//! Best-effort workloads run as SCHED_IDLE, so that a demoted thread and all unmanaged threads still come before them.
 
 mod invariants;
 

@@ -26,7 +26,7 @@ enum Mode {
     Solo(Mean),
 }
 
-/// Knobs whose outcome is not known yet.
+/// Knobs with pending outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
     plan: u64,
@@ -49,10 +49,10 @@ pub(super) struct Group {
     strikes: u32,
 
     isolation: Isolation,
-    /// Techniques whose knobs were ever written.
+    /// Techniques with at least one knob written.
     touched: [bool; 3],
     ladder: Ladder<Technique>,
-    /// The technique whose configurations are being searched, and the contention that it is against.
+    /// The technique under search, and the contention that it is against.
     search: Option<(Technique, Resource)>,
     under_way: Option<UnderWay>,
     /// All knobs have to be written again from this time on.

@@ -136,7 +136,7 @@ fn group(view: &View, foreground: WorkloadId) -> impl Iterator<Item = WorkloadId
     view.owned().filter(move |(id, spec)| *id == foreground || !spec.is_lc()).map(|(id, _)| id)
 }
 
-/// Lifts one technique's isolation from everybody: all CPUs, all ways, the highest frequency.
+/// Lifts one technique's isolation from all workloads: all CPUs, all ways, the highest frequency.
 pub(super) fn lift(technique: Technique, view: &View, config: &HisConfig, plan: &mut Plan) {
     let mut set = |target, knob| plan.knobs.push(KnobSetting { target, knob });
     match technique {

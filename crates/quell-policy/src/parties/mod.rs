@@ -1,14 +1,15 @@
-//! `parties`: cores and cache ways are divided; whoever misses his latency gets one more unit of one of them, every 500 ms
-//! (Chen, Delimitrou and Martínez, "PARTIES: QoS-Aware Resource Partitioning for Multiple Interactive Services", ASPLOS
-//! 2019; as caladan-osdi20 §7, "Comparison with Parties", built it again: cores, CAT, a measurement client outside, 500 ms).
+//! `parties`: cores and cache ways are divided; a workload that misses its latency gets one more unit of one of them,
+//! every 500 ms (Chen, Delimitrou and Martínez, "PARTIES: QoS-Aware Resource Partitioning for Multiple Interactive
+//! Services", ASPLOS 2019; as caladan-osdi20 §7, "Comparison with Parties", built it again: cores, CAT, a measurement
+//! client outside, 500 ms).
 //!
 //! The rules are those of the authors' published controller (github.com/sc2682cornell/PARTIES, `manager/PARTIES.py`):
-//! *slack* is (target − latency) / target. Is somebody's below 0.05, the one with the least is *upsized*; else, if all are
-//! above, the one with the most of those above 0.2 is *downsized*. Only one unit of one resource moves at a time, and the
-//! next step looks at what came of it: an upsizing that did not help makes the next resource the one to try, a downsizing
-//! after which somebody's slack is below 0.05 is taken back, and that one is left alone for a while.
+//! *slack* is (target − latency) / target. If any slack is below 0.05, the workload with the least is *upsized*; else
+//! the one with the most of those above 0.2 is *downsized*. Only one unit of one resource moves at a time, and the next
+//! step evaluates the effect: after an upsizing without effect the next resource is tried; a downsizing after which any
+//! slack is below 0.05 is reverted, and that workload is left alone for a while.
 //!
-//! Left out as in caladan-osdi20 §7: frequency, disk, network and memory capacity. Best-effort workloads have together what
+//! Left out as in caladan-osdi20 §7: frequency, disk, network and memory capacity. Best-effort workloads share what
 //! latency-critical ones leave.
 
 mod invariants;
@@ -58,12 +59,12 @@ parameters! {
     }
 }
 
-/// What the last step did, whose effect the next one looks at.
+/// The last step's action; the next step evaluates its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum Trial {
-    /// Somebody got a unit; his latency was this before.
+    /// The workload got a unit; this was its latency before.
     Upsized(WorkloadId, Nanos),
-    /// Somebody lost a unit of this.
+    /// The workload lost a unit of this.
     Downsized(WorkloadId, Resource),
 }
 

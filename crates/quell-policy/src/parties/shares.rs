@@ -52,7 +52,7 @@ pub(super) struct Shares {
 }
 
 impl Units {
-    /// Everybody as much as everybody else; what cannot be divided goes to the first.
+    /// Divides evenly; the remainder goes to the first.
     fn divide(&mut self, services: usize, has_rest: bool, all: u32) {
         let parts = (services as u32 + u32::from(has_rest)).max(1);
         self.of.clear();
@@ -91,7 +91,7 @@ impl Shares {
         }
     }
 
-    /// Everybody keeps one unit at least.
+    /// May the service lose a unit? Each keeps at least one.
     pub fn may_lose(&self, place: usize, resource: Resource) -> bool {
         self.units(resource).of.get(place).is_some_and(|&units| units > 1)
     }

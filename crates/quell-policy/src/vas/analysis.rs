@@ -1,4 +1,4 @@
-//! Which interface: the least one, one for a given period, or the least whose blackout keeps a bound.
+//! Choice of an interface: the least one, one for a given period, or the least whose blackout keeps a bound.
 
 use quell_model::Nanos;
 
@@ -25,7 +25,7 @@ pub struct Analysis {
     pub shorter: Option<Interface>,
     /// The interface, with the shorter period if there is one, and the margin.
     pub recommended: Interface,
-    /// All others wait at most so long while the tasks do what they say, under every interface.
+    /// Longest wait of all other work while the tasks do what they say, under every interface.
     pub conforming: Nanos,
     /// Were all periods looked at? Otherwise a period between those of a sampled [`Curve`] may need a smaller bandwidth.
     pub is_exact: bool,

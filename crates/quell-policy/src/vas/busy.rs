@@ -20,8 +20,8 @@ pub struct Busy {
     starts: Vec<u64>,
     /// The work of the intervals before each, and last of all of them.
     before: Vec<u64>,
-    /// Windows that begin with one of the first so many intervals hold the most. Sporadic tasks do worst when all release
-    /// at once and then as densely as they may: one window.
+    /// Windows that begin with one of the first `windows` intervals hold the most. Sporadic tasks do worst when all
+    /// release at once and then as densely as they may: one window.
     windows: usize,
 }
 
@@ -100,7 +100,8 @@ impl Busy {
         Nanos(least)
     }
 
-    /// The longest busy interval: so long nothing else runs while the tasks do what they say, whatever the period is.
+    /// The longest busy interval: the time during which nothing else runs while the tasks do what they say, for any
+    /// period.
     #[must_use]
     pub fn longest(&self) -> Nanos {
         Nanos((0..self.windows).map(|at| self.length(at)).max().unwrap_or(0))

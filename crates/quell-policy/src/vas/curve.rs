@@ -8,9 +8,9 @@ use quell_model::Nanos;
 use super::busy::Busy;
 use super::interface::Interface;
 
-/// Up to so many busy intervals every pair is looked at.
+/// Up to this many busy intervals every pair is examined.
 const EXACT: usize = 10_000;
-/// Beyond, the curve is sampled with so many steps over intervals altogether.
+/// Beyond, the curve is sampled with this many steps over intervals in total.
 const SAMPLED_STEPS: usize = 100_000_000;
 
 /// The budget is the same for all these periods.

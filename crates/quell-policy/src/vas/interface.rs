@@ -24,8 +24,8 @@ impl Interface {
         self.budget >= self.period
     }
 
-    /// So long all others may wait at most, whatever the service does: two budgets, at a period's end and at the next
-    /// one's beginning. None: without end, as the CPU is the server's.
+    /// Longest wait of all other work, whatever the service does: two budgets, at a period's end and at the next one's
+    /// beginning. None: unbounded, since the CPU is the server's.
     #[must_use]
     pub fn blackout(&self) -> Option<Nanos> {
         (!self.is_whole()).then(|| self.budget + self.budget)
@@ -58,7 +58,7 @@ impl Margin {
     /// As in the paper.
     pub const USUAL: Margin = Margin { millionths: 50_000 };
 
-    /// So many points (hundredths) of a CPU, 0 to 100, to the fourth decimal; None if it is something else.
+    /// This many points (hundredths) of a CPU, 0 to 100, to the fourth decimal; None if the text is something else.
     #[must_use]
     pub fn points(points: f64) -> Option<Margin> {
         (0.0..=100.0).contains(&points).then(|| Margin { millionths: (points * 10_000.0).round() as u32 })

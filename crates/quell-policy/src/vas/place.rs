@@ -2,8 +2,8 @@
 
 use quell_model::{CpuId, CpuSet, Topology};
 
-/// So many CPUs of the pool that have no server yet; None if there are fewer. `before` are those that it had, which it
-/// keeps as far as they are there; `taken` have servers.
+/// `count` CPUs of the pool without a server; None if there are fewer. `before` are the former ones, which are kept as
+/// far as possible; `taken` have servers.
 #[must_use]
 pub fn place(topology: &Topology, pool: &CpuSet, taken: &CpuSet, before: &CpuSet, count: usize) -> Option<CpuSet> {
     let free = pool.difference(taken);

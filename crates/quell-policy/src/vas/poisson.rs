@@ -125,7 +125,7 @@ impl Requests {
     }
 }
 
-/// The quantile, by the smallest latency that so many do not exceed.
+/// The quantile: the smallest latency that this many latencies do not exceed.
 fn nth(latencies: &mut [u64], quantile: f64) -> u64 {
     let at = ((latencies.len() as f64 * quantile).ceil() as usize).clamp(1, latencies.len()) - 1;
     *latencies.select_nth_unstable(at).1

@@ -13,7 +13,7 @@ pub use latency::latency_chart;
 
 /// The style sheet of all charts.
 pub const STYLE: &str = include_str!("chart.css");
-/// Series are told apart by so many colours, then they repeat.
+/// Number of colours; further series repeat them.
 pub const COLOURS: usize = 8;
 
 /// A picture of some numbers.

@@ -43,7 +43,7 @@ impl Blocks {
     }
 
     /// Intervals (low, high), ns, for quantiles given in ascending order; `None` where fewer than ten blocks have a
-    /// value. So many samples are drawn; `below` gives a random number below its argument, and the same numbers give
+    /// value. `draws` samples are drawn; `below` gives a random number below its argument, and the same numbers give
     /// the same intervals.
     #[must_use]
     pub fn intervals(
