@@ -1,6 +1,6 @@
-//! What the agent costs, each policy at its own interval, on a machine made of plain files: 1,000 workloads of 10 threads,
+//! The agent's cost, each policy at its own interval, on a machine made of plain files: 1,000 workloads of 10 threads,
 //! each a cgroup, 20 of them latency-critical. For each policy: this process's CPU time over the time that passed, its
-//! loop's share of it, and its resident memory; alone, with the API that nobody asks, and while somebody watches.
+//! loop's share of it, and its resident memory; alone, with an idle API, and with a client that reads it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,7 @@ pub struct Unwaiting<F> {
     lost: AtomicU64,
 }
 
-/// A pipe that can be written takes so many bytes at least.
+/// A writable pipe takes at least this many bytes.
 const PORTION: usize = 4096;
 
 impl<F: AsFd> Unwaiting<F> {

@@ -67,7 +67,7 @@ impl Observers {
     /// What is asked for and nothing acts on are these lines from now on.
     pub fn warn(&self, lines: &[String]) {
         if let Some(warnings) = &self.warnings {
-            // Nobody hears it when the API has ended.
+            // The send fails once the API has ended.
             let _ = warnings.send(lines.to_vec());
         }
     }

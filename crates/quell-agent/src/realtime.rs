@@ -17,7 +17,7 @@ use crate::AgentError;
 const PRIORITY_OF_SENTRIES: u8 = 99;
 /// A sentry looks this often, and lets a silent thread be ordinary and real-time by turns of this length.
 const LOOK: Duration = Duration::from_millis(50);
-/// A real-time thread that was not heard of for so long may be spinning.
+/// A real-time thread without a sign of life for this long may be spinning.
 const PATIENCE: Nanos = Nanos::from_millis(300);
 const STACK: usize = 128 * 1024;
 

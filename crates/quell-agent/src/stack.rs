@@ -29,7 +29,7 @@ pub fn over(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, Agent
     Ok(Stack::new(layers, view, pool).expect("no two layers clash"))
 }
 
-/// Sees every turn and cannot change it. Called on the loop's thread: it must be quick, and must not wait for anybody.
+/// Sees every turn and cannot change it. Called on the loop's thread: it must be quick and must not block.
 pub trait Witness {
     /// A turn is over; `view.scope` is no layer's.
     fn turned(&mut self, view: &View, layers: &[Layer]);

@@ -26,7 +26,7 @@ use rand::{Rng, SeedableRng};
 
 const CPUS: u32 = 8;
 const GROUPS: [&str; 4] = ["a", "a/b", "a/b/c", "d"];
-/// Files that can be read and that nobody, not even root, can write: what a cgroup file is while it refuses.
+/// Files that can be read but not written, not even by root: as a cgroup file that refuses.
 const REFUSES_TEXT: &str = "/proc/sys/kernel/ostype";
 const REFUSES_CPUS: &str = "/sys/devices/system/cpu/present";
 

@@ -19,7 +19,7 @@ struct Story {
     siblings: u32,
     /// Class, CPUs, threads' demands, mean distance of requests in µs.
     workloads: Vec<(bool, u32, Vec<f64>, Option<u64>)>,
-    /// One in so many commands is refused.
+    /// One of this many commands is refused.
     faults: Option<u64>,
     /// Slots that detach, one a millisecond.
     leavers: Vec<usize>,

@@ -18,7 +18,7 @@ const USUAL_QUANTILE: f64 = 0.99;
 /// A workload's latency at its SLO's quantile, for [`Feed`]'s reader.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Posted {
-    /// Whose.
+    /// The workload.
     pub workload: WorkloadId,
     /// The latency; its window and time are the histogram's.
     pub sample: Sample<Nanos>,

@@ -17,7 +17,7 @@ use crate::AgentError;
 
 /// Connections of root and of the agent's own user at once.
 const WRITERS: usize = 16;
-/// Connections of everybody else at once, so that readers cannot keep root out.
+/// Connections of all other users at once, so that readers cannot keep root out.
 const READERS: usize = 32;
 /// A connection is closed after this time, whatever it does.
 const LONGEST: Duration = Duration::from_secs(15);

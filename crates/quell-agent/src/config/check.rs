@@ -253,7 +253,7 @@ impl Host for Paper {
 
     fn observe(&mut self, _: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
         events.append(&mut self.born);
-        // Nobody waits where nothing runs.
+        // No thread waits where nothing runs.
         let nobody = Sample::exact(Nanos::ZERO, view.now);
         view.workloads.queueing_delay.resize(view.workloads.spec.len(), nobody);
         Ok(())

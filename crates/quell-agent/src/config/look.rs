@@ -90,7 +90,7 @@ fn look_at_port(address: SocketAddr, runs: bool) -> Result<(), String> {
     }
 }
 
-/// Takes the port as a server does, but listens to nobody: several may look at once.
+/// Binds the port as a server does, but does not listen: several checks may run at once.
 fn try_port(address: SocketAddr) -> std::io::Result<()> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

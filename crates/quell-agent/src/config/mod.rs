@@ -77,7 +77,7 @@ pub struct Places {
 pub struct Machine {
     /// The CPUs that Quell manages; None: all that are online.
     pub cpus: Option<CpuSet>,
-    /// Whose scheduler runs.
+    /// The scheduler in charge of the machine's CPUs.
     pub scheduler: Scheduler,
     /// May it make cgroup partitions, which move unmanaged work away?
     pub partition: bool,

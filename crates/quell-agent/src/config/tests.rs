@@ -24,7 +24,7 @@ fn refused(text: &str) -> String {
     parse(text).expect_err(text).to_string()
 }
 
-/// What a check on a machine with so many CPUs says; every selector matches.
+/// The problems found on a machine with this many CPUs; every selector matches.
 fn checked(text: &str, cpus: u32) -> Problems {
     let topology = Arc::new(Topology::synthetic(1, 1, cpus, 1));
     check(&parse(text).unwrap(), &topology, None, &mut AllMatch)

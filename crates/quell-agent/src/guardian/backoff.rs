@@ -1,4 +1,4 @@
-//! When a worker that died is started again.
+//! Pauses before a dead worker is restarted.
 
 use quell_model::Nanos;
 
@@ -6,7 +6,7 @@ use quell_model::Nanos;
 pub const FIRST: Nanos = Nanos::from_millis(100);
 /// The longest pause.
 pub const LONGEST: Nanos = Nanos::from_secs(30);
-/// A worker that lived so long is not counted as failing again and again.
+/// A worker that lived this long does not count as failing repeatedly.
 pub const HEALTHY: Nanos = Nanos::from_secs(60);
 
 /// Pauses that double from death to death, until a worker has lived long enough.
@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A worker died that lived so long: how long to wait before the next one.
+    /// A worker died after it had lived for `lived`: the pause before the next one.
     pub fn died_after(&mut self, lived: Nanos) -> Nanos {
         if lived >= HEALTHY {
             self.deaths = 0;

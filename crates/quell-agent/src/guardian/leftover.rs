@@ -1,4 +1,4 @@
-//! What killed Quells left behind, as anybody can see it: nothing is claimed and nothing is changed.
+//! Settings left behind by killed Quells, readable without privileges: nothing is claimed and nothing is changed.
 
 use std::fmt;
 use std::fs::{self, File};

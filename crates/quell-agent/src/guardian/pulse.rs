@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::AgentError;
 
-/// A solo run that is not ended so long after its time is overdue: the host looks whenever it wakes.
+/// A solo run that outlives its time by this much is overdue: the host checks whenever it wakes.
 pub const LEASE_GRACE: Nanos = Nanos::from_millis(300);
 
 /// The numbers that the worker writes and the guardian reads.
@@ -53,8 +53,8 @@ impl Pulse {
         unsafe { self.shared.as_ref() }
     }
 
-    /// The loop turned; it is taken for hung if it does not turn again for so long. Before the first beat a worker is
-    /// not watched.
+    /// The loop turned; it counts as hung if it does not turn again within `hung_after`. Before the first beat a worker
+    /// is not watched.
     pub fn beat(&self, hung_after: Nanos) {
         self.shared().hung_after.store(hung_after.0, Ordering::Relaxed);
         self.shared().beat.store(now().0, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Pulse {
 
 impl Drop for Pulse {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this size, and nobody refers to it any more.
+        // SAFETY: the mapping was made by `new` with this size, and no reference to it is left.
         let _ = unsafe { munmap(self.shared.as_ptr().cast(), SIZE) };
     }
 }

@@ -20,12 +20,12 @@ use crate::journal::replay::same;
 use crate::journal::{Entry, Replay, replay};
 use crate::realtime::Sentry;
 
-/// So often is tried again what the system refused, and looked for threads that were being born meanwhile.
+/// Number of passes that retry what the system refused and look for threads that were being created meanwhile.
 const PASSES: usize = 60;
-/// A thread that was being born when its parent was put back has the old value, and shows only when its parent has had
-/// a CPU again: so long nobody new may have been found …
+/// A thread that was being created when its parent was restored has the old value, and appears only when its parent has
+/// had a CPU again: number of passes without a new one …
 const QUIET: usize = 8;
-/// … with such a pause between looks.
+/// … with this pause between passes.
 const BIRTH: Duration = Duration::from_millis(25);
 
 /// What became of the places in a journal.
@@ -37,7 +37,7 @@ pub struct Report {
     pub swept: usize,
     /// Gone in the meantime.
     pub vanished: usize,
-    /// Not put back: somebody else changed them since, or the system refused.
+    /// Not restored: another program changed them since, or the system refused.
     pub left: Vec<Left>,
     /// How long it took.
     pub took: Nanos,
@@ -109,7 +109,7 @@ pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots, alive: &mut dyn FnM
     Ok(report)
 }
 
-/// Puts back what a journal says, on a machine whose threads obey these calls. Calls `alive` before each pass over the
+/// Restores what a journal says, on a machine whose threads obey these calls. Calls `alive` before each pass over the
 /// machine: many passes can take longer than a watchdog waits.
 ///
 /// # Errors

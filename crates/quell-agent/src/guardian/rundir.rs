@@ -31,7 +31,7 @@ pub struct RunDir {
 pub struct Claim {
     directory: RunDir,
     name: String,
-    /// Locked. The worker inherits it: nobody else comes in as long as one of the two lives.
+    /// Locked. The worker inherits it: no other Quell can claim it as long as one of the two lives.
     #[allow(dead_code, reason = "held for its lock")]
     lock: File,
 }
@@ -51,11 +51,11 @@ pub enum Stale {
 }
 
 impl RunDir {
-    /// The directory that was asked for; else what QUELL_RUN_DIR says; else `/run/quell`, or for ordinary users `quell`
-    /// in their own XDG_RUNTIME_DIR. It is made if it is not there.
+    /// The directory `asked` for; else the one of QUELL_RUN_DIR; else `/run/quell`, or for ordinary users `quell` in
+    /// their own XDG_RUNTIME_DIR. It is created if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made, or somebody else could write into it.
+    /// If it cannot be created, or another user could write into it.
     pub fn locate(asked: Option<&Path>) -> Result<RunDir, AgentError> {
         RunDir::at(RunDir::path_of(asked))
     }
@@ -70,11 +70,11 @@ impl RunDir {
         path.unwrap_or_else(|| USUAL.into())
     }
 
-    /// The directory as [`RunDir::locate`] finds it, but only if it is there. None: the usual one is not, and so no Quell has
-    /// been here since the machine came up.
+    /// The directory as [`RunDir::locate`] finds it, but only if it exists. None: the usual one does not exist, so no
+    /// Quell has run since the machine booted.
     ///
     /// # Errors
-    /// If a directory that was named is not there, or somebody else could write into it.
+    /// If a directory that was named does not exist, or another user could write into it.
     pub fn existing(asked: Option<&Path>) -> Result<Option<RunDir>, AgentError> {
         let path = RunDir::path_of(asked);
         if path.symlink_metadata().is_ok() {
@@ -107,10 +107,10 @@ impl RunDir {
         }
     }
 
-    /// This directory, made if it is not there.
+    /// This directory, created if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made, or somebody else could write into it.
+    /// If it cannot be created, or another user could write into it.
     pub fn at(path: PathBuf) -> Result<RunDir, AgentError> {
         match DirBuilder::new().mode(0o755).create(&path) {
             Ok(()) => {}
@@ -137,10 +137,10 @@ impl RunDir {
     }
 
     /// Claims a name: `agent`, or one of its own for each command. The journal of a writer that died under the same
-    /// name is still there; put it back first ([`super::put_back_journal`]).
+    /// name is kept; restore it first ([`super::put_back_journal`]).
     ///
     /// # Errors
-    /// [`AgentError::Running`] if somebody holds it.
+    /// [`AgentError::Running`] if another process holds it.
     pub fn claim(&self, name: &str) -> Result<Claim, AgentError> {
         match self.try_claim(name)? {
             Stale::Ours(claim) => Ok(claim),

@@ -31,11 +31,11 @@ use crate::realtime::{Sentry, run_before_others};
 const PRIORITY: u8 = 98;
 /// A worker that was told to stop is killed after this.
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
-/// A worker whose loop has not turned for so long, half as long again as it sleeps at most, may have been killed.
+/// A worker whose loop has not turned for this long, one and a half times its longest sleep, may have been killed.
 const STANDS_STILL: Nanos = Nanos::from_millis(150);
-/// What a worker exits with that wants to be started anew, at once.
+/// Exit status of a worker that asks to be restarted at once.
 pub const START_AGAIN: u8 = 75;
-/// What a worker exits with that panicked.
+/// Exit status of a worker that panicked.
 const PANICKED: u8 = 101;
 
 /// Something that people should hear of.
@@ -75,7 +75,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The work is not started again; nobody is told the news.
+    /// Without restarts, and without a listener for the news.
     #[must_use]
     pub fn new(claim: Claim) -> Options {
         Options { claim, roots: Roots::default(), restart: false, keep_orphans: false, news: Box::new(|_| {}) }
@@ -266,7 +266,7 @@ impl Guardian {
                 return Ok(early);
             }
             let time = now();
-            // Its status costs more than all the rest here. Whose loop turns is alive.
+            // Its status costs more than all the rest here. A worker whose loop turns is alive.
             if !pulse.turned_within(STANDS_STILL, time) && status.as_ref().is_some_and(is_doomed) {
                 // Twice in a row: most need less than that to die.
                 if std::mem::replace(&mut was_doomed, true) {

@@ -147,13 +147,13 @@ impl Sweep<'_> {
         line.iter().copied().filter(|pid| self.family(*pid).is_some()).collect()
     }
 
-    /// The processes in the journal that a process may come from whose own parent died: those of its session. A process
-    /// whose parent lives is none of theirs.
+    /// The processes in the journal from which a process may descend whose own parent died: those of its session. A
+    /// process whose parent lives descends from none of them.
     ///
-    /// Who took an orphan in looks like its parent: process 1, the guardian (if it keeps orphans), or any other that
+    /// An orphan's new parent looks like its parent: process 1, the guardian (if it keeps orphans), or any other that
     /// asked for them (`PR_SET_CHILD_SUBREAPER`: a container's or a session's supervisor). The last is told from a
-    /// parent by the session, or within one session by the process group, which children have from their parent. In a
-    /// container, a session (and a group) that began outside is number 0, and is one like the others.
+    /// parent by the session, or within one session by the process group, which children inherit from their parent. In
+    /// a container, a session (and a group) that began outside has number 0, and is treated like the others.
     fn families_of_orphan(&self, pid: i32) -> Vec<i32> {
         let process = &self.processes[&pid];
         let (parent, session) = (process.parent, process.session);

@@ -16,7 +16,7 @@ use crate::AgentError;
 use crate::journal::file::Gate;
 use crate::realtime::run_before_others;
 
-/// So long the work has to end by itself after its guardian is gone.
+/// Time in which the work must end by itself after its guardian has died.
 const TIME_TO_END: Duration = Duration::from_millis(500);
 
 /// The watching thread's real-time priority, where the system allows one.
@@ -97,7 +97,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Was the guardian killed? Then nobody starts this work again.
+    /// Was the guardian killed? Then the work is not started again.
     #[must_use]
     pub fn guardian_is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
@@ -145,7 +145,7 @@ impl Watch {
         if let Err(error) = run_before_others(PRIORITY) {
             tracing::debug!(%error, "the watching thread has no real-time priority");
         }
-        // Nobody ever writes: the read ends when the other side is closed.
+        // The pipe has no writer: the read ends when the other side is closed.
         while let Err(rustix::io::Errno::INTR) = rustix::io::read(guardian, &mut [0u8; 1]) {}
         self.gone.store(true, Ordering::SeqCst);
         self.stop.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Whose a thread is: its process, process group and session, so that children who inherited a value can be found.
+//! A thread's owner: its process, process group and session, so that children that inherited a value can be found.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct Owner {
     pub session: i32,
 }
 
-/// Whose this thread is; None if it vanished (or the tree tells nothing).
+/// The thread's owner; None if it vanished (or the tree does not say).
 #[must_use]
 pub fn of_thread(proc: &Path, tid: i32) -> Option<Owner> {
     parse(&fs::read_to_string(proc.join(format!("{tid}/status"))).ok()?)

@@ -37,7 +37,7 @@ pub enum Record {
         at: u64,
         /// The write.
         write: Write,
-        /// Whose thread it is on.
+        /// The thread's owner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<Owner>,
         /// The inode of the directory that the file is in: a cgroup that was removed and made again is another one.

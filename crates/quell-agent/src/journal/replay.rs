@@ -24,7 +24,7 @@ pub struct Entry {
     pub n: u64,
     /// Since when it was under Quell, in clock ticks since boot.
     pub since: u64,
-    /// Whose thread it is.
+    /// The thread's owner.
     pub owner: Option<Owner>,
     /// The directory's inode.
     pub inode: Option<u64>,
@@ -113,7 +113,7 @@ impl Replay {
                 Some(&slot) => {
                     let entry = self.entries[slot].as_mut().expect("an indexed entry is there");
                     if entry.is_closed() {
-                        // It was put back; somebody else may have changed it before Quell came again.
+                        // It was restored; another program may have changed it before Quell came again.
                         entry.origin = write.origin;
                         entry.owner = owner.or(entry.owner);
                         entry.inode = inode.or(entry.inode);
@@ -168,8 +168,8 @@ impl Replay {
     }
 }
 
-/// Since when a place is under Quell whose first write this is. A thread that had not its own value then had inherited
-/// Quell's, and so was under Quell from its birth.
+/// Start of Quell's control of a place, given its first write. A thread whose value then was not its original one had
+/// inherited Quell's, and so was under Quell from its creation.
 fn since(write: &Write, at: u64) -> u64 {
     match write.place {
         Place::Affinity(thread) | Place::Class(thread) if !same(&write.before, &write.origin) => at.min(thread.start),

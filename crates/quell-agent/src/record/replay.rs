@@ -154,7 +154,7 @@ pub fn replay<R: Read>(
             } else {
                 &events
             };
-            // A policy that panicked in the run does so again; a state that somebody made up may lead to it too.
+            // A policy that panicked in the run does so again; a forged state may make it panic too.
             let step = AssertUnwindSafe(|| policy.step(&view, heard, &mut plan));
             if catch_unwind(step).is_err() {
                 let why = format!("policy '{}' panics in turn {} at {}", name(policy), summary.turns, view.now);

@@ -170,7 +170,7 @@ fn a_limit_that_cannot_be_kept_is_a_warning_until_it_can() {
     let mut agent = agent_of(&tree, &file);
     turns(&mut agent, 0..1);
     assert_eq!(agent.warnings.lines(), [""; 0]);
-    // Somebody keeps taking the limit off: Quell gives way, and says so.
+    // Another program keeps removing the limit: Quell backs off, and says so.
     let mut second = 1;
     while agent.warnings.lines().is_empty() {
         assert!(second < 1000, "nothing is said");

@@ -18,7 +18,7 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 struct Member {
     workload: Workload,
     id: Option<WorkloadId>,
-    /// Quell gave way to somebody else until then.
+    /// Quell leaves the workload to another program until then.
     paused_until: Nanos,
     /// What was said last about why it is not attached.
     said: Option<String>,
@@ -50,7 +50,7 @@ impl Membership {
         config.workloads.iter().map(|member| id(&member.workload.name)).collect()
     }
 
-    /// Does Quell leave this workload alone for a while, because somebody else keeps changing what it sets?
+    /// Does Quell leave this workload alone for a while, because another program keeps overwriting its settings?
     #[must_use]
     pub fn gives_way(&self, name: &str, now: Nanos) -> bool {
         self.members.get(name).is_some_and(|member| member.id.is_none() && member.paused_until > now)
@@ -143,7 +143,7 @@ impl Membership {
         }
     }
 
-    /// Somebody else overwrote a file that Quell had set for this workload.
+    /// Another program overwrote a file that Quell had set for this workload.
     pub fn overwritten(
         &mut self,
         id: WorkloadId,
@@ -196,7 +196,7 @@ impl Member {
         true
     }
 
-    /// It is attached and has so many threads.
+    /// It is attached and has this many threads.
     fn count(&mut self, threads: usize, now: Nanos) -> bool {
         let standing = match (threads, self.standing) {
             (0, Standing::Attached | Standing::Gone) => Standing::Gone,

@@ -1,9 +1,9 @@
 //! `quell run`: the agent's work, from its configuration to the last value that is put back.
 //!
-//! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches what the configuration names
-//! as it comes and goes; [`vigil`] sees who else sets the same values, and [`rivals`] decides when Quell gives way
-//! (pure); [`shadow`] and [`dry`] are the two ways of running that change nothing. [`privileges`] gives up what is not
-//! needed.
+//! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches the configured workloads as
+//! they start and end; [`vigil`] detects other programs that set the same values, and [`rivals`] decides when Quell
+//! backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
+//! that are not needed.
 
 pub mod agent;
 pub mod dry;

@@ -1,24 +1,23 @@
-//! No write wars: when somebody else keeps setting what Quell set.
+//! No write wars: values that another program keeps overwriting.
 //!
-//! What systemd, kubelet or tuned overwrite once is set again; what they overwrite again and again is theirs: Quell
-//! names it, leaves the workload alone for a while, and for longer each time. Pure: what was seen goes in, a verdict
-//! comes out.
+//! A value that systemd, kubelet or tuned overwrite once is set again. One that they overwrite repeatedly is theirs:
+//! Quell names it and leaves the workload alone, longer each time. Pure: observations go in, a verdict comes out.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use quell_model::Nanos;
 
-/// So often a value is set again within [`MEMORY`] before Quell gives way.
+/// Number of times that a value is set again within [`MEMORY`] before Quell backs off.
 pub const ROUNDS: u32 = 3;
-/// Rounds that lie further back than this are forgotten.
+/// Rounds older than this are forgotten.
 pub const MEMORY: Nanos = Nanos::from_secs(60);
-/// Quell gives way for so long at first …
+/// Length of the first pause …
 pub const FIRST_PAUSE: Nanos = Nanos::from_secs(30);
-/// … twice as long each further time, and at most so long.
+/// … which doubles each further time, up to this.
 pub const LONGEST_PAUSE: Nanos = Nanos::from_secs(600);
 
-/// What to do about a value that somebody else overwrote.
+/// Reaction to a value that another program overwrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Set it again.
@@ -41,7 +40,7 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// Somebody else overwrote this file.
+    /// Another program overwrote this file.
     pub fn overwrote(&mut self, path: &Path, now: Nanos) -> Verdict {
         let rivalry = self.known.entry(path.to_owned()).or_default();
         if rivalry.rounds > 0 && now - rivalry.last > MEMORY {

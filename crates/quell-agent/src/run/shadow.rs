@@ -1,4 +1,4 @@
-//! A host that observes the machine and obeys nobody.
+//! A host that observes the machine and carries nothing out.
 
 use quell_model::{
     Capabilities, Event, Host, LeaseRequest, Outcome, Part, Plan, Refusal, SignalSet, Verdict, View, Wake,

@@ -11,7 +11,7 @@ use crate::journal::replay::same;
 
 /// So often it is looked.
 pub const EVERY: Nanos = Nanos::from_secs(5);
-/// At most so many values that somebody else changed are remembered as named.
+/// Bound on the number of values changed by other programs that are remembered as reported.
 const MOST_NAMED: usize = 10_000;
 
 /// When it was looked last, and what was said already.
@@ -22,7 +22,8 @@ pub struct Vigil {
 }
 
 impl Vigil {
-    /// If it is time: looks whether somebody else changed what Quell set. True if a workload was detached therefore.
+    /// At its interval: detects values of Quell's that another program changed. True if a workload was detached for
+    /// that reason.
     pub fn look(&mut self, membership: &mut Membership, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         if now < self.next {

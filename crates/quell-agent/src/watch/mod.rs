@@ -1,9 +1,9 @@
-//! Watching the loop without holding it up: a snapshot now and then, and every decision.
+//! Watching the loop without delaying it: a snapshot at intervals, and every decision.
 //!
-//! The loop's thread writes into one of three buffers that nobody else looks at and swaps it with one atomic operation
+//! The loop's thread writes into one of three buffers that no reader accesses and swaps it with one atomic operation
 //! (`triple_buffer`: wait-free on both sides, no allocation; a lock-free cell of `Arc`s would allocate for each
-//! snapshot, a lock could be held by a reader that the scheduler stopped). Decisions go through a bounded queue; if
-//! its reader is too slow they are lost and counted, and the loop goes on.
+//! snapshot, a lock could be held by a reader that was preempted). Decisions go through a bounded queue; if its reader
+//! is too slow they are dropped and counted, and the loop goes on.
 
 mod decision;
 mod glance;
@@ -129,7 +129,7 @@ impl Watched {
         self.decisions.try_iter().take(QUEUE)
     }
 
-    /// How many decisions were lost because nobody took them in time.
+    /// Number of decisions dropped because they were not read in time.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)

@@ -11,7 +11,7 @@ pub enum Standing {
     Attached,
     /// It was there, and all its processes ended.
     Gone,
-    /// Quell gave way to somebody else who keeps changing it.
+    /// Quell leaves it to another program that keeps changing it.
     LeftAlone,
     /// It is there, and the host would not attach it.
     Refused,

@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What is promised, from when a death can be known: a worker that hangs is known so after [`HUNG_AFTER`].
 const PROMISE: Duration = Duration::from_secs(1);
 const HUNG_AFTER: Duration = Duration::from_secs(1);
-/// With so many rounds the promise itself is asserted. Fewer run among all other tests: there, what the machine did to a
-/// bare thread is allowed on top.
+/// With this many rounds the promise itself is asserted. Fewer rounds run among all other tests: there, delays that the
+/// machine causes to a bare thread are allowed on top.
 const MANY_ROUNDS: u64 = 1000;
 
 struct Numbers(u64);
