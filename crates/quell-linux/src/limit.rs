@@ -97,8 +97,8 @@ fn percent(limit: CpuCount) -> String {
     if rest == 0 { format!("{whole}%") } else { format!("{whole}.{rest}%") }
 }
 
-/// The smaller of two quotas, each None where there is none, and of the one that stood there before Quell where only the
-/// limit asks: what somebody else made tighter stays so.
+/// The smaller of two quotas, each None if there is none, and, where only the limit applies, of the original one: a
+/// tighter value of another program stays.
 pub(crate) fn tighter(limit: CpuCount, quota: Option<Option<CpuCount>>, origin: &str) -> Option<CpuCount> {
     match quota {
         Some(Some(quota)) => Some(quota.min(limit)),

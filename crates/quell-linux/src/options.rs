@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostOptions {
-    /// How often new threads and forks are looked for: each gets its workload's values at the latest so long after its
-    /// birth; less often where looking would take more than its share of a CPU. Zero: at every observation, whatever it
-    /// takes.
+    /// Interval of the scans for new threads and forks: the latest time after its creation at which a thread gets its
+    /// workload's values; longer where scans would take more than their share of a CPU. Zero: at every observation, at
+    /// any cost.
     pub scan_interval: Nanos,
     /// Allows CPU partitions, which move work that Quell was not given away.
     pub partitions: bool,

@@ -393,7 +393,7 @@ lab_tests! {
             let kernel = Kernel::new().unwrap();
             assert_eq!(kernel.class(pid).unwrap().class, SchedClass::Fifo { priority: 1 });
             assert_eq!([pid, other].map(|pid| kernel.affinity(pid).unwrap()), [cpus("2-3"), cpus("0-1")]);
-            // The partition's CPUs are nobody else's.
+            // No other workload has the partition's CPUs.
             assert_eq!(text(&Path::new(ROOT).join("cpuset.cpus.effective")), "0-1");
             // They move: a partition cannot give up CPUs before it has ended.
             set(&mut host, &[(lc, Knob::Cpus(cpus("1-3"))), (be, Knob::Cpus(cpus("0"))), (be, Knob::IdleOnly(false))]);
@@ -401,7 +401,7 @@ lab_tests! {
             assert_eq!(contents()[1], ["0", "", "member", "20", "0", "150000 100000"]);
             let report = host.restore();
             assert!(report.left.is_empty(), "{report:?}");
-            // The lists cannot be empty again while somebody is there, and have the effect of empty ones.
+            // The lists cannot be empty again while threads are in it, and have the effect of empty ones.
             let after = contents().map(|files| files[1..].to_vec());
             assert_eq!(after, before.map(|files| files[1..].to_vec()));
             assert_eq!([pid, other].map(|pid| kernel.affinity(pid).unwrap()), [cpus("0-3"), cpus("0-3")]);

@@ -26,8 +26,8 @@ impl Actuator for Freezer {
     }
 }
 
-/// Stops those workloads that are to stop, or lets the others go on: cgroups by their freezer, processes by signals.
-/// (A shell that waits for such a process sees it stop.) A process that somebody else stopped is never continued.
+/// Stops the workloads that are to stop, or lets the others continue: cgroups by their freezer, processes by signals.
+/// (A shell that waits for such a process sees it stop.) A process that another program stopped is never continued.
 fn pause(aim: &Aim<'_>, draft: &mut Draft<'_>, stop: bool) -> Result<(), LinuxError> {
     let concerned = |subject: &&Subject<'_>| (subject.wanted.pause == Some(true)) == stop;
     for subject in aim.workloads.iter().filter(concerned).filter(|subject| has_freezer(subject)) {

@@ -1,10 +1,10 @@
-//! What the host sets, a file or folder each. To add a knob: a file with an [`Actuator`], its line in [`ACTUATORS`], and
-//! its value in [`Wanted`].
+//! The host's settings, a file or folder each. To add a knob: a file with an [`Actuator`], its line in [`ACTUATORS`],
+//! and its value in [`Wanted`].
 //!
-//! From what policies want to an ordered list of writes, which are made all or none. The order keeps every moment in
-//! between harmless: what stops comes first; partitions end before their CPUs move; CPU sets of cgroups shrink, then grow
-//! from the parents down, then shrink from the children up; threads lose real-time classes before others get them; a
-//! partition is claimed when its CPUs have been taken from everybody else; what goes on comes last.
+//! From the policies' targets to an ordered list of writes, which are made all or none. The order keeps every
+//! intermediate state harmless: stops come first; partitions end before their CPUs move; CPU sets of cgroups shrink,
+//! then grow from the parents down, then shrink from the children up; threads lose real-time classes before others get
+//! them; a partition is claimed when its CPUs have been taken from all other workloads; resumes come last.
 
 mod affinity;
 mod aim;

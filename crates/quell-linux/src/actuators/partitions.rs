@@ -49,7 +49,7 @@ impl Actuator for Partitions {
         Ok(())
     }
 
-    /// Partitions get their CPUs, which by now belong to nobody else, from the top of the hierarchy down.
+    /// Partitions get their CPUs, which by now belong to no other workload, from the top of the hierarchy down.
     fn claim(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         for (subject, group) in aim.groups().filter(|(subject, _)| subject.wanted.partition == Some(true)) {
             let own = group.join("cpuset.cpus");

@@ -70,8 +70,8 @@ impl Values {
         self.overrides.remove(&thread);
     }
 
-    /// Takes a value over; false if its target is gone. A workload is dirty only if the value is new: what somebody else
-    /// changed since is not fought over.
+    /// Adopts a value; false if its target is gone. A workload is dirty only if the value is new: a value that another
+    /// program changed since is left.
     ///
     /// # Errors
     /// If the value makes no sense, is not of this kind of target, or the configuration does not allow it.

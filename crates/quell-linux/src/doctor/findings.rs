@@ -18,7 +18,7 @@ const NAMED: usize = 4;
 pub enum Concern {
     /// Quell, or a part of it, cannot work here.
     Unavailable,
-    /// CPUs that are somebody's own are not quite.
+    /// Exclusive CPUs are not quite exclusive.
     Exclusive,
     /// Latency is longer or less steady than it could be.
     Latency,

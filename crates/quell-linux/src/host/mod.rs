@@ -29,8 +29,8 @@ use crate::{HostOptions, LinuxError, Roots};
 
 /// A Linux machine.
 ///
-/// Values of a workload stand: threads that are born later get them at the next scan, and a cgroup that is removed and
-/// made again gets them too. A value that somebody else changes is not written again until the policy changes it.
+/// Values of a workload persist: threads that are created later get them at the next scan, and so does a cgroup that is
+/// removed and made again. A value that another program changes is not written again until the policy changes it.
 #[derive(Debug)]
 pub struct LinuxHost {
     pub(crate) members: Members,

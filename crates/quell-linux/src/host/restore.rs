@@ -31,9 +31,9 @@ impl LinuxHost {
         touched.into_iter().for_each(|touched| self.writes.ledger.adopt(touched));
     }
 
-    /// Puts back what still has the value that Quell wrote; reports what somebody else changed since, and what the
-    /// system refused. Threads that were born under a value of Quell's get what their workload had before. Ends a solo
-    /// run. Afterwards nothing stands any more.
+    /// Restores what still has the value that Quell wrote; reports what other programs changed since, and what the
+    /// system refused. Threads that were created under a value of Quell's get their workload's original value. Ends a
+    /// solo run. Afterwards no setting is left.
     pub fn restore(&mut self) -> RestoreReport {
         self.last_look();
         self.standing.solo.end(clock::now());
@@ -165,7 +165,7 @@ impl LinuxHost {
 }
 
 impl Drop for LinuxHost {
-    /// Nobody stays paused because a host was dropped in the middle of a solo run.
+    /// No workload stays paused because a host was dropped in the middle of a solo run.
     fn drop(&mut self) {
         self.end_solo(quell_model::SoloEnd::Released, Nanos::MAX);
     }

@@ -16,7 +16,7 @@ pub(crate) struct Found {
     pub tid: i32,
     /// Its process.
     pub pid: i32,
-    /// Whose it is.
+    /// The workload.
     pub workload: WorkloadId,
 }
 

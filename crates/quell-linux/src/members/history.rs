@@ -13,7 +13,7 @@ pub(crate) struct History {
     cpus: Vec<CpuSet>,
 }
 
-/// So many different values are remembered.
+/// Number of different values that are remembered.
 const REMEMBERED: usize = 64;
 
 impl History {

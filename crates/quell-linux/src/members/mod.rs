@@ -1,8 +1,8 @@
-//! Who is managed: workloads in their slots, and the threads that belong to them.
+//! The managed workloads in their slots, and the threads that belong to them.
 //!
-//! New threads and forks are found at each scan, so at the latest after the scan interval. What a scan cannot see: a
-//! child whose parent was born *and* died between two scans (a daemon's double fork within one interval) belongs to
-//! nobody, because its parent number then says 1.
+//! New threads and forks are found at each scan, so at the latest after the scan interval. A scan misses a child whose
+//! parent was created *and* exited between two scans (a daemon's double fork within one interval): it belongs to no
+//! workload, because its parent number is then 1.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
 //! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
@@ -68,7 +68,7 @@ pub(crate) struct Members {
     pub wanted: SignalSet,
     finder: Finder,
     found: Vec<Found>,
-    /// The last look at everything, and at those whose new threads a policy waits for.
+    /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
     /// Are there changes of an earlier run, which threads may have inherited?

@@ -4,7 +4,7 @@ use quell_model::{Nanos, Signal, WorkloadId};
 
 use super::{Level, Member, Members};
 
-/// Looking for threads takes at most a twentieth of a CPU where somebody waits for them …
+/// Scans for threads take at most a twentieth of a CPU if a policy waits for them …
 const PROMPT_SHARE: u64 = 20;
 /// … and half a hundredth where they are only counted.
 const COUNTING_SHARE: u64 = 200;
@@ -13,7 +13,7 @@ const COUNTING_SHARE: u64 = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     Nobody,
-    /// Some workloads, whose cgroups tell their threads: a look at those is enough.
+    /// Some workloads, whose cgroups list their threads: a scan of those is enough.
     SomeGroups,
     Everybody,
 }

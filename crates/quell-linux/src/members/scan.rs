@@ -28,8 +28,8 @@ impl Members {
         self.full_look.at = None;
     }
 
-    /// Looks for threads that were born or died, for CPUs that came or went, and for cgroups that were made again; where
-    /// it is not time to look everywhere, only where somebody waits for new threads.
+    /// Scans for threads that were created or exited, for CPUs that went on- or offline, and for cgroups that were made
+    /// again; before a full scan is due, only where a policy waits for new threads.
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
         if !self.full_scan_due(now) {
             self.prompt_look.at = Some(now);
@@ -75,7 +75,7 @@ impl Members {
                     Ok(_) => {}
                     Err(error) => result = Err(error),
                 },
-                // As it was known: nobody looked.
+                // As last known: it was not read.
                 (Err(_), false) => found.push(Found { tid: known.id.tid, pid: known.pid, workload: known.workload }),
                 _ => {}
             }
@@ -142,7 +142,7 @@ impl Members {
         let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
         let id = ThreadId { tid: found.tid, start: stat.start };
         let Some(member) = self.get(found.workload) else { return Ok(None) };
-        // A program that was started by somebody else, and is found with all its threads at once, inherited nothing.
+        // A program that another process started, and that is found with all its threads at once, inherited nothing.
         let is_ours = |pid: i32| before.binary_search(&pid).is_ok();
         let joined = self.finder.is_explicit(found.pid) && !is_ours(found.pid) && !is_ours(stat.parent);
         let born_under = (self.adopted || !member.history.is_empty()) && !joined;
@@ -189,7 +189,7 @@ impl Members {
         Ok(())
     }
 
-    /// Finds those of the workloads whose cgroup is another one now than at the last scan.
+    /// Finds the threads of those workloads whose cgroup is another one now than at the last scan.
     fn scan_groups(&mut self, of: impl Fn(WorkloadId) -> bool, news: &mut News) {
         for (id, resolved) in self.selectors.iter_mut().filter(|(id, _)| of(*id)) {
             for group in resolved.groups.iter_mut().filter_map(|group| group.refresh().then_some(group)) {
@@ -208,8 +208,8 @@ mod tests {
     use crate::testkit::FakeTree;
     use crate::{HostOptions, LinuxHost};
 
-    /// A latency-critical workload 0 with process 100 and a best-effort one with process 200, seen by somebody who wants
-    /// latency-critical threads, on a machine where looking everywhere takes long.
+    /// A latency-critical workload 0 with process 100 and a best-effort one with process 200, where latency-critical
+    /// threads are wanted, on a machine where a full scan takes long.
     fn watched() -> (FakeTree, LinuxHost) {
         let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
         for (pid, group) in [(100, "lc"), (200, "be")] {

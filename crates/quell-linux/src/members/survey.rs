@@ -19,7 +19,7 @@ pub struct Matched {
     pub threads: usize,
 }
 
-/// Two workloads match the same, and no rule says whose it is.
+/// Two workloads match the same process or cgroup, and no rule decides between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contested {
     /// The workloads' places in the list.

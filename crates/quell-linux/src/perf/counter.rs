@@ -8,7 +8,7 @@ use quell_model::{CpuId, Nanos};
 /// A counter that could not be had, or was lost, is tried again after this time.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// A counter whose time stands still for so long counts no more. The kernel's clock may be as coarse as its tick.
+/// A counter whose time stands still for this long has stopped. The kernel's clock may be as coarse as its tick.
 const STANDSTILL: Nanos = Nanos::from_millis(10);
 
 /// What is counted: the words of perf_event_open(2) that say so.
@@ -24,9 +24,9 @@ pub(crate) struct Event {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub count: u64,
-    /// So long it was to count.
+    /// Time for which it was enabled.
     pub enabled: Nanos,
-    /// So long it had the hardware and did: less, where more is to be counted than there are counters.
+    /// Time for which it had the hardware and counted: less, if more events are requested than there are counters.
     pub running: Nanos,
 }
 

@@ -44,12 +44,12 @@ impl Bench {
         self.0.lock().unwrap().readings.remove(&(event, cpu));
     }
 
-    /// No counter can be had any more.
+    /// Every later request for a counter fails.
     pub fn refuse(&self, errno: i32) {
         self.0.lock().unwrap().refusal = Some(errno);
     }
 
-    /// No counter of this CPU can be had.
+    /// Every request for a counter of this CPU fails.
     pub fn refuse_on(&self, cpu: CpuId) {
         self.0.lock().unwrap().refused_on = Some(cpu);
     }

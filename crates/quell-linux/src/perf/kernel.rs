@@ -36,7 +36,7 @@ impl Counters for Kernel {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just opened this file, and nobody else knows its number.
+        // SAFETY: the kernel has just opened this file, and its number has no other owner.
         Ok(Box::new(OpenCounter(unsafe { File::from_raw_fd(file) })))
     }
 }

@@ -1,8 +1,8 @@
-//! Grants of CPUs on kernels without sched_ext: by affinity, once a millisecond at most.
+//! Lending of CPUs on kernels without sched_ext: by affinity, once a millisecond at most.
 //!
-//! A best-effort workload is bound to the CPUs that it holds. A latency-critical one is bound to nothing: its threads are
-//! to run before all others (policy `guard`), so that they have a CPU at the wake-up, whoever holds that; and what a grant
-//! adds is that nobody else is on its CPUs for as long as it holds them. Queueing delays are the tracepoints'.
+//! A best-effort workload is bound to the CPUs that it holds. A latency-critical one is not bound: its threads are to
+//! run before all others (policy `guard`), so that they have a CPU at the wake-up, whatever its holder. A grant keeps
+//! other workloads off its CPUs for as long as it holds them. Queueing delays are the tracepoints'.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use quell_model::{
 use super::{Activity, Scheduler, refuse_rules};
 use crate::{LinuxError, clock};
 
-/// It looks, and moves anybody, at most so often: a change of affinity costs microseconds, and more where cgroups do it.
+/// Shortest interval between scans and moves: a change of affinity costs microseconds, and more where cgroups do it.
 const LOOK: Nanos = Nanos::from_millis(1);
 /// Where no CPU changed hands since the last look the next one is twice as far away, but no further than this: a look reads
 /// what every policy beside wants, and `guard` wants it so often.

@@ -58,7 +58,7 @@ pub(crate) trait Sensor: Debug {
     /// A workload has other cgroups now.
     fn groups_changed(&mut self, _id: WorkloadId) {}
 
-    /// Fills what is wanted of its signals into the view, whose wanted columns are absent everywhere so far.
+    /// Fills the wanted signals of this sensor into the view; all wanted columns are absent everywhere so far.
     ///
     /// # Errors
     /// If the machine cannot be read.

@@ -15,7 +15,7 @@ use crate::procfs::{SchedStat, ticks};
 pub(crate) struct Threads {
     /// By slot: CPU time and waiting of its threads since it attached.
     sums: Vec<(Nanos, Nanos)>,
-    /// Runnable threads that ran since the last look: the CPU, for how long, whose.
+    /// Runnable threads that ran since the last scan: CPU, run time, workload.
     on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
 }
 

@@ -12,7 +12,7 @@ use crate::members::{Level, Members};
 pub(crate) struct Usage {
     /// By slot.
     used: Vec<Used>,
-    /// So many files may stay open from one observation to the next.
+    /// Number of files that may stay open from one observation to the next.
     may_stay_open: usize,
 }
 

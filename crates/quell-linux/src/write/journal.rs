@@ -18,7 +18,7 @@ pub enum Fate {
     TakenBack,
 }
 
-/// Is told about every write before it is made, so that somebody else can take it back when Quell dies.
+/// Gets every write before it is made, so that another process can take it back when Quell dies.
 pub trait Journal: fmt::Debug + Send {
     /// This write is about to be made. It is not made if this fails.
     ///

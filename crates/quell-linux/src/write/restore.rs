@@ -44,7 +44,7 @@ pub struct RestoreReport {
     pub restored: Vec<Write>,
     /// Gone in the meantime.
     pub vanished: usize,
-    /// Not put back: somebody else changed them since, or the system refused.
+    /// Not restored: another program changed them since, or the system refused.
     pub left: Vec<Left>,
 }
 

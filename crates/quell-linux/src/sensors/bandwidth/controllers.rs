@@ -78,7 +78,7 @@ fn intel(devices: &Path) -> Result<Vec<(Event, CpuId, f64)>, LinuxError> {
     by_name(&Pmu::all(devices, is_one)?)
 }
 
-/// Counters that nobody can take away: all that newer laptops and desktops have.
+/// Counters that cannot be taken by other programs: all that newer laptops and desktops have.
 fn intel_free_running(devices: &Path) -> Result<Vec<(Event, CpuId, f64)>, LinuxError> {
     by_name(&Pmu::all(devices, |name| name.starts_with("uncore_imc_free_running"))?)
 }

@@ -36,7 +36,7 @@ pub const COUNTED: [Signal; 2] = [Signal::MemoryBandwidth, Signal::LlcMisses];
 
 /// Looking at the machine's bandwidth takes at most a twentieth of a CPU …
 const LOOKING_SHARE: u64 = 20;
-/// … and reading the counters of other CPUs, which interrupts each, a quarter while somebody asks for it.
+/// … and reading the counters of other CPUs, which interrupts each, a quarter while a policy asks for it.
 const SAMPLING_SHARE: u64 = 4;
 
 /// What is moved between memory and the rest of the machine.
@@ -88,7 +88,7 @@ impl Bandwidth {
         }
     }
 
-    /// Says what there is. Where nobody has asked yet, everything is tried and closed again.
+    /// Reports the available sources. If no policy has asked yet, all are tried and closed again.
     fn tell(&self, found: &mut Capabilities) {
         let tried;
         let source = match &self.source {

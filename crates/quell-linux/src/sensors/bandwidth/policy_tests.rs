@@ -54,7 +54,7 @@ impl Scene {
         Scene { _tree: tree, bench, host, stack, collector }
     }
 
-    /// A turn later; the machine moves so many bytes a second, and CPU 1 misses most.
+    /// A turn later; the machine moves this many bytes a second, and CPU 1 misses most.
     fn turn(&mut self, bytes_per_second: f64) {
         std::thread::sleep(Duration::from_millis(1));
         self.bench.count(CAS, CpuId(0), (bytes_per_second / 64.0) as u64, SECOND);

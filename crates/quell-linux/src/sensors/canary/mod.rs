@@ -20,10 +20,11 @@ const INTERVAL: Nanos = Nanos::from_millis(1);
 /// … and no more than a twentieth of a CPU for all.
 const LOOKING_SHARE: u64 = 20;
 
-/// The median of so many looks is what is told: on a virtual machine one in a hundred takes half as long again as most.
+/// The median of this many measurements is reported: on a virtual machine one in a hundred takes half as long again as
+/// most.
 const RECENT: usize = 5;
 
-/// The median of so many is what a quiet memory may have had.
+/// The median of this many is what a quiet memory may have had.
 const BLOCK: usize = 16;
 
 /// Is it known how to make accesses that no cache answers?
