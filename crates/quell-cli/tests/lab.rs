@@ -178,7 +178,7 @@ fn without_a_network_the_mend_is_told() {
     let lab = Lab::new("network");
     let cache = tempfile::tempdir().unwrap();
     let mut command = lab.command(&["--pack", "--", "true"]);
-    // Nobody listens on the discard port.
+    // The discard port has no listener.
     command.env("QUELL_LAB_CACHE", cache.path()).env("QUELL_LAB_MIRROR", "http://127.0.0.1:9/debian");
     let output = command.output().unwrap();
     assert_fails(&output, 125, "cannot download from http://127.0.0.1:9/debian");

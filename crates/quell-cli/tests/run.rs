@@ -23,7 +23,7 @@ impl Ours {
         Ours::on_its_own(command)
     }
 
-    /// So many threads of execution that spin for as long as it lives; its command line holds the word.
+    /// This many threads that spin for as long as it lives; its command line holds the word.
     fn spinner(word: &str, threads: usize) -> Ours {
         let others = "(while kill -0 $$; do :; done) & ".repeat(threads - 1);
         let mut command = Command::new("sh");
@@ -68,7 +68,7 @@ impl Drop for Ours {
     }
 }
 
-/// A configuration, a run directory and words that nobody else's command lines hold.
+/// A configuration, a run directory and words that no other process's command line holds.
 struct Scene {
     directory: TempDir,
     token: String,

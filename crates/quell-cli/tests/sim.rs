@@ -40,7 +40,7 @@ fn files_are_written_beside_the_table() {
     assert!(!read(&json).contains("\"series\""));
     assert!(read(&csv).starts_with("\"kernel.preemption\",policy,"));
     assert!(read(&html).contains("Latency distribution of memcached"));
-    // Nobody looks at standard error: no bar there.
+    // Standard error is no terminal: no bar there.
     assert!(!String::from_utf8(output.stderr).unwrap().contains("simulated,"));
 }
 

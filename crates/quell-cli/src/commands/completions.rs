@@ -30,7 +30,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command, whose arguments know their values. Only for completions: when it runs, each says itself what it takes.
+/// The command, whose arguments know their values. For completions only: when it runs, each argument checks its own
+/// values.
 pub fn with_values(command: Command) -> Command {
     let policies: Vec<&str> = AnyPolicy::ALL.iter().map(|policy| policy.name).collect();
     let scenarios = SHIPPED.iter().map(|shipped| shipped.name).collect::<Vec<_>>();

@@ -166,7 +166,7 @@ fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
         News::Alive => {
             let states: &[NotifyState<'_>] =
                 if ready { &[NotifyState::Watchdog] } else { &[NotifyState::Ready, NotifyState::Watchdog] };
-            // Without systemd there is nobody to tell.
+            // Without systemd the message has no receiver.
             let _ = sd_notify::notify(states);
             ready = true;
         }

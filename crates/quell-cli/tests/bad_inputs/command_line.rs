@@ -5,7 +5,7 @@ use super::quell::{Expected, each, scene, try_it};
 const NO_AGENT: &str = "no agent answers on … quell run --config";
 const TIME: &str = "'soon' … --… such as 500ms";
 
-/// What somebody writes, the exit status, and what the message says. There are the files `notes` (a text), `quell.toml`
+/// The user's input, the exit status, and a part of the message. There are the files `notes` (a text), `quell.toml`
 /// (right) and `s.toml` (a scenario).
 pub const ROWS: &[(&str, i32, &str)] = &[
     // Which command?

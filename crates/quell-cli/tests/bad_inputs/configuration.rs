@@ -39,7 +39,7 @@ class = "be"
 match = [{ cgroup = "not/there" }]
 "#;
 
-/// What stands there, what somebody writes instead, and what the message says. Its line has to be named.
+/// The original text, the user's text in its place, and a part of the message. The message must name its line.
 pub const ROWS: &[(&str, &str, &str)] = &[
     // Not TOML.
     ("[machine]", "[machine", "unclosed table"),

@@ -32,7 +32,8 @@ threads = 2
 batch = {}
 "#;
 
-/// What stands there, what somebody writes instead, and what the message says. The file has to be named, with a line.
+/// The original text, the user's text in its place, and a part of the message. The message must name the file, with a
+/// line.
 pub const ROWS: &[(&str, &str, &str)] = &[
     ("[kernel]", "[kernel", "unclosed table"),
     ("title", "titel", "titel … title"),

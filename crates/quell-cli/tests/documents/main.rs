@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use page::{Block, Page};
 use session::{Session, may_be_root};
 
-/// What depends on something in the background, such as an agent that just starts, is asked again for so long.
+/// Longest time for which output that depends on a background process, such as a starting agent, is asked for again.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A command with what is shown below it.

@@ -18,7 +18,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts memcached with so many worker threads and waits until it accepts connections.
+    /// Starts memcached with `threads` worker threads and waits until it accepts connections.
     pub fn start(threads: u32) -> Result<Server> {
         let port = free_port()?;
         let address = format!("127.0.0.1:{port}");

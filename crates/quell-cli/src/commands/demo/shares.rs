@@ -73,7 +73,7 @@ pub fn skipped<T>(rows: &[(&str, Option<T>)]) -> Vec<String> {
     left_out.map(|(name, _)| format!("! skipped '{name}': {}", phase::NO_REAL_TIME)).collect()
 }
 
-/// Its row in a table of so many columns.
+/// Its row in a table of this many columns.
 pub fn skipped_row(name: &str, columns: usize) -> Vec<String> {
     let mut cells = vec![format!("{name}: skipped")];
     cells.resize(columns, "–".to_owned());

@@ -13,7 +13,7 @@ fn setup() -> Setup {
     Setup { server_threads: 1, antagonist: AntagonistSpec::usual(Kind::Cpu, 4, 1 << 20), load: LoadSpec::default() }
 }
 
-/// Half a second in which every request takes so long.
+/// Half a second in which every request takes this long.
 pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
     let spec = LoadSpec { warmup_ns: 0, duration_ns: 500_000_000, ..LoadSpec::default() };
     let mut record = Record::new(Schedule::new(&spec));

@@ -62,8 +62,8 @@ const DRAWN: [Drawn; 5] = [
     },
 ];
 
-/// The cases are drawn on CPUs that nobody else uses. A run in which other programs used more of them than this shows
-/// another case, whether its values look right or not: it is made again, and if that does not help, it was not run.
+/// The cases assume CPUs that no other program uses. A run in which other programs used more of them than this is
+/// another case, whether its values look right or not: it is repeated, and if that does not help, it was not run.
 const UNDISTURBED: f64 = 0.03;
 const ATTEMPTS: u32 = 3;
 

@@ -23,12 +23,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For so much simulated time in so many runs.
+    /// For `total` simulated time in `runs` runs.
     pub fn new(total: Nanos, runs: usize) -> Progress {
         let style = ProgressStyle::with_template("{wide_bar} {msg}").expect("constant template");
         let bar = ProgressBar::with_draw_target(Some(total.0), ProgressDrawTarget::hidden()).with_style(style);
         let (passed, ended) = (AtomicU64::new(0), AtomicU64::new(0));
-        // Where nobody looks there is nothing to begin to show.
+        // Without a terminal there is no bar to start.
         let is_shown = AtomicBool::new(!std::io::stderr().is_terminal());
         Progress { bar, is_shown, began: Instant::now(), total, runs, passed, ended }
     }

@@ -14,7 +14,7 @@ pub enum Order {
     Class,
     /// Who got most CPU first.
     Cpu,
-    /// Whose latency is nearest to its bound, or beyond it, first.
+    /// First the workload whose latency is nearest to its bound, or beyond it.
     Slo,
 }
 

@@ -146,7 +146,7 @@ impl Cell {
         std::iter::once(lc).chain(be).collect()
     }
 
-    /// Runs it until about so many requests are answered.
+    /// Runs it until about this many requests are answered.
     pub fn run(&self, seed: u64, requests: f64, least: Nanos) -> Result<Seen> {
         let measured = Nanos((1e9 * requests / self.rate) as u64).max(least);
         let span = Span { seed, warm_up: WARM_UP, measured };
@@ -164,7 +164,7 @@ pub fn run_all(seed: u64, cells: &[Cell], requests: f64, least: Nanos) -> Result
 
 /// Requests a second that an application answers at most under a system.
 pub fn most(seed: u64, system: System, lc: Lc, be: impl Into<Option<Be>>, threads: Option<Threads>) -> Result<f64> {
-    // What 22 CPUs would do of it at full speed, each with nobody beside it: more than they can.
+    // The rate of 22 CPUs at full speed, each without neighbours: more than they can serve.
     let asked = f64::from(MANAGED) * 1e9 / lc.service().mean();
     let mut cell = Cell::new(system, lc, asked, be);
     cell.threads = threads.unwrap_or(cell.threads);

@@ -60,7 +60,7 @@ impl Curve {
         self.worst().map_or(0.0, |(_, calm, disturbed)| disturbed / calm)
     }
 
-    /// Where the ratio is largest, and so many times the tail alone there.
+    /// The load with the largest ratio, and that multiple of the tail alone there.
     fn quoted(&self, ratio: f64) -> Option<Mark> {
         let (x, calm, _) = self.worst()?;
         let label = format!("{ratio} times that alone (paper, {})", self.system.name());

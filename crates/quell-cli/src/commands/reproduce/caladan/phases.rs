@@ -181,7 +181,7 @@ pub fn figure1(trial: Trial) -> Result<Figure> {
     Ok(Figure { measures, blocks: vec![Block::Chart(bandwidth), Block::Chart(tails)] })
 }
 
-/// What memcached can answer on so many CPUs beside the program, or beside its collector that never ends.
+/// Memcached's highest rate on this many CPUs beside the program, or beside its collector that never ends.
 fn static_rate(cpus: u32, trial: Trial, collecting: bool) -> Result<f64> {
     let mut workloads = static_partition(6.0 * RATE, cpus, Some(Be::SwaptionsGc));
     if let Some(batch) = &mut workloads[1].batch {

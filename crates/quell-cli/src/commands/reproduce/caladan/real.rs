@@ -13,8 +13,8 @@ use crate::commands::lab::measure::measure_missing;
 /// Says that all scenes are meant.
 pub const ALL: &str = "all";
 
-/// So many times as fast as the lab's slowest CPU: 500 million instructions a second, 4,800 requests. The agent's loop,
-/// which looks ten times a second by itself, then takes no more of a CPU than some thousandths.
+/// Multiple of the lab's slowest CPU: 500 million instructions a second, 4,800 requests. The agent's loop, which steps
+/// ten times a second by itself, then takes no more of a CPU than some thousandths.
 const SPEED: u32 = 4;
 /// Seeds, and how many seconds each cell's load lasts: 120,000 requests a server and row together.
 const FULL: (u64, u32) = (5, 5);
@@ -29,7 +29,7 @@ const POLLS: &str = "caladan-dedicated";
 /// The first server of a scene.
 const FIRST: Option<usize> = Some(0);
 
-/// A scene on so many CPUs, with the server's p99, its p99.9 and the neighbours' work as rows.
+/// A scene on this many CPUs, with the server's p99, its p99.9 and the neighbours' work as rows.
 #[derive(Clone, Copy)]
 struct Real {
     /// The scene's name in the lab (`quell lab peers --list`).

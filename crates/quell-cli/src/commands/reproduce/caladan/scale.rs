@@ -68,7 +68,7 @@ pub fn study(trial: Trial) -> Result<Figure> {
         warm_up: Nanos::from_millis(10),
         measured: Nanos::from_millis(if trial.quick { 60 } else { 300 }),
     };
-    // Solo: one task on the machine, nobody else.
+    // Solo: one task alone on the machine.
     let solo: Vec<f64> = loads
         .par_iter()
         .map(|&load| Ok(worst(&PAPER.run(load, (1, 0), Span { measured: Nanos(span.measured.0 * 4), ..span })?, 1)))

@@ -106,7 +106,7 @@ impl Replicas {
         Ok(Replicas { neighbour, rkube, least: (f64::from(WANTED) / most).ceil() as u32 })
     }
 
-    /// One of them, where there are so many times the least number.
+    /// One of them, where there are this many times the least number.
     fn each(self, times: u32) -> Target {
         Target::Memcached(Some(WANTED / (times * self.least)))
     }

@@ -16,8 +16,8 @@ use crate::commands::reproduce::trial::Trial;
 /// "We randomly choose 50 machines from the traces" (§6.5).
 const MACHINES: u32 = 50;
 const QUICK_MACHINES: u32 = 3;
-/// So many are run again with as many threads in each service as CPUs requested: what the trace says of that we do not
-/// know.
+/// Number of machines that are run again with as many threads in each service as CPUs requested: the effect of an
+/// unknown of the trace.
 const FULL_MACHINES: u32 = 10;
 
 pub fn measures(trial: Trial) -> Result<Vec<Measure>> {

@@ -15,7 +15,7 @@ const HYPERPERIOD: Nanos = Nanos::from_secs(2);
 /// What counts as a difference in activity, as the claims have it.
 const UNLIKE: f64 = 0.01;
 
-/// A server of these tasks with the least interface and so many points of a CPU more or less.
+/// A server of these tasks with the least interface and this many points of a CPU more or less.
 fn scene(effort: Effort, tasks: &[Task], vcpu: Vec<JobSource>, order: Order, points: i32) -> Result<Scene> {
     let least = recommended(tasks, 0.0)?;
     let more = Nanos(least.period.0 / 100 * u64::from(points.unsigned_abs()));
