@@ -149,7 +149,8 @@ fn gets_alone_set_nothing_and_kept_keys_stay() {
     assert!(warm.counts.hits > 0);
 }
 
-/// Answers GETs with a length or in chunks by turns, and hangs up after so many on a connection, as most servers do.
+/// Answers GETs with a length or in chunks by turns, and hangs up after `hang_up_after` answers on a connection, as
+/// most servers do.
 fn http(hang_up_after: usize) -> (Arc<AtomicUsize>, String) {
     let together = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&together);

@@ -32,7 +32,7 @@ struct Book {
     waiting: Vec<u32>,
     /// Threads that wait on idle CPUs.
     on_idle: u32,
-    /// Threads that wait on CPUs that run neither nobody nor this workload.
+    /// Threads that wait on CPUs that are neither idle nor run this workload.
     behind_others: u32,
     /// All threads that wait.
     waiting_all: u32,
@@ -380,7 +380,7 @@ impl Book {
         }
     }
 
-    /// Shares what was lost to others out among those on whose CPUs its threads wait, a part a waiting thread.
+    /// Distributes the loss to others among the holders of the CPUs on which its threads wait, a part a waiting thread.
     fn blame(&mut self, slot: Slot, holders: &[Option<Holder>], mut lost: MilliCpuNanos) {
         let mut threads = u128::from(self.behind_others);
         for (&waiting, holder) in self.waiting.iter().zip(holders) {

@@ -6,7 +6,7 @@ use super::Accounting;
 use crate::integrals::{Account, Integrals, Totals};
 use crate::stage::{Stage, thread};
 
-/// A thread of nobody's.
+/// A thread of no workload.
 const OTHER: i32 = 90;
 const PERIOD: Nanos = Nanos::from_millis(100);
 

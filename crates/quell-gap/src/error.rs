@@ -54,7 +54,7 @@ pub enum GapError {
         /// What the system said.
         source: io::Error,
     },
-    /// Somebody ended the measurement early.
+    /// The measurement was ended early.
     #[error("interrupted")]
     Interrupted,
 }

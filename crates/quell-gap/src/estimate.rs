@@ -63,7 +63,7 @@ pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> 
 /// Each thread's spans, by period.
 struct Tracks {
     threads: Vec<Vec<Span>>,
-    /// Threads whose end was not seen.
+    /// Threads whose exit was not seen.
     vanished: u64,
     /// How much of the waits at both ends of the window may be counted wrong.
     edges: u64,
@@ -127,8 +127,8 @@ fn carry_back(track: &mut [Span], lengths: &[u64]) {
     }
 }
 
-/// The least and the most that can be due to threads that were runnable for these times in a period, with so many
-/// thousandths of a CPU usable: all at the same time, and as evenly spread as can be.
+/// The least and the most that can be due to threads that were runnable for these times in a period, with
+/// `usable_milli` thousandths of a CPU usable: all at the same time, and as evenly spread as possible.
 fn due_bounds(runnable: &mut [u64], usable_milli: u128, own_cpus: u64) -> (u64, u64) {
     runnable.sort_unstable();
     let (mut least, mut before) = (0u128, 0u64);

@@ -19,11 +19,11 @@
 //! | gap | `max(0, due − got)` | what it was short of within its request |
 //! | kept | `due − gap` | the part of the request that was honoured |
 //!
-//! Demand is capped at each instant and not over the window, because two threads that wake together on one requested CPU
-//! wait for each other even if the CPU is theirs alone: that is no gap. A fractional request is a CPU of that speed.
-//! Within a period, CPU time above the request (a burst) pays back a shortage; from one period to another it does not:
-//! nobody can be made to take a reservation in advance. A workload's own wait is a gap also where the work was finite and
-//! got done: the gap is then a delay and no lost work.
+//! Demand is capped at each instant and not over the window, because two threads that wake together on one requested
+//! CPU wait for each other even if the CPU is theirs alone: that is no gap. A fractional request is a CPU of that
+//! speed. Within a period, CPU time above the request (a burst) pays back a shortage; from one period to another it
+//! does not: a reservation cannot be consumed in advance. A workload's own wait is a gap also where the work was finite
+//! and got done: the gap is then a delay and no lost work.
 //!
 //! Causes. `s = max(0, min(n, c, CPUs) − r)` is the shortage at an instant. Waiting threads are told apart by what the CPU
 //! does on whose runqueue they stand. Four measures, each over the period:

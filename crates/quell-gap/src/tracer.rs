@@ -96,7 +96,7 @@ impl Tracer {
         let living = self.collector.threads()?;
         let living = living.iter().filter(|(member, _)| member.slot == slot).map(|(_, known)| known.totals.preemptions);
         let all = living.sum::<u64>() + self.collector.ended(slot).preemptions;
-        // A thread's count is its own until it ends, and for a moment then nobody's.
+        // A thread's count belongs to it until it exits, and then to no workload for a moment.
         Ok(all.saturating_sub(self.before.preemptions.get(usize::from(slot)).copied().unwrap_or(0)))
     }
 

@@ -86,7 +86,7 @@ pub enum LabError {
         /// What is wrong with it.
         why: String,
     },
-    /// Of all the kernels that the lab knows, none can be had.
+    /// None of the lab's kernels is available.
     #[error(
         "none of the kernels that the lab knows can be had:\n{tried}\
          Debian's {suite} has: {available}\n\

@@ -10,8 +10,8 @@
 //! - `guest`: the scripts that run inside
 //! - `lockstep`: the QEMU plugin that makes time repeatable
 //! - `breakpoints`: the QEMU plugin that mends a fault of the emulation
-//! - `run`: starts the processes, moves the output, tells what went wrong
-//! - `peers`: what Linux's own means and other schedulers reach, in one table
+//! - `run`: starts the processes, passes the output on, reports failures
+//! - `peers`: results of Linux's own means and of other schedulers, in one table
 //! - `testing`: Rust tests that run inside the lab
 
 mod breakpoints;
@@ -39,7 +39,7 @@ pub trait Progress: Sync {
     fn step(&self, text: &str);
 }
 
-/// Tells nobody.
+/// Reports nothing.
 pub struct Silent;
 
 impl Progress for Silent {

@@ -78,7 +78,7 @@ lab_tests! {
     mod lockstep {
         machine: Machine::measuring(2, Lockstep::default(), Vec::new());
 
-        /// An hour passes in no time when nobody has anything to do.
+        /// An hour passes in no time when no thread has work.
         fn idle_time_is_skipped() {
             let begin = Instant::now();
             std::thread::sleep(Duration::from_secs(3600));

@@ -27,7 +27,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Counters for so many threads; in a new file where a path is given, so that others can [`Progress::open`] it.
+    /// Counters for `threads` threads; in a new file where a path is given, so that others can [`Progress::open`] it.
     ///
     /// # Errors
     /// When the file or the mapping cannot be made.

@@ -58,7 +58,7 @@ pub struct AntagonistSpec {
     pub kind: Kind,
     /// Threads, each as busy as the others.
     pub threads: u32,
-    /// It ends by itself after so long, ns.
+    /// Time after which it ends by itself, ns.
     pub duration_ns: u64,
     /// Memory over all threads, bytes; without effect for [`Kind::Cpu`].
     pub working_set_bytes: u64,

@@ -23,7 +23,7 @@ const LEAD_NS: u64 = 1_000_000;
 const SPIN_NS: u64 = 2_000;
 /// The longest sleep, ns: how soon a stop is seen.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
-/// After so many requests in a row answers are read, however late the rest is.
+/// Number of consecutive requests after which answers are read, however late the rest is.
 const SENDS_PER_ROUND: usize = 32;
 const READ_BYTES: usize = 64 * 1024;
 

@@ -15,7 +15,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// The keys that are on the server by this run.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// The first so many, which were stored beforehand.
+    /// Number of keys that were stored beforehand, from the first on.
     first: u32,
 }
 

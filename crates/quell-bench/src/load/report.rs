@@ -12,7 +12,7 @@ use super::spec::LoadSpec;
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Length of a window of the timeline, ns.
 pub const WINDOW_NS: u64 = 100_000_000;
-/// At most so many blocks for the confidence intervals.
+/// Upper bound on the blocks for the confidence intervals.
 const MOST_BLOCKS: u64 = 200;
 /// Samples drawn for the confidence intervals.
 const DRAWS: usize = 300;

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// How the server answers.
 #[derive(Clone, Copy)]
 pub enum Behaviour {
-    /// Every request takes so long, one after the other on each connection.
+    /// Every request takes this long, one after the other on each connection.
     Delay(Duration),
-    /// At once, but nothing for so long after the given number of a connection's requests.
+    /// At once, but after the given number of a connection's requests nothing for this long.
     Stall(u64, Duration),
     /// With an error.
     Refuse,

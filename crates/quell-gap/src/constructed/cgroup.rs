@@ -122,7 +122,7 @@ impl Group {
         }
     }
 
-    /// A group in this one with the weight of so many requested CPUs.
+    /// A group in this one with the weight of this many requested CPUs.
     pub fn group(&self, name: &str, cpus: u32) -> Result<Group, GapError> {
         let group = Group::create(self.path.join(name), self.version)?;
         let weight = match self.version {
@@ -133,7 +133,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Caps the group at so many CPUs in each period.
+    /// Caps the group at this many CPUs in each period.
     pub fn cap(&self, cpus: u32, period: Nanos) -> Result<(), GapError> {
         let period = period.0 / 1000;
         let quota = period * u64::from(cpus);

@@ -33,7 +33,7 @@ pub struct Case {
 /// slice of about 3 ms ahead of its share: in the kernel's usual period of 100 ms that is 3 % of a CPU, in this one less
 /// than 1 %, and what is left is what rKube draws.
 const PERIOD: Nanos = Nanos::from_millis(500);
-/// So long the threads run before they are looked at.
+/// Time that the threads run before they are measured.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// What came of a case.
@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 impl Case {
-    /// Runs the case for so long, both exactly and by samples if the kernel allows tracing, else by samples only.
+    /// Runs the case for `length`, both exactly and by samples if the kernel allows tracing, else by samples only.
     ///
     /// # Errors
     /// If a process or cgroup cannot be set up, or the measurement fails.

@@ -1,4 +1,4 @@
-//! A private apt: its own sources, indexes and archives, so that packages of other suites can be had without root
+//! A private apt: its own sources, indexes and archives, so that packages of other suites are available without root
 //! and without a trace in the system's configuration. apt checks the signatures and the checksums.
 
 use std::fs::{self, File};

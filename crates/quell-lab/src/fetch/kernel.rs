@@ -27,8 +27,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel `version`, or the first that can be had of [`PREFERRED_KERNELS`]: what is in the cache needs no
-    /// network.
+    /// The kernel `version`, or the first available one of [`PREFERRED_KERNELS`]: a cached one needs no network.
     ///
     /// # Errors
     /// When there is no such kernel, or schedulers would not load on it, or the network or the disk fail.
@@ -140,7 +139,7 @@ fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> R
     Ok(())
 }
 
-/// The first regular file below `dir` whose name pleases.
+/// The first regular file below `dir` whose name satisfies `pleases`.
 pub(super) fn find(dir: &Path, pleases: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
     let mut entries: Vec<_> = fs::read_dir(dir).ok()?.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);

@@ -29,7 +29,7 @@ pub struct Machine {
     pub topology: Option<Topology>,
     /// Memory in MiB; without it what the image needs, and 1 GiB at least.
     pub memory_mib: Option<u64>,
-    /// Debian's version of the kernel; without it the best that can be had.
+    /// Debian's version of the kernel; by default the best available one.
     pub kernel: Option<String>,
     /// How time passes.
     pub clock: Clock,

@@ -43,10 +43,10 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// A bench whose load generator and antagonist are the commands of `quell`, a program. With a `speed` above 1, CPUs
-    /// and load are so many times as fast. Each cell's load lasts so many seconds.
+    /// and load are that many times as fast. Each cell's load lasts `seconds`.
     ///
     /// # Errors
-    /// When the kernel or the program cannot be had.
+    /// When the kernel or the program is not available.
     pub fn new(lab: &'a Lab<'a>, quell: &Path, kernel: Option<&str>, speed: u32, seconds: u32) -> Result<Self> {
         let kernel = Kernel::get(&lab.cache, kernel, lab.progress)?;
         let mut hasher = DefaultHasher::new();

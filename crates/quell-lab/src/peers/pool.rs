@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::CellResult;
 
-/// So many times the seeds are drawn anew for an interval.
+/// Number of times that the seeds are drawn anew for an interval.
 const RESAMPLES: usize = 2_000;
 
 /// The quantile (0–1) of all latencies of a server together, ns; zero if there are none. Of all servers if none is named.

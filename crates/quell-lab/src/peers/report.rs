@@ -26,7 +26,7 @@ pub struct Served {
     pub served_per_s: f64,
     /// How late the generator itself sent, 99th percentile.
     pub lateness_p99_ns: u64,
-    /// All latencies: nanoseconds, and how many requests took so long.
+    /// All latencies: nanoseconds, and the number of requests with this latency.
     pub latencies: Vec<(u64, u64)>,
 }
 

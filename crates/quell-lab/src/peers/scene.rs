@@ -116,7 +116,7 @@ impl Scene {
         SCENES.iter().find(|scene| scene.id == id)
     }
 
-    /// The servers as the cell's script reads them, with loads so many times as high.
+    /// The servers as the cell's script reads them, with `speed` times the load.
     pub(super) fn server_lines(&self, speed: u32) -> String {
         let line = |(at, server): (usize, &Server)| {
             let Server { name, threads, rate, cpus } = server;

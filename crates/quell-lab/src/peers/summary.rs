@@ -26,7 +26,7 @@ impl Spread {
 /// A row of the table: what one server's clients saw.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Whose row it is.
+    /// The peer.
     pub peer: Peer,
     /// On how many CPUs.
     pub cpus: u32,

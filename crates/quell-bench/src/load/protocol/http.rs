@@ -88,10 +88,10 @@ pub(super) fn greeting(answer: &[u8]) -> Greeting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Head,
-    /// So many bytes of the body are to come.
+    /// This many bytes of the body are to come.
     Body(u64),
     ChunkSize,
-    /// So many bytes of the chunk, with its end of line.
+    /// This many bytes of the chunk, with its end of line.
     Chunk(u64),
     /// Fields behind the last chunk.
     Trailer,
@@ -190,7 +190,7 @@ impl Parser {
     }
 }
 
-/// Takes up to so many bytes off the piece; returns how many.
+/// Takes up to `most` bytes off the piece; returns their number.
 fn skip(piece: &mut &[u8], most: u64) -> u64 {
     let skipped = most.min(piece.len() as u64);
     *piece = &piece[skipped as usize..];
