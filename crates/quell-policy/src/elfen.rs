@@ -25,7 +25,7 @@ use crate::parameter::{choices, parameters};
 /// ours is an assumption: THRESH_HT as caladan-osdi20 App. A chooses it for services of some tens of microseconds.
 pub const BUDGET: Nanos = Nanos::from_micros(20);
 
-/// What batch lanes may do beside busy request lanes.
+/// Permission of batch lanes beside busy request lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -85,7 +85,7 @@ impl Elfen {
         }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "elfen",
         summary: "best-effort work borrows the second hyperthread of cores that serve requests on the first",

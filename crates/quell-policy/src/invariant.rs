@@ -1,14 +1,13 @@
-//! What a policy keeps once things have been calm for a while.
+//! Invariants of a policy after a calm period.
 //!
-//! Each policy says in its own folder what that is; property tests hold it against a host after stories of everything that
-//! can happen.
+//! Each policy defines its own in its folder; property tests check them on a host after random sequences of events.
 
 use quell_model::{CpuSet, Plan, SchedClass, View, Workload, WorkloadId};
 
-/// What a host has of one workload.
+/// A host's state of one workload.
 #[derive(Clone, Debug, Default)]
 pub struct Has {
-    /// Where it may run.
+    /// Its CPUs.
     pub cpus: CpuSet,
     /// The CPUs that it was granted and has.
     pub held: CpuSet,
@@ -21,7 +20,7 @@ pub struct Has {
 /// A host that was left alone for longer than any policy waits: all CPUs are there, everything is measured, nothing fails.
 #[derive(Clone, Debug)]
 pub struct Calm<'a> {
-    /// What the policy saw last.
+    /// The policy's last view.
     pub view: &'a View,
     /// Its last plan.
     pub plan: &'a Plan,
@@ -29,14 +28,14 @@ pub struct Calm<'a> {
     pub cpus: CpuSet,
     /// CPUs that must idle.
     pub banned: CpuSet,
-    /// How many knobs were ever set.
+    /// Number of knob settings so far.
     pub knobs_set: u64,
     /// By slot.
     pub has: Vec<Has>,
 }
 
 impl<'a> Calm<'a> {
-    /// What the host has of a workload.
+    /// The host's state of a workload.
     #[must_use]
     pub fn of(&self, id: WorkloadId) -> &Has {
         &self.has[id.index()]
@@ -69,7 +68,7 @@ pub(crate) fn most(spec: &Workload) -> usize {
     spec.limit.map_or(u32::MAX, |limit| limit.ceil()) as usize
 }
 
-/// What a policy keeps.
+/// The invariants of a policy.
 pub trait Invariants {
     /// Parameters that switch on what is off by default, as JSON: it is held against them, too.
     const VARIANTS: &'static [&'static str] = &[];

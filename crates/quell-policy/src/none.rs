@@ -23,7 +23,7 @@ impl NoPolicy {
         NoPolicy {}
     }
 
-    /// What it is.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "none",
         summary: "Linux as it is: nothing is decided",

@@ -9,13 +9,13 @@ use thiserror::Error;
 use crate::invariant::{Calm, Invariants};
 use crate::parameter::{Parameter, Parameters, Strict, did_you_mean};
 
-/// What can go wrong when a policy is made from its name and parameters.
+/// Failures to make a policy from its name and parameters.
 #[derive(Debug, Error)]
 pub enum PolicyError<E> {
     /// There is no such policy.
     #[error("there is no policy '{name}'; there are: {known}{hint}")]
     Unknown {
-        /// What was asked for.
+        /// The given name.
         name: String,
         /// `; did you mean …?`, or nothing.
         hint: String,
@@ -27,7 +27,7 @@ pub enum PolicyError<E> {
     Parameters {
         /// The policy.
         name: &'static str,
-        /// What the parameters' format says, with the place.
+        /// The parameters' format error, with the place.
         problem: E,
     },
 }
@@ -42,7 +42,7 @@ macro_rules! policies {
         pub enum AnyPolicy { $($variant($policy),)+ }
 
         impl AnyPolicy {
-            /// What every policy says of itself.
+            /// The description of every policy.
             pub const ALL: &'static [Description] = &[$(<$policy>::DESCRIPTION,)+];
 
             /// The names of all policies, each with [the parameters](Invariants::VARIANTS) that property tests give it.
@@ -117,7 +117,7 @@ policies! {
 }
 
 impl AnyPolicy {
-    /// What is said of a name that no policy has.
+    /// The message for a name that no policy has.
     #[must_use]
     pub fn unknown<E>(name: &str) -> PolicyError<E> {
         let names: Vec<&str> = Self::ALL.iter().map(|policy| policy.name).collect();
@@ -133,9 +133,9 @@ impl AnyPolicy {
         }
     }
 
-    /// Where `guard` belongs in a stack on the kernel's own scheduler: before the first policy that grants CPUs. There a
-    /// grant is an affinity and cannot be quick, so latency-critical threads run before all others. None: no policy grants
-    /// CPUs, or one sets scheduling classes already.
+    /// The place of `guard` in a stack on Linux's scheduler: before the first policy that grants CPUs. There a grant is
+    /// an affinity and cannot be quick, so latency-critical threads run before all others. None: no policy grants CPUs,
+    /// or one sets scheduling classes already.
     #[must_use]
     pub fn place_of_guard<'a>(policies: impl IntoIterator<Item = &'a AnyPolicy>) -> Option<usize> {
         let (mut place, mut sets_classes) = (None, false);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(build("caladan", r#"{"thresh_bw": "25 GB/s"}"#).unwrap(), number);
     }
 
-    /// What is declared of each policy: its names are the fields that it writes, its defaults what it begins with.
+    /// A policy's declaration is consistent: its names are the fields that it writes, its defaults the initial values.
     #[test]
     fn the_declared_parameters_are_those_of_the_type() {
         for policy in AnyPolicy::ALL {

@@ -18,7 +18,7 @@ use crate::invariant::{Calm, Invariants};
 use crate::kit::once::Once;
 use crate::parameter::parameters;
 
-/// How often congestion is looked for (NSDI 2019 §1, §4: "every 5 µs").
+/// Interval of congestion detection (NSDI 2019 §1, §4: "every 5 µs").
 pub const INTERVAL: Nanos = Nanos::from_micros(5);
 
 parameters! {
@@ -58,7 +58,7 @@ impl Shenango {
         }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "shenango",
         summary: "cores follow queueing delay every 5 µs; interference is not looked at",

@@ -17,7 +17,7 @@ use quell_model::{CpuId, CpuSet, Nanos, NoteKind, Plan, Quality, View, WorkloadI
 use super::Caladan;
 use crate::cores::{self, Cores, Right, Task, Tasks};
 
-/// How well a core suits a task; the first difference decides.
+/// Suitability of a core for a task; the first difference decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
     /// "First, we prefer sibling pairs that are both idle."
@@ -93,7 +93,7 @@ impl Caladan {
         }
     }
 
-    /// How many cores a task may be granted in one round.
+    /// Upper bound on the cores that a task is granted in one round.
     fn cores_a_round(&self, view: &View, id: WorkloadId, task: &Task) -> u64 {
         let delay = self.queueing_delay(view, id).filter(|_| self.config.many_a_round).unwrap_or_default();
         (delay.0 / task.thresh_qd.0.max(1)).clamp(1, self.cores.pool().len().max(1) as u64)

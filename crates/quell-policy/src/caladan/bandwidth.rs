@@ -29,7 +29,7 @@ use super::limits::{Limits, worst};
 use crate::cores::{Cores, Tasks};
 use crate::kit::once::Once;
 
-/// Where the measurement of LLC misses stands.
+/// State of the measurement of LLC misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Reading {
     /// The bus is not saturated.
@@ -229,7 +229,7 @@ impl Bandwidth {
         }
     }
 
-    /// What the controller reads.
+    /// The signals that the controller reads.
     pub fn signals(&self) -> SignalSet {
         let counted = self.thresh_bw.map(|_| SignalSet::of(&[Signal::MemoryBandwidth]));
         let felt = self.felt.is_on().then(|| SignalSet::of(&[Signal::MemorySlowdown]));

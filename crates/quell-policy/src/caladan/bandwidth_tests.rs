@@ -1,4 +1,4 @@
-//! What the memory bandwidth controller does with what a host measures, and without.
+//! The memory bandwidth controller with the signals that hosts measure, and without.
 
 use quell_model::{
     BytesPerSecond, Class, CpuCount, CpuId, GrantCommand, Outcome, Part, Quality, Refusal, Sample, SampleRequest,

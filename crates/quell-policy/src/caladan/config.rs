@@ -7,7 +7,7 @@ use quell_model::{BytesPerSecond, Nanos};
 use crate::cores;
 use crate::parameter::parameters;
 
-/// How often the controllers and the allocator run (caladan-osdi20 §5.2: "once every 10 μs").
+/// Interval of the controllers and the allocator (caladan-osdi20 §5.2: "once every 10 μs").
 pub const INTERVAL: Nanos = Nanos::from_micros(10);
 
 /// The queueing delay from which on a task gets another core (App. A: "Caladan's default 10 μs").

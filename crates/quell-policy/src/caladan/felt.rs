@@ -1,7 +1,8 @@
-//! Beyond the paper: what stands in for Algorithm 2's counters where a machine has none.
+//! Beyond the paper: a substitute for Algorithm 2's counters on machines without them.
 //!
-//! THRESH_SLOWDOWN (`thresh_slowdown`) stands for THRESH_BW: memory that answers so many times as slowly as when it is
-//! quiet is saturated. The slowdown is measured seldom, and each value is acted on once, so that a limit changes by one
+//! THRESH_SLOWDOWN (`thresh_slowdown`) stands for THRESH_BW: memory is saturated when its latency is this multiple of
+//! its quiet latency. The slowdown is measured seldom, and each value is acted on once, so that a limit changes by one
+//! core a value. If LLC misses are not counted either, the best-effort task with the most cores is throttled.
 //! core a value. Where LLC misses are not counted either, the best-effort task with the most cores pays.
 
 use quell_model::{Nanos, Quality, View, WorkloadId};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::worst;
 use crate::cores::{Cores, Tasks};
 
-/// How much of the bus is in use.
+/// Load of the memory bus.
 pub(super) enum Bus {
     /// Nothing tells: the reason.
     Unmeasured(&'static str),
@@ -25,7 +26,7 @@ pub(super) enum Bus {
 pub(super) struct Felt {
     /// THRESH_SLOWDOWN; None: off.
     thresh_slowdown: Option<f64>,
-    /// When the slowdown was measured that was acted on last.
+    /// Time of the slowdown sample that was acted on last.
     acted_on: Nanos,
 }
 

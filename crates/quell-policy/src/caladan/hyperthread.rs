@@ -165,7 +165,7 @@ impl Hyperthread {
     }
 }
 
-/// What becomes of the task on a core that is to be parked.
+/// Fate of the task on a core that is to be parked.
 enum Displaced {
     /// It is best-effort: it loses the core.
     NeedsNone,

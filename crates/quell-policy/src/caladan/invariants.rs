@@ -11,7 +11,7 @@ impl Invariants for Caladan {
 
     fn check(&self, calm: &Calm<'_>) {
         calm.check_limits();
-        // What became idle just before the last step was given away by it.
+        // The last step gave away the cores that became idle just before it.
         let granted = calm.plan.grants.iter().filter_map(|command| match *command {
             GrantCommand::Grant(core, _) => Some(core),
             GrantCommand::Revoke(_) => None,

@@ -39,7 +39,7 @@ pub struct Caladan {
     bandwidth: Bandwidth,
     hyperthread: Hyperthread,
     standing: StandingOrders,
-    /// When the controllers and the allocator run next.
+    /// Next run of the controllers and the allocator.
     next_round: Nanos,
     /// Has it been said that a queueing delay is not measured?
     said_absent: Once,
@@ -61,7 +61,7 @@ impl Caladan {
         }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "caladan",
         summary: "cores follow queueing delay every 10 µs; memory bandwidth and hyperthread interference are detected \
@@ -123,7 +123,7 @@ impl Policy for Caladan {
         &Self::DESCRIPTION
     }
 
-    /// What the memory bandwidth controller reads costs something, and so does looking at sockets.
+    /// The memory bandwidth controller's signals have a cost, and so has looking at sockets.
     fn signals(&self) -> SignalSet {
         let mut wanted = Self::DESCRIPTION.signal_set();
         wanted = wanted.difference(bandwidth::SIGNALS).union(self.bandwidth.signals());

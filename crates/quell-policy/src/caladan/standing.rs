@@ -1,9 +1,9 @@
-//! What the host does by itself, at the event, between two rounds (design: "rules").
+//! Rules: actions that the host takes by itself, at the event, between two rounds.
 //!
 //! The paper's scheduler polls every 10 µs on a core of its own. Where that is too slow or too dear, a task takes its
 //! guaranteed and, from BE tasks, its burstable cores when it wakes up, and a core that is yielded goes on at once; the
 //! limits are the allocator's own.
-//! Rules bind whoever acts first, so that a host may execute them or leave them to the next round.
+//! Rules bind host and rounds alike: a host may execute them or leave them to the next round.
 
 use quell_model::{Event, Plan, Rule};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ struct Order {
     limit: u32,
 }
 
-/// All have the same: LC tasks go before BE tasks whatever their rank, and of equals who holds the fewest cores comes first.
+/// The same for all: LC tasks go before BE tasks whatever their rank, and of equals the one that holds the fewest cores
+/// is first.
 const RANK: u32 = 0;
 
 /// The orders that stand, by slot.

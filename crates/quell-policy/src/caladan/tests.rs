@@ -27,7 +27,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// As in the paper: everything waits for the next round.
+    /// Without rules, as in the paper: everything waits for the next round.
     fn new(topology: Topology, config: CaladanConfig) -> Scene {
         Scene::with_rules(topology, CaladanConfig { rules: false, ..config })
     }

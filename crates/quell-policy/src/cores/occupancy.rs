@@ -1,4 +1,4 @@
-//! `task_on_core[]`: who runs where, and who ran there last.
+//! `task_on_core[]`: the present and the last task of each core.
 
 use quell_model::{CpuId, CpuSet, Event, GrantCommand, Nanos, Outcome, Part, Plan, Verdict, View, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -28,13 +28,13 @@ pub(crate) struct Cores {
     under_way: Vec<UnderWay>,
     /// The siblings of each core.
     siblings: Vec<Vec<CpuId>>,
-    /// When each task last used each core, slot by slot. Siblings share the entry of the lowest among them,
-    /// "reflecting their shared cache resources" (§5.2.1).
+    /// Last use of each core by each task, slot by slot. Siblings share the entry of the lowest among them, "reflecting
+    /// their shared cache resources" (§5.2.1).
     last_used: Vec<Nanos>,
 }
 
 impl Cores {
-    /// Takes over from the view who runs where.
+    /// Takes the holders over from the view.
     pub fn look(&mut self, view: &View, events: &[Event], tasks: usize) {
         self.learn_machine(view, tasks);
         self.settle(view.now, events);
@@ -124,7 +124,7 @@ impl Cores {
         self.task_on_core.get(core.index()).copied().flatten()
     }
 
-    /// How many cores a task holds.
+    /// Number of cores that a task holds.
     pub fn held(&self, task: WorkloadId) -> u32 {
         self.held.get(task.index()).copied().unwrap_or(0)
     }
@@ -134,7 +134,7 @@ impl Cores {
         self.siblings.get(core.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// When the task last used the core or a sibling of it.
+    /// Last use of the core or a sibling of it by the task.
     pub fn last_used(&self, task: WorkloadId, core: CpuId) -> Nanos {
         self.last_used.get(self.pair_entry(task, core)).copied().unwrap_or_default()
     }
@@ -157,12 +157,12 @@ impl Cores {
         }
     }
 
-    /// Allocates a core to a task; whoever runs there is preempted.
+    /// Allocates a core to a task; the task that runs there is preempted.
     pub fn grant(&mut self, core: CpuId, task: WorkloadId, plan: &mut Plan) {
         self.hand(core, Some(task), plan);
     }
 
-    /// Takes a core from whoever holds it.
+    /// Takes a core from its task.
     pub fn revoke(&mut self, core: CpuId, plan: &mut Plan) {
         self.hand(core, None, plan);
     }
@@ -203,7 +203,7 @@ impl Cores {
     }
 }
 
-/// Until when this command is pending, if the host says so.
+/// End of this command's pending state, if the host names one.
 fn pending_until(events: &[Event], command: (u64, u32)) -> Option<Nanos> {
     events.iter().find_map(|event| match event {
         Event::Outcome(Outcome { plan, part: Part::Grant(place), verdict: Verdict::Pending(until) })

@@ -4,7 +4,7 @@ use quell_model::view::at;
 use quell_model::{Event, Nanos, View, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-/// How strong a task's right to a core is. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
+/// Strength of a task's right to a core. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Right {
     /// A best-effort task's: cores that no other task needs.
@@ -44,7 +44,7 @@ impl Task {
     }
 }
 
-/// From when on a task is in trouble.
+/// Thresholds beyond which a task is in trouble.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thresholds {
     /// The queueing delay from which on it gets another core.
@@ -92,7 +92,7 @@ impl Tasks {
         numbered.filter_map(|(slot, task)| task.map(|task| (WorkloadId(slot as u32), task)))
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.tasks.len()
     }

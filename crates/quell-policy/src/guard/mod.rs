@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::kit::retry::{self, Retry};
 use crate::parameter::parameters;
 
-/// How a note about a demotion ends.
+/// Ending of a note about a demotion.
 pub const DEMOTED: &str = ": demoted";
 
 parameters! {
@@ -78,9 +78,9 @@ struct ThreadRecord {
     workload: WorkloadId,
     run_time: Nanos,
     run_delay: Nanos,
-    /// How long it ran since its last pause.
+    /// Run time since its last pause.
     streak: Nanos,
-    /// How long it has been pausing at every look.
+    /// Time for which it has been pausing at every scan.
     calm: Nanos,
     conduct: Conduct,
     seen: bool,
@@ -93,9 +93,9 @@ struct WorkloadRecord {
     guaranteed: CpuCount,
     /// CPU time that it may still use at once; refilled at the rate of its guaranteed CPUs.
     budget: Nanos,
-    /// What its threads used since the last look.
+    /// CPU time of its threads since the last scan.
     used: Nanos,
-    /// What they used or waited for since the last look.
+    /// CPU time and waiting time of its threads since the last scan.
     wanted: Nanos,
     conduct: Conduct,
     /// Has its class been set, and did the host take it?
@@ -136,7 +136,7 @@ impl Guard {
         self.config.priority
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "guard",
         summary: "latency-critical threads run as SCHED_FIFO under run budgets; runaways are demoted",

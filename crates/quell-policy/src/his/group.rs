@@ -32,7 +32,7 @@ struct UnderWay {
     plan: u64,
     /// None: all that were ever touched.
     technique: Option<Technique>,
-    /// What is enforced if they are refused.
+    /// The isolation in force if they are refused.
     before: Isolation,
 }
 

@@ -15,7 +15,7 @@ pub(super) enum Direction {
     Weaken,
 }
 
-/// How foreground and background are kept apart.
+/// Isolation of foreground and background.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Isolation {
     /// CPUs of the foreground; the background has the others.

@@ -28,7 +28,7 @@ use crate::kit::retry::{self, Retry};
 
 pub use config::HisConfig;
 
-/// What a group that is gone left behind, and when it is put back.
+/// Settings of a removed group, and the time of their removal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Restore {
     touched: [bool; 3],
@@ -54,7 +54,7 @@ impl His {
         His { config, group: None, restore: None, pool: CpuSet::EMPTY }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "his",
         summary: "profiles the LC workload alone, finds the dominant contention, isolates by hardware first",

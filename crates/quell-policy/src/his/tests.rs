@@ -47,7 +47,7 @@ impl Scene {
         });
     }
 
-    /// What was turned first after the first allocation of cores.
+    /// The first technique that was set after the first allocation of cores.
     fn first_isolation(&self) -> Option<KnobKind> {
         self.turned.iter().skip(1).flatten().copied().next()
     }

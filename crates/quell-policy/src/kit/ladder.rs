@@ -1,4 +1,4 @@
-//! Which means against contention comes next: those that were not tried first (snu2020 §3.4.2).
+//! Choice of the next technique against contention: untried ones first (snu2020 §3.4.2).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,12 +1,12 @@
-//! What policies have in common: each file one idea, none knows a policy.
+//! Common parts of policies: each file one idea, none knows a policy.
 //!
 //! - [`wanted`]: wanted → difference → plan → outcome → settled, or tried again;
-//! - [`retry`]: when something refused is tried again;
+//! - [`retry`]: the time of the next try after a refusal;
 //! - [`once`]: a remark that is made once;
-//! - [`periodic`]: something that is looked at every so often;
-//! - [`profile`]: what a workload uses, alone and beside others;
+//! - [`periodic`]: sampling at intervals;
+//! - [`profile`]: a workload's usage, alone and beside others;
 //! - [`contention`]: the difference of the two, and the dominant one;
-//! - [`ladder`]: which means against it comes next.
+//! - [`ladder`]: the next technique against it.
 
 pub mod contention;
 pub mod ladder;

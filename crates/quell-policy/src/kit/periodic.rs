@@ -1,9 +1,9 @@
-//! Something that is looked at every so often.
+//! Sampling at intervals.
 
 use quell_model::{Nanos, Wake};
 use serde::{Deserialize, Serialize};
 
-/// When it is looked at next.
+/// Time of the next sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Periodic {
@@ -26,7 +26,7 @@ impl Periodic {
         self.next = until;
     }
 
-    /// When to wake up for it.
+    /// Time to wake up for it.
     #[must_use]
     pub fn wake(self) -> Wake {
         Wake::At(self.next)

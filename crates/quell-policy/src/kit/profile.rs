@@ -1,11 +1,11 @@
-//! What a workload uses, alone and beside others (snu2020 §3.4.1, "Profiler").
+//! A workload's usage, alone and beside others (snu2020 §3.4.1, "Profiler").
 
 use quell_model::knob::Settling;
 use quell_model::view::at;
 use quell_model::{Nanos, Sample, View, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-/// What a workload used over a while; None where it was not measured.
+/// A workload's usage over a span; None where it was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// LLC hits per reference, 0–1.
@@ -26,7 +26,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// What the workload used since the last reading; what was measured before everything settled is left out.
+    /// The workload's usage since the last reading; values from before everything settled are left out.
     pub fn read(&mut self, view: &View, id: WorkloadId, settling: &Settling) -> Usage {
         let columns = &view.workloads;
         let run_time = at(&columns.run_time, id.index());
@@ -89,9 +89,9 @@ impl Mean {
 /// Solo-run data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Solo {
-    /// What the workload used alone.
+    /// The workload's usage alone.
     pub usage: Usage,
-    /// When it was measured.
+    /// Time of the measurement.
     pub at: Nanos,
 }
 

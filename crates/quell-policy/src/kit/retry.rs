@@ -1,4 +1,4 @@
-//! When something that a host refused is tried again.
+//! Time of the next try after a refusal.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ pub const FIRST: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     longest: Nanos,
-    /// How long after the next refusal.
+    /// Pause after the next refusal.
     wait: Nanos,
     at: Option<Nanos>,
 }
@@ -58,7 +58,7 @@ impl Retry {
         self.at.is_some_and(|at| at > now)
     }
 
-    /// When it is tried again.
+    /// Time of the next try.
     #[must_use]
     pub fn wake(&self) -> Wake {
         self.at.map_or(Wake::OnEvent, Wake::At)

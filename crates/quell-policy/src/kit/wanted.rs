@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::retry::Retry;
 
-/// What a policy wants of knobs, against what the host has.
+/// A policy's wanted settings, against the host's present ones.
 ///
-/// A policy says all that it wants ([`Wanted::want`]); what the host has not yet is written into the plan. It hands every
-/// event over ([`Wanted::hear`]), and says again what it wants when that [is due](Wanted::is_due).
+/// A policy states all its settings ([`Wanted::want`]); those that the host does not have yet are written into the
+/// plan. It passes every event on ([`Wanted::hear`]), and states its settings again when that [is due](Wanted::is_due).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What the host has.
+    /// The host's settings.
     settled: Vec<KnobSetting>,
-    /// What the plan that is under way makes of it, and the plan's number.
+    /// The settings after the plan that is under way, and the plan's number.
     under_way: Option<(u64, Vec<KnobSetting>)>,
     retry: Retry,
 }
@@ -28,7 +28,7 @@ impl Wanted {
     /// The longest time until a refused plan is tried again.
     pub const LAST_RETRY: Nanos = Nanos::from_secs(60);
 
-    /// What the host has of a knob, as far as is known.
+    /// The host's setting of a knob, as far as known.
     #[must_use]
     pub fn settled(&self, target: Target, kind: KnobKind) -> Option<Knob> {
         let of = |setting: &&KnobSetting| setting.target == target && setting.knob.kind() == kind;
@@ -78,7 +78,7 @@ impl Wanted {
         self.retry.is_due(now)
     }
 
-    /// When that is.
+    /// That time.
     #[must_use]
     pub fn wake(&self) -> Wake {
         self.retry.wake()

@@ -14,7 +14,7 @@ pub(crate) use declare::parameters;
 pub(crate) use input::Input;
 pub(crate) use value::{Limits, Scalar, choices, declared, limits, read};
 
-/// What a parameter's value is.
+/// Kind of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -58,22 +58,22 @@ impl Kind {
 pub struct Parameter {
     /// Its key; of a table within tables with the keys above it, as in `tasks.NAME.thresh_qd`.
     pub name: String,
-    /// What its value is.
+    /// Kind of its value.
     pub kind: Kind,
-    /// What a number counts, where the kind does not say it.
+    /// The unit of a number, where the kind does not imply it.
     pub unit: Option<&'static str>,
-    /// What it is where the configuration leaves it out, as the configuration would say it; None: not set.
+    /// Its default, in the configuration's form; None: not set.
     pub default: Option<String>,
     /// The lowest and the highest value.
     pub range: Option<(String, String)>,
     /// The words of a choice.
     pub choices: Vec<&'static str>,
-    /// What it does.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
 impl Parameter {
-    /// What may be given, for people: the range, the words, or what the kind has.
+    /// The accepted values, for people: the range, the words, or the kind's.
     #[must_use]
     pub fn allowed(&self) -> String {
         let unit = self.unit.map_or(String::new(), |unit| format!(" {unit}"));
@@ -103,7 +103,7 @@ pub(crate) trait Parameters: Default {
     /// Reads the value of one of [`Self::NAMES`].
     fn read<'de, D: Deserializer<'de>>(&mut self, name: &str, value: D) -> Result<(), D::Error>;
 
-    /// What the values contradict each other in, and the mend.
+    /// A contradiction between the values, and the mend.
     fn check(&self) -> Result<(), String>;
 }
 

@@ -28,19 +28,19 @@ pub(crate) use limits;
 
 /// A type that a parameter can have.
 pub(crate) trait ParameterValue: Sized {
-    /// What its range is made of.
+    /// Type of its range's ends.
     type Bound: Scalar;
 
     /// Its kind and its words.
     fn kind(limits: &Limits<Self>) -> (Kind, Vec<&'static str>);
 
-    /// As the configuration would say it; None: not set.
+    /// In the configuration's form; None: not set.
     fn text(&self) -> Option<String>;
 
     /// Reads it; `name` is for messages.
     fn read<'de, D: Deserializer<'de>>(name: &str, limits: Limits<Self>, from: D) -> Result<Self, D::Error>;
 
-    /// What stands below it, if it is tables.
+    /// The parameters below it, if it is tables.
     fn below() -> Vec<Parameter> {
         Vec::new()
     }
@@ -51,7 +51,7 @@ pub(crate) trait Scalar: Sized + PartialOrd + fmt::Debug {
     /// Its kind, within this range.
     fn kind_of(limits: Option<&RangeInclusive<Self>>) -> Kind;
 
-    /// As the configuration would say it, without quotes.
+    /// In the configuration's form, without quotes.
     fn show(&self) -> String;
 
     /// Reads it.

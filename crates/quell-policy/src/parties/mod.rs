@@ -30,7 +30,7 @@ use crate::parameter::parameters;
 
 use shares::{Resource, Shares};
 
-/// How often it looks and acts (caladan-osdi20 §7 and Table 1: "500 ms periods").
+/// Interval of its steps (caladan-osdi20 §7 and Table 1: "500 ms periods").
 pub const INTERVAL: Nanos = Nanos::from_millis(500);
 
 parameters! {
@@ -76,7 +76,7 @@ struct Service {
     next: Resource,
     /// It is not downsized before.
     rests_until: Nanos,
-    /// When its last report came that was looked at.
+    /// Time of its last report that was evaluated.
     reported: Nanos,
     /// The latency of that report, and its slack; None: it has none, or cannot be judged.
     seen: Option<(Nanos, f64)>,
@@ -114,7 +114,7 @@ impl Parties {
         }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "parties",
         summary: "divides cores and cache ways; whoever misses his latency gets one unit more, every 500 ms",
@@ -143,7 +143,7 @@ impl Parties {
         let has_best_effort = view.owned().any(|(_, spec)| !spec.is_lc());
         self.shares.divide(self.services.len(), has_best_effort, self.pool.len() as u32, self.config.cache_ways);
         self.write(Resource::Cores, view, plan);
-        // What may be refused stands in a plan of its own: the next one.
+        // A part that may be refused is a plan of its own: the next one.
         self.ways_plan = None;
     }
 
@@ -187,7 +187,7 @@ impl Parties {
         all
     }
 
-    /// What came of the last step (`makeDecision`, `revert`).
+    /// Evaluates the last step (`makeDecision`, `revert`).
     fn judge(&mut self, view: &View, plan: &mut Plan) {
         let short = self.services.iter().any(|service| service.slack() < self.config.upsize_below);
         match self.trial.take() {

@@ -1,9 +1,9 @@
-//! Who has how many cores and ways, and which.
+//! Each workload's number of cores and ways, and their places.
 
 use quell_model::{CpuSet, Topology};
 use serde::{Deserialize, Serialize};
 
-/// What is divided.
+/// The divided resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Resource {
     Cores,
@@ -129,8 +129,9 @@ impl Shares {
         }
     }
 
-    /// The CPUs of a service, or of best-effort work: services from the first on, hyperthread beside hyperthread ("a policy
-    /// that prefers self pairings", caladan-osdi20 §7). Who has none shares those of best-effort work, or else all.
+    /// The CPUs of a service, or of best-effort work: services from the first on, hyperthread beside hyperthread ("a
+    /// policy that prefers self pairings", caladan-osdi20 §7). One without cores shares those of best-effort work, or
+    /// else all.
     pub fn cpus(&self, place: Option<usize>, topology: &Topology, pool: &CpuSet) -> CpuSet {
         let before = |place: usize| self.cores.of[..place].iter().sum::<u32>() as usize;
         let (from, count) = match place {

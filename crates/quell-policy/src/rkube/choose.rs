@@ -1,4 +1,4 @@
-//! Which CPUs a strict reservation gets.
+//! Choice of CPUs for a strict reservation.
 //!
 //! rkube-socc21 §5.2: "the CPU topology is taken into consideration in the CPU selection. rKube aims to separate them
 //! from shared CPUs used by other containers. For example, when requests.cpu is larger than the CPU number in a

@@ -53,7 +53,7 @@ impl Rkube {
         Rkube { config, placement: Placement::default(), knobs: Wanted::default(), decided_for: None }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "rkube",
         summary: "strict reservations get whole CPUs of their own; the rest is shared by weight",
@@ -108,7 +108,7 @@ impl Rkube {
             let mut want = |knob| wanted.push(KnobSetting { target, knob });
             want(Knob::Cpus(cpus));
             want(Knob::Weight(weight(by_weight)));
-            // What was never a partition is none.
+            // A set that never was a partition needs no removal.
             if partition || self.knobs.settled(target, KnobKind::Partition).is_some() {
                 want(Knob::Partition(partition));
             }

@@ -1,4 +1,4 @@
-//! Who has which CPUs: the state of all reservations, changed as little as possible.
+//! The CPUs of all reservations, changed as little as possible.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> V
         placement.system = lowest(&pool.difference(&placement.reserved()), system_reserve);
     }
 
-    // What standard workloads were promised stays theirs: at least one CPU if there are any at all.
+    // CPUs promised to standard workloads stay theirs: at least one CPU if there is any such workload.
     let standard: CpuCount = view
         .owned()
         .map(|(_, workload)| match workload.reservation {

@@ -7,7 +7,7 @@ use super::curve::{Curve, Flat};
 use super::error::VasError;
 use super::interface::{Interface, Margin};
 
-/// How long all others may wait for the CPU.
+/// Longest wait of all other work for the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// While the tasks do what they say.

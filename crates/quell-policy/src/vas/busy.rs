@@ -1,4 +1,4 @@
-//! When the tasks would keep a whole CPU busy, and the most of it in a window (vas-rtns21 eq. 2–4).
+//! Busy intervals of the tasks on a whole CPU, and the largest amount of them in a window (vas-rtns21 eq. 2–4).
 //!
 //! S(t), the work that a whole CPU has done by t, is the same under every work-conserving scheduler (Lemma 4.3): it rises
 //! within *busy intervals* and is flat between them. From max A + H on the intervals repeat every hyperperiod H. (Lemma
@@ -16,7 +16,7 @@ use quell_model::demand::Task;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
     hyperperiod: u64,
-    /// Where each begins, in order. The last one may go on beyond the hyperperiod.
+    /// Start of each, in order. The last one may go on beyond the hyperperiod.
     starts: Vec<u64>,
     /// The work of the intervals before each, and last of all of them.
     before: Vec<u64>,
@@ -44,7 +44,7 @@ impl Busy {
                 end = Some(at + work);
             }
         });
-        // What the last interval leaves undone at the hyperperiod's end comes before the next one's first intervals.
+        // Work left of the last interval at the hyperperiod's end comes before the next one's first intervals.
         let mut end = end.unwrap_or_default();
         let mut absorbed = 0;
         while absorbed + 1 < starts.len() && starts[absorbed] + hyperperiod <= end {
@@ -146,7 +146,7 @@ impl Busy {
         self.before[self.starts.len()]
     }
 
-    /// Where the interval of this number begins, counted on over hyperperiods.
+    /// Start of the interval of this number, counted on over hyperperiods.
     pub(super) fn start(&self, at: usize) -> u64 {
         let (round, at) = self.round(at);
         self.starts[at] + round * self.hyperperiod

@@ -25,7 +25,7 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Where it ends.
+    /// Its end.
     #[must_use]
     pub fn end(&self) -> Interface {
         Interface { budget: self.budget, period: self.to }
@@ -89,7 +89,7 @@ fn front(busy: &Busy) -> Vec<Window> {
 /// Windows, and what soon tells that another one is beaten.
 struct Seen {
     windows: Vec<Window>,
-    /// How many of them are tidied up.
+    /// Number of those that are tidied up.
     tidied: usize,
     /// Idle times are put into classes by their upper bits.
     shift: u32,

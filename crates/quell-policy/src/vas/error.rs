@@ -1,10 +1,10 @@
-//! What the analysis refuses, and the mend.
+//! Refusals of the analysis, with the mend.
 
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use thiserror::Error;
 
-/// Why there is no answer.
+/// Reason for the lack of an answer.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum VasError {
     /// No task at all.
@@ -17,7 +17,7 @@ pub enum VasError {
         number: usize,
         /// The task.
         task: Task,
-        /// What is wrong with it, and the mend.
+        /// The fault, and the mend.
         why: &'static str,
     },
     /// More work than a CPU does.
@@ -63,13 +63,13 @@ pub enum VasError {
     Impossible {
         /// The least bound that can be kept.
         least: Nanos,
-        /// What needs so much.
+        /// The reason.
         why: &'static str,
     },
     /// With this margin nothing but a whole CPU will do, and that leaves no time to others.
     #[error("impossible: {why}")]
     Never {
-        /// What needs so much.
+        /// The reason.
         why: &'static str,
     },
 }

@@ -55,7 +55,7 @@ pub struct Margin {
 impl Margin {
     /// Nothing is added.
     pub const NONE: Margin = Margin { millionths: 0 };
-    /// As in the paper.
+    /// The paper's value.
     pub const USUAL: Margin = Margin { millionths: 50_000 };
 
     /// This many points (hundredths) of a CPU, 0 to 100, to the fourth decimal; None if the text is something else.

@@ -1,4 +1,5 @@
-//! Which CPUs servers get: one a CPU, whole cores before siblings (vas-rtns21 §3.2: one time-sensitive VCPU a PCPU).
+//! Choice of CPUs for servers: one a CPU, whole cores before siblings (vas-rtns21 §3.2: one time-sensitive VCPU a
+//! PCPU).
 
 use quell_model::{CpuId, CpuSet, Topology};
 

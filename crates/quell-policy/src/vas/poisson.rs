@@ -143,7 +143,7 @@ struct Server {
 }
 
 impl Server {
-    /// When a request that comes now is done.
+    /// Completion time of a request that arrives at `at`.
     fn serve(&mut self, at: u64, mut work: u64) -> u64 {
         let start = at.max(self.free);
         if start >= self.ends {

@@ -49,12 +49,12 @@ impl Server {
 pub struct Vas {
     config: VasConfig,
     servers: Vec<Server>,
-    /// Where workloads are kept: those with servers on their CPUs, others off CPUs that a server has as a whole.
+    /// CPU sets of workloads: those with servers on their CPUs, others off CPUs that a server has as a whole.
     bound: Vec<(WorkloadId, CpuSet)>,
     /// The pool that this was arranged in; None: nothing was arranged yet, or all is to be asked for again.
     arranged: Option<CpuSet>,
     retry: Retry,
-    /// When a workload was last named for what it used up.
+    /// Time of the last note about each workload's exhausted budget.
     told: Vec<(WorkloadId, Nanos)>,
 }
 
@@ -72,7 +72,7 @@ impl Vas {
         }
     }
 
-    /// What it is and needs.
+    /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "vas",
         summary: "a service with a known demand gets a budget every period that keeps a whole CPU's latency; others get \
@@ -123,7 +123,7 @@ impl Vas {
         (changed || self.arranged != Some(view.pool())).then_some(fresh)
     }
 
-    /// Theorem 4.1 does not hold any more: names who asks for more than it said.
+    /// Theorem 4.1 no longer holds: names the workload that exceeds its demand.
     fn name(&mut self, now: Nanos, id: WorkloadId, cpu: CpuId, plan: &mut Plan) {
         if !self.servers.iter().any(|server| server.workload == id && server.cpu == cpu) {
             return;

@@ -1,4 +1,4 @@
-//! How long a request takes.
+//! Service times of requests.
 
 use quell_model::demand::Service;
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! What a service does: tasks (vas-rtns21 §4.1).
+//! A service's work: tasks (vas-rtns21 §4.1).
 
 use quell_model::Nanos;
 use quell_model::demand::Task;
@@ -9,7 +9,7 @@ use super::harmonic;
 /// More releases in a hyperperiod are refused.
 const MOST_RELEASES: u64 = 10_000_000;
 
-/// How jobs come.
+/// Pattern of releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Releases {
     /// Exactly every period.
@@ -47,7 +47,7 @@ impl TaskSet {
             return Err(VasError::Task { number, task, why });
         }
         let overload = |number, task, share: f64| VasError::Overload { number, task, percent: share * 100.0 };
-        // What is far too much is told as such, whatever the hyperperiod is.
+        // An excessive share is reported as such, whatever the hyperperiod is.
         let mut share = 0.0;
         for (&task, number) in tasks.iter().zip(1..) {
             share += task.work.0 as f64 / task.period.0 as f64;
@@ -73,7 +73,7 @@ impl TaskSet {
         &self.tasks
     }
 
-    /// How jobs come.
+    /// Pattern of releases.
     #[must_use]
     pub fn releases(&self) -> Releases {
         self.releases

@@ -12,8 +12,8 @@ use super::task::{Releases, TaskSet};
 /// The analysis of more releases in a hyperperiod would hold the loop up: about 20 ms of it.
 const MOST_RELEASES: u64 = 100_000;
 
-/// What is recommended for a workload; None: it has no demand. Tasks and random requests get the margin on top, a budget is
-/// taken as it is.
+/// The recommended interface of a workload; None: it has no demand. Tasks and random requests get the margin on top, a
+/// budget is taken as it is.
 ///
 /// # Errors
 /// A sentence with the mend.
