@@ -1,4 +1,4 @@
-//! What the experiments take for granted: each input that a text does not give, as data.
+//! Assumptions of the experiments: each input that a text does not give, as data.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct Assumption {
     /// Its name.
     pub id: String,
-    /// What it is, with its unit.
+    /// The assumed quantity, with its unit.
     pub what: String,
-    /// What the experiments have.
+    /// The experiments' value.
     pub value: f64,
     /// The least that it may be.
     pub from: f64,
     /// The most that it may be.
     pub to: f64,
-    /// Where the range comes from. Without one it is at least from the value ÷ 1.5 to the value × 1.5.
+    /// Source of the range. Without one it is at least from the value ÷ 1.5 to the value × 1.5.
     pub source: Option<String>,
     /// The day from which on the experiments have this value.
     pub since: String,

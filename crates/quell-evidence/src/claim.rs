@@ -1,4 +1,4 @@
-//! A claim as data: what should come out, who says so, and what is known to differ.
+//! A claim as data: the expected value, its source, and known differences.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,22 @@ use crate::verdict::{A_FIFTH, Expected, SIMILAR, Side};
 pub struct Claim {
     /// Its name: the topic's id, a dot, and what of it.
     pub id: String,
-    /// What should come out.
+    /// The expected value.
     #[serde(flatten)]
     pub expected: Expected,
-    /// What is measured, in one line, with its unit.
+    /// The measured quantity, in one line, with its unit.
     pub statement: String,
-    /// Who says so, and where.
+    /// The source.
     pub source: Source,
     /// The text's own words, as short as the claim needs.
     pub quotation: Option<String>,
-    /// Why it differs, where that is known. Only then may it.
+    /// Reason for a known difference. Only then may it differ.
     pub known_difference: Option<String>,
-    /// Why there is no experiment, where there is none.
+    /// Reason for the lack of an experiment, if there is none.
     pub missing: Option<String>,
 }
 
-/// Who says so.
+/// The origin of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// A paper's file name without ending, `linux`, a theory, or `quell`.
@@ -49,7 +49,7 @@ impl Source {
 pub(crate) struct File {
     /// The topic.
     topic: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// The text of claims that name none.
     text: String,

@@ -1,7 +1,7 @@
-//! Claims and verdicts: what Quell says about itself or repeats from a paper, and whether a run bears it out.
+//! Claims and verdicts: Quell's statements about itself or repeated from a paper, and whether a run confirms them.
 //!
-//! Pure: a [`Claim`] is data (`papers/TOPIC/claims.toml`), a [`Measure`] is what an experiment found, [`judge`] is the rule
-//! between them, a [`Row`] is all three. Who measures is elsewhere.
+//! Pure: a [`Claim`] is data (`papers/TOPIC/claims.toml`), a [`Measure`] is an experiment's result, [`judge`] is the
+//! rule between them, a [`Row`] is all three. Experiments are elsewhere.
 
 mod assumption;
 mod claim;

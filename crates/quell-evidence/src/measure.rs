@@ -1,4 +1,4 @@
-//! What an experiment found, before any verdict.
+//! Results of an experiment, before any verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::verdict::Interval;
 pub struct Measure {
     /// The claim's id.
     pub id: String,
-    /// What was found.
+    /// The result.
     pub found: Found,
-    /// What the reader should know about this run.
+    /// A note for the reader about this run.
     pub note: String,
 }
 
-/// What was found.
+/// A result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {

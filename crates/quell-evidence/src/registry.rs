@@ -1,4 +1,4 @@
-//! What `quell reproduce` knows: a file of claims a topic, one line here.
+//! The topics of `quell reproduce`: a file of claims a topic, one line here.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,9 @@ use crate::claim::{Claim, File};
 /// A set of claims that one run bears out or refutes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topic {
-    /// What to say after `quell reproduce`.
+    /// Its name after `quell reproduce`.
     pub id: String,
-    /// What it is about, in one line.
+    /// Its subject, in one line.
     pub title: String,
     /// Its claims, in the order of their rows.
     pub claims: Vec<Claim>,
@@ -86,7 +86,7 @@ mod tests {
             let is_papers = ["caladan-osdi20", "rkube-socc21", "vas-rtns21"].contains(&claim.source.text.as_str());
             let quotes = claim.source.line.is_some() && claim.quotation.is_some();
             assert!(quotes || !is_papers, "{}", claim.id);
-            // What Quell sets itself is a bound, an input or printed only: it never is a number of a text.
+            // A value that Quell sets itself is a bound, an input or printed only: it never is a number of a text.
             let is_measured = matches!(claim.expected, Expected::Number { .. } | Expected::Range { .. });
             assert!(!(claim.source.is_own() && is_measured), "{}", claim.id);
         }

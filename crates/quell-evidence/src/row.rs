@@ -17,7 +17,7 @@ pub struct Row {
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What the reader should know about this run; for a row that was not run, what is missing; for one that differs, the
+    /// A note for the reader about this run; for a row that was not run, the missing part; for one that differs, the
     /// reason or "unexplained".
     pub note: String,
 }

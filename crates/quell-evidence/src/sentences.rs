@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::claim::Claim;
 
-/// What each sentence of a text that has a number or a comparison is.
+/// Classification of each sentence of a text that has a number or a comparison.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sentences {
@@ -35,11 +35,11 @@ struct Sentence {
     /// It says how the experiment was made.
     #[serde(default)]
     set_up: bool,
-    /// Why it is no claim that a run could bear out.
+    /// The reason why it is no claim that a run could confirm.
     no_claim: Option<String>,
 }
 
-/// What came of a check.
+/// Outcome of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Quotations that stand in their line.

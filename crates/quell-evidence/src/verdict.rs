@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What should come out, by what the text says. A claim never changes its kind to pass.
+/// The expected outcome, by the text. A claim never changes its kind to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Expected {
@@ -11,7 +11,7 @@ pub enum Expected {
     Number {
         /// The number.
         value: f64,
-        /// What would mean "no effect".
+        /// The value that would mean "no effect".
         no_effect: f64,
         /// A narrower tolerance than a fifth.
         within: f64,
@@ -27,7 +27,7 @@ pub enum Expected {
     Similar {
         /// To what.
         to: f64,
-        /// How far off is still similar, a share of it: 0.25 unless the text says otherwise.
+        /// Largest difference that is still similar, a share of it: 0.25 unless the text says otherwise.
         within: f64,
     },
     /// A sentence that says which is less, or more.
@@ -90,7 +90,7 @@ impl Interval {
     }
 }
 
-/// How a run's value stands to the claim.
+/// Relation of a run's value to the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -7,7 +7,7 @@ use quell_trace::{Change, Doing, Event, Left, Member, Slot, Task};
 
 use crate::integrals::{Account, Integrals, MilliCpuNanos, Totals};
 
-/// Who holds a CPU; threads by their numbers, 0 where it is not known.
+/// Holder of a CPU; threads by their numbers, 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Idle,
@@ -15,7 +15,7 @@ enum Holder {
     Workload(Slot, i32),
 }
 
-/// What a thread does, and where.
+/// A thread's state and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Running(CpuId),
@@ -40,7 +40,7 @@ struct Book {
     idle_awaited: u32,
     /// By thread: the part of what was lost to others' threads that was lost to it.
     takers: HashMap<i32, MilliCpuNanos>,
-    /// Time of which it is not known who ran.
+    /// Time with an unknown holder.
     doubt: Nanos,
     period: Integrals,
     totals: Totals,
@@ -51,9 +51,9 @@ struct Book {
 pub struct Settled {
     /// Its account.
     pub account: Account,
-    /// The account is at most this far from the truth: time on CPUs of which the kernel did not tell who ran.
+    /// Bound on the account's error: time on CPUs whose holder the kernel did not report.
     pub doubt: Nanos,
-    /// What was lost to threads of others ([`Account::shared`]), by the numbers of those that ran.
+    /// Time lost to threads of others ([`Account::shared`]), by the numbers of those that ran.
     pub takers: HashMap<i32, Nanos>,
 }
 
@@ -72,7 +72,7 @@ struct Untold {
 pub struct Accounting {
     books: Vec<Book>,
     threads: HashMap<i32, (Slot, Place)>,
-    /// By CPU number: who holds it; `None` while nothing has been said about it.
+    /// The holder by CPU number; `None` before the first report.
     holders: Vec<Option<Holder>>,
     /// By CPU number: a switch that the kernel did not tell, until the next one that it tells.
     untold: Vec<Option<Untold>>,
@@ -138,7 +138,7 @@ impl Accounting {
                 }
                 if let Task::Member(member) = from {
                     match left {
-                        // Where it was seen since then is newer.
+                        // A place seen since then is newer.
                         Left::Untold if self.place_of(member.tid) != Some(Place::Running(event.cpu)) => {}
                         Left::Untold => self.place(member, Place::Sleeping),
                         Left::Runnable if on_ours => self.place(member, Place::Waiting(event.cpu)),
@@ -203,7 +203,7 @@ impl Accounting {
         self.late
     }
 
-    /// Notes from when on it is not known who ran, and for how long that was at the CPU's next switch.
+    /// Notes the start of an unknown holder, and the length of that time at the CPU's next switch.
     fn doubt(&mut self, event: &Event, from: Task, left: Left, to: Task) {
         self.settle_doubt(event.cpu.index());
         if left == Left::Untold {
@@ -265,7 +265,7 @@ impl Accounting {
 
     /// The CPU runs this task from now on.
     fn run(&mut self, cpu: CpuId, task: Task) {
-        // A CPU runs one thread: whoever was there has left, told or not.
+        // A CPU runs one thread: the one before has left, reported or not.
         if let Holder::Workload(slot, tid) = self.holder(cpu)
             && self.place_of(tid) == Some(Place::Running(cpu))
             && !matches!(task, Task::Member(member) if member.tid == tid)
@@ -364,7 +364,7 @@ impl Accounting {
 }
 
 impl Book {
-    /// Adds the threads that wait on a CPU to the counts, or takes them out, given who holds that CPU.
+    /// Adds the threads that wait on a CPU to the counts, or removes them, given that CPU's holder.
     fn weigh(&mut self, cpu: CpuId, holder: Holder, slot: Slot, add: bool) {
         let threads = self.waiting[cpu.index()];
         let change = |count: &mut u32, by: u32| if add { *count += by } else { *count -= by };

@@ -3,33 +3,33 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why the gap could not be measured.
+/// Failures to measure the gap.
 #[derive(Debug, Error)]
 pub enum GapError {
     /// A file could not be read.
     #[error("reading {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file could not be written.
     #[error("writing '{value}' to {}: {source}", path.display())]
     Write {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What was to be written.
+        /// The value to be written.
         value: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is not of the form that the kernel's documents promise.
     #[error("{}: expected {expected}", path.display())]
     Form {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What was expected.
+        /// The expected form.
         expected: &'static str,
     },
     /// No thread belongs to a workload.
@@ -49,9 +49,9 @@ pub enum GapError {
     /// A process of a constructed case could not be started or set up.
     #[error("a process of the constructed case: {step}: {source}")]
     Process {
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The measurement was ended early.

@@ -1,9 +1,10 @@
 //! The gap estimated from samples of procfs, with the error stated.
 //!
-//! Run time and run delay of each thread give how long it was runnable in a period, but not *when*: threads that were
-//! runnable together are due less than threads that were runnable one after another. The truth lies between two bounds
-//! (`due_bounds`); the estimate is the middle. Causes are coarser still: procfs does not tell behind whom a thread
-//! waited, and tells idle time for the whole machine. What can be excluded is excluded; the rest is in the stated error.
+//! Run time and run delay of each thread give the time for which it was runnable in a period, but not *when*: threads
+//! that were runnable together are due less than threads that were runnable one after another. The truth lies between
+//! two bounds (`due_bounds`); the estimate is the middle. Causes are coarser still: procfs does not tell the thread
+//! that another waited for, and has idle time for the whole machine only. What can be excluded is excluded; the rest is
+//! in the stated error.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub struct Estimate {
     pub cause_error: Nanos,
 }
 
-/// What one thread did in one period.
+/// Times of one thread in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     run: u64,
@@ -65,7 +66,7 @@ struct Tracks {
     threads: Vec<Vec<Span>>,
     /// Threads whose exit was not seen.
     vanished: u64,
-    /// How much of the waits at both ends of the window may be counted wrong.
+    /// Bound on the error of the waits at both ends of the window.
     edges: u64,
 }
 
@@ -119,7 +120,7 @@ fn carry_back(track: &mut [Span], lengths: &[u64]) {
         let run = over - delay;
         track[index].delay -= delay;
         track[index].run -= run;
-        // What began before the first sample is not ours.
+        // Time before the first sample is not the window's.
         if index > 0 {
             track[index - 1].delay += delay;
             track[index - 1].run += run;

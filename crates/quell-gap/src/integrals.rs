@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Thousandths of a CPU times nanoseconds. Whole numbers, so that sums are exact.
 pub(crate) type MilliCpuNanos = u128;
 
-/// What one workload's integrals are over one period, in thousandths of a CPU times nanoseconds. The crate's page
-/// defines each.
+/// One workload's integrals over one period, in thousandths of a CPU times nanoseconds. The crate's page defines each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Integrals {
     /// `∫ c`
@@ -29,17 +28,17 @@ pub struct Integrals {
 /// A workload's account: sums over periods, in CPU time. `kept + frs + pct + rest = due`, exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// What it requested.
+    /// Its request.
     pub requested: Nanos,
-    /// What it could have used of the whole machine.
+    /// The time that it could have used of the whole machine.
     pub demanded: Nanos,
-    /// What it could have used of its request.
+    /// The time that it could have used of its request.
     pub due: Nanos,
-    /// What it got.
+    /// The time that it got.
     pub got: Nanos,
     /// The part of its request that was honoured.
     pub kept: Nanos,
-    /// What it was short of within its request: `due − kept`.
+    /// Its shortage within its request: `due − kept`.
     pub gap: Nanos,
     /// The part of the gap that is forced runqueue sharing.
     pub frs: Nanos,
@@ -119,7 +118,7 @@ impl Totals {
 }
 
 impl Account {
-    /// How much of what was due it got: 1 if it was short of nothing; `None` if nothing was due.
+    /// The honoured part of its due time: 1 without a shortage; `None` if nothing was due.
     #[must_use]
     pub fn honoured(&self) -> Option<f64> {
         (self.due > Nanos::ZERO).then(|| self.kept.0 as f64 / self.due.0 as f64)

@@ -7,7 +7,7 @@ use quell_model::CpuSet;
 
 use crate::GapError;
 
-/// Where the machine is looked at.
+/// The machine's file trees.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// procfs.

@@ -13,17 +13,17 @@ use crate::sample::{MachineTimes, Sample};
 use crate::tracer::Tracer;
 use crate::{Accounting, GapError, Request, Settled, estimate};
 
-/// How often events are taken from the ring, and processes looked for again.
+/// Interval of reading the ring and of scanning processes.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
 const SCAN_EVERY: Nanos = Nanos::from_secs(1);
 /// A workload that just starts has new processes, which need not be children of watched ones: the first look again is
 /// after this time, and each further one after twice as long, up to the usual.
 const FIRST_SCAN: Nanos = Nanos::from_millis(50);
 
-/// What to do and for how long.
+/// Length and method of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// How long to look.
+    /// Duration.
     pub length: Nanos,
     /// The period that accounts are settled by.
     pub period: Nanos,
@@ -74,7 +74,7 @@ pub struct Session {
     sampled: bool,
     /// From the first window on.
     accounts: Option<Accounting>,
-    /// Where the last window ended.
+    /// End of the last window.
     ended: Option<Nanos>,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, as plain data, and how far it can be relied on.
+//! Results as plain data, with their reliability.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::{Account, Estimate, Request};
 
-/// What was measured.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How long it was looked, in nanoseconds.
+    /// Length of the window, in nanoseconds.
     pub window: Nanos,
     /// The period that accounts were settled by, in nanoseconds.
     pub period: Nanos,
@@ -20,19 +20,19 @@ pub struct Report {
     pub cpus: u32,
     /// By workload, in the order of the requests.
     pub workloads: Vec<WorkloadGap>,
-    /// Why there are no exact accounts, if there are none.
+    /// The reason for the lack of exact accounts, if there are none.
     pub inexact: Option<String>,
-    /// What tracing lost.
+    /// Losses of tracing.
     pub losses: Losses,
     /// Events that were accounted for.
     pub events: u64,
     /// Events that came after a younger one, and were taken as if they were as young.
     pub late: u64,
-    /// What the hypervisor took away, in nanoseconds of CPU time; accounts count it as run time.
+    /// Steal time, in nanoseconds of CPU time; accounts count it as run time.
     pub steal: Nanos,
     /// The window was ended before its time.
     pub interrupted: bool,
-    /// What tracing cost, where that was asked for.
+    /// Cost of tracing, if requested.
     #[serde(skip)]
     pub cost: Option<Cost>,
 }
@@ -40,7 +40,7 @@ pub struct Report {
 /// One workload's accounts.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkloadGap {
-    /// What was asked for.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
     /// Threads that the last look found.
@@ -53,10 +53,10 @@ pub struct WorkloadGap {
     pub estimate: Option<Estimate>,
     /// Times its threads lost the CPU while they could have gone on; with exact accounts only.
     pub preemptions: Option<u64>,
-    /// Who ran while its threads waited, the one who took most first: together [`Account::shared`]. With exact accounts
+    /// Threads that ran while its threads waited, the largest first: together [`Account::shared`]. With exact accounts
     /// only.
     pub taken_by: Option<Vec<Taker>>,
-    /// Why its accounts are not to be relied on; empty if they are.
+    /// Reasons to distrust its accounts; empty if there are none.
     pub caveats: Vec<String>,
 }
 
@@ -65,9 +65,9 @@ pub struct WorkloadGap {
 pub struct Taker {
     /// The processes' name (`/proc/PID/comm`), of the kernel's workers without number.
     pub name: String,
-    /// How many they were.
+    /// Number of threads.
     pub threads: usize,
-    /// What they took, in nanoseconds of CPU time.
+    /// The time that they took, in nanoseconds of CPU time.
     pub time: Nanos,
 }
 
@@ -81,7 +81,7 @@ impl WorkloadGap {
         self.exact.or(self.estimate.map(|estimate| estimate.account)).unwrap_or_default()
     }
 
-    /// What speaks against the accounts of a window.
+    /// Reasons to distrust the accounts of a window.
     pub(crate) fn doubts(&self, window: Nanos, cpus: u32) -> Vec<String> {
         let mut doubts = Vec::new();
         let account = self.account();

@@ -1,4 +1,4 @@
-//! What is asked about.
+//! The workloads to measure.
 
 use quell_model::{CpuCount, Selector};
 use serde::Serialize;
@@ -10,6 +10,6 @@ pub struct Request {
     pub name: String,
     /// The CPUs that it requested; none for a neighbour that only is to be told apart.
     pub cpus: CpuCount,
-    /// Where its threads are found.
+    /// Selectors of its threads.
     pub selectors: Vec<Selector>,
 }

@@ -1,4 +1,4 @@
-//! What procfs says at an instant, as plain data.
+//! procfs at an instant, as plain data.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::GapError;
 /// One look at procfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When, on the monotonic clock.
+    /// Time on the monotonic clock.
     pub at: Nanos,
     /// The machine's times since boot.
     pub machine: MachineTimes,

@@ -6,7 +6,7 @@ use quell_trace::{Collector, Cost, Event, Losses, Member, Options};
 use crate::crew::Crew;
 use crate::{Accounting, GapError};
 
-/// Threads are looked for again until a look finds none that is new, so often at most.
+/// Upper bound on the scans for threads, which are repeated until one finds no new thread.
 const MOST_LOOKS: usize = 10;
 
 /// The collector, and what it said that belongs to the next window.
@@ -14,7 +14,7 @@ pub(crate) struct Tracer {
     collector: Collector,
     buffer: Vec<Event>,
     events: u64,
-    /// What the collector had counted when the window began.
+    /// The collector's counts at the window's start.
     before: Counted,
 }
 
@@ -26,7 +26,7 @@ struct Counted {
 }
 
 impl Tracer {
-    /// Attaches to the kernel, which takes a moment; then looks for those who were born in that moment.
+    /// Attaches to the kernel, which takes a moment; then scans for threads that were created in that moment.
     pub fn begin(cost: bool, crew: &mut Crew) -> Result<Tracer, GapError> {
         let options = Options { events: true, edges: false, cost };
         let collector = Collector::open(options)?;
@@ -62,7 +62,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// What is counted counts from now on.
+    /// Starts counting from zero.
     pub fn begin_window(&mut self, slots: usize) -> Result<(), GapError> {
         self.events = 0;
         self.before = Counted::default();

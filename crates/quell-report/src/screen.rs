@@ -1,4 +1,4 @@
-//! What the output can show: how wide a line may be, and colours.
+//! Capabilities of the output: the width of a line, and colours.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use terminal_size::{Width, terminal_size_of};
 
-/// What the user ought to see at a glance, one look each in all of Quell's output.
+/// Things that the user ought to see at a glance, one style each in all of Quell's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A heading: bold.

@@ -85,7 +85,7 @@ impl Table {
         text
     }
 
-    /// What can be left out, in this order.
+    /// Columns that can be left out, in this order.
     fn to_leave_out(&self) -> Vec<usize> {
         let named = self.least.iter().filter_map(|name| self.head.iter().position(|head| head == name));
         let mut order: Vec<usize> = named.collect();
@@ -115,7 +115,7 @@ impl Table {
         cells.map(|text| widest(&text)).max().unwrap_or(0).max(widest(&self.head[column]))
     }
 
-    /// How wide a line is at least if these columns are shown.
+    /// Least width of a line if these columns are shown.
     fn least_width(&self, shown: &[usize]) -> usize {
         let last = self.head.len() - 1;
         let narrowest = |&column: &usize| match self.width_of(column) {
@@ -146,7 +146,7 @@ impl Table {
             let width = u16::try_from(width).unwrap_or(u16::MAX);
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
-        // What sticks out is the last column's; where even the first one has no room, all are wrapped.
+        // An excess is the last column's; if even the first one has no room, all are wrapped.
         let only_last = natural > width && self.least_width(shown) <= width;
         for (place, &column) in shown.iter().enumerate() {
             let Some(drawn) = table.column_mut(place) else { continue };

@@ -1,4 +1,5 @@
-//! What a thread of Quell's reads and sets about itself: its clocks and its scheduling class. Other work is the hosts'.
+//! State of the calling thread that Quell reads and sets: its clocks and its scheduling class. Other threads are the
+//! hosts'.
 
 pub mod class;
 pub mod clock;

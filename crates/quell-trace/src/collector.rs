@@ -29,23 +29,23 @@ pub const MAX_THREADS: usize = 1 << 16;
 /// Watched threads that one system call reads.
 const THREADS_A_CALL: u32 = 1024;
 
-/// What to collect.
+/// The optional data to collect.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Report each scheduling event ([`Collector::drain`]). Totals are collected in any case.
     pub events: bool,
-    /// Count who wakes whom ([`Collector::edges`]).
+    /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
     /// Measure what the program costs ([`Collector::cost`]); this costs some 50 ns per event itself.
     pub cost: bool,
 }
 
-/// What the program has cost so far.
+/// Cost of the program so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time, over all CPUs.
     pub time: Nanos,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
 }
 
@@ -203,7 +203,7 @@ impl Collector {
         Ok(())
     }
 
-    /// What was lost so far.
+    /// Events lost so far.
     #[must_use]
     pub fn losses(&self) -> Losses {
         let lost = self.skeleton.maps.bss_data.as_deref().map(|data| &data.losses);
@@ -218,7 +218,7 @@ impl Collector {
         losses
     }
 
-    /// What one thread did and does; `None` if it is not watched, or ended.
+    /// Totals and state of one thread; `None` if it is not watched, or has ended.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -245,7 +245,7 @@ impl Collector {
         Ok(members.map_err(broken("reading the watched threads"))?.filter_map(thread).collect())
     }
 
-    /// What a workload's threads did that ended while they were watched.
+    /// Totals of a workload's threads that ended while they were watched.
     #[must_use]
     pub fn ended(&self, slot: Slot) -> Totals {
         let value = self.skeleton.maps.ended.lookup(&u32::from(slot).to_ne_bytes(), MapFlags::ANY);
@@ -259,8 +259,8 @@ impl Collector {
         value.ok().flatten().map(|value| wire::name(&value))
     }
 
-    /// Who woke which watched thread, and how often, since the collector began. Wake-ups from interrupts have no waker and
-    /// are left out ([`Losses::interrupts`] counts them).
+    /// Wake-ups of watched threads by waker, counted since the collector began. Wake-ups from interrupts have no waker
+    /// and are left out ([`Losses::interrupts`] counts them).
     #[must_use]
     pub fn edges(&self) -> Vec<Edge> {
         let edges = &self.skeleton.maps.edges;
@@ -273,7 +273,7 @@ impl Collector {
         edges.keys().filter_map(edge).collect()
     }
 
-    /// What the program cost so far; `None` if that was not asked for.
+    /// Cost of the program so far; `None` if it was not requested.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         self._stats.as_ref()?;

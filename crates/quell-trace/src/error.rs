@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why scheduling events cannot be traced.
+/// Failures to trace scheduling events.
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// The kernel says no: missing rights, missing type information, or a kernel that is too old.
@@ -9,9 +9,9 @@ pub enum TraceError {
          from 5.15 on with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS"
     )]
     Refused {
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
     /// We run in a container: threads have other numbers here than in the kernel's events.
@@ -20,9 +20,9 @@ pub enum TraceError {
     /// Something that worked before does not work any more.
     #[error("tracing: {step}: {source}")]
     Broken {
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
     /// The look at the threads could not be read.
@@ -31,7 +31,7 @@ pub enum TraceError {
     /// The table of watched threads is full.
     #[error("more than {max} threads to watch; watch fewer workloads")]
     TooMany {
-        /// What the table holds.
+        /// The table's capacity.
         max: usize,
     },
 }

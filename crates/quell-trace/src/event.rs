@@ -1,4 +1,4 @@
-//! What a CPU scheduler did, as plain data: what the collector reports and what the accounting reads.
+//! Events of a CPU scheduler as plain data: output of the collector, input of the accounting.
 
 use quell_model::{CpuId, Nanos};
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,25 @@ pub type Slot = u16;
 /// One scheduling event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, on the host's monotonic clock.
+    /// Time on the host's monotonic clock.
     pub at: Nanos,
     /// The CPU; for a wake-up or a migration, the CPU whose runqueue has the thread now.
     pub cpu: CpuId,
-    /// What happened.
+    /// The event.
     pub what: Change,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// The CPU stopped running one task and runs another.
     Switch {
-        /// Who left.
+        /// The task that left.
         from: Task,
-        /// What the one who left does now.
+        /// The state of the task that left.
         left: Left,
-        /// Who runs now.
+        /// The task that runs now.
         to: Task,
     },
     /// A watched thread became runnable and waits on this CPU's runqueue.
@@ -54,7 +54,7 @@ pub struct Member {
     pub slot: Slot,
 }
 
-/// What runs on a CPU.
+/// The task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -67,7 +67,7 @@ pub enum Task {
     Member(Member),
 }
 
-/// What a thread does that stopped running.
+/// State of a thread that stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Left {
@@ -77,12 +77,12 @@ pub enum Left {
     Blocked,
     /// It ended.
     Dead,
-    /// The kernel did not tell that it left, nor what it does now. It left at some time between this event's and the CPU's
-    /// next one; the time between them is taken for that of the one who came.
+    /// The kernel did not report that it left, nor its state. It left at some time between this event's and the CPU's
+    /// next one; the time between them is attributed to the task that arrived.
     Untold,
 }
 
-/// What a thread was seen doing.
+/// Observed state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {

@@ -1,15 +1,15 @@
-//! Who ran where, who waited, and who woke whom: the kernel's scheduling of watched threads.
+//! Linux's scheduling of watched threads: runs, waits and wake-ups.
 //!
 //! [`Collector`] loads a BPF program on the scheduler's tracepoints (`sched_switch`, `sched_wakeup`, `sched_waking`,
 //! `sched_migrate_task`, `sched_process_fork`). It changes nothing, and it ends with the value. Two kinds of results:
 //!
 //! - totals per thread, summed in the kernel: run time, run delay, preemptions, wake-ups ([`Collector::threads`]), and
 //!   wake-up edges ([`Collector::edges`]). Cheap; for policies.
-//! - each event ([`Collector::drain`]), for sums over several CPUs at one instant, which the kernel could only make under
-//!   a lock: 32 bytes an event in a ring of 8 MiB, filtered to what concerns watched threads and idle CPUs. What finds
-//!   no room is counted ([`Losses`]), never silent.
+//! - each event ([`Collector::drain`]), for sums over several CPUs at one instant, which the kernel could only make
+//!   under a lock: 32 bytes an event in a ring of 8 MiB, filtered to those of watched threads and idle CPUs. Events
+//!   that do not fit are counted ([`Losses`]), never dropped silently.
 //!
-//! [`Event`] is plain data, so that what reads it can be tested without a kernel.
+//! [`Event`] is plain data, so that its readers can be tested without a kernel.
 //!
 //! The crate is MIT OR Apache-2.0; the BPF program is GPL-2.0-only OR MIT, since the kernel lends some of its functions to
 //! GPL-compatible programs only.
@@ -31,15 +31,15 @@ use serde::Serialize;
 /// A wake-up edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
-    /// Who woke; `None` if that thread is not watched.
+    /// The waker; `None` if that thread is not watched.
     pub waker: Option<i32>,
-    /// Who was woken.
+    /// The thread that was woken.
     pub wakee: i32,
-    /// How often.
+    /// Number of wake-ups.
     pub count: u64,
 }
 
-/// What was lost, or left out by design. Anything but zero in the first three makes a result inexact.
+/// Events lost, or left out by design. Anything but zero in the first three makes a result inexact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Events that found no room.
@@ -48,8 +48,9 @@ pub struct Losses {
     pub members: u64,
     /// Wake-up edges that found no room.
     pub edges: u64,
-    /// Switches from or to a watched thread that the kernel did not tell ([`Left::Untold`]). The time since the last switch
-    /// on that CPU is taken for the one who came, which is too much by what the one before ran.
+    /// Switches from or to a watched thread that the kernel did not report ([`Left::Untold`]). The time since the last
+    /// switch on that CPU is attributed to the thread that arrived, which is too much by the run time of the one
+    /// before.
     pub switches: u64,
     /// Wake-ups from interrupt context, which are no edges.
     pub interrupts: u64,

@@ -1,11 +1,11 @@
-//! What keeps this process from tracing, found out without loading anything.
+//! Obstacles to tracing for this process, found without loading anything.
 
 use std::path::Path;
 
 /// Capabilities by their bits: CAP_PERFMON, CAP_BPF.
 const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
 
-/// Why [`crate::Collector::open`] would fail, and the mend; None if nothing is known to be in the way.
+/// The reason why [`crate::Collector::open`] would fail, and the mend; None if no obstacle is known.
 #[must_use]
 pub fn obstacle() -> Option<(String, String)> {
     let known = |why: &str, mend: &str| Some((why.to_owned(), mend.to_owned()));

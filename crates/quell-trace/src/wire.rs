@@ -65,7 +65,7 @@ fn doing(state: u8) -> Option<Doing> {
     [Doing::Running, Doing::Waiting, Doing::Sleeping].get(usize::from(state)).copied()
 }
 
-/// What threads did since they are watched.
+/// Totals of a thread since it is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// On a CPU, up to the last time they left one.
@@ -82,14 +82,14 @@ pub struct Totals {
     pub late_starts: u64,
 }
 
-/// What is known of a watched thread.
+/// State of a watched thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// What it did up to its last event.
+    /// Totals up to its last event.
     pub totals: Totals,
-    /// What it does now.
+    /// Its present state.
     pub doing: Doing,
-    /// Since when; zero while nothing is known of it.
+    /// Start of that state; zero while nothing is known of it.
     pub since: Nanos,
 }
 

@@ -36,7 +36,7 @@ const PERIOD: Nanos = Nanos::from_millis(500);
 /// Time that the threads run before they are measured.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The target's accounts are the first, the neighbour's the second.

@@ -2,7 +2,7 @@
 
 use crate::human;
 
-/// How numbers are spread along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
@@ -13,10 +13,10 @@ pub enum Scale {
     Tail,
 }
 
-/// How numbers are written.
+/// Format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// As they are.
+    /// Unchanged.
     Plain,
     /// Nanoseconds, as ns, µs, ms or s.
     Nanoseconds,
@@ -31,7 +31,7 @@ pub enum Unit {
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// The quantity that it shows.
     pub label: String,
     /// Its spread.
     pub scale: Scale,

@@ -25,7 +25,7 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is shown.
+    /// The series that are shown.
     pub series: Vec<Series>,
     /// Limits, spans and quoted numbers.
     pub marks: Vec<Mark>,
@@ -36,15 +36,15 @@ pub struct Chart {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Its form.
     pub form: Form,
-    /// Which of the [`COLOURS`], modulo their number.
+    /// Index of the colour, modulo [`COLOURS`].
     pub colour: usize,
     /// Points; those that are not finite, or not positive on a logarithmic axis, break the line.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How a series is drawn.
+/// Form of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Straight from point to point.
@@ -60,16 +60,16 @@ pub enum Form {
 pub enum Mark {
     /// A vertical line.
     AtX {
-        /// Where.
+        /// Position.
         x: f64,
-        /// What it is.
+        /// Label.
         label: String,
     },
     /// A horizontal line.
     AtY {
-        /// Where.
+        /// Position.
         y: f64,
-        /// What it is.
+        /// Label.
         label: String,
     },
     /// A shaded span of `x`.
@@ -78,16 +78,16 @@ pub enum Mark {
         from: f64,
         /// Its end.
         to: f64,
-        /// What it is.
+        /// Label.
         label: String,
     },
     /// A ring around one number, for example one that a paper quotes.
     Point {
-        /// Where.
+        /// Position.
         x: f64,
-        /// Where.
+        /// Position.
         y: f64,
-        /// What it is.
+        /// Label.
         label: String,
     },
 }

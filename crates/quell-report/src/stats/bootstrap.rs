@@ -36,7 +36,7 @@ impl Blocks {
         self.totals.push(self.cells[first..].iter().map(|cell| cell.count).sum());
     }
 
-    /// How many values there are in all blocks.
+    /// Number of values in all blocks.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.totals.iter().sum()
@@ -102,7 +102,7 @@ impl Blocks {
     }
 }
 
-/// What is left of the draws' values without the smallest and the largest.
+/// The draws' values without the smallest and the largest.
 fn middle(mut draws: Vec<u64>) -> (u64, u64) {
     draws.sort_unstable();
     let Some(last) = draws.len().checked_sub(1) else {
