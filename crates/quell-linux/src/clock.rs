@@ -11,7 +11,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// When the next one is due so that looking takes no more than one in `share`; None: at once.
+    /// Due time of the next one such that looking takes no more than one in `share`; None: at once.
     pub fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
         Some(self.at? + interval.max(Nanos(self.cost.0 * share)))
     }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use quell_model::{ModelError, Refusal};
 use thiserror::Error;
 
-/// What can go wrong with a Linux machine. That something vanished is no error but a value.
+/// Failures of operations on a Linux machine. A vanished object is no error but a value.
 #[derive(Debug, Error)]
 pub enum LinuxError {
     /// A file or directory could not be read or written.
     #[error("cannot {op} {}: {source}{}", path.display(), mend_of(source))]
     Io {
-        /// What was tried.
+        /// The failed operation.
         op: &'static str,
         /// On which file.
         path: PathBuf,
@@ -20,41 +20,41 @@ pub enum LinuxError {
     /// A file holds something else than expected.
     #[error("{} holds '{text}', expected {expected}", path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its text.
         text: String,
-        /// What was expected.
+        /// The expected form.
         expected: &'static str,
     },
     /// A cgroup file refused a value.
     #[error("{} refuses '{value}': {source}; {mend}", path.display())]
     Cgroup {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         value: String,
         /// The system's answer.
         source: io::Error,
-        /// What to do about it.
+        /// The mend.
         mend: &'static str,
     },
     /// A cpuset partition did not become valid.
     #[error("{} says '{verdict}' after '{value}' was written; {mend}", path.display())]
     Partition {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What the kernel says about it.
+        /// The kernel's verdict.
         verdict: String,
-        /// What to do about it.
+        /// The mend.
         mend: &'static str,
     },
     /// A call about a thread or process failed.
     #[error("cannot {op} thread {tid} to {value}: {source}; {mend}")]
     Thread {
-        /// What was tried.
+        /// The failed operation.
         op: &'static str,
         /// On which thread.
         tid: i32,
@@ -62,7 +62,7 @@ pub enum LinuxError {
         value: String,
         /// The system's answer.
         source: io::Error,
-        /// What to do about it.
+        /// The mend.
         mend: &'static str,
     },
     /// A selector matches nothing.
@@ -72,7 +72,7 @@ pub enum LinuxError {
         workload: String,
         /// The selector.
         selector: String,
-        /// What to do about it.
+        /// The mend.
         mend: String,
     },
     /// Plain data makes no sense.
@@ -90,9 +90,9 @@ pub enum LinuxError {
     /// This host cannot do it here.
     #[error("{what}; {mend}")]
     Unsupported {
-        /// What is not there, and why.
+        /// The missing thing, and the reason.
         what: String,
-        /// How to get it.
+        /// The way to get it.
         mend: String,
     },
     /// The configuration does not allow it.
@@ -103,15 +103,15 @@ pub enum LinuxError {
     Journal {
         /// The write.
         write: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A plan failed and could not be taken back completely.
     #[error("{cause}; and these could not be put back: {}", left.join("; "))]
     Rollback {
-        /// Why the plan failed.
+        /// The plan's failure.
         cause: Box<LinuxError>,
-        /// What still has the plan's value, and why.
+        /// Places that still have the plan's value, with reasons.
         left: Vec<String>,
     },
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::LinuxError;
 use crate::error::is_gone;
 
-/// Whether there was anything to write to.
+/// Result of a write: was there anything to write to?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Done.

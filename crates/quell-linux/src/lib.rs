@@ -4,8 +4,8 @@
 //! the cpu and cpuset controllers, on each single thread otherwise. On the thread level it never touches a thread that
 //! belongs to no workload that it was given.
 //!
-//! It is made of parts: `members` (who is managed), `sensors` (what is measured), `actuators` (what is set), and a
-//! [`scheduler`] (who has which CPU). Below them is a room for each pseudo-filesystem, its root path a parameter:
+//! It is made of parts: `members` (the managed workloads), `sensors` (measurements), `actuators` (settings), and a
+//! [`scheduler`] (CPUs of workloads). Below them is a room for each pseudo-filesystem, its root path a parameter:
 //! [`sysfs`], [`procfs`], [`cgroup`], [`debugfs`], `resctrl`, `perf` (hardware counters), and [`sched`] for the system
 //! calls about threads. [`mod@write`] holds every change as plain data with its inverse.
 

@@ -18,8 +18,8 @@ pub enum LimitState {
     NotKept(String),
 }
 
-/// Why a workload's limit could not be kept on this machine, and the mend, as far as that can be told before it is
-/// attached. None: it can be, there is none, or the workload is not there yet.
+/// The reason why a workload's limit could not be kept on this machine, and the mend, as far as known before it is
+/// attached. None: it can be kept, there is none, or the workload does not exist yet.
 #[must_use]
 pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload) -> Option<String> {
     let limit = workload.limit?;
@@ -31,11 +31,11 @@ pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload)
     let resolved =
         ProcFs::open(&roots.proc).and_then(|mut proc| Places { roots, proc: &mut proc, exempt: &[] }.resolve(workload));
     match resolved {
-        // What is to be enabled is not there yet.
+        // A controller that is to be enabled does not exist yet.
         Ok(resolved) if options.enable_controllers && can_be_here(roots, options) && resolved.groups.len() == 1 => None,
         Ok(resolved) => place(limit, &resolved, roots, options).err(),
         Err(LinuxError::NoMatch { .. }) => (!can_be_here(roots, options)).then(|| no_controller(limit)),
-        // Whoever attaches it will say so.
+        // The attempt to attach it reports it.
         Err(_) => None,
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn tighter(limit: CpuCount, quota: Option<Option<CpuCount>>, origin: 
         Some(Some(quota)) => Some(quota.min(limit)),
         Some(None) => Some(limit),
         None => match quota_of(origin) {
-            // As it stood, to the microsecond.
+            // Unchanged, to the microsecond.
             Some(stood) if stood <= limit.as_f64() => None,
             _ => Some(limit),
         },

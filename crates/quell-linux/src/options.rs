@@ -1,7 +1,7 @@
 use quell_model::{LeaseLimits, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What the configuration allows the host to do.
+/// The host's permissions from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostOptions {

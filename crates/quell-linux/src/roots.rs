@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the pseudo-filesystems are mounted. Tests put trees of plain files in a temporary directory here.
+/// Mount points of the pseudo-filesystems. Tests put trees of plain files in a temporary directory here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// procfs.

@@ -1,4 +1,4 @@
-//! What is to be true after a plan, or after workloads changed.
+//! Target state after a plan, or after a change of workloads.
 
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ impl Aim<'_> {
         })
     }
 
-    /// What is wanted of a thread beside what its cgroup has.
+    /// A thread's wanted values beyond those of its cgroup.
     pub fn wanted(&self, thread: &Thread, subject: &Subject<'_>) -> Wanted {
         let workload = match subject.level {
             Level::Threads => subject.wanted,

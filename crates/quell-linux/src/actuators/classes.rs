@@ -18,7 +18,7 @@ impl Actuator for Classes {
                 let interval = here.options.scan_interval;
                 Support::Partly(format!("threads that are born later get it within {interval}"))
             }
-            // Who only looks needs to know what it would take.
+            // A dry run sets nothing: it only reports the missing privilege.
             false if here.options.dry_run => {
                 Support::Partly("without CAP_SYS_NICE it could not be set: run as root for that".into())
             }

@@ -37,7 +37,7 @@ impl<'a> Draft<'a> {
         self.writes
     }
 
-    /// What will stand there after the writes so far; None if the place is gone.
+    /// The place's value after the writes so far; None if the place is gone.
     pub fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
         match self.planned.get(place) {
             Some(value) => Ok(Some(value.clone())),
@@ -45,9 +45,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What a thread had before Quell, which has this value `now`. One that was born under a value of Quell's has what
-    /// its process's first thread had, or, if it is that one, what its parent's had; an orphan has what most of the
-    /// workload's processes had that are older than Quell's first write.
+    /// The original value of a thread, from before Quell, given its value `now`. A thread that was created under a
+    /// value of Quell's has the original value of its process's first thread, or, if it is that one, of its parent; an
+    /// orphan has the value of most of the workload's processes that are older than Quell's first write.
     pub fn origin(
         &mut self,
         subject: &Subject<'_>,
@@ -73,7 +73,7 @@ impl<'a> Draft<'a> {
         Ok(origin)
     }
 
-    /// What stood there before Quell; what was never written is as it was.
+    /// The original value from before Quell; a place that was never written has its present one.
     fn known_origin(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
         match self.origins.get(place).or_else(|| self.ledger.origin(place)) {
             Some(origin) => Ok(Some(origin.clone())),
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
         Ok(tally.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin))
     }
 
-    /// What a file will hold.
+    /// A file's text after the writes so far.
     pub fn text(&mut self, path: &Path) -> Result<Option<String>, LinuxError> {
         Ok(self.read(&Place::File(path.to_owned()))?.and_then(|value| match value {
             Value::Text(text) => Some(text),

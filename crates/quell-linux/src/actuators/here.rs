@@ -1,4 +1,4 @@
-//! Where actuators are at work: what their capabilities depend on.
+//! The surroundings of actuators, on which their capabilities depend.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl Here<'_> {
         Here { roots, options, all_cgroup, some_cgroup }
     }
 
-    /// What cgroups have, and threads in another way.
+    /// Support for knobs that cgroups have, and threads in another way.
     pub fn by_level(&self, on_threads: &str) -> Support {
         match (self.all_cgroup, self.some_cgroup) {
             (true, _) => Support::Yes,
@@ -45,7 +45,7 @@ impl Here<'_> {
         }
     }
 
-    /// What only cgroups have.
+    /// Support for knobs that only cgroups have.
     pub fn only_cgroup(&self, why: &str) -> Support {
         match (self.all_cgroup, self.some_cgroup) {
             (true, _) => Support::Yes,

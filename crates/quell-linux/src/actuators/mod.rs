@@ -35,7 +35,7 @@ use crate::members::Members;
 
 /// Sets some knobs. It keeps no state: what is to be true is in the aim, what was changed in the draft's ledger.
 pub(crate) trait Actuator: Sync {
-    /// Says which knobs it sets here, and how well.
+    /// Reports the knobs that it sets here, and how well.
     fn tell(&self, here: &Here<'_>, found: &mut Capabilities);
 
     /// Refuses what it cannot do for a workload.
@@ -110,7 +110,7 @@ const ACTUATORS: [&dyn Actuator; 8] = [
     &classes::Classes,
 ];
 
-/// What they set here, and of each other knob that nothing does.
+/// Reports the actuators' knobs here, and all other knobs as unsupported.
 pub(crate) fn tell(members: &Members, found: &mut Capabilities) {
     let here = Here::of(members);
     ACTUATORS.iter().for_each(|actuator| actuator.tell(&here, found));

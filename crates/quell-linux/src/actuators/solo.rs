@@ -17,17 +17,17 @@ impl Solo {
         self.0.running().map(|(lease, _)| lease)
     }
 
-    /// Which workload runs alone.
+    /// The workload that runs alone.
     pub fn workload(&self) -> Option<WorkloadId> {
         self.lease().map(|lease| lease.solo)
     }
 
-    /// When its time is over.
+    /// The end of its time.
     pub fn ends_at(&self) -> Nanos {
         self.0.ends_at().unwrap_or(Nanos::MAX)
     }
 
-    /// Begins one, of as long as there is time for.
+    /// Begins one, as long as the limits allow.
     ///
     /// # Errors
     /// If the limits do not allow it now.
@@ -40,7 +40,7 @@ impl Solo {
         Some(self.0.end(now)?.solo)
     }
 
-    /// What is wanted of a workload now: its standing values, as far as a solo run does not change them.
+    /// A workload's wanted values now: its standing ones, as far as a solo run does not change them.
     pub fn wanted(&self, id: WorkloadId, spec: &Workload, standing: Wanted) -> Wanted {
         match self.lease() {
             Some(lease) if lease.pauses(id, spec) => Wanted { pause: Some(true), ..standing },

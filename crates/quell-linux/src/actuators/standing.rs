@@ -1,4 +1,4 @@
-//! What stands for workloads and threads until a policy changes it.
+//! Values of workloads and threads that hold until a policy changes them.
 
 use quell_model::{Knob, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
 
@@ -9,7 +9,7 @@ use crate::LinuxError;
 use crate::limit::LimitState;
 use crate::members::Members;
 
-/// What is to be true of the workloads, whoever wants it.
+/// Target state of the workloads, from any source.
 #[derive(Debug)]
 pub(crate) struct Standing {
     /// Policies.
@@ -25,7 +25,7 @@ impl Standing {
         Standing { values: Values::default(), limits: Vec::new(), solo: Solo::new(solo) }
     }
 
-    /// What is to be made true of a workload now; None if there is none.
+    /// A workload's target state now; None if there is none.
     pub fn subject<'a>(&self, id: WorkloadId, members: &'a Members) -> Option<Subject<'a>> {
         let (member, resolved) = (members.get(id)?, members.resolved(id)?);
         let keeps = matches!(self.limits.get(id.index()), Some(Some(LimitState::Kept(_))));
@@ -50,7 +50,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// What stands for a workload.
+    /// A workload's standing values.
     pub fn of(&self, id: WorkloadId) -> Wanted {
         self.workloads.get(id.index()).copied().unwrap_or_default()
     }

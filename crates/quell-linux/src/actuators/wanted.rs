@@ -6,7 +6,7 @@ use quell_model::{Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, SchedCla
 
 use crate::LinuxError;
 
-/// What is wanted of a workload or a thread; None: what it had before Quell touched it.
+/// Wanted values of a workload or a thread; None: the original value from before Quell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub cpus: Option<CpuSet>,
@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
     pub pause: Option<bool>,
 }
 
-/// What policies set on single threads, beside what stands for their workloads.
+/// Policies' values for single threads, beside the standing values of their workloads.
 pub(crate) type Overrides = HashMap<ThreadId, (WorkloadId, Wanted)>;
 
 impl Wanted {
@@ -64,7 +64,7 @@ impl Wanted {
         }
     }
 
-    /// What of a workload's values is set on each thread when the rest is set on its cgroup.
+    /// The part of a workload's values that is set on each thread when the rest is set on its cgroup.
     pub fn beside_cgroup(&self) -> Wanted {
         Wanted { class: self.class, ..Wanted::default() }
     }

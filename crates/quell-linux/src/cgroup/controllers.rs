@@ -1,4 +1,4 @@
-//! Which controllers a cgroup has, and which it gives to its children.
+//! Controllers that a cgroup has, and those that it gives to its children.
 
 use std::path::Path;
 

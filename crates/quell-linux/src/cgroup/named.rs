@@ -18,7 +18,7 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// What is wrong with this text as a pattern, if it has the letters of one.
+/// The fault of this text as a pattern, if it has the letters of one.
 #[must_use]
 pub fn pattern_error(text: &str) -> Option<String> {
     let error = Pattern::new(text).err().filter(|_| is_pattern(text))?;

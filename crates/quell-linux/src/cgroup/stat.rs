@@ -1,4 +1,4 @@
-//! What a cgroup's CPU use and waiting was: `cpu.stat`, `cpu.pressure`.
+//! CPU use and waiting of a cgroup: `cpu.stat`, `cpu.pressure`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Where cgroups are and who is in them.
+//! Paths of cgroups, and the processes and threads in them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

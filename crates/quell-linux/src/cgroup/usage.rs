@@ -57,7 +57,7 @@ impl UsageFile {
     }
 }
 
-/// How many files may stay open: half of what this process may open in all.
+/// Number of files that may stay open: half of the limit of this process.
 #[must_use]
 pub fn most_open_files() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(usize::MAX))

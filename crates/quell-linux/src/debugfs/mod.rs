@@ -1,3 +1,3 @@
-//! What the kernel has in debugfs, which is mounted below sysfs.
+//! The kernel's files in debugfs, which is mounted below sysfs.
 
 pub mod preempt;

@@ -1,4 +1,4 @@
-//! What was read of a machine, plain data.
+//! Facts read from a machine, plain data.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ pub struct Interrupt {
     pub path: PathBuf,
     /// Its number.
     pub number: u32,
-    /// What it belongs to.
+    /// The device that it belongs to.
     pub name: String,
     /// The CPUs that it may go to.
     pub allowed: CpuSet,
-    /// How often it came since boot, by CPU number.
+    /// Counts since boot, by CPU number.
     pub counts: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ pub struct IdleState {
     pub path: PathBuf,
     /// Its name.
     pub name: String,
-    /// How long it takes to wake up.
+    /// Time to wake up.
     pub exit_latency: Nanos,
     /// The CPUs on which it is enabled.
     pub enabled_on: CpuSet,
@@ -55,11 +55,11 @@ pub struct IdleState {
 pub struct Turbo {
     /// The file.
     pub path: PathBuf,
-    /// What stands in it.
+    /// Its text.
     pub text: String,
-    /// Whether that means yes.
+    /// Does the text mean yes?
     pub enabled: bool,
-    /// What to write there to forbid it.
+    /// The text to write there to forbid it.
     pub off: &'static str,
 }
 
@@ -75,7 +75,7 @@ pub struct SchedExt {
 /// A mounted cgroup v1 hierarchy with a controller that Quell needs in v2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupV1 {
-    /// Where.
+    /// Mount point.
     pub mount: PathBuf,
     /// The controllers.
     pub controllers: String,
@@ -106,7 +106,7 @@ pub struct Facts {
     pub preemption: Option<Valued<String>>,
     /// Is autogroup on?
     pub autogroup: Option<Valued<bool>>,
-    /// How much of the period real-time threads may run, in µs; −1: all of it.
+    /// Part of the period that real-time threads may run, in µs; −1: all of it.
     pub rt_runtime_us: Option<Valued<i64>>,
     /// The period, in µs.
     pub rt_period_us: Option<i64>,

@@ -12,7 +12,7 @@ const DEEP: Nanos = Nanos::from_micros(10);
 /// Interrupts named in a finding.
 const NAMED: usize = 4;
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concern {
@@ -33,26 +33,26 @@ pub enum Concern {
 pub struct Evidence {
     /// The file.
     pub path: String,
-    /// What stands there.
+    /// Its value.
     pub value: String,
 }
 
 /// Something that is worth mending, or worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Subject.
     pub concern: Concern,
-    /// What was found.
+    /// The finding.
     pub what: String,
-    /// Where it stands.
+    /// The files and values that show it.
     pub evidence: Vec<Evidence>,
-    /// What follows.
+    /// Consequence.
     pub consequence: String,
-    /// What to do about it.
+    /// Mend.
     pub mend: String,
 }
 
-/// What is to be said about a machine on which these CPUs are meant to be exclusive to someone.
+/// The findings on a machine on which these CPUs are meant to be exclusive to a workload.
 #[must_use]
 pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     let rest = facts.online.difference(exclusive);

@@ -1,4 +1,4 @@
-//! What keeps this machine from doing what Quell promises, and how to mend it.
+//! Obstacles on this machine to Quell's promises, and how to mend them.
 //!
 //! [`examine`] reads, [`findings`] judges. Nothing is changed.
 

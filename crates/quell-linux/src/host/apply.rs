@@ -51,7 +51,7 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// What is set on threads is set on those that are there.
+    /// Settings on threads are made on the present ones, so these are scanned first.
     fn look_first(&mut self) -> Result<(), LinuxError> {
         match self.members.full_look.at {
             None => self.scan(clock::now()),

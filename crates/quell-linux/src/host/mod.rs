@@ -38,11 +38,11 @@ pub struct LinuxHost {
     writes: Writes,
     standing: Standing,
     scheduler: Box<dyn Scheduler>,
-    /// What the scheduler needs set: kept for its memory.
+    /// Settings that the scheduler needs: kept for its memory.
     settings: Vec<KnobSetting>,
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
-    /// What a scan found: kept for its memory.
+    /// Results of a scan: kept for its memory.
     news: News,
     pending: Vec<Event>,
     waker: Waker,
@@ -142,19 +142,19 @@ impl LinuxHost {
         self.members.workloads()
     }
 
-    /// Where a workload's values are set; None if it is not attached.
+    /// The level on which a workload's values are set; None if it is not attached.
     #[must_use]
     pub fn level(&self, id: WorkloadId) -> Option<Level> {
         self.members.get(id).map(|member| member.level)
     }
 
-    /// How many threads a workload had at the last scan; zero before its first, and when all its processes ended.
+    /// Number of threads of a workload at the last scan; zero before its first, and when all its processes ended.
     #[must_use]
     pub fn thread_count(&self, id: WorkloadId) -> usize {
         self.members.get(id).map_or(0, |member| member.threads as usize)
     }
 
-    /// Which programs a target is: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
+    /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
     #[must_use]
     pub fn programs(&self, target: Target) -> String {
         self.members.programs(target)

@@ -17,7 +17,7 @@ impl LinuxHost {
         self.writes.ledger.latest_first()
     }
 
-    /// What stands in a place now; None if the place is gone.
+    /// The present value of a place; None if the place is gone.
     ///
     /// # Errors
     /// If it could not be read.

@@ -1,4 +1,4 @@
-//! Who belongs to which workload, for those who only look: nothing is attached, nothing is changed.
+//! The threads of each workload, for read-only commands: nothing is attached, nothing is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ impl Census {
     }
 }
 
-/// Where cgroup hierarchies are mounted on this machine, of both versions.
+/// Mount points of cgroup hierarchies on this machine, of both versions.
 #[must_use]
 pub fn mounted_hierarchies() -> Vec<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

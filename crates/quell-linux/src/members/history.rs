@@ -1,4 +1,4 @@
-//! What was set on the threads of a workload.
+//! Values that were set on the threads of a workload.
 
 use quell_model::{CpuSet, SchedClass};
 
@@ -6,7 +6,7 @@ use super::Thread;
 use crate::sched::ThreadClass;
 use crate::write::{Place, Value, Write};
 
-/// What Quell set on a workload's threads, so that what a thread inherited can be told from what it has of its own.
+/// Quell's values on a workload's threads, so that an inherited value can be told from a thread's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     classes: Vec<ThreadClass>,

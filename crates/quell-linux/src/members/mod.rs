@@ -43,9 +43,9 @@ use crate::{HostOptions, LinuxError, Roots, cgroup, sysfs};
 pub(crate) struct Member {
     pub spec: Arc<Workload>,
     pub level: Level,
-    /// What was set on its threads.
+    /// Values that were set on its threads.
     pub history: History,
-    /// How many it had at the last scan.
+    /// Number of threads at the last scan.
     pub threads: u32,
     /// Have its threads been looked for since it attached?
     scanned: bool,
@@ -60,11 +60,11 @@ pub(crate) struct Members {
     pub online: CpuSet,
     pub proc: ProcFs,
     pub slots: Vec<Option<Member>>,
-    /// What they select, looked up; ascending by workload.
+    /// Their selectors, looked up; ascending by workload.
     pub selectors: Vec<(WorkloadId, Resolved)>,
     /// Ascending by number.
     pub threads: Vec<Thread>,
-    /// What the last observation wanted.
+    /// Signals wanted by the last observation.
     pub wanted: SignalSet,
     finder: Finder,
     found: Vec<Found>,
@@ -117,7 +117,7 @@ impl Members {
         slots.filter_map(|(slot, member)| Some((WorkloadId(slot as u32), member.as_ref()?.spec.as_ref())))
     }
 
-    /// What a workload selects; None if there is no such workload.
+    /// A workload's selectors; None if there is no such workload.
     pub fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
         resolved(&self.selectors, id)
     }
@@ -133,7 +133,7 @@ impl Members {
         Some(&self.threads[at])
     }
 
-    /// Writes who there is into the view.
+    /// Writes the members into the view.
     pub fn describe(&self, now: Nanos, view: &mut View) {
         if !Arc::ptr_eq(&view.topology, &self.topology) {
             view.topology = Arc::clone(&self.topology);
@@ -155,7 +155,7 @@ impl Members {
         }
     }
 
-    /// What a workload selects now.
+    /// A workload's present matches.
     ///
     /// # Errors
     /// If its numbers contradict each other, its name is taken, one of its selectors matches nothing, or a cgroup of it

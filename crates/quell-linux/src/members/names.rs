@@ -8,7 +8,7 @@ use super::Members;
 use crate::cgroup;
 
 impl Members {
-    /// Which programs a target is: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
+    /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
     pub fn programs(&self, target: Target) -> String {
         match target {
             Target::Workload(id) => {

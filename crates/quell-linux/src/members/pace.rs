@@ -1,4 +1,4 @@
-//! When to look for new threads, and where.
+//! Times and scope of scans for new threads.
 
 use quell_model::{Nanos, Signal, WorkloadId};
 
@@ -9,7 +9,7 @@ const PROMPT_SHARE: u64 = 20;
 /// … and half a hundredth where they are only counted.
 const COUNTING_SHARE: u64 = 200;
 
-/// Who waits for new threads.
+/// Workloads that wait for new threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     Nobody,
@@ -54,8 +54,8 @@ impl Members {
         self.next_full_scan(self.waiting()).is_none_or(|at| now >= at)
     }
 
-    /// When to look for new threads; None: at once. On a machine with thousands of processes looking takes
-    /// milliseconds: then it is done less often, so that it takes no more than its share of a CPU.
+    /// Due time of the next scan for new threads; None: at once. On a machine with thousands of processes a scan takes
+    /// milliseconds: then scans are less frequent, so that they take no more than their share of a CPU.
     pub fn next_scan(&self) -> Option<Nanos> {
         let waiting = self.waiting();
         let full = self.next_full_scan(waiting)?;

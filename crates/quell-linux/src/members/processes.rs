@@ -1,4 +1,4 @@
-//! The machine's processes and who owns them, for workloads that are selected by process number or command line.
+//! The machine's processes and their workloads, for workloads that are selected by process number or command line.
 
 use quell_model::{Nanos, WorkloadId};
 
@@ -6,7 +6,7 @@ use super::Resolved;
 use crate::LinuxError;
 use crate::procfs::ProcFs;
 
-/// How often command lines are read again: a process may become another program at any time.
+/// Interval of reading command lines again: a process may become another program at any time.
 const COMMANDS_EVERY: Nanos = Nanos::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +50,8 @@ impl Processes {
         at.is_ok_and(|at| self.all[at].explicit)
     }
 
-    /// Looks for new processes, forgets dead ones, and decides again who owns which where something changed. Claims
-    /// are the processes that a workload's cgroup holds, ascending.
+    /// Scans for new processes, forgets dead ones, and assigns processes to workloads again where something changed.
+    /// Claims are the processes that a workload's cgroup holds, ascending.
     pub fn scan(
         &mut self,
         proc: &mut ProcFs,

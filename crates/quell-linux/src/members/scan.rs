@@ -9,7 +9,7 @@ use crate::clock::cpu_time;
 use crate::procfs::{SchedStat, ticks};
 use crate::{LinuxError, sysfs};
 
-/// What a scan found that was not known.
+/// New facts of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     pub events: Vec<Event>,

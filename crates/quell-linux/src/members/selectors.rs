@@ -31,7 +31,7 @@ impl Resolved {
     }
 }
 
-/// Where to look names up.
+/// The trees in which names are looked up.
 pub(crate) struct Places<'a> {
     pub roots: &'a Roots,
     pub proc: &'a mut ProcFs,

@@ -1,4 +1,4 @@
-//! What selectors match now, each by itself, and what two workloads would both have.
+//! Present matches of selectors, each by itself, and the overlaps of workloads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{Finder, Places, Resolved};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, Roots, clock};
 
-/// What one selector matches.
+/// Matches of one selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
     /// Processes, descendants included.
@@ -28,16 +28,16 @@ pub struct Contested {
     pub first: Selector,
     /// The selector of the second.
     pub second: Selector,
-    /// What both match: a process, or a cgroup.
+    /// The common match: a process, or a cgroup.
     pub what: String,
 }
 
-/// What was found.
+/// Results of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// For each workload, for each of its selectors: what it matches, or else what to do about it.
     pub matched: Vec<Vec<Result<Matched, String>>>,
-    /// What two workloads would both have.
+    /// Common matches of two workloads.
     pub contested: Vec<Contested>,
 }
 

@@ -1,10 +1,10 @@
-//! What is known of a thread.
+//! Known facts of a thread.
 
 use quell_model::{CpuId, SchedClass, ThreadId, ThreadState, WorkloadId};
 
 use crate::procfs::SchedStat;
 
-/// Where a workload's values are set.
+/// The level on which a workload's values are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// On its cgroups.

@@ -11,7 +11,7 @@ const RETRY: Nanos = Nanos::from_secs(1);
 /// A counter whose time stands still for this long has stopped. The kernel's clock may be as coarse as its tick.
 const STANDSTILL: Nanos = Nanos::from_millis(10);
 
-/// What is counted: the words of perf_event_open(2) that say so.
+/// The counted event, as words of perf_event_open(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     /// The PMU's number (`type`).
@@ -20,7 +20,7 @@ pub(crate) struct Event {
     pub config: [u64; 3],
 }
 
-/// What a counter says.
+/// A counter's reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub count: u64,
@@ -30,19 +30,19 @@ pub(crate) struct Reading {
     pub running: Nanos,
 }
 
-/// Where counters come from.
+/// Source of counters.
 pub(crate) trait Counters: Debug + Send {
-    /// Counts, from now on and for whoever runs, on this CPU or on the unit that this CPU stands for.
+    /// Counts, from now on and for all threads, on this CPU or on the unit that this CPU stands for.
     fn open(&self, event: Event, cpu: CpuId) -> io::Result<Box<dyn Counter>>;
 }
 
 /// A counter; it ends with the value.
 pub(crate) trait Counter: Debug + Send {
-    /// What it says now.
+    /// The present reading.
     fn read(&mut self) -> io::Result<Reading>;
 }
 
-/// What was counted between two looks.
+/// Count between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counted {
     pub count: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Meter {
     event: Event,
     cpu: CpuId,
     counter: Option<Box<dyn Counter>>,
-    /// As of the last look at which it had counted.
+    /// The last reading at which it had counted.
     before: Reading,
     /// `enabled` of the last reading, and when it had last changed.
     seen: Nanos,
@@ -92,7 +92,7 @@ impl Meter {
         Meter { event, cpu, counter: None, before, seen: Nanos::ZERO, changed_at: never, retry_at: never }
     }
 
-    /// What was counted since the last look; None: there is no counter now.
+    /// Count since the last reading; None: there is no counter now.
     pub fn look(&mut self, now: Nanos, counters: &dyn Counters) -> Option<Counted> {
         if self.counter.is_none() {
             self.open_again(now, counters);

@@ -31,7 +31,7 @@ impl Bench {
         self.0.lock().unwrap().readings.insert((event, cpu), Reading { count, enabled, running });
     }
 
-    /// So much more in so much time.
+    /// Adds `count` in `time`.
     pub fn count(&self, event: Event, cpu: CpuId, count: u64, time: Nanos) {
         let mut state = self.0.lock().unwrap();
         let reading = state.readings.entry((event, cpu)).or_default();
@@ -59,7 +59,7 @@ impl Bench {
         (state.refusal, state.refused_on) = (None, None);
     }
 
-    /// How many counters were opened, are open, and were read.
+    /// Numbers of counters opened, open, and read.
     pub fn opened(&self) -> usize {
         self.0.lock().unwrap().opened
     }

@@ -41,7 +41,7 @@ impl Counters for Kernel {
     }
 }
 
-/// Counting whoever runs takes CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN. Without it the call is not even tried: a
+/// Counting all threads takes CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN. Without it the call is not even tried: a
 /// service's system-call filter ends processes that make it.
 fn may_count() -> bool {
     let enough = CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN;

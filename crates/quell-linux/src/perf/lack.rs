@@ -1,10 +1,10 @@
-//! What is not there, and why.
+//! Missing counters, with reasons.
 
 use std::io;
 
 use quell_model::Support;
 
-/// Why something is not there, and how to get it.
+/// The reason why something is missing, and how to get it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lack {
     pub why: String,

@@ -1,4 +1,4 @@
-//! What sysfs tells of a PMU: its number, its CPUs, its events' names and how they are written
+//! A PMU in sysfs: its number, its CPUs, its events' names and their encoding
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
 
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ impl ProcFs {
         })
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -90,7 +90,7 @@ impl ProcFs {
         }
     }
 
-    /// How often a thread gave the CPU up by itself, and how often it was made to; None if it vanished.
+    /// Numbers of a thread's voluntary and involuntary context switches; None if it vanished.
     ///
     /// # Errors
     /// If the file cannot be read or understood.

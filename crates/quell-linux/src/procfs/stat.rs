@@ -5,10 +5,10 @@ use quell_model::{CpuId, Nanos, SchedClass, ThreadState};
 /// The flag of kernel threads (`include/linux/sched.h`).
 const PF_KTHREAD: i64 = 0x0020_0000;
 
-/// What `stat` tells about a thread.
+/// A thread's `stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadStat {
-    /// What it does at the moment.
+    /// Its present state.
     pub state: ThreadState,
     /// Its process's parent.
     pub parent: i32,
@@ -28,14 +28,14 @@ pub struct ThreadStat {
     pub class: SchedClass,
 }
 
-/// What `schedstat` tells about a thread.
+/// A thread's `schedstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedStat {
     /// CPU time used.
     pub run_time: Nanos,
     /// Time it was runnable without running.
     pub run_delay: Nanos,
-    /// How often it was put on a CPU.
+    /// Number of times it was put on a CPU.
     pub runs: u64,
 }
 

@@ -17,7 +17,7 @@ impl Count {
         Count { path, file: None }
     }
 
-    /// What it says; none in it where it says "Unavailable", "Unassigned" or "Error"; None where the file is gone.
+    /// Its count; the inner None for "Unavailable", "Unassigned" or "Error"; the outer None if the file is gone.
     pub fn read(&mut self) -> Option<Option<u64>> {
         let mut text = [0; 32];
         let file = match &mut self.file {

@@ -1,4 +1,4 @@
-//! resctrl: shares of the last-level cache and of the memory's bandwidth, and who uses how much of them
+//! resctrl: shares of the last-level cache and of the memory's bandwidth, and their use by groups
 //! (Documentation/filesystems/resctrl.rst). It is only read so far: other programs may have groups of their own there.
 
 mod count;

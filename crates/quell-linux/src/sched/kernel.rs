@@ -14,7 +14,7 @@ use crate::procfs::ProcFs;
 #[derive(Debug)]
 pub struct Kernel {
     proc: ProcFs,
-    /// What a fair thread without a slice of its own reads: this thread's at the start.
+    /// The value that a fair thread without a slice of its own reads: this thread's at the start.
     kernel_slice: u64,
 }
 
@@ -49,7 +49,7 @@ impl Kernel {
         if get(tid)?.sched_runtime == before.sched_runtime { Ok(()) } else { set(tid, &before) }
     }
 
-    /// Where nothing changes the kernel does nothing. It takes "a slice that the kernel chooses" for a change.
+    /// The kernel ignores a call that changes nothing. It takes "a slice that the kernel chooses" for a change.
     fn nudged(&self, before: sched_attr) -> sched_attr {
         let is_own = before.sched_runtime != 0 && before.sched_runtime != self.kernel_slice;
         sched_attr { sched_runtime: if is_own { before.sched_runtime + 1 } else { 0 }, ..before }

@@ -16,8 +16,8 @@ use crate::{LinuxError, clock};
 
 /// Shortest interval between scans and moves: a change of affinity costs microseconds, and more where cgroups do it.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// Where no CPU changed hands since the last look the next one is twice as far away, but no further than this: a look reads
-/// what every policy beside wants, and `guard` wants it so often.
+/// While no CPU changes hands the interval doubles from look to look, up to this: a look reads all signals that the
+/// other policies want, and `guard` wants them this often.
 const LONGEST: Nanos = Nanos::from_millis(20);
 
 const HOLDER: SignalSet = SignalSet::of(&[Signal::Holder]);
@@ -37,7 +37,7 @@ pub struct Affinity {
     looked_at: Nanos,
     /// The time from one look to the next.
     patience: Nanos,
-    /// Who held what before the plan that is being carried out, and where that binds workloads.
+    /// The holders before the plan that is being carried out, and the CPUs that follow from them.
     before: Holders,
     rooms: Vec<(WorkloadId, CpuSet)>,
 }
@@ -47,7 +47,7 @@ pub struct Affinity {
 struct Slot {
     /// Is it bound to the CPUs that it holds?
     is_bound: bool,
-    /// Where it is bound now; None: nowhere.
+    /// The CPUs that it is bound to now; None: it is not bound.
     room: Option<CpuSet>,
 }
 
@@ -93,7 +93,7 @@ impl Affinity {
         Verdict::Applied(now)
     }
 
-    /// Where every best-effort workload belongs now: what has changed.
+    /// Binds every best-effort workload to its present CPUs, where they changed.
     fn bind(&mut self) {
         let pool = self.pool_now();
         self.rooms.clear();
@@ -197,7 +197,7 @@ impl Scheduler for Affinity {
     }
 }
 
-/// What the stock host can, with grants by affinity.
+/// Capabilities of the stock host, with lending by affinity.
 #[must_use]
 pub fn capabilities(stock: Capabilities) -> Capabilities {
     let mut can = stock;

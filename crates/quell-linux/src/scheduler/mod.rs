@@ -1,4 +1,4 @@
-//! Which workload has which CPU, and what decides it: the actuator of grants and of rules, of which a host has one.
+//! The CPUs of each workload: the actuator of grants and of rules, one a host.
 
 pub mod affinity;
 
@@ -17,7 +17,7 @@ pub use crate::sensors::Activity;
 
 /// Hands CPUs out to workloads.
 pub trait Scheduler: Any + Debug + Send {
-    /// Says what the host can with it, given what it can with the kernel's own.
+    /// Reports the host's capabilities with it, given those with Linux's scheduler.
     fn tell(&self, found: &mut Capabilities);
 
     /// Refuses a workload that it could not have.
@@ -76,7 +76,7 @@ pub trait Scheduler: Any + Debug + Send {
         events: &mut Vec<Event>,
     ) -> Result<(), LinuxError>;
 
-    /// Whether the settings that it needed are made true. If not, none of the plan's grants is.
+    /// Reports whether the settings that it needed were made. If not, none of the plan's grants is made.
     fn settled(&mut self, _done: bool) {}
 
     /// Waits, or says until when the host is to wait.
@@ -88,7 +88,7 @@ pub trait Scheduler: Any + Debug + Send {
     }
 }
 
-/// The kernel's own: it can be told classes and shares, but not who has a CPU.
+/// Linux's scheduler: it takes classes and shares, but no grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stock;
 

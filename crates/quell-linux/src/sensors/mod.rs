@@ -1,4 +1,4 @@
-//! What the host measures, a file or folder each. To add one: a file with a [`Sensor`] and its line in [`Sensors`].
+//! The host's measurements, a file or folder each. To add one: a file with a [`Sensor`] and its line in [`Sensors`].
 
 pub(crate) mod bandwidth;
 pub(crate) mod canary;
@@ -23,7 +23,7 @@ use crate::cgroup::Group;
 use crate::members::Members;
 use crate::{LinuxError, Roots};
 
-/// What the kernel asks of a process that measures some signals, by the name of its capability (capabilities(7)).
+/// A capability that the kernel requires for some signals (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
     /// CAP_BPF.
@@ -32,19 +32,19 @@ pub enum Privilege {
     Perfmon,
 }
 
-/// What signals take more than others.
+/// Signals that need privileges.
 const PRIVILEGES: [(&[Signal], &[Privilege]); 2] =
     [(&traced::TRACED, &[Privilege::Bpf, Privilege::Perfmon]), (&bandwidth::COUNTED, &[Privilege::Perfmon])];
 
-/// What measuring these signals takes, each privilege at least once.
+/// The privileges that measuring these signals takes, each at least once.
 pub fn privileges(signals: SignalSet) -> impl Iterator<Item = Privilege> {
     let is_wanted = move |some: &[Signal]| some.iter().any(|&signal| signals.contains(signal));
     PRIVILEGES.into_iter().filter(move |(some, _)| is_wanted(some)).flat_map(|(_, takes)| takes).copied()
 }
 
-/// Measures some signals. It knows who is managed, but not the host.
+/// Measures some signals. It knows the members, but not the host.
 pub(crate) trait Sensor: Debug {
-    /// Says what it measures here, and how well.
+    /// Reports the signals that it measures here, and how well.
     fn tell(&self, members: &Members, found: &mut Capabilities);
 
     /// A workload with these cgroups attaches: what is counted, is counted from now on.
@@ -69,7 +69,7 @@ pub(crate) trait Sensor: Debug {
         None
     }
 
-    /// When samples that were asked for are to be taken.
+    /// Due time of requested samples.
     fn next_sample(&self) -> Nanos {
         Nanos::MAX
     }
@@ -115,7 +115,7 @@ impl Sensors {
         [threads, usage, traced, bandwidth, canary, latency]
     }
 
-    /// What they measure, and of each other signal that nothing does.
+    /// Reports the sensors' signals, and all other signals as unsupported.
     pub fn tell(&self, members: &Members, found: &mut Capabilities) {
         self.all().into_iter().for_each(|sensor| sensor.tell(members, found));
         for &signal in Signal::ALL {

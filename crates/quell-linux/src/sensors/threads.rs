@@ -1,4 +1,4 @@
-//! What procfs tells of threads: their states, where they are, their CPU time and how long they waited for a CPU.
+//! Threads in procfs: their states, their CPUs, their CPU time and their waiting time.
 
 use quell_model::{
     Capabilities, Class, CpuId, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadState, View, WorkloadId,
@@ -10,7 +10,7 @@ use crate::cgroup::Group;
 use crate::members::{Level, Members};
 use crate::procfs::{SchedStat, ticks};
 
-/// The threads' times summed, and who was seen running.
+/// The threads' summed times, and the threads seen running.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     /// By slot: CPU time and waiting of its threads since it attached.
@@ -80,7 +80,7 @@ impl Threads {
             let counted = proc.schedstat(thread.pid, thread.id.tid)?;
             let mut run = counted.unwrap_or(thread.run);
             let ran = run.run_time - thread.run.run_time;
-            // Who runs now has run since the last look.
+            // A running thread has run since the last scan.
             let may_run = holders && ran > Nanos::ZERO;
             if states || may_run || counted.is_none() {
                 let stat = proc.stat(thread.pid, thread.id.tid)?.filter(|stat| stat.start == thread.id.start);
@@ -107,7 +107,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Who runs on each CPU: the workload of a runnable thread that is on it; of several, that which ran most.
+    /// The workload on each CPU: that of a runnable thread that is on it; of several, the one that ran most.
     fn fill_holders(&mut self, columns: usize, view: &mut View) {
         let holder = &mut view.cpus.holder;
         holder.resize(columns, None);
@@ -143,7 +143,7 @@ impl Threads {
     }
 }
 
-/// Where the kernel does not count, run times are whole ticks and run delays are not known.
+/// Without the kernel's accounting run times are whole ticks and run delays are unknown.
 fn mark_estimates(members: &Members, view: &mut View) {
     for thread in members.threads.iter().filter(|thread| !thread.exact) {
         let slot = thread.workload.index();

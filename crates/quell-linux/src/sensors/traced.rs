@@ -1,4 +1,4 @@
-//! What only the kernel's tracepoints tell: who waits since when, who lost a CPU, and who woke whom.
+//! Signals from the kernel's tracepoints alone: waiting times, preemptions, and wake-ups by waker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,17 +77,17 @@ struct Trace {
     watched: Vec<i32>,
 }
 
-/// What a workload's threads do now.
+/// Present activity of a workload's threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Threads that run or wait for a CPU.
     pub runnable: u32,
-    /// Since when the one waits that has waited longest.
+    /// Start of the longest present wait.
     pub waiting_since: Option<Nanos>,
 }
 
 impl Activity {
-    /// How long the oldest waiting thread has waited.
+    /// Waiting time of the oldest waiting thread.
     pub fn queueing_delay(&self, now: Nanos) -> Sample<Nanos> {
         Sample::exact(self.waiting_since.map_or(Nanos::ZERO, |since| now - since), now)
     }
@@ -137,7 +137,7 @@ impl Trace {
         Ok(self.collector.look()?)
     }
 
-    /// What the threads of each workload do now, by slot.
+    /// Present activities of each workload's threads, by slot.
     fn activities(&self, threads: &[Thread], activities: &mut [Activity]) -> Result<(), LinuxError> {
         for thread in threads {
             let Some(activity) = activities.get_mut(thread.workload.index()) else { continue };

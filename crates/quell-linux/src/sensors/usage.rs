@@ -31,7 +31,7 @@ impl Default for Usage {
 }
 
 impl Sensor for Usage {
-    /// What it measures, the threads' sensor measures where there are no cgroups.
+    /// Nothing: the threads' sensor reports the same signals, which it measures where there are no cgroups.
     fn tell(&self, _: &Members, _: &mut Capabilities) {}
 
     fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {

@@ -18,7 +18,7 @@ use crate::sched::{ThreadCalls, ThreadClass};
 pub struct FakeThreads {
     proc: PathBuf,
     online: CpuSet,
-    /// Where threads were found: the kernel finds them at once, whoever looks through all processes does not.
+    /// Known paths of threads: the kernel finds them at once, a scan of all processes does not.
     known: RefCell<HashMap<i32, PathBuf>>,
 }
 

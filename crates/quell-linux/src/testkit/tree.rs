@@ -37,7 +37,7 @@ impl FakeTree {
         tree
     }
 
-    /// Where everything is.
+    /// The root of everything.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
@@ -138,7 +138,7 @@ impl FakeTree {
         self.thread_of(pid, tid, 1);
     }
 
-    /// What a thread has used: CPU time and waiting, nanoseconds.
+    /// A thread's times: CPU time and waiting, nanoseconds.
     pub fn ran(&self, pid: i32, tid: i32, run_time: u64, run_delay: u64) {
         self.write(format!("proc/{pid}/task/{tid}/schedstat"), &format!("{run_time} {run_delay} 1"));
     }

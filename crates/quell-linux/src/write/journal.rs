@@ -5,7 +5,7 @@ use quell_model::WorkloadId;
 
 use super::Write;
 
-/// What became of a write that the journal was told about.
+/// Outcome of a write in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Done.
@@ -26,10 +26,10 @@ pub trait Journal: fmt::Debug + Send {
     /// If the write could not be recorded.
     fn before(&mut self, write: &Write) -> io::Result<()>;
 
-    /// What became of it. A failure here does not take the write back: the record of [`Journal::before`] stays true.
+    /// Records the outcome. A failure here does not take the write back: the record of [`Journal::before`] stays true.
     ///
     /// # Errors
-    /// If the fate could not be recorded.
+    /// If the outcome could not be recorded.
     fn done(&mut self, write: &Write, fate: Fate) -> io::Result<()>;
 
     /// A workload has this name from now on.

@@ -1,4 +1,4 @@
-//! What was changed.
+//! Changes so far.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Ledger {
         self.entries.get(place).map(|(_, touched)| touched)
     }
 
-    /// What stood there before Quell touched it.
+    /// The original value from before Quell.
     pub fn origin(&self, place: &Place) -> Option<&Value> {
         self.touched(place).map(|touched| &touched.origin)
     }

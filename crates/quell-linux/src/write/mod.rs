@@ -36,7 +36,7 @@ pub enum Place {
     Affinity(ThreadId),
     /// A thread's scheduling class.
     Class(ThreadId),
-    /// Whether a process is stopped; named by its first thread.
+    /// Is a process stopped? Named by its first thread.
     Stopped(ThreadId),
 }
 
@@ -59,18 +59,18 @@ pub enum Value {
 pub struct Write {
     /// The workload that it is for; None: the machine.
     pub workload: Option<WorkloadId>,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What to restore in the end: what stood there before Quell first touched it. For a thread that was born under a
-    /// value of Quell's: what its workload had before.
+    /// The value to restore in the end: the original one from before Quell's first write. For a thread that was created
+    /// under a value of Quell's: its workload's original value.
     pub origin: Value,
-    /// What stands there now, and stands there again if the plan is taken back.
+    /// The present value, which is restored if the plan is taken back.
     pub before: Value,
-    /// What will stand there.
+    /// The new value.
     pub after: Value,
 }
 
-/// Where writes go, who is told of them before, and what was written.
+/// The medium of writes, its journal, and the writes so far.
 #[derive(Debug)]
 pub(crate) struct Writes {
     pub medium: Box<dyn Medium + Send>,

@@ -12,22 +12,22 @@ use crate::LinuxError;
 pub struct Touched {
     /// The workload that it was for.
     pub workload: Option<WorkloadId>,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What to put back.
+    /// The value to restore.
     pub origin: Value,
-    /// What Quell wrote last.
+    /// Quell's last value.
     pub last: Value,
 }
 
 /// A place that was not put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What stands there.
+    /// The present value.
     pub now: String,
-    /// Why it was left.
+    /// The reason why it was left.
     pub why: String,
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Display for Left {
     }
 }
 
-/// What became of the places.
+/// Outcome of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreReport {
     /// Put back.

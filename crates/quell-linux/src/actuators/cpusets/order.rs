@@ -58,7 +58,7 @@ pub(crate) fn order(
             step(&mut nodes, &mut steps, at, rest);
         }
     }
-    // Give, parents first. Who has children that are still outside the new set keeps the old CPUs for now.
+    // Give, parents first. A cgroup with children that are still outside the new set keeps the old CPUs for now.
     for &at in &down {
         let to = nodes[at].to;
         let within = nodes[at].parent.is_none_or(|parent| to.is_subset(&nodes[parent].now));

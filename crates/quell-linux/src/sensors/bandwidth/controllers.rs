@@ -1,4 +1,4 @@
-//! What the memory controllers count themselves: exact, whoever asks for memory.
+//! Counts of the memory controllers themselves: exact, for the traffic of all devices.
 
 use std::io;
 use std::path::Path;
@@ -60,8 +60,8 @@ impl Controllers {
     }
 }
 
-/// What is to be counted, where, and how many bytes a count is. Of the kinds of counters that may be there the first
-/// is taken: they count the same.
+/// The events to count, their places, and the bytes of one count. Of the possible kinds of counters the first one
+/// present is taken: they count the same.
 fn places(devices: &Path) -> Result<Vec<(Event, CpuId, f64)>, LinuxError> {
     for kind in [intel, intel_free_running, amd] {
         let found = kind(devices)?;

@@ -19,7 +19,7 @@ struct OfCpu {
     meter: Meter,
     /// Since the first look, as it would be had the counter had the hardware all the time.
     total: f64,
-    /// How far the last look can be trusted.
+    /// Reliability of the last reading.
     quality: Quality,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Misses {
     /// By CPU, as `samples`.
     cpus: Vec<OfCpu>,
     samples: Vec<Sample<u64>>,
-    /// When the machine's traffic was looked at last, and all misses until then.
+    /// Time of the last reading of the machine's traffic, and all misses until then.
     before: Option<(Nanos, f64)>,
 }
 
@@ -54,7 +54,7 @@ impl Misses {
         Ok(Misses { cpus, samples: vec![Sample::default(); columns], before: None })
     }
 
-    /// As of the last sample that was asked for.
+    /// The last requested samples.
     pub fn samples(&self) -> &[Sample<u64>] {
         &self.samples
     }

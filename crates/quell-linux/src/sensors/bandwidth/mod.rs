@@ -1,4 +1,4 @@
-//! How much of the memory's bandwidth is in use, and who misses the last-level cache: what the machine has to tell it.
+//! The memory bandwidth in use, and LLC misses by CPU, from the machine's counters.
 //!
 //! Sources of the bandwidth, best first: the memory controllers' own counters ([`controllers`]), resctrl's
 //! ([`resctrl`]), and a cache line for each miss ([`misses`]). One is taken, when a policy first asks.
@@ -39,7 +39,7 @@ const LOOKING_SHARE: u64 = 20;
 /// … and reading the counters of other CPUs, which interrupts each, a quarter while a policy asks for it.
 const SAMPLING_SHARE: u64 = 4;
 
-/// What is moved between memory and the rest of the machine.
+/// Traffic between memory and the rest of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rate {
     bytes_per_second: f64,

@@ -1,4 +1,4 @@
-//! What resctrl counts of the traffic between the last-level caches and memory.
+//! resctrl's counts of the traffic between the last-level caches and memory.
 
 use quell_model::Nanos;
 
@@ -9,14 +9,14 @@ use crate::{LinuxError, Roots, clock};
 /// The bytes that went to memory and came from there, of whomever they are.
 const FEATURE: &str = "mbm_total_bytes";
 
-/// New groups are looked for so often.
+/// Interval of scans for new groups.
 const LOOK_FOR_GROUPS: Nanos = Nanos::from_secs(1);
 
 /// A group's traffic in one domain.
 #[derive(Debug)]
 struct Traffic {
     count: Count,
-    /// When it was read, and the bytes since an arbitrary start.
+    /// Time of the last reading, and the bytes since an arbitrary start.
     before: Option<(Nanos, u64)>,
 }
 
@@ -152,7 +152,7 @@ mod tests {
             look(&mut resctrl, Nanos(3), 0.0).0,
             Rate { is_there: true, misses_some: true, is_early: true, ..Rate::default() }
         );
-        // What was moved meanwhile is counted when it is told again.
+        // Traffic in between counts once the file has a number again.
         moved(&tree, "", "00", "9000000");
         let (rate, least) = look(&mut resctrl, Nanos(4), 8e6);
         assert!(rate.bytes_per_second >= least * 0.9, "{rate:?}, {least}");

@@ -1,4 +1,4 @@
-//! Which counters the machine has, and the best of them.
+//! The machine's counters, and the best of them.
 
 use quell_model::Nanos;
 
@@ -8,7 +8,7 @@ use super::resctrl::Monitored;
 use crate::perf::{ALLOW, Counters, Lack, PASSED_ON};
 use crate::{LinuxError, Roots, clock, file};
 
-/// Where the machine's bandwidth is known from.
+/// Source of the machine's bandwidth.
 #[derive(Debug)]
 pub(super) enum Source {
     Controllers(Controllers),

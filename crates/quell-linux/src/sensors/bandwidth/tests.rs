@@ -1,4 +1,4 @@
-//! Which source is taken, and what becomes of its values.
+//! Choice of the source, and the use of its values.
 
 use quell_model::{CpuId, Topology};
 
@@ -123,7 +123,7 @@ fn the_value_stands_until_the_next_look() {
     let first = used_now(&mut bandwidth);
     assert_eq!((first.value, first.quality), (BytesPerSecond(64e6), Quality::Exact));
     bench.count(CAS, CpuId(0), 3_000_000, SECOND);
-    // As if looking took a minute of CPU time: the next is due in twenty.
+    // As if a reading took a minute of CPU time: the next is due in twenty.
     bandwidth.looked.cost = Nanos::from_secs(60);
     assert_eq!(seen(&mut bandwidth, Signal::MemoryBandwidth).machine.memory_bandwidth, first);
     bandwidth.looked.cost = Nanos::ZERO;

@@ -1,5 +1,5 @@
-//! How slow memory is, felt: the time of a few accesses to it against their time while it was quiet. For machines that
-//! count nothing, as virtual machines mostly do; it takes no privilege.
+//! Memory's slowdown by a canary: the time of a few accesses against their time while memory was quiet. For machines
+//! without counters, as virtual machines mostly are; it takes no privilege.
 
 #[cfg(target_arch = "x86_64")]
 mod lines;
@@ -30,7 +30,7 @@ const BLOCK: usize = 16;
 /// Is it known how to make accesses that no cache answers?
 const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
-/// What is timed.
+/// The memory that is timed.
 trait Memory: Debug + Send {
     /// Nanoseconds of an access, now.
     fn access_ns(&mut self) -> f64;
@@ -65,7 +65,7 @@ impl Canary {
         }
     }
 
-    /// Says what there is.
+    /// Reports what it can measure here.
     fn tell(&self, found: &mut Capabilities) {
         let support = match self.memory.is_some() || self.is_this_machine && IS_KNOWN {
             true => Support::Partly(
@@ -81,7 +81,7 @@ impl Canary {
         found.signals.insert(Signal::MemorySlowdown, support);
     }
 
-    /// Fills the view with it if it is wanted; looks if it is time.
+    /// Fills the view with it if it is wanted; measures when due.
     fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         if !wanted.contains(Signal::MemorySlowdown) {
             return;

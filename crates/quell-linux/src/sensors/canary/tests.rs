@@ -1,4 +1,4 @@
-//! What becomes of the times that a look takes.
+//! Use of the measured times.
 
 use std::sync::{Arc, Mutex};
 
