@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why the agent could not do its work.
+/// Failures of the agent.
 #[derive(Debug, Error)]
 pub enum AgentError {
     /// A policy needs what this host does not have.
@@ -11,7 +11,7 @@ pub enum AgentError {
     Unfit {
         /// The policy.
         policy: &'static str,
-        /// What is missing, why, and the mend; one line each.
+        /// The missing parts, reasons and mends; one line each.
         missing: Vec<String>,
     },
     /// Two policies would set the same knob or rule.
@@ -32,13 +32,13 @@ pub enum AgentError {
     /// The run directory cannot be used.
     #[error("cannot {op} the run directory {}: {why}; {mend}", path.display())]
     RunDirectory {
-        /// What was tried.
+        /// The failed operation.
         op: &'static str,
         /// The directory.
         path: std::path::PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
-        /// What to do about it.
+        /// The mend.
         mend: String,
     },
     /// There is one agent a host.
@@ -63,7 +63,7 @@ pub enum AgentError {
     /// A system call failed.
     #[error("{operation}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The system's answer.
         source: std::io::Error,
@@ -71,13 +71,13 @@ pub enum AgentError {
     /// A file or socket could not be used.
     #[error("cannot {operation} {}: {cause}; {mend}", path.display())]
     File {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// On what.
         path: PathBuf,
         /// The system's answer.
         cause: io::Error,
-        /// What to do about it.
+        /// The mend.
         mend: String,
     },
     /// No agent answers.
@@ -87,31 +87,31 @@ pub enum AgentError {
         socket: PathBuf,
         /// The system's answer.
         cause: io::Error,
-        /// What to do about it.
+        /// The mend.
         mend: &'static str,
     },
     /// The agent refused.
     #[error("{error}; {mend}")]
     Refused {
-        /// What is wrong.
+        /// The fault.
         error: String,
-        /// What to do about it.
+        /// The mend.
         mend: String,
     },
-    /// What answered is no agent of this version.
+    /// The answering program is no agent of this version.
     #[error("the answer on {} is not understood ({answer}); is the agent of another version?", socket.display())]
     OddAnswer {
         /// The socket.
         socket: PathBuf,
-        /// What came.
+        /// The answer.
         answer: String,
     },
     /// A record cannot be read.
     #[error("{record}: {why}")]
     Record {
-        /// Which.
+        /// The record.
         record: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Where the log goes: the loop never waits for who reads it.
+//! Destination of the log: the loop never waits for its reader.
 
 use std::io::{self, IoSlice, Write};
 use std::os::fd::AsFd;

@@ -11,10 +11,10 @@ use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
 
-/// What is to watch.
+/// The observers to start.
 #[derive(Clone, Debug, Default)]
 pub struct ObserverConfig {
-    /// Where to answer questions; None: nowhere.
+    /// Address of the API; None: no API.
     pub api: Option<ApiConfig>,
     /// The file to record every turn in; None: no record.
     pub record: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Observers {
         Ok((observers, feed))
     }
 
-    /// What is asked for and nothing acts on are these lines from now on.
+    /// Sets the lines about keys without effect.
     pub fn warn(&self, lines: &[String]) {
         if let Some(warnings) = &self.warnings {
             // The send fails once the API has ended.

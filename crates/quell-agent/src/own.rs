@@ -1,10 +1,10 @@
-//! What the agent itself costs.
+//! The agent's own cost.
 
 use std::fs;
 
 use quell_thread::clock;
 
-/// What this process used.
+/// Resources used by this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// CPU time of all its threads, user and system, in seconds.
@@ -13,7 +13,7 @@ pub struct Usage {
     pub resident_bytes: u64,
 }
 
-/// What this process used up to now.
+/// Resources used by this process up to now.
 #[must_use]
 pub fn usage() -> Usage {
     // proc_pid_statm(5): the second number is the resident set, in pages.

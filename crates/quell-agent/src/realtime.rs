@@ -1,4 +1,5 @@
-//! The agent's own priority: who limits real-time threads must run before them, and must not spin before them.
+//! The agent's own priority: a thread that limits real-time threads must run before them, and must not spin before
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,15 +46,15 @@ pub fn stay_on(cpu: CpuId) -> Result<(), AgentError> {
         .map_err(|errno| AgentError::System { operation: "give the loop a CPU of its own", source: errno.into() })
 }
 
-/// A thread of the agent's that is real-time and looks processes up.
+/// A real-time thread of the agent's that looks processes up.
 ///
-/// Who looks up a file of a process that just died helps the kernel to drop its names, and waits for others that do the
-/// same by *spinning* (`shrink_dcache_parent`). If one of them is a real-time thread of lower priority that the spinning
-/// one preempted, and no other CPU is free for it, this lasts for ever: nothing takes the CPU from a SCHED_FIFO thread,
-/// no signal ends it, and a second thread of ours that comes to look takes the next CPU. So a sentry, which looks nothing
-/// up, makes a thread that was not heard of for a while an ordinary one, for a moment that is enough for the other to get
-/// on, then a real-time one again, because it may just as well be starving behind real-time threads, and so by turns until
-/// it is heard of.
+/// A thread that looks up a file of a process that just died helps the kernel to drop its directory entries, and waits
+/// for other threads that do the same by *spinning* (`shrink_dcache_parent`). If one of them is a real-time thread of
+/// lower priority that the spinning one preempted, and no other CPU is free for it, the spinning never ends: nothing
+/// preempts a SCHED_FIFO thread, no signal ends it, and a second thread of ours that looks processes up takes the next
+/// CPU. Therefore a sentry, which looks up no files, makes a thread without a sign of life an ordinary one, for long
+/// enough that the preempted thread proceeds, then a real-time one again, because it may just as well be starving
+/// behind real-time threads, and so on in turn until the next sign of life.
 #[derive(Debug)]
 pub struct Sentry {
     watched: Arc<Watched>,

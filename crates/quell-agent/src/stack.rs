@@ -1,4 +1,4 @@
-//! The agent's stack: the loop of [`quell_model::Stack`] over any policies on one machine, and who watches it.
+//! The agent's stack: the loop of [`quell_model::Stack`] over any policies on one machine, and its observers.
 
 use quell_model::{CpuSet, View};
 use quell_policy::AnyPolicy;

@@ -37,13 +37,13 @@ pub(super) fn inbox() -> (Inbox, Feed) {
 }
 
 impl Feed {
-    /// What was posted since the last call; never waits.
+    /// Histograms posted since the last call; never waits.
     pub fn drain(&self) -> impl Iterator<Item = Posted> + '_ {
         self.0.try_iter().take(QUEUE)
     }
 }
 
-/// Why a histogram was not taken.
+/// The reason why a histogram was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejected {
     /// No such workload is attached.

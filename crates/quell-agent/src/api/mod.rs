@@ -1,8 +1,8 @@
 //! The agent's API: HTTP and JSON on a Unix socket, on a thread of its own.
 //!
-//! The loop never waits for a reader: it leaves snapshots and decisions behind ([`crate::watch`]), and this thread, of
+//! The loop never waits for a reader: it publishes snapshots and decisions ([`crate::watch`]), and this thread, of
 //! ordinary priority, takes them. A client that is slow or hostile can at worst use up the seats of clients like it.
-//! Who may connect the socket file's owner and group decide; what may be written, SO_PEERCRED does.
+//! The socket file's owner and group decide which users may connect; SO_PEERCRED decides which may write.
 
 pub mod client;
 pub mod latency;
@@ -29,12 +29,12 @@ pub use client::Client;
 pub use latency::{Feed, Posted};
 pub use state::{About, State};
 
-/// Where an agent listens unless told otherwise.
+/// Default path of the agent's socket.
 pub const SOCKET: &str = "/run/quell/api.sock";
-/// What the loop left behind is taken in this often.
+/// Interval at which this thread takes the loop's snapshots and decisions.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// Where the API listens.
+/// Address of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiConfig {

@@ -23,7 +23,7 @@ pub const MAX_BODY: usize = 256 * 1024;
 /// A request that is not answered within this time is given up, a body that does not arrive included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who asks.
+/// The client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// May it change anything?
@@ -49,7 +49,7 @@ pub fn router(state: SharedState) -> Router {
         .with_state(state)
 }
 
-/// What a Prometheus server may read.
+/// Requests that a Prometheus server may make.
 pub fn metrics_router(state: SharedState) -> Router {
     let text = |Shared(state): Shared<SharedState>| async move {
         let status = locked(&state, State::status);

@@ -1,4 +1,4 @@
-//! The listeners: who may connect, how many at once, and for how long.
+//! The listeners, with their bounds on users, connections and time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener,
     listen().map_err(|error| fail(error, "choose another port"))
 }
 
-/// How many connections there may be.
+/// Number of free connections.
 #[derive(Clone)]
 struct Seats {
     writers: Arc<Semaphore>,
@@ -58,7 +58,7 @@ impl Seats {
         Seats { writers: Arc::new(Semaphore::new(WRITERS)), readers: Arc::new(Semaphore::new(READERS)) }
     }
 
-    /// A seat, or none at once: who finds none is turned away, and the queue of the kernel stays short.
+    /// A seat at once, or none: a client without a seat is turned away, and the kernel's queue stays short.
     fn take(&self, peer: Peer) -> Option<OwnedSemaphorePermit> {
         let seats = if peer.may_write { &self.writers } else { &self.readers };
         Arc::clone(seats).try_acquire_owned().ok()

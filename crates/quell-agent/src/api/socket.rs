@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::AgentError;
 
-/// What stands where a socket is to be.
+/// Present state of a socket's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing.

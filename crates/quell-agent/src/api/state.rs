@@ -1,4 +1,4 @@
-//! What the API knows, kept up to date on its own thread from what the loop hands over.
+//! The API's data, kept up to date on its own thread from the loop's snapshots and decisions.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -18,20 +18,20 @@ const RATE_OVER: Nanos = Nanos::from_millis(900);
 /// Decisions in the status.
 const DECISIONS: usize = 24;
 
-/// What stays the same as long as the agent runs.
+/// Data that stays the same as long as the agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// `run`, `dry-run` or `shadow`.
     pub mode: String,
     /// The name of the host.
     pub host: String,
-    /// What the policies do less well here and why, one line each.
+    /// Limits of the policies here and their reasons, one line each.
     pub limits: Vec<String>,
-    /// What is asked for of workloads and nothing acts on, one line each.
+    /// Keys of workloads without effect, one line each.
     pub warnings: Vec<String>,
 }
 
-/// What the API knows.
+/// The API's data.
 pub struct State {
     about: About,
     watched: Watched,
@@ -289,7 +289,7 @@ fn exclusive(glance: &Glance, told: &Explanations, id: WorkloadId, own: &CpuSet)
     alone.then(|| told.knobs(name).any(|knob| *knob == Knob::Partition(true)))
 }
 
-/// Where the workloads of the configuration stand.
+/// States of the configured workloads.
 fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured> {
     let threads = |name: &str| {
         let slot = view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|spec| spec.name == name))?;
@@ -319,7 +319,7 @@ fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)
     numbered.filter_map(|(cpu, holder)| Some((quell_model::CpuId(cpu as u32), (*holder)?)))
 }
 
-/// Who runs where: who holds the CPU, else the workload of a runnable thread that is on it.
+/// The workload on each CPU: its holder, else the workload of a runnable thread that is on it.
 fn cpus(view: &View) -> Vec<wire::Cpu> {
     let mut runs: Vec<Option<WorkloadId>> = vec![None; view.topology.columns()];
     for (cpu, holder) in holders(view) {
@@ -357,7 +357,7 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
     .collect()
 }
 
-/// What the policies of a stack do less well on a host and why, one line each, with the policy's name.
+/// Limits of a stack's policies on a host and their reasons, one line each, with the policy's name.
 #[must_use]
 pub fn limits(capabilities: &quell_model::Capabilities, layers: &[crate::stack::Layer]) -> Vec<String> {
     let of = |layer: &crate::stack::Layer| {

@@ -14,12 +14,12 @@ use super::whole::whole_machine;
 use super::{Config, Place, Poll, Problems, Severity};
 use crate::stack::Stack;
 
-/// What selectors match on a machine.
+/// Matches of selectors on a machine.
 pub trait Matches {
     /// Does something match this selector? Else: what to do about it.
     fn find(&mut self, selector: &Selector) -> Result<(), String>;
 
-    /// What two workloads of these would both have.
+    /// Overlaps of two of these workloads.
     fn contested(&mut self) -> Vec<Contested> {
         Vec::new()
     }
@@ -46,7 +46,7 @@ pub fn check(
     check_rest(config, Problems::default(), topology, capabilities, matches)
 }
 
-/// As [`check`], after these problems: what would only follow from them is not told.
+/// As [`check`], after these problems: problems that would only follow from them are not reported.
 #[must_use]
 pub fn check_rest(
     config: &Config,
@@ -109,16 +109,15 @@ pub fn check_rest(
         problems.error(&other.place, what);
     }
     if !was_understood {
-        // What works less well is told when it works.
+        // Limits are reported once it works.
         problems.0.retain(|problem| problem.severity == Severity::Error);
     }
     problems.sort(&config.files);
     problems
 }
 
-/// What Quell's own scheduler asks of a configuration, and what makes no sense without it.
-/// What a policy does less well on this host: a missing right in a line of its own, since another user has it; all else in
-/// one line, since no configuration changes it.
+/// Limits of a policy on this host: a missing privilege in a line of its own, since another user has it; all others in
+/// one line, since no configuration changes them.
 fn summed_up(policy: &str, limits: Vec<String>) -> Vec<String> {
     let (rights, others): (Vec<String>, Vec<String>) = limits.into_iter().partition(|limit| limit.contains("CAP_"));
     let mut lines: Vec<String> = rights.iter().map(|limit| format!("policy '{policy}': {limit}")).collect();

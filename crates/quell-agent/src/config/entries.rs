@@ -169,7 +169,7 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
     workload
 }
 
-/// Where the key stands that makes the workload impossible: the one without which it is possible.
+/// Place of the key that makes the workload impossible: the one without which it is possible.
 fn culprit(keys: &Keys, workload: &Workload) -> Option<usize> {
     let without = [
         ("slo", Workload { slo: None, ..workload.clone() }),

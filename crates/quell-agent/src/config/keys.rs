@@ -40,7 +40,7 @@ pub(super) enum Form {
 pub(super) struct Key {
     pub name: &'static str,
     pub form: Form,
-    /// What to write, for messages.
+    /// An example to write, for messages.
     pub example: &'static str,
 }
 
@@ -97,7 +97,7 @@ impl<'s, 'a> Keys<'s, 'a> {
         }
     }
 
-    /// What could be written for a key.
+    /// An example value for a key.
     pub fn example(&self, name: &str) -> &'static str {
         self.known.iter().find(|key| key.name == name).map_or("…", |key| key.example)
     }
@@ -133,7 +133,7 @@ fn has_form(value: &DeValue, form: Form) -> bool {
     }
 }
 
-/// What a value is, in words.
+/// Kind of a value, in words.
 pub(super) fn kind(value: &DeValue) -> String {
     match value {
         DeValue::String(text) => format!("the text \"{}\"", text.escape_debug()),
@@ -146,7 +146,7 @@ pub(super) fn kind(value: &DeValue) -> String {
     }
 }
 
-/// Says what stands there, and what to write: the same without quotes, where that is right.
+/// Names the present form and the right one: the same without quotes, where that is right.
 pub(super) fn wrong_form(key: &Key, value: &DeValue) -> String {
     let meant = match (key.form, value) {
         (Form::Number, DeValue::String(text)) => Some(text.trim()).filter(|text| text.parse::<f64>().is_ok()),

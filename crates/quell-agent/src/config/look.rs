@@ -1,4 +1,4 @@
-//! What an agent needs of the machine for itself: its directory, its socket, the metrics' port, the record. Looks, and
+//! The agent's own resources on the machine: its directory, its socket, the metrics' port, the record. Only checks, and
 //! changes nothing.
 
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use super::{Config, Place, Problems};
 use crate::api::socket::{self, Standing};
 use crate::guardian::RunDir;
 
-/// How an agent would be started.
+/// Options of an agent's start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// The socket of the command line.
@@ -27,7 +27,8 @@ pub struct Start {
     pub only_looks: bool,
 }
 
-/// What keeps an agent with this configuration from starting. Where one runs already, what that has taken is free.
+/// Obstacles to the start of an agent with this configuration. The resources of an agent that runs already count as
+/// free.
 #[must_use]
 pub fn look(config: &Config, start: &Start) -> Problems {
     let mut problems = Problems::default();

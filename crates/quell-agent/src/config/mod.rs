@@ -1,7 +1,7 @@
-//! What the agent is told: one TOML file and its drop-in directory, read as a whole or refused as a whole.
+//! The agent's configuration: one TOML file and its drop-in directory, accepted as a whole or refused as a whole.
 //!
-//! [`read`] reads the files and checks everything that can be checked without a machine; [`check`] holds the result
-//! against a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
+//! [`read`] reads the files and checks everything that can be checked without a machine; [`check`] compares the result
+//! with a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
 //! file, line and the mend. `docs/use/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
 
 mod check;
@@ -35,7 +35,7 @@ pub use read::{drop_in_directory, read, read_all, read_text};
 /// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Where the agent looks if it is told nothing.
+/// Default path of the configuration.
 pub const DEFAULT_PATH: &str = "/etc/quell/quell.toml";
 
 /// A configuration whose parts fit together.
@@ -55,11 +55,11 @@ pub struct Config {
     pub policies: Vec<Layer>,
     /// `[[workload]]`.
     pub workloads: Vec<Member>,
-    /// Where values stand that only a look at the machine can find wrong.
+    /// Places of values whose faults only the machine can show.
     pub places: Places,
 }
 
-/// Where single values stand.
+/// Places of single values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// `machine.cpus`.
@@ -72,7 +72,7 @@ pub struct Places {
     pub listen: Option<Place>,
 }
 
-/// What Quell may do to the machine as a whole.
+/// Quell's permissions on the machine as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// The CPUs that Quell manages; None: all that are online.
@@ -86,11 +86,11 @@ pub struct Machine {
     /// May it enable the cpu and cpuset controllers for the cgroups of workloads (`cgroup.subtree_control`)? Without
     /// them it sets values on single threads there.
     pub enable_controllers: bool,
-    /// How long and how often a workload may run alone.
+    /// Bounds on the length and share of solo runs.
     pub solo_runs: LeaseLimits,
 }
 
-/// How the loop waits for its next turn where Quell's own scheduler runs.
+/// Waiting of the loop for its next turn under Quell's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Poll {
@@ -101,13 +101,13 @@ pub enum Poll {
     Dedicated,
 }
 
-/// How the agent itself runs.
+/// Settings of the agent itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agent {
     /// The loop turns at most this often, whatever the policies want; None: every 100 µs, with a CPU of its own every
     /// 10 µs.
     pub interval_floor: Option<Nanos>,
-    /// How it waits.
+    /// Its way of waiting.
     pub poll: Poll,
     /// Does the loop run at real-time priority, above what its policies give to others?
     pub realtime: bool,
@@ -138,7 +138,7 @@ pub struct Layer {
     pub policy: AnyPolicy,
     /// The names of the workloads that it owns; None: all.
     pub workloads: Option<Vec<String>>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -147,7 +147,7 @@ pub struct Layer {
 pub struct Member {
     /// The workload.
     pub workload: Workload,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Faults of a configuration, with their places.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The configuration is refused.
@@ -61,11 +61,11 @@ pub enum Severity {
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// Where.
+    /// Place.
     pub place: Place,
-    /// What is wrong, and the mend.
+    /// The fault, and the mend.
     pub what: String,
 }
 

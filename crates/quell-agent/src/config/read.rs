@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> Result<Config, Problems> {
     if problems.are_fatal() { Err(problems) } else { Ok(config) }
 }
 
-/// As [`read`], with what could be understood where something is wrong: so that the rest can be looked at, too.
+/// As [`read`], but with the valid parts of a faulty configuration, so that the rest can be checked, too.
 #[must_use]
 pub fn read_all(path: &Path) -> (Config, Problems) {
     let mut problems = Problems::default();

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::Problems;
 use super::keys::{Form, Key, Keys, Source, key, kind, wrong_form};
 
-/// What a selector can go by.
+/// Kinds of selectors.
 const KINDS: [Key; 6] = [
     key("unit", Form::Text, "\"web.service\""),
     key("cgroup", Form::Text, "\"batch.slice/job\""),

@@ -300,7 +300,7 @@ fn containers_pods_and_patterns_are_selectors() {
         "unit = \"getty@*\"".into(),
         "cgroup = \"batch.slice/job-*\"".into(),
         "command = \"redis-server *:6379\"".into(),
-        // As it was understood before there were patterns.
+        // Read as before there were patterns.
         "command = \"kworker/[0]\"".into(),
     ] {
         assert!(parse(&GOOD.replace("command = \"nginx\"", &selector)).is_ok(), "{selector}");

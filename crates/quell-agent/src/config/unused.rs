@@ -5,11 +5,11 @@ use quell_policy::AnyPolicy;
 
 use super::{Config, Problems};
 
-/// Why a workload's limit is not kept by the host, and the mend; None: it is kept.
+/// The reason why the host does not keep a workload's limit, and the mend; None: it is kept.
 pub type Obstacle<'a> = dyn FnMut(&Workload) -> Option<String> + 'a;
 
-/// What is asked for a workload and has no effect, one line a key. `policies` are those that own it; without
-/// capabilities only what policies do is held against it.
+/// Keys of a workload without effect, one line each. `policies` are those that own it; without capabilities only the
+/// policies' own effects are considered.
 #[must_use]
 pub fn unused(
     workload: &Workload,
@@ -40,7 +40,7 @@ pub fn unused(
 fn over_limit(workload: &Workload, heeding: Option<&&Description>, obstacle: &mut Obstacle<'_>) -> Option<String> {
     let (limit, why) = (workload.limit?, obstacle(workload)?);
     match heeding {
-        // Who grants CPUs grants whole ones.
+        // A policy that grants CPUs grants whole ones.
         Some(_) if limit.fraction().0 == 0 => None,
         Some(policy) => Some(format!("policy {} rounds it up to {} whole CPUs; {why}", policy.name, limit.ceil())),
         None => Some(why),

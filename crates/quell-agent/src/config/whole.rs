@@ -13,7 +13,7 @@ pub fn whole_machine(config: &Config, all: CpuSet) -> Vec<(&Layer, String)> {
     let takes_all = guards.filter(|layer| {
         let owns = |name| layer.workloads.as_ref().is_none_or(|names| names.contains(name));
         let owned = config.workloads.iter().map(|member| &member.workload).filter(|workload| owns(&workload.name));
-        // As the policy does: what does not fit any more is refused.
+        // As in the policy: a request that no longer fits is refused.
         let promise = |promised, asked| if promised + asked <= cpus { promised + asked } else { promised };
         owned.map(|workload| workload.guaranteed()).fold(CpuCount::ZERO, promise) == cpus
     });

@@ -31,7 +31,7 @@ pub struct Explanations {
 #[derive(Debug, Default)]
 struct Ring {
     decisions: VecDeque<wire::Decision>,
-    /// What was seen at the decision before.
+    /// Observations at the decision before.
     before: Seen,
 }
 
@@ -99,7 +99,7 @@ impl Explanations {
         self.in_force.of.get(workload).into_iter().flatten()
     }
 
-    /// How often a workload or one of its threads was demoted.
+    /// Number of demotions of a workload or one of its threads.
     #[must_use]
     pub fn demotions(&self, workload: &str) -> u64 {
         self.demotions.get(workload).copied().unwrap_or(0)
@@ -199,7 +199,7 @@ fn take(of: &mut BTreeMap<String, Vec<Knob>>, name: &str, knob: Knob) {
     }
 }
 
-/// What was seen, with counters turned into rates over the time since the decision before.
+/// Observations, with counters turned into rates over the time since the decision before.
 fn told_seen(before: &Seen, seen: &Seen) -> wire::Seen {
     wire::Seen {
         queueing_delay_ns: seen.queueing_delay.usable().map(|delay| delay.0),
@@ -210,7 +210,7 @@ fn told_seen(before: &Seen, seen: &Seen) -> wire::Seen {
     }
 }
 
-/// How much a counter of nanoseconds grew per nanosecond between two readings; None without two usable ones.
+/// Growth of a counter of nanoseconds per nanosecond between two readings; None without two usable ones.
 #[must_use]
 pub fn per_time(before: &Sample<Nanos>, now: &Sample<Nanos>) -> Option<f64> {
     let (first, last) = (before.usable()?, now.usable()?);

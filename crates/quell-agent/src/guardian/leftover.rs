@@ -17,14 +17,14 @@ use crate::journal::replay;
 pub struct Leftover {
     /// The journal.
     pub journal: PathBuf,
-    /// How many values are still to be put back; None: this user may not read it.
+    /// Number of values that are still to be restored; None: this user may not read it.
     pub values: Option<usize>,
     /// The command that puts them back.
     pub mend: String,
 }
 
 impl Leftover {
-    /// What is left, without the mend.
+    /// The leftovers, without the mend.
     #[must_use]
     pub fn what(&self) -> String {
         let values = match self.values {
@@ -42,7 +42,8 @@ impl fmt::Display for Leftover {
     }
 }
 
-/// What is left in this run directory, by name; nothing if there is no such directory. `proc` tells which boot this is.
+/// The leftovers in this run directory, by name; none if there is no such directory. `proc` identifies the present
+/// boot.
 #[must_use]
 pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
@@ -74,7 +75,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
     journals.into_iter().filter_map(left).collect()
 }
 
-/// Does a living process hold the lock? It is let go at once; whoever claims it meanwhile tries again.
+/// Does a living process hold the lock? The test releases it at once; a concurrent claim is tried again.
 fn is_watched(lock: &Path) -> bool {
     let Ok(lock) = File::open(lock) else { return false };
     matches!(flock(&lock, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))

@@ -1,4 +1,4 @@
-//! What the guardian must know of a living worker, in a page of memory that both have.
+//! The signs of life of a worker for its guardian, in a page of memory that both share.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,7 +78,7 @@ impl Pulse {
         self.shared().beat.load(Ordering::Relaxed) != 0
     }
 
-    /// Why the worker must be taken for hung, if so.
+    /// The reason why the worker counts as hung, if it does.
     #[must_use]
     pub fn hung(&self, now: Nanos) -> Option<String> {
         let hung_after = Nanos(self.shared().hung_after.load(Ordering::Relaxed));

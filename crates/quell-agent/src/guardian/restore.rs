@@ -28,7 +28,7 @@ const QUIET: usize = 8;
 /// … with this pause between passes.
 const BIRTH: Duration = Duration::from_millis(25);
 
-/// What became of the places in a journal.
+/// Outcome for the places in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Put back.
@@ -39,9 +39,9 @@ pub struct Report {
     pub vanished: usize,
     /// Not restored: another program changed them since, or the system refused.
     pub left: Vec<Left>,
-    /// How long it took.
+    /// Duration.
     pub took: Nanos,
-    /// What there is to say about the journal itself.
+    /// A remark about the journal itself.
     pub remark: Option<String>,
 }
 
@@ -146,8 +146,8 @@ pub fn put_back(
     for pass in 0..PASSES {
         alive();
         let count = due.len();
-        // Classes first: a thread that may not be moved just now (migrate_disable) makes whoever changes its CPUs wait,
-        // without end if it is SCHED_IDLE on a busy CPU.
+        // Classes first: a thread that may not be moved just now (migrate_disable) delays a change of its CPUs, without
+        // end if it is SCHED_IDLE on a busy CPU.
         let (cpus, first): (Vec<_>, Vec<_>) =
             std::mem::take(&mut due).into_iter().partition(|touched| matches!(touched.place, Place::Affinity(_)));
         let (mut left, first) = apply(&mut host, first, &mut report);
@@ -189,7 +189,7 @@ fn apply(host: &mut LinuxHost, due: Vec<Touched>, report: &mut Report) -> (Vec<(
     (left, restored)
 }
 
-/// What was left although it still is Quell's was refused: perhaps only until something else has been put back.
+/// A place that still has Quell's value was refused, perhaps only until another one has been restored.
 fn retry(left: Vec<(Left, Touched)>, machine: &mut Machine, report: &mut Report, give_up: bool) -> Vec<Touched> {
     let mut again = Vec::new();
     for (left, touched) in left {

@@ -15,12 +15,12 @@ use crate::AgentError;
 pub const VARIABLE: &str = "QUELL_RUN_DIR";
 /// The run directory unless another one is named.
 pub(super) const USUAL: &str = "/run/quell";
-/// Who only looks holds a lock for a moment: so often is tried again to claim it …
+/// A reader holds a lock for a moment: number of tries to claim it …
 const TRIES: u32 = 5;
-/// … after such a pause.
+/// … with this pause in between.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Where the agent keeps what lives as long as the machine is up.
+/// Directory of the agent's files, which live as long as the machine is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
     path: PathBuf,
@@ -60,7 +60,7 @@ impl RunDir {
         RunDir::at(RunDir::path_of(asked))
     }
 
-    /// Where [`RunDir::locate`] would look; nothing is made.
+    /// The path that [`RunDir::locate`] would choose; nothing is created.
     #[must_use]
     pub fn path_of(asked: Option<&Path>) -> PathBuf {
         let path = asked.map(Path::to_owned).or_else(|| variable(VARIABLE)).or_else(|| {
@@ -130,7 +130,7 @@ impl RunDir {
         Ok(RunDir { path: path.to_owned() })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

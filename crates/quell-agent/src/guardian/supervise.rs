@@ -47,9 +47,9 @@ pub enum News<'a> {
     Hung(&'a str),
     /// The worker died, and everything was put back.
     Died {
-        /// How.
+        /// The way that it ended.
         how: &'a str,
-        /// What was put back.
+        /// The restore's report.
         report: &'a Report,
     },
     /// It is started again after this pause.
@@ -60,7 +60,7 @@ pub enum News<'a> {
     Waiting,
 }
 
-/// How to supervise.
+/// Options of supervision.
 pub struct Options {
     claim: Claim,
     /// The machine's pseudo-filesystems.
@@ -82,14 +82,14 @@ impl Options {
     }
 }
 
-/// How the last worker ended.
+/// The end of the last worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// It exited with this status; None: a signal killed it.
     pub code: Option<u8>,
     /// The signal that killed it.
     pub signal: Option<i32>,
-    /// What the guardian still had to put back.
+    /// Report of the guardian's own restore.
     pub report: Report,
 }
 
@@ -146,7 +146,7 @@ pub fn supervise(
     result
 }
 
-/// Puts back what the journal says; whoever watches the guardian hears that it is alive meanwhile.
+/// Restores what the journal says; the guardian's own watcher gets signs of life meanwhile.
 fn put_back(
     how: impl FnOnce(&Path, &Roots, &mut dyn FnMut()) -> Result<Report, AgentError>,
     options: &mut Options,
@@ -158,7 +158,7 @@ fn put_back(
 struct Guardian {
     options: Options,
     signals: Signals,
-    /// When the worker was told to stop.
+    /// Time at which the worker was told to stop.
     stopping: Option<Nanos>,
     backoff: Backoff,
     /// Was the worker that lives now killed because it hung?
@@ -245,10 +245,10 @@ impl Guardian {
         std::process::exit(code.into())
     }
 
-    /// Sleeps until the worker has ended; meanwhile hands signals on and looks whether it hangs.
+    /// Sleeps until the worker has ended; meanwhile forwards signals and checks for hangs.
     ///
-    /// A worker that was killed inside a system call that cannot be interrupted ends only when that call does, and
-    /// that may depend on what it did (see [`super::restore::put_back`]): then everything is put back before.
+    /// A worker that was killed inside a system call that cannot be interrupted ends only when that call does, and that
+    /// may depend on its own settings (see [`super::restore::put_back`]): then everything is restored before.
     fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Report, AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let status = status_of(pid);
@@ -276,7 +276,7 @@ impl Guardian {
             }
             self.hand_signals_on(process);
             if let Some(why) = pulse.hung(time) {
-                // First: whoever hears the news may be slow, or stand still as the worker does.
+                // First: the listener for the news may be slow, or hang as the worker does.
                 kill(process, Signal::KILL);
                 if !std::mem::replace(&mut self.killed, true) {
                     (self.options.news)(News::Hung(&why));
@@ -351,8 +351,8 @@ fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
         .map_err(system("open the worker's handle"))
 }
 
-/// The file that tells what is pending for a process. It stays open: who watches must not look up the files of a process
-/// that may just be dying (see [`Sentry`]).
+/// The file with a process's pending signals. It stays open: a watcher must not look up the files of a process that may
+/// just be dying (see [`Sentry`]).
 fn status_of(pid: Pid) -> Option<File> {
     File::open(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()
 }

@@ -17,14 +17,14 @@ use quell_model::{SchedClass, ThreadId, WorkloadId};
 use crate::journal::Replay;
 use crate::journal::replay::same;
 
-/// What is inherited.
+/// Inherited values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Cpus,
     Class,
 }
 
-/// What Quell wrote on the threads of one process.
+/// Quell's values on the threads of one process.
 #[derive(Debug)]
 struct Family {
     workload: Option<WorkloadId>,
@@ -39,11 +39,11 @@ struct Family {
 /// The values of one sort.
 #[derive(Debug, Default)]
 struct Values {
-    /// When Quell first wrote one.
+    /// Time of Quell's first write of one.
     since: Option<u64>,
-    /// What the process's first thread had before, if it is in the journal.
+    /// Original value of the process's first thread, if it is in the journal.
     first: Option<Value>,
-    /// What its threads had before, and how many of them.
+    /// Original values of its threads, with their numbers.
     origins: Vec<(Value, u32)>,
     written: Vec<Value>,
 }
@@ -63,7 +63,7 @@ struct Sweep<'a> {
     medium: &'a mut dyn Medium,
 }
 
-/// What is to be put back on threads that stand in no journal. What stands there has been put back already.
+/// The values to restore on threads that are in no journal. The places in the journal have been restored already.
 ///
 /// # Errors
 /// If the processes cannot be read.
@@ -192,7 +192,7 @@ impl Sweep<'_> {
         Ok(origin.map(|origin| Touched { workload, place, origin, last: now }))
     }
 
-    /// What the first thread of the first process of a line had before Quell; None if nothing tells.
+    /// Original value of the first thread of the first process of a line; None if it is unknown.
     fn origin_of_first(&mut self, line: &[i32], sort: Sort) -> Result<Option<Value>, LinuxError> {
         for at in 0..line.len() {
             if let Some(first) = self.family(line[at]).and_then(|family| sort.of(family).first.as_ref()) {
@@ -213,7 +213,7 @@ impl Sweep<'_> {
 }
 
 impl Values {
-    /// What most threads had.
+    /// The most frequent original value.
     fn usual(&self) -> Option<&Value> {
         self.origins.iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
     }

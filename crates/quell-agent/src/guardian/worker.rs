@@ -26,7 +26,7 @@ const WORKING: u8 = 0;
 const ENDED: u8 = 1;
 const TAKEN_OVER: u8 = 2;
 
-/// What the work must know of its guardian, and tell it.
+/// The work's view of its guardian, and its signs of life.
 #[derive(Debug)]
 pub struct Worker {
     stop: Arc<AtomicBool>,
@@ -77,7 +77,7 @@ impl Worker {
         &self.stop
     }
 
-    /// Is set when the configuration shall be read again; whoever reads it takes it back.
+    /// Set when the configuration is to be read again; the reader clears it.
     #[must_use]
     pub fn reload(&self) -> &Arc<AtomicBool> {
         &self.reload

@@ -74,13 +74,13 @@ impl FileJournal {
         })
     }
 
-    /// What closes this journal from another thread.
+    /// A handle that closes this journal from another thread.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.gate.clone()
     }
 
-    /// What would have to be put back now.
+    /// The entries that would have to be restored now.
     #[must_use]
     pub fn state(&self) -> &Replay {
         &self.state
@@ -188,13 +188,13 @@ impl Journal for FileJournal {
     fn done(&mut self, write: &Write, fate: Fate) -> io::Result<()> {
         let Some(n) = self.state.entry(&write.place).map(|entry| entry.n) else { return Ok(()) };
         match fate {
-            // What stands there tells it: not worth a record.
+            // The present value shows it: not worth a record.
             Fate::Applied => {
                 self.state.made(&write.place);
                 Ok(())
             }
             Fate::Refused | Fate::TakenBack => {
-                // What was taken back stood before this very write, whatever came later.
+                // The value after taking back is the one before this very write, whatever came later.
                 let write = Write { after: write.before.clone(), ..write.clone() };
                 let undone = Record::Write { n, at: ticks_since_boot(), write, owner: None, inode: None };
                 self.append(undone)

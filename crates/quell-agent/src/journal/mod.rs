@@ -1,4 +1,4 @@
-//! What must be restored when Quell is gone: an append-only file that is written before the machine is.
+//! The original values to restore when Quell is gone: an append-only file that is written before the machine is.
 //!
 //! One JSON record a line. Every write is recorded with the original value of its place *before* it is made, so that
 //! the file says what to restore, however and whenever Quell is killed. It lies in `/run`, which lives as long as the

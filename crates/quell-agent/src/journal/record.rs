@@ -8,7 +8,7 @@ use super::Owner;
 /// The format's version. A journal of another version is read as far as it can be.
 pub const VERSION: u32 = 1;
 
-/// How a journal begins.
+/// Start of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
     /// [`VERSION`].
@@ -33,7 +33,7 @@ pub enum Record {
     Write {
         /// Counts the writes of this journal.
         n: u64,
-        /// When, in clock ticks since boot: threads that were born later may have inherited the value.
+        /// Time, in clock ticks since boot: threads that were created later may have inherited the value.
         at: u64,
         /// The write.
         write: Write,

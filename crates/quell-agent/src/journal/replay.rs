@@ -1,4 +1,4 @@
-//! What a journal's records amount to. Pure: bytes in, entries out.
+//! Sum of a journal's records. Pure: bytes in, entries out.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use super::{Begin, Owner, Record};
 /// A place that Quell changed, or was about to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Where.
+    /// The place.
     pub place: Place,
     /// The workload that it was for.
     pub workload: Option<WorkloadId>,
-    /// What stood there first.
+    /// The original value.
     pub origin: Value,
-    /// What Quell wrote last, or was about to write.
+    /// Quell's last value, written or about to be written.
     pub last: Value,
-    /// What stands there if that last write was not made.
+    /// The place's value if that last write was not made.
     pub before_last: Value,
     /// The number of the last write.
     pub n: u64,
-    /// Since when it was under Quell, in clock ticks since boot.
+    /// Start of Quell's control, in clock ticks since boot.
     pub since: u64,
     /// The thread's owner.
     pub owner: Option<Owner>,
@@ -66,7 +66,7 @@ pub struct Replay {
     index: HashMap<Place, usize>,
 }
 
-/// What these bytes of a journal amount to. A last line without its end is left out: its write was not made.
+/// The entries of a journal's bytes. A last line without its end is left out: its write was not made.
 #[must_use]
 pub fn replay(bytes: &[u8]) -> Replay {
     let mut state = Replay::default();
@@ -93,7 +93,7 @@ impl Replay {
         self.entries[*self.index.get(place)?].as_ref()
     }
 
-    /// How many places there are.
+    /// Number of places.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// 2: what is measured of the machine is a map of its own, sets of signals are lists of names.
 pub const VERSION: u32 = 2;
 
-/// How a record begins.
+/// Start of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`VERSION`].
@@ -113,12 +113,12 @@ impl Turn<'_> {
 /// One layer's step in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step<'a> {
-    /// Which layer.
+    /// The layer.
     pub layer: u32,
     /// The CPUs that were its pool.
     pub pool: CpuSet,
-    /// What had happened.
+    /// The events before the step.
     pub events: Cow<'a, [Event]>,
-    /// What it wanted.
+    /// The plan.
     pub plan: Cow<'a, Plan>,
 }

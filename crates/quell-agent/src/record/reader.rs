@@ -66,7 +66,7 @@ impl<R: Read> Record<R> {
         Ok(Record { input, header, name: name.to_owned(), turns: 0, torn: false })
     }
 
-    /// How it begins.
+    /// Its start.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -112,7 +112,7 @@ impl<R: Read> Record<R> {
 enum Broken {
     /// It ends within a value.
     Torn,
-    /// What is there makes no sense.
+    /// The content makes no sense.
     Odd(String),
 }
 

@@ -12,18 +12,18 @@ use super::reader::Record;
 use crate::AgentError;
 use crate::stack::Layer;
 
-/// What came out of one replayed step.
+/// Result of one replayed step.
 #[derive(Debug)]
 pub struct Replayed<'a> {
-    /// Which turn of the record, from 1.
+    /// Number of the turn in the record, from 1.
     pub turn: u64,
-    /// Which layer.
+    /// The layer.
     pub layer: usize,
-    /// What was seen.
+    /// The observations.
     pub view: &'a View,
-    /// What is in the record.
+    /// The recorded plan.
     pub recorded: &'a Plan,
-    /// What came out now.
+    /// The replayed plan.
     pub plan: &'a Plan,
 }
 
@@ -40,7 +40,7 @@ fn bytes(plan: &Plan) -> Option<Vec<u8>> {
     rmp_serde::to_vec_named(plan).ok()
 }
 
-/// How a replay went.
+/// Summary of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Turns in the record.
@@ -53,7 +53,7 @@ pub struct Summary {
     pub torn: bool,
 }
 
-/// What to replay.
+/// The policies that decide in the replay.
 #[derive(Clone, Debug)]
 pub enum With {
     /// The recorded policies from their recorded states.
@@ -61,7 +61,7 @@ pub enum With {
     /// Another policy in the place of one layer. It sees what was measured while the recorded one decided; what became
     /// of the recorded one's commands it does not see, since they are not its own.
     Other {
-        /// Which layer.
+        /// The layer.
         layer: usize,
         /// The policy that takes its place.
         policy: Box<AnyPolicy>,

@@ -1,10 +1,10 @@
-//! Whether the columns of a recorded turn fit together, as policies may take for granted of a host's.
+//! Consistency of a recorded turn's columns, as policies may take it for granted of a host's.
 
 use quell_model::{Signal, Topology};
 
 use super::format::Turn;
 
-/// What does not fit, if something does not.
+/// The first inconsistency, if any.
 pub(super) fn misfit(turn: &Turn<'_>, topology: &Topology) -> Option<String> {
     let (workloads, cpus, threads) = (&*turn.workloads, &*turn.cpus, &*turn.threads);
     let (slots, columns, rows) = (workloads.spec.len(), topology.columns(), threads.id.len());

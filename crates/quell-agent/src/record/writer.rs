@@ -20,7 +20,7 @@ use crate::wire;
 
 /// Turns that wait for the disk at most; their memory is taken once and reused.
 const BUFFERS: usize = 64;
-/// What was recorded is on the disk after this time at the latest.
+/// Longest time until a recorded turn is on the disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// zstd's own default.
 const LEVEL: i32 = 3;
@@ -31,7 +31,7 @@ struct Copied {
     states: Option<Vec<AnyPolicy>>,
     view: View,
     steps: Vec<CopiedStep>,
-    /// How many of the steps are of this turn; the others keep their memory.
+    /// Number of steps of this turn; the others keep their memory.
     used: usize,
 }
 
@@ -99,7 +99,7 @@ impl Recorder {
         let (full, take) = sync_channel(BUFFERS);
         for _ in 0..BUFFERS {
             let empty = View::new(Arc::clone(&view.topology));
-            // The channel holds as many as there are.
+            // The channel's capacity is the number of buffers.
             let _ = give.send(Box::new(Copied { lost: 0, states: None, view: empty, steps: Vec::new(), used: 0 }));
         }
         let progress = Arc::new(Progress::default());
@@ -124,7 +124,7 @@ impl Recorder {
         self
     }
 
-    /// How far the record is, for people.
+    /// Progress of the record, for people.
     pub fn progress(&self) -> impl Fn() -> wire::Recording + Send + use<> {
         let (file, progress) = (self.file.display().to_string(), Arc::clone(&self.progress));
         move || wire::Recording {
@@ -157,7 +157,7 @@ impl Witness for Recorder {
         copied.take(view, layers);
         copied.lost = std::mem::take(&mut self.lost);
         copied.states = (copied.lost > 0).then(|| layers.iter().map(|layer| layer.policy.clone()).collect());
-        // Full it cannot be: it holds as many as there are buffers. The thread may have ended.
+        // It cannot be full: its capacity is the number of buffers. The thread may have ended.
         let _ = full.try_send(copied);
     }
 }

@@ -29,7 +29,7 @@ const PRIORITY: u8 = 50;
 /// The highest that the loop takes: the guardian stays above it.
 const HIGHEST: u8 = 97;
 
-/// What else there is to a run.
+/// Further options of a run.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// Decide, and write nothing.
@@ -40,13 +40,13 @@ pub struct Extras {
     pub once: bool,
     /// Record every turn in this file.
     pub record: Option<PathBuf>,
-    /// Where the API's socket lies, whatever the configuration says.
+    /// Path of the API's socket, overriding the configuration.
     pub socket: Option<PathBuf>,
-    /// Where it lies if the configuration does not say it. Neither: no API at all.
+    /// Its path if the configuration has none. Neither: no API at all.
     pub usual_socket: Option<PathBuf>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was told to stop.
@@ -70,7 +70,7 @@ pub struct Agent {
     warnings: Warnings,
 }
 
-/// What the stock host is told of a configuration.
+/// The stock host's options from a configuration.
 #[must_use]
 pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
     HostOptions {
@@ -215,7 +215,7 @@ impl Agent {
     fn reload(&mut self) -> bool {
         let Some(path) = self.config.files.first() else { return false };
         let config = match config::read(path).and_then(|config| {
-            // As the one that runs was, where that could not have Quell's own scheduler.
+            // On Linux's scheduler like the running one, which could not have Quell's.
             let kernels =
                 self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
@@ -248,7 +248,7 @@ impl Agent {
         false
     }
 
-    /// Says what nothing acts on, in the log and to whoever asks.
+    /// Reports keys without effect, in the log and by the API.
     fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
         if self.warnings.look(changed, &self.config, &self.membership, &mut self.host, time) {
             self.observers.warn(self.warnings.lines());
@@ -263,7 +263,7 @@ impl Agent {
         }
     }
 
-    /// Who limits real-time threads runs before them.
+    /// A loop that limits real-time threads runs before them.
     fn stay_above(&mut self) {
         let given = self.stack.layers().iter().filter(|layer| layer.stepped()).flat_map(|layer| &layer.plan.knobs);
         let highest = given.filter_map(|setting| match setting.knob {
@@ -357,7 +357,7 @@ impl config::Matches for Seen<'_> {
     }
 }
 
-/// Says what was decided and what was refused.
+/// Logs decisions and refusals.
 fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
     let view = stack.view();
     for layer in stack.layers().iter().filter(|layer| layer.stepped()) {

@@ -52,7 +52,7 @@ fn agent(tree: &FakeTree, extras: Extras) -> Agent {
     agent
 }
 
-/// What the API would say of an agent.
+/// The API's state of an agent.
 fn watched(agent: &mut Agent) -> api::State {
     let (watch, watched) = watch(agent.stack.view(), agent.stack.layers());
     agent.observers = Observers::of(watch);

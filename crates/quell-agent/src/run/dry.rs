@@ -1,4 +1,4 @@
-//! Says every write, and is told of none that is made.
+//! Prints every write as it would be made; none is made.
 
 use std::collections::BTreeMap;
 use std::fmt;

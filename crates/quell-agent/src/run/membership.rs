@@ -10,7 +10,7 @@ use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
 use crate::watch::{Entry, Roster, Standing};
 
-/// So often it is looked for what is not there yet.
+/// Interval of looking for workloads that do not exist yet.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// One workload of the configuration.
@@ -20,7 +20,7 @@ struct Member {
     id: Option<WorkloadId>,
     /// Quell leaves the workload to another program until then.
     paused_until: Nanos,
-    /// What was said last about why it is not attached.
+    /// Last reason for its not being attached.
     said: Option<String>,
     standing: Standing,
     since: Nanos,
@@ -38,7 +38,7 @@ pub struct Membership {
     news: bool,
 }
 
-/// What changed.
+/// Changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed(pub bool);
 
@@ -56,7 +56,7 @@ impl Membership {
         self.members.get(name).is_some_and(|member| member.id.is_none() && member.paused_until > now)
     }
 
-    /// Where the workloads of the configuration stand, if that changed since the last call.
+    /// States of the configured workloads, if one changed since the last call.
     pub fn news(&mut self, config: &Config) -> Option<Roster> {
         if !std::mem::take(&mut self.news) {
             return None;
@@ -155,7 +155,7 @@ impl Membership {
         let Some((name, member)) = self.members.iter_mut().find(|(_, member)| member.id == Some(id)) else {
             return Changed(false);
         };
-        // What was set on it is put back as far as it still stands, and set anew when it is attached again.
+        // Its settings are restored as far as they are still in place, and set anew when it is attached again.
         detach(member.id.take(), name, host);
         self.look_at = Nanos::ZERO;
         match self.rivals.overwrote(path, now) {

@@ -7,7 +7,7 @@ use quell_model::{Policy, SignalSet};
 
 use crate::config::Config;
 
-/// What the agent keeps.
+/// Capabilities that the agent keeps.
 const NEEDED: [Capability; 4] = [
     // Affinity, scheduling class and priority of other users' threads, and its own real-time priority.
     Capability::CAP_SYS_NICE,
@@ -19,10 +19,10 @@ const NEEDED: [Capability; 4] = [
     Capability::CAP_CHOWN,
 ];
 
-/// What it keeps besides where Quell's own scheduler runs: loading it, and what the kernel asks of who kicks CPUs.
+/// Further ones under Quell's scheduler: for loading it and for kicking CPUs.
 const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
 
-/// What an agent with this configuration needs.
+/// Capabilities for an agent with this configuration.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
     let signals = config.policies.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
@@ -30,7 +30,7 @@ pub fn needed(config: &Config) -> CapsHashSet {
     NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).collect()
 }
 
-/// What it keeps besides to measure these.
+/// Further ones to measure these signals.
 fn needed_for(signals: SignalSet) -> impl Iterator<Item = Capability> {
     privileges(signals).map(|privilege| match privilege {
         Privilege::Bpf => Capability::CAP_BPF,

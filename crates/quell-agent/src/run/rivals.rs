@@ -33,7 +33,7 @@ struct Rivalry {
     pauses: u32,
 }
 
-/// What was overwritten so far, by file.
+/// Files overwritten so far.
 #[derive(Clone, Debug, Default)]
 pub struct Rivals {
     known: HashMap<PathBuf, Rivalry>,
@@ -65,7 +65,7 @@ impl Rivals {
     }
 }
 
-/// How to have one's way without a war: where the value belongs if systemd owns the cgroup.
+/// Advice for a lasting setting: its place if systemd owns the cgroup.
 #[must_use]
 pub fn mend(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -9,12 +9,12 @@ use quell_model::Nanos;
 use super::membership::{Changed, Membership};
 use crate::journal::replay::same;
 
-/// So often it is looked.
+/// Interval of the checks.
 pub const EVERY: Nanos = Nanos::from_secs(5);
 /// Bound on the number of values changed by other programs that are remembered as reported.
 const MOST_NAMED: usize = 10_000;
 
-/// When it was looked last, and what was said already.
+/// Time of the last check, and the reports so far.
 #[derive(Debug, Default)]
 pub struct Vigil {
     next: Nanos,

@@ -1,4 +1,4 @@
-//! What the configuration asks for and nothing acts on, or asks too much, as it changes while the agent runs.
+//! Keys without effect and excessive requests of the configuration, as they change while the agent runs.
 
 use quell_linux::{LimitState, LinuxHost};
 use quell_model::{Capabilities, Nanos, Workload};
@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::config::unused::unused_in;
 use crate::config::whole::whole_machine;
 
-/// So often it is looked for a limit that cannot be kept any more, or can again.
+/// Interval of checking limits that cannot be kept any more, or can again.
 const EVERY: Nanos = Nanos::from_secs(5);
 
-/// What was said last.
+/// The last warnings.
 #[derive(Debug, Default)]
 pub struct Warnings {
     /// Asking for them again and again would hold the loop up.
@@ -21,7 +21,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Those that `quell check` gives before anything is attached: they are known to whoever started the agent.
+    /// The warnings of `quell check`, from before anything is attached: known to the user who started the agent.
     pub fn begin(config: &Config, capabilities: &Capabilities, host: &mut LinuxHost) -> Warnings {
         let lines = lines(config, capabilities, &Membership::default(), host, Nanos::ZERO);
         Warnings { capabilities: capabilities.clone(), lines, next: Nanos::ZERO }

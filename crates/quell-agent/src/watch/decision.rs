@@ -14,7 +14,7 @@ use crate::stack::Layer;
 /// One thing that a policy decided, or what became of it.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// When, on the view's clock.
+    /// Time, on the view's clock.
     pub at: Nanos,
     /// The policy that decided.
     pub policy: &'static str,
@@ -22,15 +22,15 @@ pub struct Decision {
     pub plan: u64,
     /// The workload that it concerns; None: the machine, or more than one.
     pub about: Option<Arc<Workload>>,
-    /// What was decided.
+    /// The decision.
     pub what: What,
-    /// What the host answered to it at once; None: nothing yet, or nothing is to be answered.
+    /// The host's immediate answer; None: none yet, or none expected.
     pub fate: Option<Verdict>,
-    /// What was seen of the workload at that moment.
+    /// Observations of the workload at that moment.
     pub seen: Seen,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A remark of the policy.
@@ -43,14 +43,14 @@ pub enum What {
     Rule(Rule),
     /// A solo run to begin or end.
     Lease(LeaseRequest),
-    /// What became of a plan's knobs, or that another command was not done.
+    /// Outcome of a plan's knobs, or refusal of another command.
     Outcome(Part, Verdict),
 }
 
 /// The signals of a workload at one moment; absent what was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// How long the oldest waiting item had waited.
+    /// Waiting time of the oldest waiting item.
     pub queueing_delay: Sample<Nanos>,
     /// CPU time used since it attached.
     pub run_time: Sample<Nanos>,

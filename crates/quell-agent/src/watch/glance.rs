@@ -4,7 +4,7 @@ use quell_model::{CpuSet, Event, Nanos, Verdict, View, WorkloadId};
 
 use crate::stack::Layer;
 
-/// What one layer did since the start.
+/// Counts of one layer since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Steps.
@@ -68,16 +68,16 @@ pub struct LayerGlance {
     pub workloads: Option<Vec<WorkloadId>>,
     /// Its pool in its last step.
     pub pool: CpuSet,
-    /// What it did since the start.
+    /// Its counts since the start.
     pub counts: Counts,
 }
 
 /// The machine and the layers as of one turn.
 #[derive(Clone, Debug)]
 pub struct Glance {
-    /// Which turn; zero: there was none yet.
+    /// Number of the turn; zero: there was none yet.
     pub turn: u64,
-    /// What was seen.
+    /// The observations.
     pub view: View,
     /// The layers, first to last.
     pub layers: Vec<LayerGlance>,

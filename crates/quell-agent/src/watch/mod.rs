@@ -21,8 +21,8 @@ pub use decision::{Decision, Seen, What};
 pub use glance::{Counts, Exhausted, Glance, LayerGlance};
 pub use roster::{Entry, Roster, Standing};
 
-/// What people want to see besides what the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays are
-/// not among it: where no policy needs them, they would cost a program at every wake-up.
+/// Signals for people, besides those that the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays
+/// are not among them: where no policy needs them, they would cost a program at every wake-up.
 pub const SIGNALS: SignalSet =
     SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder]);
 
@@ -41,7 +41,7 @@ pub struct Watch {
     lost: Arc<AtomicU64>,
     counts: Vec<Counts>,
     exhausted: Vec<Exhausted>,
-    /// How many answers of the host were handed over with the decisions of each layer's last step.
+    /// Number of the host's answers that were passed on with the decisions of each layer's last step.
     answered: Vec<usize>,
     turns: u64,
     published: Option<Nanos>,
@@ -114,7 +114,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// Where the workloads of the configuration stand.
+    /// States of the configured workloads.
     pub fn roster(&mut self) -> &Roster {
         self.rosters.read()
     }

@@ -1,8 +1,8 @@
-//! Where each workload of the configuration stands, attached or not.
+//! State of each configured workload, attached or not.
 
 use quell_model::{Nanos, Workload};
 
-/// Where a workload stands.
+/// State of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing has matched its selectors yet.
@@ -20,13 +20,13 @@ pub enum Standing {
 /// One workload of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// As the configuration describes it.
+    /// Its description in the configuration.
     pub workload: Workload,
-    /// Where it stands.
+    /// State.
     pub standing: Standing,
-    /// Since when, on the loop's clock.
+    /// Start of that state, on the loop's clock.
     pub since: Nanos,
-    /// What was said last about why it is not attached.
+    /// Last reason for its not being attached.
     pub why: Option<String>,
 }
 
