@@ -19,7 +19,7 @@ fn words(line: &str) -> Option<Vec<String>> {
     (words.first()? == "quell").then_some(words)
 }
 
-/// What is wrong with it; what is left out may be missing.
+/// The fault in it; omitted parts may be missing.
 fn wrong(words: &[String]) -> Option<String> {
     let error = crate::Cli::command().try_get_matches_from(words).err()?;
     let is_fine = matches!(

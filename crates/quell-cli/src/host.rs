@@ -1,4 +1,4 @@
-//! Which host a configuration runs on: the stock one, that with grants by affinity, or that with Quell's own scheduler.
+//! The host of a configuration: the stock one, that with lending by affinity, or that with Quell's scheduler.
 
 use std::sync::atomic::AtomicBool;
 
@@ -93,8 +93,8 @@ pub fn run_agent(
     Ok(agent.run(worker, stop)?)
 }
 
-/// What the host can that a policy would run on, given what the stock host can. `grants`: do policies grant CPUs? `own`: by
-/// Quell's own scheduler, whether it can be loaded or not?
+/// Capabilities of the host of a policy, given those of the stock host. `grants`: do policies grant CPUs? `own`: by
+/// Quell's scheduler, whether it can be loaded or not?
 #[must_use]
 pub fn capabilities(stock: &Capabilities, grants: bool, own: bool) -> Capabilities {
     let stock = stock.clone();
@@ -111,8 +111,8 @@ pub fn capabilities(stock: &Capabilities, grants: bool, own: bool) -> Capabiliti
     }
 }
 
-/// What the host can that this policy would run on by itself: where it grants CPUs and Quell's own scheduler cannot be
-/// loaded, the one that grants by affinity.
+/// Capabilities of this policy's own host: if it grants CPUs and Quell's scheduler cannot be loaded, the one that lends
+/// by affinity.
 #[must_use]
 pub fn capabilities_for(stock: &Capabilities, policy: &Description) -> Capabilities {
     capabilities(stock, policy.grants, policy.wants_own_scheduler() && usable().is_ok())

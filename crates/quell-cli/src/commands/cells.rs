@@ -4,7 +4,7 @@ use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Worklo
 use quell_model::Signal;
 use quell_report::human;
 
-/// What stands where nothing was measured.
+/// Text of an absent measurement.
 pub const NOTHING: &str = "–";
 
 /// `LC` or `BE`.
@@ -58,7 +58,7 @@ pub fn latency(workload: &Workload) -> String {
     }
 }
 
-/// Where a workload of the configuration stands: `attached (7 threads)`, `waiting`, `gone since 14 s`.
+/// State of a configured workload: `attached (7 threads)`, `waiting`, `gone since 14 s`.
 pub fn state(configured: &Configured, now_ns: u64) -> String {
     let since = || whole_units(now_ns.saturating_sub(configured.since_ns));
     match configured.state {
@@ -108,7 +108,7 @@ pub fn over_budget(workload: &Workload) -> Option<String> {
     Some(format!("its budget was used up in {periods}: it asks for more than its demand says{beyond}"))
 }
 
-/// What is not exact says so: `~` estimated, `?` too old to act on.
+/// Marks inexact values: `~` estimated, `?` too old to act on.
 fn mark(measured: &Measured, text: String) -> String {
     match measured.quality {
         Quality::Exact => text,

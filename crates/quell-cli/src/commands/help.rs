@@ -1,4 +1,4 @@
-//! What `quell --help` says: the commands by what they are for, and two examples of each.
+//! Text of `quell --help`: the commands by purpose, and two examples of each.
 
 use clap::Command;
 use quell_report::screen::{Mark, Screen};

@@ -1,4 +1,4 @@
-//! What goes to standard output: results as JSON, and how a write that fails ends the command.
+//! Standard output: results as JSON, and the end of a command after a failed write.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

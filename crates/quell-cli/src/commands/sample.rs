@@ -1,4 +1,5 @@
-//! What tests of screens show: an agent's status of their own making; and that a screen is no wider than its terminal.
+//! Data for tests of screens: an agent's status of their own making; and a check that a screen is no wider than its
+//! terminal.
 
 use quell_agent::api::wire::*;
 use quell_model::Signal;

@@ -1,4 +1,4 @@
-//! What Ctrl-C and SIGTERM do to a running command.
+//! Effect of Ctrl-C and SIGTERM on a running command.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::server::die_with_us;
 
-/// How long it may take until it works; a heap has to be filled first.
+/// Longest time until it works; a heap has to be filled first.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running antagonist.

@@ -84,7 +84,7 @@ fn measure_all(report: &mut DemoReport, phases: &[&Phase], repeat: u32, setup: &
             }
             bar.set_message(phases[index].title);
             let run = measure::run(phases[index], setup, monitor);
-            // What was cut short is no measurement.
+            // An interrupted run is no measurement.
             if monitor.stop.load(Relaxed) {
                 let unmeasured = report.phases.iter_mut().filter(|phase| phase.runs.is_empty());
                 unmeasured.for_each(|phase| _ = phase.left_out.get_or_insert("interrupted".into()));

@@ -14,7 +14,7 @@ use super::result::Run;
 use super::server::Server;
 use super::treat;
 
-/// What is the same in all phases.
+/// The common set-up of all phases.
 pub struct Setup {
     /// memcached's worker threads, and the CPUs that it requests.
     pub server_threads: u32,
@@ -25,7 +25,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What the neighbours are, for people: `4 spinning threads`.
+    /// The neighbours, for people: `4 spinning threads`.
     pub fn neighbours(&self) -> String {
         let threads = self.antagonist.threads;
         match self.antagonist.kind {

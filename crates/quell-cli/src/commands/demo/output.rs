@@ -1,4 +1,5 @@
-//! Where the demo's report goes. Files are looked at before the first phase; what was measured is printed before they are written.
+//! Destinations of the demo's report. Files are checked before the first phase; results are printed before they are
+//! written.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ const PAGE: &str = "report.html";
 /// The directory of the report's files.
 pub struct Output {
     directory: PathBuf,
-    /// Why the files cannot be written.
+    /// The reason why the files cannot be written.
     refused: Option<io::Error>,
 }
 

@@ -9,7 +9,7 @@ pub const SERVER: WorkloadId = WorkloadId(0);
 /// See [`SERVER`].
 pub const ANTAGONIST: WorkloadId = WorkloadId(1);
 
-/// How the workloads are treated.
+/// Treatment of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Nothing is done.
@@ -27,11 +27,11 @@ pub enum Treatment {
 pub struct Phase {
     /// Its name in tables and files.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Its title, for people.
     pub title: &'static str,
     /// Does the antagonist run?
     pub antagonist: bool,
-    /// What is done.
+    /// Its treatment.
     pub treatment: Treatment,
 }
 
@@ -50,7 +50,7 @@ pub fn fifo(workload: WorkloadId) -> KnobSetting {
     KnobSetting { target: Target::Workload(workload), knob: Knob::Class(SchedClass::Fifo { priority: 1 }) }
 }
 
-/// Why a treatment is left out where a process may not have real-time threads.
+/// The reason for leaving a treatment out where a process may not have real-time threads.
 pub const NO_REAL_TIME: &str = "it needs the right to real-time threads; run as root";
 
 /// May this process make threads real-time?

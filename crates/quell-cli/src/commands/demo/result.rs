@@ -1,4 +1,4 @@
-//! What the demo measured: plain data, the figures drawn from it, and the table.
+//! The demo's results: plain data, the figures drawn from it, and the table.
 
 use quell_bench::antagonist::AntagonistReport;
 use quell_bench::load::{LoadReport, QUANTILES};
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 /// One phase, once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// What the load generator saw.
+    /// The load generator's report.
     pub load: LoadReport,
-    /// What the antagonist did; absent where none ran.
+    /// The antagonist's report; absent where none ran.
     pub antagonist: Option<AntagonistReport>,
     /// Was the load generator kept off the CPUs that the server had for itself?
     #[serde(default)]
     pub generator_kept_off: bool,
-    /// What Quell decided, as text, with the time since the phase began in seconds.
+    /// Quell's decisions as text, with the time since the phase began in seconds.
     pub decisions: Vec<(f64, String)>,
 }
 
@@ -39,7 +39,7 @@ pub struct PhaseResult {
     pub title: String,
     /// One entry a repetition; none where it was left out.
     pub runs: Vec<Run>,
-    /// Why it did not run.
+    /// The reason why it did not run.
     #[serde(default)]
     pub left_out: Option<String>,
 }
@@ -51,7 +51,7 @@ pub struct DemoReport {
     pub version: String,
     /// CPUs, kernel, threads of server and antagonist, rate: one line each.
     pub machine: Vec<String>,
-    /// What the neighbours are.
+    /// The neighbours.
     pub neighbours: String,
     /// All phases, also those that did not run.
     pub phases: Vec<PhaseResult>,
@@ -120,7 +120,7 @@ impl PhaseResult {
     }
 }
 
-/// What the generator's report advises, and what a user of the demo can do.
+/// The advice of the generator's report, and the same for a user of the demo.
 const WITH_REALTIME: &str = "Run it with --realtime";
 const AS_ROOT: &str = "Run the demo as root";
 
@@ -151,7 +151,7 @@ impl DemoReport {
         self.phases.iter().filter(|phase| !phase.runs.is_empty())
     }
 
-    /// What makes figures doubtful: what the load generator saw, what the host refused.
+    /// Doubts about the figures: remarks of the load generator, refusals of the host.
     pub fn caveats(&self) -> Vec<String> {
         let said = |phase: &PhaseResult| {
             let refused = |run: &Run| {

@@ -1,4 +1,5 @@
-//! `quell demo runaway`: a latency-critical program goes wild, as many spinning threads as CPUs. Who keeps the machine?
+//! `quell demo runaway`: a runaway latency-critical program, as many spinning threads as CPUs, and the machine beside
+//! it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ pub struct Row {
     p50_ns: u64,
     p99_ns: u64,
     max_ns: u64,
-    /// When each of its threads, or the workload, was demoted, seconds after its threads became real-time.
+    /// Times of the demotions of its threads, or of the workload, seconds after its threads became real-time.
     demotions_s: Vec<f64>,
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How long memcached may take until it answers.
+/// Longest time until memcached answers.
 const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// A running memcached.
@@ -56,7 +56,7 @@ impl Server {
         self.child.id().cast_signed()
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -1,4 +1,4 @@
-//! How a phase treats its workloads: nothing, one knob, or a policy; and everything put back afterwards.
+//! Treatments of a phase's workloads: nothing, one knob, or a policy; everything is restored afterwards.
 
 use std::time::Instant;
 

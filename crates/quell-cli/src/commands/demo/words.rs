@@ -1,4 +1,4 @@
-//! What the demo's figures say, in words.
+//! The demo's figures in words.
 
 use quell_report::human;
 
@@ -30,7 +30,7 @@ impl DemoReport {
         ["linux", "linux-best"].into_iter().filter(|name| self.p99(name).is_some()).min_by_key(|name| self.p99(name))
     }
 
-    /// What the figures say, one sentence a line.
+    /// The findings, one sentence a line.
     pub fn findings(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(times) = self.times("linux", "alone") {
@@ -105,7 +105,7 @@ impl DemoReport {
         })
     }
 
-    /// What the antagonist keeps of its work under Quell.
+    /// The antagonist's remaining work under Quell.
     fn kept(&self) -> Option<String> {
         let plain = self.work("linux").filter(|work| *work > 0.0)?;
         let share = |name: &str| {
@@ -119,7 +119,7 @@ impl DemoReport {
         (!shares.is_empty()).then(|| format!("of its work on plain Linux the antagonist keeps {}", shares.join(", ")))
     }
 
-    /// Why rKube's own CPUs are no better than what Linux does, where they are not.
+    /// The reason why rKube's own CPUs are no better than plain Linux, if they are not.
     fn worse_than_linux(&self) -> Option<String> {
         let best = self.best_of_linux()?;
         let times = self.times("rkube", best).filter(|times| *times > AS_GOOD)?;

@@ -1,4 +1,4 @@
-//! What `quell exec` manages: a command that it starts, or processes that run already.
+//! The subject of `quell exec`: a command that it starts, or running processes.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -26,11 +26,11 @@ const CANNOT_EXECUTE: u8 = 126;
 /// There is no such command.
 const NOT_FOUND: u8 = 127;
 
-/// What is managed.
+/// The managed processes.
 pub enum Subject {
     /// A command, which ends with Quell's work.
     Command(Child),
-    /// What runs already, and goes on.
+    /// Processes that run already, and continue afterwards.
     Running(Vec<(i32, OwnedFd)>),
 }
 
@@ -71,7 +71,7 @@ impl Subject {
         Ok(Subject::Running(pids.iter().map(open).collect::<Result<_>>()?))
     }
 
-    /// Where its threads are found.
+    /// Selectors of its threads.
     pub fn selectors(&self) -> Vec<Selector> {
         match self {
             Subject::Command(child) => vec![Selector::Pid(child.id().cast_signed())],

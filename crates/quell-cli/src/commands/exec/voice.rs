@@ -1,4 +1,4 @@
-//! What `quell exec` says on standard error.
+//! Messages of `quell exec` on standard error.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use quell_agent::stack::{Layer, Witness};
 use quell_linux::LimitState;
 use quell_model::{CpuCount, Event, NoteKind, Part, Policy, Target, Verdict, View, WorkloadId};
 
-/// Says what the user should know.
+/// Reports to the user.
 pub struct Voice {
     /// Every decision, too.
     verbose: bool,
-    /// What is to be said once the policies are in force; None: nothing, or it has been said.
+    /// The report for the time when the policies are in force; None: none, or it has been made.
     pub managed: Option<Managed>,
     /// Refusals that were said.
     refused: BTreeSet<String>,
@@ -23,7 +23,7 @@ impl Voice {
     }
 }
 
-/// What is managed.
+/// A report on the managed processes.
 pub struct Managed {
     pub name: String,
     pub id: WorkloadId,

@@ -8,7 +8,7 @@ pub fn item(roff: &mut Roff, tag: &str, text: &str) {
     roff.control("TP", []).text([bold(tag)]).text([roman(text)]);
 }
 
-/// What stands below the heading `## WORD`, with backticks or without; without a word, what stands before the first one.
+/// The text below the heading `## WORD`, with backticks or without; without a word, the text before the first one.
 pub fn section(text: &str, word: Option<&str>) -> String {
     let mut parts = text.split("\n## ");
     let first = parts.next().unwrap_or_default();
@@ -30,7 +30,7 @@ pub fn render(roff: &mut Roff, text: &str) {
 #[derive(Default)]
 struct Writer {
     line: Vec<Inline>,
-    /// What its text is: in a title, in strong or emphasised words.
+    /// Kind of its text: in a title, in strong or emphasised words.
     is_title: bool,
     is_bold: bool,
     is_italic: bool,

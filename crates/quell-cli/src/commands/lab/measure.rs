@@ -12,7 +12,7 @@ use rayon::prelude::*;
 /// runs beside it.
 pub fn measure_missing(bench: &Bench, cells: &[Cell]) -> Result<()> {
     let mut missing: Vec<_> = cells.iter().filter(|&&cell| bench.cached(cell).is_none()).copied().collect();
-    // What takes longest begins first.
+    // The longest ones begin first.
     missing.sort_by_key(|cell| std::cmp::Reverse(cell.cpus));
     for cell in &missing {
         bench.fetch(cell.peer)?;

@@ -12,7 +12,7 @@ use quell_thread::clock;
 
 /// A histogram is posted this often.
 const EVERY: Duration = Duration::from_secs(1);
-/// How soon the end of the load is seen.
+/// Interval of checks for the end of the load.
 const NAP: Duration = Duration::from_millis(20);
 
 /// Posts one workload's latency.

@@ -1,4 +1,4 @@
-//! `quell reproduce fairness`: who gets how much of simulated CPUs, and who runs when.
+//! `quell reproduce fairness`: shares of simulated CPUs, and schedules.
 
 use anyhow::{Context, Result};
 use quell_evidence::{Found, Measure, topic};

@@ -55,7 +55,7 @@ impl Case {
         f64::max(factor / (1.0 - self.load).powi(2), least) as u64
     }
 
-    /// What the simulation takes, roughly: a shared processor switches dozens of times a request.
+    /// Rough cost of the simulation: a shared processor switches dozens of times a request.
     fn cost(&self, quick: bool) -> u64 {
         self.requests(quick) * if self.queue == Queue::ProcessorSharing { 25 } else { 1 }
     }

@@ -29,7 +29,7 @@ pub fn text(rows: &[Row], screen: &Screen) -> String {
     text
 }
 
-/// What the claim says, and where: indented lines.
+/// The claim's text, and its place: indented lines.
 pub fn words(claim: &Claim) -> String {
     let place = match claim.source.line {
         Some(line) => format!("{}, {}, line {line}", claim.source.text, claim.source.place),
@@ -39,7 +39,7 @@ pub fn words(claim: &Claim) -> String {
     format!("    {}\n    {place}{quotation}\n", claim.statement)
 }
 
-/// How many rows of each kind came out how: a topic's own of the text, and Quell's own, apart.
+/// Numbers of rows by kind and verdict: a topic's own of the text, and Quell's own, apart.
 fn summary(rows: &[Row]) -> String {
     let mut groups: Vec<(String, &str, Vec<Verdict>)> = Vec::new();
     for row in rows {
@@ -84,7 +84,7 @@ pub fn kind(claim: &Claim) -> &'static str {
     }
 }
 
-/// What is claimed.
+/// The claimed value.
 pub fn claimed(claim: &Claim) -> String {
     match claim.expected {
         Expected::Number { value, .. } | Expected::Derived { value } | Expected::Input { value } => number(value),

@@ -7,7 +7,7 @@ use quell_evidence::{Found, Measure, Topic};
 use quell_report::page::Block;
 use rayon::prelude::*;
 
-/// How an experiment is run.
+/// Options of one run of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// Shortened.
@@ -25,7 +25,7 @@ impl Trial {
         (1..=if quick { 1 } else { SEEDS }).map(move |seed| Trial { quick, seed })
     }
 
-    /// What is only drawn or noted is run once.
+    /// Figures that are only drawn or noted are run once.
     pub fn is_first(self) -> bool {
         self.seed == 1
     }
@@ -49,7 +49,7 @@ pub fn found(topic: &Topic, name: &str, found: Found, note: impl Into<String>) -
     Ok(Measure { id: claim.id.clone(), found, note: note.into() })
 }
 
-/// Where the measures of parts of a run are kept, if they are.
+/// Directory of the kept measures of a run's parts, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Kept(Option<PathBuf>);
 
@@ -62,7 +62,7 @@ impl Kept {
         Ok(Kept(directory.map(Path::to_owned)))
     }
 
-    /// What the part of this name found: kept from before (without pictures), or now.
+    /// Result of the part of this name: kept from before (without pictures), or of a run now.
     pub fn part(&self, name: &str, trial: Trial, run: impl FnOnce() -> Result<Figure>) -> Result<Figure> {
         let Some(directory) = &self.0 else { return run() };
         let length = if trial.quick { "-quick" } else { "" };
@@ -79,7 +79,7 @@ impl Kept {
         Ok(figure)
     }
 
-    /// What the part finds with each seed, joined; the pictures are the first one's.
+    /// The part's results with each seed, joined; the pictures are the first one's.
     pub fn trials(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure> + Sync) -> Result<Figure> {
         let trials: Vec<Trial> = Trial::all(quick).collect();
         let figures = trials.par_iter().with_max_len(1).map(|&trial| self.part(name, trial, || run(trial)));
@@ -93,7 +93,7 @@ impl Kept {
     }
 }
 
-/// What trials found together.
+/// The joined results of trials.
 fn join(mut figures: Vec<Figure>) -> Figure {
     let blocks = figures.first_mut().map(|first| std::mem::take(&mut first.blocks)).unwrap_or_default();
     Figure { measures: Measure::join(figures.into_iter().map(|figure| figure.measures)), blocks }

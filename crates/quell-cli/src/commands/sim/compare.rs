@@ -20,9 +20,9 @@ pub struct Outcome {
     pub report: Report,
     /// The first run's seed.
     pub seed: u64,
-    /// What the scenario gives the stack's policies.
+    /// The scenario's parameters of the stack's policies.
     pub parameters: toml::Table,
-    /// What the policy said.
+    /// The policy's remarks.
     pub remarks: Vec<Remark>,
     /// The first repetition's course of time, if it was asked for.
     pub course: Option<Course>,
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// Runs everything. The order of the outcomes is the plan's, whoever ends first.
+/// Runs everything. The outcomes are in the plan's order, in whatever order the runs end.
 pub fn all(plan: &Plan, detail: Detail, progress: &Progress) -> Result<Vec<Outcome>> {
     let jobs: Vec<(&Entry, &Named)> =
         plan.entries.iter().flat_map(|entry| entry.stacks.iter().map(move |stack| (entry, stack))).collect();

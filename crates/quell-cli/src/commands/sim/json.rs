@@ -35,14 +35,14 @@ struct Line<'a> {
     sweep: BTreeMap<&'a str, &'a toml::Value>,
     #[serde(flatten)]
     report: &'a Report,
-    /// What the policy said.
+    /// The policy's remarks.
     notes: &'a [Remark],
     /// The first repetition's course of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<&'a Course>,
 }
 
-/// What was run, as on the command line.
+/// The request, as on the command line.
 pub struct Asked<'a> {
     pub scenario: &'a str,
     pub set: &'a [String],

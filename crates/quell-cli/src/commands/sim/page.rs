@@ -171,7 +171,7 @@ fn memory_over_time(outcomes: &[Outcome]) -> Vec<Chart> {
     charts
 }
 
-/// What each workload got, and held where CPUs are granted; of many workloads the smaller ones together.
+/// CPUs that each workload got, and held where CPUs are granted; of many workloads the smaller ones together.
 fn cpus_over_time(outcome: &Outcome) -> Vec<Chart> {
     let Some(course) = &outcome.course else { return Vec::new() };
     let one = std::slice::from_ref(outcome);

@@ -1,4 +1,4 @@
-//! What is to be run: every combination of swept values under every stack.
+//! The runs: every combination of swept values under every stack.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,9 +14,9 @@ use super::stacks::{self, Named};
 pub struct Plan {
     pub sweep: Sweep,
     pub entries: Vec<Entry>,
-    /// What policies cannot do as well on the simulated machine as elsewhere, and how the scenario is read.
+    /// Limits of policies on the simulated machine, and remarks on the reading of the scenario.
     pub limits: BTreeSet<String>,
-    /// What was changed on the command line.
+    /// Changes on the command line.
     pub changes: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub fn text(path: &Path) -> Result<String> {
     }
 }
 
-/// Why a policy cannot be built, with the place in the file, or what was set on the command line.
+/// The reason why a policy cannot be built, with the place in the file, or the setting on the command line.
 fn said(path: &Path, text: &str, set: &[String], problem: &PolicyError<toml::de::Error>) -> String {
     match problem {
         PolicyError::Unknown { name, .. } => match parameters_in(path, text, name) {

@@ -1,4 +1,4 @@
-//! How far the simulation has come: for people at a terminal, and only if it takes long.
+//! Progress of the simulation: for people at a terminal, and only if it takes long.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_model::Nanos;
 use quell_report::human;
 
-/// What takes no longer than this has no bar.
+/// A simulation that takes no longer than this has no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A bar on standard error.
@@ -33,7 +33,7 @@ impl Progress {
         Progress { bar, is_shown, began: Instant::now(), total, runs, passed, ended }
     }
 
-    /// So much more time was simulated.
+    /// `time` more was simulated.
     pub fn passed(&self, time: Nanos) {
         let passed = self.passed.fetch_add(time.0, Ordering::Relaxed) + time.0;
         let elapsed = self.began.elapsed();

@@ -63,7 +63,7 @@ fn build(scenario: &Scenario, spec: &StackSpec, limits: &mut BTreeSet<String>) -
     Ok(Named { name, treatment: Treatment { policies, lending }, parameters })
 }
 
-/// What is said where a scenario has top-level `[[policy]]` that a configuration would make one stack of.
+/// A note for a scenario with top-level `[[policy]]` tables of which a configuration would make one stack.
 pub fn note(scenario: &Scenario) -> Option<String> {
     let owns_some = |policy: &&PolicySpec| policy.workloads != Owned::All;
     let parted = scenario.policies.iter().filter(owns_some).count();

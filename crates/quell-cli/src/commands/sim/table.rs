@@ -186,7 +186,7 @@ pub fn missed(outcomes: &[Outcome]) -> Vec<String> {
 /// Of one kind, a policy's remarks that are shown.
 const SHOWN: usize = 3;
 
-/// What policies said: what they refuse and warn of first, then why they do what they do.
+/// The policies' remarks: refusals and warnings first, then reasons of decisions.
 pub fn said(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().flat_map(said_by).collect()
 }
@@ -209,7 +209,7 @@ fn said_by(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// What was run: title, times, repetitions, seed.
+/// Summary of the runs: title, times, repetitions, seed.
 pub fn what(plan: &Plan) -> String {
     let scenario = plan.scenario();
     let runs = scenario.repetitions;

@@ -1,4 +1,4 @@
-//! What the view shows, and what keys change. No terminal here.
+//! Content of the view, and effects of keys. No terminal here.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::commands::cells;
 pub enum Order {
     /// Latency-critical first, then by name.
     Class,
-    /// Who got most CPU first.
+    /// First the workload with the most CPU time.
     Cpu,
     /// First the workload whose latency is nearest to its bound, or beyond it.
     Slo,
@@ -41,7 +41,7 @@ pub struct History {
     pub slo_ratio: VecDeque<f64>,
 }
 
-/// What a key leads to.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The view ends.
@@ -50,13 +50,13 @@ pub enum Then {
     Draw,
 }
 
-/// What the view shows.
+/// Content of the view.
 pub struct Model {
     /// The last status that came.
     pub status: Status,
     /// The workloads' histories, by name.
     pub histories: BTreeMap<String, History>,
-    /// Why none comes any more.
+    /// The reason why no further status arrives.
     pub problem: Option<String>,
     /// The part of a CPU that the agent used between the last two.
     pub agent_cpus: Option<f64>,
@@ -156,7 +156,7 @@ impl Model {
         workloads
     }
 
-    /// Where the chosen workload stands in the order.
+    /// Place of the chosen workload in the order.
     pub fn chosen(&self) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
         self.workloads().iter().position(|workload| workload.name == *chosen)

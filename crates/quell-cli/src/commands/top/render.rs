@@ -176,7 +176,7 @@ fn key_line(model: &Model, place: Option<String>) -> Line<'static> {
     let keys = "q quit  ↑↓ choose  Enter decisions  / filter  s order  p stop  ? help";
     let place = place.map_or(String::new(), |place| format!("  {place}"));
     let filter = if model.filter.is_empty() { String::new() } else { format!("  /{}", model.filter) };
-    // What changes stands first: a narrow screen cuts the keys.
+    // Changing parts come first: a narrow screen cuts the keys.
     match place.is_empty() && filter.is_empty() {
         true => Line::styled(format!("{keys} (by {})", model.order.name()), FAINT),
         false => Line::from(vec![

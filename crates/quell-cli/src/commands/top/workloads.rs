@@ -18,7 +18,7 @@ struct Column {
     head: &'static str,
     /// Columns of the screen that it takes at least.
     width: usize,
-    /// Where there is no room the column with the least of these goes first.
+    /// On a narrow screen the column with the lowest rank is dropped first.
     rank: u8,
     cell: fn(&Model, &Workload) -> (String, Style),
 }
@@ -117,7 +117,7 @@ fn history(model: &Model, workload: &Workload) -> (String, Style) {
     (last.map(|got| levels[level(got).min(8)]).collect(), Style::new())
 }
 
-/// How much of the latency to keep is used up.
+/// Used part of the SLO's latency.
 fn slo_bar(_: &Model, workload: &Workload) -> (String, Style) {
     let Some(ratio) = workload.slo_ratio else { return (String::new(), FAINT) };
     let full = (ratio.clamp(0.0, 1.0) * BAR as f64).round() as usize;

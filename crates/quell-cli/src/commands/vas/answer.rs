@@ -1,4 +1,4 @@
-//! What is asked for, worked out; and as JSON.
+//! The computed answer; and as JSON.
 
 use anyhow::{Context, Result};
 use quell_model::Nanos;
@@ -13,11 +13,11 @@ pub struct Answer {
     pub utilisation: f64,
     /// Just enough.
     pub interface: Interface,
-    /// As small a share with a shorter period.
+    /// An equally small share with a shorter period.
     pub shorter: Option<Interface>,
     /// With the margin.
     pub recommended: Interface,
-    /// How long others wait while the service does what it says; None: nothing bounds it.
+    /// Longest wait of other work while the service does what it says; None: unbounded.
     pub conforming: Option<Nanos>,
     /// Of tasks.
     pub tasks: Option<Tasks>,
@@ -90,7 +90,7 @@ fn of_stream(arguments: &Arguments, poisson: Poisson) -> Result<Answer> {
 }
 
 impl Answer {
-    /// As data. The blackouts are those of what is recommended; null: without end.
+    /// As data. The blackouts are those of the recommended interface; null: unbounded.
     pub fn as_json(&self) -> Value {
         let interface = |interface: Interface| json!({ "budget_ns": interface.budget, "period_ns": interface.period });
         let mut answer = json!({

@@ -1,4 +1,4 @@
-//! What the service does, from the command line or a file.
+//! The service's demand, from the command line or a file.
 
 use std::path::Path;
 

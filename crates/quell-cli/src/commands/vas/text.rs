@@ -26,7 +26,7 @@ pub fn of(answer: &Answer, screen: &Screen) -> String {
     lines.join("\n")
 }
 
-/// What the service does.
+/// The service's demand.
 fn what(answer: &Answer) -> String {
     let asks = format!("{:.2} % of a CPU", answer.utilisation * 100.0);
     if let Some(Stream { poisson, .. }) = &answer.stream {
@@ -42,7 +42,7 @@ fn what(answer: &Answer) -> String {
     )
 }
 
-/// What the numbers mean, and what to keep in mind.
+/// Meaning of the numbers, and caveats.
 fn remarks(answer: &Answer) -> Vec<String> {
     let mut remarks = Vec::new();
     match &answer.stream {

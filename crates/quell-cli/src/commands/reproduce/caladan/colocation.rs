@@ -1,4 +1,4 @@
-//! Who runs beside whom under which system, and how that is run.
+//! Co-location of programs under each system, and how it is run.
 
 use anyhow::Result;
 use quell_model::{BytesPerSecond, Nanos};
@@ -121,9 +121,9 @@ pub struct Cell {
     /// Requests a second.
     pub rate: f64,
     pub be: Option<Be>,
-    /// How the server is built. Linux has the kernel's network always.
+    /// Kind of the server's threads. The system Linux always uses the kernel's network.
     pub threads: Threads,
-    /// What Parties* is to keep.
+    /// The latency that Parties* is to keep.
     pub target: Nanos,
 }
 

@@ -49,7 +49,7 @@ impl Curve {
         Ok(Curve { system, most: (alone, beside), points })
     }
 
-    /// Where the antagonist hurts most.
+    /// The load with the largest effect of the antagonist.
     fn worst(&self) -> Option<(f64, f64, f64)> {
         let ratio = |point: &(f64, f64, f64)| point.2 / point.1;
         self.points.iter().copied().max_by(|one, other| ratio(one).total_cmp(&ratio(other)))

@@ -102,7 +102,7 @@ pub fn figure9(trial: Trial) -> Result<Figure> {
     let (caladan, idle, budget, unmanaged) = (run(CALADAN)?, run(idle)?, run(budget)?, run(without(false, true))?);
     let be = |seen: &[Seen]| seen[0].instructions(1);
     let low = loads(trial.quick).iter().rposition(|&load| load <= 0.2).unwrap_or_default();
-    // Where Elfen is not overloaded.
+    // The loads at which Elfen is not overloaded.
     let fits: Vec<usize> =
         (0..loads(trial.quick).len()).filter(|&at| loads(trial.quick)[at] * peak < 0.9 * elfens).collect();
     let lost = |at: usize| tail(&unmanaged[at]) - tail(&caladan[at]);

@@ -17,7 +17,7 @@ use super::{Figure, Trial, measure, micros};
 /// "We issue 800,000 requests per second to memcached" (§7.1).
 pub const RATE: f64 = 800_000.0;
 
-/// What was seen over the time that a client looked.
+/// A client's observations over its time.
 struct Phases {
     windows: Vec<Window>,
     collecting: Latencies,
@@ -208,7 +208,7 @@ pub fn table1(trial: Trial) -> Result<Figure> {
     Ok(Figure { measures, blocks: Vec::new() })
 }
 
-/// How long after the beginning of a collection the first core is revoked, and how long until memory is not saturated.
+/// Time from the beginning of a collection to the first revoked core, and to unsaturated memory.
 fn reacts(seed: u64) -> Result<(Nanos, Nanos)> {
     let cell = Cell::new(CALADAN, Lc::Memcached, RATE, Be::SwaptionsGc);
     let mut policy = cell.policy();

@@ -10,7 +10,7 @@ use quell_report::human;
 use super::{found, missing};
 use crate::commands::lab::measure::measure_missing;
 
-/// Says that all scenes are meant.
+/// Stands for all scenes.
 pub const ALL: &str = "all";
 
 /// Multiple of the lab's slowest CPU: 500 million instructions a second, 4,800 requests. The agent's loop, which steps
@@ -150,7 +150,7 @@ impl Series<'_> {
         // Servers that are alike are counted together; else the first one is compared with the single server's scene.
         let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
         let solo = if alike { scene.id } else { SCENES[0].id };
-        // Where nothing is compared with them one seed shows what SCHED_FIFO servers come to.
+        // If nothing is compared with them, one seed shows the results of SCHED_FIFO servers.
         let fifo_seeds = if has_lost { self.seeds } else { 1 };
         let wanted = [(solo, "alone", self.seeds), (scene.id, "fifo", fifo_seeds), (scene.id, "caladan", self.seeds)];
         let [alone, fifo, ours] = self.measured(CROWDED_CPUS, wanted)?;

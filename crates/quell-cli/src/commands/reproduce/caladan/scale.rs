@@ -16,7 +16,7 @@ use super::{Figure, Trial, measure, micros};
 const SMALL: Nanos = Nanos::from_micros(1);
 const LARGE: Nanos = Nanos::from_micros(6);
 
-/// What is changed.
+/// The change.
 #[derive(Clone, Copy, PartialEq)]
 struct Variant {
     name: &'static str,

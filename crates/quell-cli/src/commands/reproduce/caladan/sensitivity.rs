@@ -21,7 +21,7 @@ const DRAWN: f64 = 0.5;
 struct Parameter {
     title: &'static str,
     axis: Axis,
-    /// What a value is multiplied by on the axis.
+    /// Factor of a value on the axis.
     scale: f64,
     be: Be,
     tune: fn(f64) -> Tuning,
@@ -31,7 +31,7 @@ struct Parameter {
     pair: (f64, f64),
 }
 
-/// What came out for one.
+/// Results of one.
 struct Swept {
     parameter: Parameter,
     drawn: Vec<Seen>,
@@ -90,7 +90,7 @@ impl Swept {
         [tails, throughput]
     }
 
-    /// What was drawn with the usual value.
+    /// The results with the usual value.
     fn usual(&self) -> Option<&Seen> {
         let at = self.parameter.values.iter().position(|&value| value == self.parameter.pair.0)?;
         self.drawn.get(at)

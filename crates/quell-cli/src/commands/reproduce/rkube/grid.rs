@@ -1,4 +1,4 @@
-//! Which tenants are run with and without rKube, and how they fared.
+//! Tenants that are run with and without rKube, and their results.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub fn policy(rkube: bool) -> Result<AnyPolicy> {
 /// Tenants, and whether rKube decides.
 type Cell = (Tenants, bool);
 
-/// What was run.
+/// The runs.
 pub struct Grid {
     trial: Trial,
     seen: BTreeMap<Cell, Seen>,
@@ -38,7 +38,7 @@ impl Grid {
         Grid { trial, seen: BTreeMap::new() }
     }
 
-    /// How long to look. A saturated server does in a second what a batch job does in many.
+    /// Simulated time. A saturated server does in a second what a batch job does in many.
     fn span(&self, target: Target) -> Span {
         let measured = match (target, self.trial.quick) {
             (Target::Batch(_), false) => Nanos::from_secs(5),
@@ -72,7 +72,7 @@ impl Grid {
         Ok(())
     }
 
-    /// How the target fared beside this neighbour.
+    /// The target's result beside this neighbour.
     pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, rkube: bool) -> Result<&Seen> {
         let cell = (Tenants { target, neighbour }, rkube);
         self.seen.get(&cell).with_context(|| format!("nobody ran {cell:?}"))

@@ -9,7 +9,7 @@ use quell_sim::experiment::rkube::{BATCH, MEMCACHED, Neighbour, Seen, Target, Te
 use super::grid::{BOTH, Grid};
 use super::{batch, measure, memory_intensive, name, range};
 
-/// What the multi-tenant memcached of the paper answers at most, and the single-tenant one is asked for beside it.
+/// The highest rate of the paper's multi-tenant memcached, and the load of the single-tenant one beside it.
 const PAPERS_RATE: Target = Target::Memcached(Some(37_000));
 
 /// Seconds that a batch program takes alone (§3.1.3).
@@ -51,7 +51,7 @@ fn list(values: [f64; 4], unit: &str) -> String {
 }
 
 impl Interference<'_> {
-    /// How much longer jobs take than alone without rKube.
+    /// Ratio of the jobs' time to the time alone without rKube.
     fn slowdown(&self, target: Target, neighbour: Neighbour, rkube: bool) -> Result<f64> {
         let job = |seen: &Seen| seen.target.latencies.mean().0 as f64;
         let alone = self.grid.seen(target, None, false)?;

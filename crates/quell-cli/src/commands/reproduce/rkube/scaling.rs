@@ -9,7 +9,7 @@ use super::{batch, measure, memory_intensive};
 
 /// CPUs that streamcluster requests (Fig. 9: "between 10 and 22"; with 22 nothing is left for a neighbour).
 const REQUESTS: [u32; 6] = [10, 12, 14, 16, 18, 20];
-/// What all replicas answer together (§6.3: "at least 300k rps").
+/// The rate of all replicas together (§6.3: "at least 300k rps").
 const WANTED: u32 = 300_000;
 /// CPUs assigned to the neighbour where 16 of 22 are assigned, beside streamcluster's 12 and memcached's 4.
 const LEFT_BESIDE_BATCH: u32 = 4;

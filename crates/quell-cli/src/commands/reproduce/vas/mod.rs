@@ -15,7 +15,7 @@ use quell_sim::experiment::vas::{Scene, Seen};
 
 use super::trial::{self, Figure, Kept, Trial};
 
-/// How much to run.
+/// Amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     quick: bool,
@@ -69,7 +69,7 @@ fn recommended(tasks: &[Task], points: f64) -> Result<Interface> {
     Ok(Analysis::least(&Busy::of(&set), margin).recommended)
 }
 
-/// What varies from seed to seed: the server's phase and how many threads the neighbour has.
+/// The variation from seed to seed: the server's phase and the number of the neighbour's threads.
 fn varied(scene: &Scene, seed: u64) -> Scene {
     let (_, period) = scene.interface;
     let phase = period.scaled((seed as f64 * 0.618_034).fract());

@@ -12,7 +12,7 @@ use super::{Effort, both, distance, mean, recommended, sampled, varied};
 
 const HYPERPERIOD: Nanos = Nanos::from_secs(2);
 
-/// What counts as a difference in activity, as the claims have it.
+/// Threshold of a difference in activity, as in the claims.
 const UNLIKE: f64 = 0.01;
 
 /// A server of these tasks with the least interface and this many points of a CPU more or less.
@@ -41,7 +41,7 @@ fn apart(all: &[(Seen, Seen)]) -> Vec<f64> {
     all.iter().map(|(part, whole)| distance(part, whole) / mean(&whole.latencies())).collect()
 }
 
-/// How different each hyperperiod's activity is from the one before, by seed.
+/// Difference of each hyperperiod's activity from the one before, by seed.
 fn changes(effort: Effort, all: &[(Seen, Seen)]) -> Vec<f64> {
     let count = effort.span(100, 100).0 / HYPERPERIOD.0;
     let one = |(part, _): &(Seen, Seen)| {
@@ -52,7 +52,7 @@ fn changes(effort: Effort, all: &[(Seen, Seen)]) -> Vec<f64> {
     all.iter().map(one).collect()
 }
 
-/// How different the activity under two orders is, by seed.
+/// Difference of the activity under two orders, by seed.
 fn orders_apart(effort: Effort, one: &[(Seen, Seen)], other: &[(Seen, Seen)]) -> Vec<f64> {
     let span = effort.span(100, 100);
     one.iter().zip(other).map(|((one, _), (other, _))| difference(&one.active, &other.active, span)).collect()
