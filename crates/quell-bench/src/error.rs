@@ -1,4 +1,4 @@
-//! What can go wrong in this crate. Every message names the object, the operation and the mend.
+//! Failures of this crate. Every message names the object, the operation and the mend.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ pub enum Error {
     Spec {
         /// The field or option at fault.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
-        /// What to write instead.
+        /// A valid form.
         mend: &'static str,
     },
 
@@ -33,16 +33,16 @@ pub enum Error {
     Protocol {
         /// The address as the user wrote it.
         address: String,
-        /// What was seen.
+        /// The observation.
         problem: String,
-        /// What to do.
+        /// The mend.
         mend: String,
     },
 
     /// A system call failed.
     #[error("{operation} ({object}): {reason}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// On which file, address or thread.
         object: String,
@@ -66,7 +66,7 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The fault in it.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What load and antagonists did over time, as charts.
+//! Load and antagonists over time, as charts.
 
 use quell_report::chart::{Axis, Chart, Form, Scale, Series, Unit};
 

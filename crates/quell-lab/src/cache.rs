@@ -1,6 +1,6 @@
-//! Where the lab keeps what it has fetched and built.
+//! The lab's cache of fetched and built files.
 //!
-//! An entry is a directory that either is complete or is not there: it is made under another name and renamed.
+//! An entry is a directory that is either complete or absent: it is made under another name and renamed.
 
 use std::env;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, each with its mend in the text.
+//! Failures of the lab, each with its mend in the text.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum LabError {
     /// A file operation failed.
     #[error("cannot {operation} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried: "read", "create"…
+        /// The failed operation: "read", "create"…
         operation: &'static str,
         /// On which file.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum LabError {
         path = path.display()
     )]
     DiskFull {
-        /// Where the write failed.
+        /// Place of the failed write.
         path: PathBuf,
     },
     /// The package mirror cannot be reached.
@@ -52,7 +52,7 @@ pub enum LabError {
         /// The Debian package that holds it.
         package: &'static str,
     },
-    /// What the build of a scheduler needs is not installed.
+    /// Missing prerequisites of a scheduler's build.
     #[error("not installed: {}; mend: apt-get install {}", files.join(", "), packages.join(" "))]
     MissingForBuild {
         /// Files that tell that a package is there.
@@ -65,17 +65,17 @@ pub enum LabError {
     Tool {
         /// The command line.
         command: String,
-        /// What it printed.
+        /// Its output.
         detail: String,
     },
     /// The kernel that was asked for is in no archive.
     #[error("there is no kernel {version} in Debian's {suite}; it has: {available}")]
     UnknownKernel {
-        /// What was asked for.
+        /// The requested version.
         version: String,
-        /// Where it was looked for.
+        /// The searched suite.
         suite: &'static str,
-        /// What could be had instead.
+        /// The available versions.
         available: String,
     },
     /// The kernel is there, but sched_ext schedulers do not load on it.
@@ -83,7 +83,7 @@ pub enum LabError {
     UnfitKernel {
         /// The kernel's version.
         version: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// None of the lab's kernels is available.
@@ -95,9 +95,9 @@ pub enum LabError {
     NoKernelLeft {
         /// One line a version: why not.
         tried: String,
-        /// Where they were looked for.
+        /// The searched suite.
         suite: &'static str,
-        /// What the archive has.
+        /// The archive's versions.
         available: String,
     },
     /// A file from a package is not what it should be.
@@ -105,7 +105,7 @@ pub enum LabError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The QEMU that is there cannot be used.
@@ -113,7 +113,7 @@ pub enum LabError {
     UnfitQemu {
         /// The program.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The command is neither on the host nor in the guest.
@@ -121,7 +121,7 @@ pub enum LabError {
     CommandNotFound {
         /// The command as it was given.
         command: String,
-        /// Where it was looked for.
+        /// The searched places.
         looked: String,
     },
     /// Options that contradict each other or the machine.
@@ -129,21 +129,21 @@ pub enum LabError {
     BadOption {
         /// The option's name.
         option: &'static str,
-        /// What is wrong with its value.
+        /// The fault of its value.
         why: String,
     },
     /// The guest has too little memory for what it is to hold.
     #[error("--mem {given_mib}M is too little: this guest needs {needed_mib} MiB at least")]
     TooLittleMemory {
-        /// What was given, in MiB.
+        /// The given size, in MiB.
         given_mib: u64,
-        /// What it takes, in MiB.
+        /// The needed size, in MiB.
         needed_mib: u64,
     },
     /// The guest ran out of memory before the command could end.
     #[error("the guest ran out of memory (--mem {given_mib}M); mend: give it more. Its console's end:\n{console}")]
     GuestOutOfMemory {
-        /// What was given, in MiB.
+        /// The given size, in MiB.
         given_mib: u64,
         /// The console's last lines.
         console: String,
@@ -157,7 +157,7 @@ pub enum LabError {
     /// The guest ended without saying how the command ended.
     #[error("the guest ended without an exit status ({qemu}). The end of its console and of QEMU's messages:\n{log}")]
     GuestDied {
-        /// How QEMU ended.
+        /// The end of QEMU.
         qemu: String,
         /// The last lines of both logs.
         log: String,

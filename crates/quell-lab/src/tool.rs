@@ -25,7 +25,7 @@ pub fn stdout(command: &mut Command, package: &'static str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What a failed program said: its standard error, else its exit status.
+/// Complaint of a failed program: its standard error, else its exit status.
 pub fn complaint(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     match text.trim() {

@@ -31,7 +31,7 @@ impl Phase {
         Ok(())
     }
 
-    /// When the present quiet phase ends, ns on the scale of `since_start_ns`; `None` while busy.
+    /// End of the present quiet phase, ns on the scale of `since_start_ns`; `None` while busy.
     #[must_use]
     pub fn quiet_until(self, since_start_ns: u64) -> Option<u64> {
         let quiet = (self.period_ns as f64 * (1.0 - self.duty)) as u64;

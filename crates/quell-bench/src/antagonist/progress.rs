@@ -1,5 +1,5 @@
-//! How far an antagonist has come, readable from another process at any instant and without disturbing it: one
-//! counter a thread in shared memory.
+//! Progress of an antagonist, readable from another process at any instant and without disturbing it: one counter a
+//! thread in shared memory.
 //!
 //! The file is a header line (magic number, threads, instant of the start) and then one cache line a thread with its
 //! number of blocks, all in the machine's own 64-bit integers.
@@ -92,7 +92,7 @@ impl Progress {
         self.lines()[1..].iter().map(|line| line.0[0].load(Relaxed))
     }
 
-    /// When the work began, CLOCK_MONOTONIC ns; `None` while memory is still being prepared.
+    /// Start of the work, CLOCK_MONOTONIC ns; `None` while memory is still being prepared.
     #[must_use]
     pub fn started_ns(&self) -> Option<u64> {
         match self.lines()[0].0[2].load(Acquire) {

@@ -1,4 +1,4 @@
-//! What an antagonist got done.
+//! Work done by an antagonist.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::spec::AntagonistSpec;
 /// A point of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, CLOCK_MONOTONIC ns.
+    /// Time, CLOCK_MONOTONIC ns.
     pub at_ns: u64,
     /// Blocks done by then, by all threads.
     pub blocks: u64,
@@ -16,11 +16,11 @@ pub struct Sample {
 /// The result of one antagonist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AntagonistReport {
-    /// What was asked for.
+    /// The request.
     pub spec: AntagonistSpec,
-    /// When the work began, CLOCK_MONOTONIC ns: comparable with a load's report.
+    /// Start of the work, CLOCK_MONOTONIC ns: comparable with a load's report.
     pub started_ns: u64,
-    /// How long it worked, ns.
+    /// Duration of the work, ns.
     pub elapsed_ns: u64,
     /// Blocks done.
     pub blocks: u64,

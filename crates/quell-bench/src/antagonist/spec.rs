@@ -1,4 +1,4 @@
-//! What antagonist to run: plain data.
+//! Specification of an antagonist: plain data.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ const MAX_THREADS: u32 = 65_536;
 /// A working set must be worth a walk.
 const LEAST_WORKING_SET: u64 = 1 << 20;
 
-/// What an antagonist takes from its neighbours.
+/// The resource that an antagonist takes from its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AntagonistSpec {
-    /// What it takes.
+    /// The resource.
     pub kind: Kind,
     /// Threads, each as busy as the others.
     pub threads: u32,

@@ -25,7 +25,7 @@ pub(crate) trait Work: Send {
     fn block(&mut self);
 }
 
-/// What all threads of an antagonist share; each thread's part comes from [`Shared::thread`].
+/// Shared state of an antagonist's threads; each thread's part comes from [`Shared::thread`].
 pub(crate) struct Shared {
     spec: AntagonistSpec,
     ring: Arc<[Line]>,

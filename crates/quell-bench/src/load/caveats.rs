@@ -1,4 +1,4 @@
-//! What a reader must know before trusting a run's numbers, in plain sentences.
+//! Caveats about a run's numbers for the reader, in plain sentences.
 
 use quell_report::human;
 

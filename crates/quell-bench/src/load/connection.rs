@@ -21,7 +21,7 @@ enum Stream {
     Unix(UnixStream, PathBuf),
 }
 
-/// What one read brought.
+/// Result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A piece of the stream.
@@ -48,9 +48,9 @@ pub(crate) struct Connection {
     pub answered: usize,
     /// Requests answered when the socket was connected.
     answered_before: usize,
-    /// Whether the connection still works.
+    /// Does the connection still work?
     pub open: bool,
-    /// Whether the kernel's socket buffer is full.
+    /// Is the kernel's socket buffer full?
     pub blocked: bool,
 }
 
@@ -99,7 +99,7 @@ impl Connection {
         self.encoded < self.due && self.encoded - self.answered < self.protocol.under_way()
     }
 
-    /// Whether another request fits into the buffer without growing it.
+    /// Does another request fit into the buffer without growing it?
     pub fn has_room(&self, request_bytes: usize) -> bool {
         self.out.capacity() - self.out.len() >= request_bytes
     }

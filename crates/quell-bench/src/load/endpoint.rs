@@ -6,12 +6,12 @@ use super::protocol::Protocol;
 use super::spec::Target;
 use crate::{Error, Result};
 
-/// What a user wrote for a server.
+/// A user's text for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What it speaks, where the text says it.
+    /// Its protocol, where the text has it.
     pub protocol: Option<Protocol>,
-    /// Where it listens.
+    /// Its address.
     pub target: Target,
     /// The path in an HTTP URL.
     pub path: Option<String>,

@@ -36,7 +36,7 @@ pub struct Monitor {
     pub due: AtomicU64,
     /// Requests answered.
     pub answered: AtomicU64,
-    /// Where there is one: the latencies of the good answers, to be taken out meanwhile.
+    /// If given: the latencies of the good answers, to be taken out meanwhile.
     pub live: Option<Live>,
     /// Set it to end the run early; the report covers what was done.
     pub stop: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl Generator {
         })
     }
 
-    /// What is to be sent, and how much of it was due so far.
+    /// The schedule, and the part of it that was due so far.
     pub(crate) fn sent(&self) -> (&Schedule, usize) {
         (&self.record.schedule, self.next)
     }
@@ -127,7 +127,7 @@ impl Generator {
         Ok(())
     }
 
-    /// What happened.
+    /// The record.
     #[must_use]
     pub fn finish(self) -> (LoadSpec, Record) {
         (self.spec, self.record)

@@ -1,4 +1,4 @@
-//! What the generator notes while it runs: two numbers a request, in memory that is there beforehand.
+//! The generator's notes while it runs: two numbers a request, in memory allocated beforehand.
 
 use super::protocol::Answer;
 use super::schedule::Schedule;
@@ -11,7 +11,7 @@ pub const REFUSED: u64 = u64::MAX - 1;
 /// The raw record of one run.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What was to be sent.
+    /// The schedule.
     pub schedule: Schedule,
     /// The schedule's start, CLOCK_MONOTONIC ns.
     pub start_ns: u64,
@@ -35,7 +35,7 @@ pub struct Record {
     pub misses: u64,
     /// Connections that the server closed or that failed.
     pub closed_connections: usize,
-    /// How often a connection was made anew that the server ended in between.
+    /// Number of new connections in place of those that the server ended in between.
     pub reconnects: u64,
 }
 

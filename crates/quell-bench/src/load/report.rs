@@ -22,7 +22,7 @@ const KEPT_UP: f64 = 0.95;
 /// One quantile with its confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
-    /// Which, 0 to 1.
+    /// The quantile, 0 to 1.
     pub q: f64,
     /// Its value, ns.
     pub ns: u64,
@@ -59,7 +59,7 @@ pub struct Window {
     pub max_ns: u64,
 }
 
-/// How many requests of the measured part came to which end.
+/// Requests of the measured part by their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Their time came.
@@ -85,7 +85,7 @@ pub struct LoadReport {
     /// The server's name and version, as it says.
     #[serde(default)]
     pub server: String,
-    /// What was asked for.
+    /// The request.
     pub spec: LoadSpec,
     /// Beginning of the measured part, CLOCK_MONOTONIC ns: comparable with an antagonist's timeline.
     pub started_ns: u64,
@@ -99,13 +99,13 @@ pub struct LoadReport {
     pub counts: Counts,
     /// Connections that the server closed or that failed.
     pub closed_connections: u64,
-    /// How often a connection was made anew that the server ended in between (HTTP).
+    /// Number of new connections in place of those that the server ended in between (HTTP).
     #[serde(default)]
     pub reconnects: u64,
     /// Keys that were deleted from the server at the end; absent where they are to be kept.
     #[serde(default)]
     pub keys_deleted: Option<u64>,
-    /// Why keys may be left on the server.
+    /// The reason why keys may be left on the server.
     #[serde(default)]
     pub keys_left: Option<String>,
     /// Latency from the intended send time to the answer.
@@ -114,7 +114,7 @@ pub struct LoadReport {
     pub lateness: Distribution,
     /// The measured part in windows of 100 ms.
     pub timeline: Vec<Window>,
-    /// Whether the server did not keep up with the rate.
+    /// Did the server fall behind the rate?
     pub saturated: bool,
     /// CPUs that the generator's thread used, 0 to 1.
     pub generator_cpus: f64,

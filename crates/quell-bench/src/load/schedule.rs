@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1};
 
 use super::spec::{Arrivals, LoadSpec};
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Read the key.
@@ -39,7 +39,7 @@ impl Slot {
         Self { at_ns, coded_key: key | bit }
     }
 
-    /// What the request does.
+    /// Operation of the request.
     #[must_use]
     pub fn operation(self) -> Operation {
         if self.coded_key & SET == 0 { Operation::Get } else { Operation::Set }
@@ -58,7 +58,7 @@ impl Slot {
 pub struct Schedule {
     /// The requests, warm-up first.
     pub slots: Vec<Slot>,
-    /// How many of them belong to the warm-up.
+    /// Number of those that belong to the warm-up.
     pub warmup: usize,
 }
 

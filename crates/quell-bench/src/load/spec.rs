@@ -1,4 +1,4 @@
-//! What load to make: plain data, checked as a whole before anything is opened.
+//! Specification of a load: plain data, checked as a whole before anything is opened.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ pub const MAX_VALUE_BYTES: u32 = 1 << 20;
 /// Keys are numbered by 31 bits.
 pub const MAX_KEYS: u32 = 1 << 31;
 
-/// Where the server listens.
+/// Address of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Target {
@@ -88,7 +88,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// How requests are spread over time. The mean rate is the same for all of them.
+/// Distribution of requests over time. The mean rate is the same for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Arrivals {
@@ -114,7 +114,7 @@ pub enum Arrivals {
 pub struct LoadSpec {
     /// The server.
     pub target: Target,
-    /// What it speaks.
+    /// The protocol.
     #[serde(default)]
     pub protocol: Protocol,
     /// The path that HTTP gets.
@@ -128,7 +128,7 @@ pub struct LoadSpec {
     pub duration_ns: u64,
     /// Length of the part before it that is sent and not counted, ns.
     pub warmup_ns: u64,
-    /// How long to wait for the last answers, ns.
+    /// Longest wait for the last answers, ns.
     pub drain_ns: u64,
     /// Connections, used in turn.
     pub connections: u32,

@@ -9,16 +9,16 @@ use std::time::Duration;
 use crate::error::{LabError, Result};
 use crate::{Progress, tool};
 
-/// Where the kernels come from.
+/// Suite of the kernels.
 pub const KERNEL_SUITE: &str = "trixie-backports";
-/// Where QEMU comes from: built against Debian 12's C library, so it runs on that and on anything newer.
+/// Suite of QEMU: built against Debian 12's C library, so it runs on that and on anything newer.
 pub const QEMU_SUITE: &str = "bookworm-backports";
-/// Where the rest comes from.
+/// Suite of the rest.
 pub const BASE_SUITE: &str = "bookworm";
 
 /// Indexes are not read again within this time.
 const FRESH: Duration = Duration::from_secs(600);
-/// So much must be free before anything is fetched, in bytes: apt hangs when its disk becomes full.
+/// Free space needed before anything is fetched, in bytes: apt hangs when its disk becomes full.
 const NEEDED: u64 = 400 << 20;
 const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRINGS: [&str; 2] =
@@ -164,7 +164,7 @@ fn extract_all(debs: &Path, root: &Path, wanted: impl Fn(&str) -> bool) -> Resul
     Ok(())
 }
 
-/// What apt's or dpkg's complaint is about.
+/// Subject of apt's or dpkg's complaint.
 #[derive(Debug, PartialEq)]
 enum Complaint {
     DiskFull,

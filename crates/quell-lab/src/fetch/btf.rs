@@ -7,7 +7,7 @@
 use btf_rs::{Btf, BtfType, FuncProto, Type};
 use goblin::elf::Elf;
 
-/// What every scheduler calls.
+/// Functions that every scheduler calls.
 const REQUIRED: [&str; 4] =
     ["scx_bpf_create_dsq", "scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_kick_cpu"];
 const IMPLICIT_ARGUMENT: &str = "bpf_prog_aux";

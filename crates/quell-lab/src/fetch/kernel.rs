@@ -20,7 +20,7 @@ pub const PREFERRED_KERNELS: [&str; 8] =
 pub struct Kernel {
     /// Debian's version, like `6.18.15`.
     pub version: String,
-    /// What `uname -r` says.
+    /// Its `uname -r`.
     pub release: String,
     /// Directory with `vmlinux` and, where the archive still had them, `config` and `overlay.ko.xz`.
     pub dir: PathBuf,
@@ -170,7 +170,7 @@ fn versions(names: &[String]) -> BTreeMap<String, Vec<String>> {
     }
     for packages in found.values_mut() {
         packages.sort();
-        // Where the kernel is split up, the image package is empty.
+        // If the kernel is split up, the image package is empty.
         if packages.iter().any(|name| name.starts_with("linux-binary-")) {
             packages.retain(|name| !name.starts_with("linux-image-"));
         }

@@ -20,7 +20,7 @@ const LIBRARY_DIRS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-g
 pub struct Qemu {
     /// The program.
     pub program: PathBuf,
-    /// Where it was unpacked, unless it is the system's.
+    /// Directory of the unpacked files, unless it is the system's.
     root: Option<PathBuf>,
 }
 
@@ -66,7 +66,7 @@ impl Qemu {
         command
     }
 
-    /// Whether it is of the series whose internals the plugins know.
+    /// Is it of the series whose internals the plugins know?
     ///
     /// # Errors
     /// When it does not run.

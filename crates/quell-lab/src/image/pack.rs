@@ -1,4 +1,4 @@
-//! Which files a program needs: itself, its loader and its shared libraries.
+//! Files that a program needs: itself, its loader and its shared libraries.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -22,7 +22,7 @@ pub mod fd {
     pub const STDIN: i32 = 16;
 }
 
-/// What the command lines depend on beside the machine.
+/// Inputs of the command lines beside the machine.
 #[derive(Debug)]
 pub struct Wiring<'a> {
     /// The kernel.
@@ -39,7 +39,7 @@ pub struct Wiring<'a> {
     pub host_tsc_khz: Option<u64>,
     /// The plugin prints its counters at the end.
     pub statistics: bool,
-    /// What the command reads.
+    /// Input of the command.
     pub input: Input,
 }
 
@@ -55,7 +55,8 @@ fn kernel_arguments(machine: &Machine, wiring: &Wiring) -> String {
         "rcupdate.rcu_expedited=1",
         "psi=1",
         "schedstats=enable",
-        // What a guest for one command can do without takes a fifth of the boot: cryptography's tests and certificates.
+        // Features that a guest for one command does not need take a fifth of the boot: cryptography's tests and
+        // certificates.
         "cryptomgr.notests=1",
         "initcall_blacklist=jent_mod_init,init_encrypted,load_system_certificate_list",
     ]

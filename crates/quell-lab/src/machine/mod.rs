@@ -1,4 +1,4 @@
-//! What is to be booted.
+//! The machine to boot.
 
 mod command_line;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::error::{LabError, Result};
 
-/// What the command reads.
+/// Input of the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Input {
     /// Nothing: its input is at its end.
@@ -25,17 +25,17 @@ pub enum Input {
 pub struct Machine {
     /// Virtual CPUs.
     pub cpus: u32,
-    /// How they form sockets, cores and siblings; without it each is a socket of its own.
+    /// Their sockets, cores and siblings; by default each is a socket of its own.
     pub topology: Option<Topology>,
     /// Memory in MiB; without it what the image needs, and 1 GiB at least.
     pub memory_mib: Option<u64>,
     /// Debian's version of the kernel; by default the best available one.
     pub kernel: Option<String>,
-    /// How time passes.
+    /// The clock.
     pub clock: Clock,
-    /// Which files the guest sees.
+    /// The files that the guest sees.
     pub root: Root,
-    /// Who executes the guest's instructions.
+    /// The executor of the guest's instructions.
     pub accelerator: Accelerator,
     /// Further parameters for the kernel.
     pub kernel_arguments: Vec<String>,
@@ -130,7 +130,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// How many CPUs that makes.
+    /// Its number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.sockets * self.cores * self.threads
@@ -157,7 +157,7 @@ impl std::str::FromStr for Topology {
     }
 }
 
-/// How the guest's time passes.
+/// The guest's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// With the host's: for functional tests. Latencies are the host's noise.
@@ -183,7 +183,7 @@ impl Default for Lockstep {
     }
 }
 
-/// Which files the guest sees.
+/// The files that the guest sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
     /// The host's, read-only under an overlay in memory.
@@ -192,7 +192,7 @@ pub enum Root {
     Packed(Vec<PathBuf>),
 }
 
-/// Who executes the guest's instructions.
+/// The executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// QEMU's emulation: works everywhere.

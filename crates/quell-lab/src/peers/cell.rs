@@ -20,9 +20,9 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// One boot.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell<'a> {
-    /// What runs.
+    /// The scene.
     pub scene: &'a Scene,
-    /// How it is run.
+    /// The peer.
     pub peer: &'a Peer,
     /// On how many CPUs.
     pub cpus: u32,
@@ -37,7 +37,7 @@ pub struct Bench<'a> {
     kernel: Kernel,
     speed: u32,
     seconds: u32,
-    /// What results depend on beside the cell.
+    /// Inputs of the results beside the cell.
     fingerprint: u64,
 }
 

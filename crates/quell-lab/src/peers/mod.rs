@@ -1,8 +1,8 @@
-//! What others reach: a memcached beside an antagonist under Linux's own means and under published sched_ext schedulers,
-//! all on the same kernel, in repeatable time.
+//! Results of others: a memcached beside an antagonist under Linux's own means and under published sched_ext
+//! schedulers, all on the same kernel, in repeatable time.
 //!
-//! One *cell* is one boot: a scene, a peer, a number of CPUs, a seed. Its result is kept in the cache, so that an interrupted
-//! comparison goes on where it was.
+//! One *cell* is one boot: a scene, a peer, a number of CPUs, a seed. Its result is kept in the cache, so that an
+//! interrupted comparison continues.
 
 mod cell;
 pub mod pool;
@@ -24,7 +24,7 @@ use serde::Serialize;
 pub struct Peer {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What it is.
+    /// Its title.
     pub title: &'static str,
     /// A sched_ext scheduler that runs meanwhile.
     pub scheduler: Option<&'static str>,

@@ -1,10 +1,10 @@
-//! What one cell measured.
+//! Measurements of one cell.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What one cell measured, in the order of the scene's programs.
+/// Measurements of one cell, in the order of the scene's programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// Each server.
@@ -13,7 +13,7 @@ pub struct CellResult {
     pub blocks_per_s: Vec<f64>,
 }
 
-/// What one server's clients saw.
+/// Measurements of one server's clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
     /// Median latency from the intended send time.
@@ -24,7 +24,7 @@ pub struct Served {
     pub p999_ns: u64,
     /// Answers per second.
     pub served_per_s: f64,
-    /// How late the generator itself sent, 99th percentile.
+    /// Lateness of the generator's own sending, 99th percentile.
     pub lateness_p99_ns: u64,
     /// All latencies: nanoseconds, and the number of requests with this latency.
     pub latencies: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! What runs beside each other in a cell.
+//! Programs that run beside each other in a cell.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub struct Hog {
     pub lc: bool,
     /// Threads for each CPU of the machine.
     pub threads_per_cpu: u32,
-    /// Its threads all wake up so often, ms, and run for three tenths of the time; zero: they run always.
+    /// Interval at which all its threads wake up, ms, and run for three tenths of the time; zero: they run always.
     pub wakes_every_ms: u32,
 }
 
@@ -33,11 +33,11 @@ pub struct Hog {
 pub struct Scene {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What it is.
+    /// Its title.
     pub title: &'static str,
     /// The first one is what a comparison is about.
     pub servers: &'static [Server],
-    /// What takes the CPUs.
+    /// The antagonists.
     pub hogs: &'static [Hog],
 }
 

@@ -19,7 +19,7 @@ pub struct Scheduler {
 pub const SCHEDULERS: [Scheduler; 2] =
     [Scheduler { name: "scx_flash", version: "1.1.4" }, Scheduler { name: "scx_cosmos", version: "1.1.7" }];
 
-/// What building them needs beside Rust and clang, by the file that tells that it is there.
+/// Prerequisites of their build beside Rust and clang, by a file that shows that each is there.
 const NEEDS: [(&str, &str); 5] = [
     ("usr/include/libelf.h", "libelf-dev"),
     ("usr/include/zstd.h", "libzstd-dev"),

@@ -67,7 +67,7 @@ pub(super) fn script(job: &Job, program: Option<&Path>, root: &Root) -> OsString
     script
 }
 
-/// Where a packed guest finds programs: the folders of those that were packed, the usual ones, and busybox's.
+/// Search path of a packed guest: the folders of the packed programs, the usual ones, and busybox's.
 fn packed_path(files: &[PathBuf], program: Option<&Path>) -> OsString {
     let mut folders: Vec<PathBuf> = Vec::new();
     for file in files.iter().map(PathBuf::as_path).chain(program) {
@@ -84,7 +84,7 @@ fn packed_path(files: &[PathBuf], program: Option<&Path>) -> OsString {
     std::env::join_paths(&folders).unwrap_or_else(|_| USUAL.into())
 }
 
-/// As in the guest's session.
+/// The path of the guest's session.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.lab/bin";
 
 /// The word in single quotes, as a shell reads it.

@@ -1,4 +1,4 @@
-//! What the command in the guest reads: this process's standard input, as a stream or as a terminal.
+//! Input of the command in the guest: this process's standard input, as a stream or as a terminal.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::Shutdown;
@@ -16,7 +16,7 @@ use crate::machine::{Clock, Input, Machine, fd};
 
 /// The input that is open, for as long as the guest runs.
 pub(super) struct Open {
-    /// How the terminal was.
+    /// The terminal's original state.
     before: Option<Termios>,
     /// Shows what the guest's terminal shows, until the guest has ended.
     screen: Option<JoinHandle<io::Result<u64>>>,

@@ -45,7 +45,7 @@ pub struct Job {
     pub directory: PathBuf,
     /// Wall-clock time after which the guest is taken down.
     pub timeout: Option<Duration>,
-    /// What it reads.
+    /// Its input.
     pub input: Input,
 }
 
@@ -62,7 +62,7 @@ impl Job {
     }
 }
 
-/// How the command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Its exit status, as a shell sees it: 128 + signal if it was killed.
@@ -74,7 +74,7 @@ pub struct Ending {
 /// A command that ended, and what it printed.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Its end.
     pub ending: Ending,
     /// Its standard output.
     pub stdout: Vec<u8>,
@@ -84,7 +84,7 @@ pub struct Output {
 
 /// Runs guests.
 pub struct Lab<'a> {
-    /// Where kernel, QEMU and the rest are kept.
+    /// The cache of kernel, QEMU and the rest.
     pub cache: Cache,
     /// Told about fetching.
     pub progress: &'a dyn Progress,
@@ -116,12 +116,12 @@ impl<'a> Lab<'a> {
             self.progress,
             once_more::count,
             || self.boot(machine, job, &no_input, &mut out, &mut err),
-            // What was read is not there a second time.
+            // Input can be read only once.
             || no_input.load(Ordering::Acquire) && !anything.get(),
         )
     }
 
-    /// As [`Lab::run`], with the output when the command has ended. Where the emulator broke the guest's kernel, it boots
+    /// As [`Lab::run`], with the output when the command has ended. If the emulator broke the guest's kernel, it boots
     /// once more.
     ///
     /// # Errors
@@ -229,8 +229,8 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Where in the guest's kernel a request for a host file begins and ends: the plugin must know, so that time does not
-    /// jump ahead while the host reads. The kernel tells its addresses once, to a first guest.
+    /// Addresses in the guest's kernel at which a request for a host file begins and ends: the plugin needs them so
+    /// that time does not jump ahead while the host reads. The kernel prints its addresses once, in a first guest.
     fn file_request_addresses(&self, machine: &Machine, kernel: &Kernel) -> Result<Option<(u64, u64)>> {
         if machine.lockstep().is_none() || machine.root != Root::Host {
             return Ok(None);

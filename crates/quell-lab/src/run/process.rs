@@ -61,7 +61,7 @@ impl Process {
         rustix::process::Pid::from_child(&self.child)
     }
 
-    /// What it says on its error output, once.
+    /// Its error output, once.
     pub(super) fn take_messages(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }

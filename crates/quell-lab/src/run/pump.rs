@@ -36,22 +36,22 @@ pub(super) struct Pump {
     pub(super) until_shutdown: bool,
 }
 
-/// What a guest left.
+/// Remains of a guest.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// Why the pumping ended.
+    /// The reason for the end of the pumping.
     pub(super) reason: Reason,
-    /// What came through the status port.
+    /// Text from the status port.
     pub(super) status: String,
     /// The console's end.
     pub(super) console: String,
     /// The end of QEMU's own messages.
     pub(super) messages: String,
-    /// How QEMU ended; killed, mostly.
+    /// The end of QEMU; killed, mostly.
     pub(super) qemu: ExitStatus,
 }
 
-/// Why the pumping ended.
+/// The reason for the end of the pumping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// The command reported its exit status.

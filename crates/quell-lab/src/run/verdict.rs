@@ -27,7 +27,7 @@ pub(super) fn killed_for_memory(finished: &Finished) -> bool {
     finished.reason == Reason::Reported && finished.console.contains("Out of memory: Killed process")
 }
 
-/// What the kernel says before it panics, if it says why: its first oops has the number 1 …
+/// The kernel's messages before it panics, if it gives a reason: its first oops has the number 1 …
 const CAUSES: [&str; 3] = ["BUG: ", "kernel BUG at", " [#1] "];
 /// … and how much of that is shown.
 const MOST_OF_A_CAUSE: usize = 80;

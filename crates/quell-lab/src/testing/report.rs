@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How a test ended, with what it printed.
+/// End of a test, with its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed(String),
@@ -36,7 +36,7 @@ impl Report {
         Self { text, verdicts }
     }
 
-    /// How the test ended; `None` if it was not executed.
+    /// The test's end; `None` if it was not executed.
     pub(super) fn verdict(&self, test: &str) -> Option<&Verdict> {
         self.verdicts.get(test)
     }
@@ -47,7 +47,7 @@ impl Report {
     }
 }
 
-/// What a test printed: the harness shows it between its own headings.
+/// Output of a test: the harness shows it between its own headings.
 fn output_of(test: &str, text: &str) -> String {
     let heading = format!("---- {test} stdout ----");
     let after = text.lines().skip_while(|line| *line != heading).skip(1);

@@ -22,7 +22,7 @@ pub(super) fn request(spec: &LoadSpec) -> Vec<u8> {
         .into_bytes()
 }
 
-/// What a head says about its answer.
+/// Facts of an answer's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -31,7 +31,7 @@ struct Head {
     bytes: usize,
 }
 
-/// How long a body is.
+/// Length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     Bytes(u64),
@@ -84,7 +84,7 @@ pub(super) fn greeting(answer: &[u8]) -> Greeting {
     Greeting::Welcome(server)
 }
 
-/// Where in an answer the stream stands.
+/// Position of the stream in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Head,

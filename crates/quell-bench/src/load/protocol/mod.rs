@@ -14,7 +14,7 @@ use super::spec::LoadSpec;
 /// Length of every key: `quell` and ten digits.
 pub const KEY_BYTES: usize = 15;
 
-/// What the server speaks.
+/// Protocol of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -48,7 +48,7 @@ impl Protocol {
         }
     }
 
-    /// Where such servers usually listen.
+    /// Usual port of such servers.
     #[must_use]
     pub fn usual_port(self) -> u16 {
         match self {
@@ -128,7 +128,7 @@ impl Requests {
     }
 }
 
-/// What became of the greeting, from the bytes that have come so far.
+/// Result of the greeting, from the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
     /// More has to come.
@@ -185,7 +185,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether this is a good answer to such a request. A miss is: the server did its work.
+    /// Is this a good answer to such a request? A miss is: the server did its work.
     #[must_use]
     pub fn suits(self, operation: Operation) -> bool {
         match operation {
