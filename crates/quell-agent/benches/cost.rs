@@ -19,7 +19,7 @@ use quell_thread::clock::{cpu_time, process_cpu_time};
 const WORKLOADS: usize = 1_000;
 const CRITICAL: usize = 20;
 const THREADS: usize = 10;
-/// The agent turns at least so often; a policy may want to be asked sooner.
+/// Longest time between two turns of the agent; a policy may want to be asked sooner.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 const MEASURED: Duration = Duration::from_secs(15);
 

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A user without rights: nobody.
+/// The user number of `nobody`, who has no privileges.
 const ORDINARY: u32 = 65534;
 
 /// The demo in a directory that an ordinary user may read, and not write to. The program is copied there: that user might not

@@ -149,7 +149,7 @@ fn caladans_evaluation_has_its_shape() {
     assert!(ours("fig5.caladan") < 100.0 && ours("fig5.parties") > 10.0 && ours("fig5.factor") > 300.0);
     // Three seconds of Parties*' trials say little about its mean: best-effort work is compared in the full run.
     assert!(ours("fig5.worst") < 0.01 && ours("fig5.be") < 1.1);
-    // Figure 6: all pairs; who uses much memory is throttled, the others trade CPUs one for one.
+    // Figure 6: all pairs; the one that uses much memory is throttled, the others trade CPUs one for one.
     assert!(ours("fig6.tail") < 1.6 && ours("fig6.silo-low") > 1.0 && ours("fig6.silo-high") < 3.0);
     assert!(ours("fig6.throttled") < 0.9 && (0.6..1.2).contains(&ours("fig6.throughput")));
     // Figure 7: tails stay while load and interference change, with hundreds of thousands of reallocations a second.

@@ -68,7 +68,7 @@ impl Cache {
         if let Some(entry) = self.get(name) {
             return Ok(entry);
         }
-        // Whoever left an unfinished one under our lock is dead.
+        // The process that left an unfinished one under our lock is dead.
         let unfinished = self.root.join(format!("{UNFINISHED}{name}"));
         let _ = fs::remove_dir_all(&unfinished);
         fs::create_dir(&unfinished).map_err(LabError::io("create", &unfinished))?;

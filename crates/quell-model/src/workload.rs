@@ -1,4 +1,4 @@
-//! What Quell manages: workloads, their class, objective and reservation.
+//! Managed workloads: their class, objective and reservation.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -146,7 +146,7 @@ pub struct Slo {
     pub bound: Nanos,
 }
 
-/// How a CPU request is honoured (rkube-socc21 §5.2, the pod template's new field `policy`).
+/// Meaning of a CPU request (rkube-socc21 §5.2, the pod template's new field `policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reservation {
@@ -184,7 +184,7 @@ pub enum GraceSignal {
 /// Longer graces would become part of the tail latency of the other workloads.
 const LONGEST_GRACE: Nanos = Nanos::from_millis(1);
 
-/// Where a workload's threads are found. Several selectors may form one workload.
+/// Selectors of a workload's threads. Several may form one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selector {

@@ -14,7 +14,7 @@ struct Seen {
     own: Shelves,
 }
 
-/// Shelves from the first on; who owns none, claims nothing.
+/// Shelves from the first on; a librarian without shelves claims nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shelves(u32);
 

@@ -179,7 +179,7 @@ fn story(events: &[Event], of: Member) -> String {
     events.iter().filter(concerns).map(|event| format!("\n{event:?}")).collect()
 }
 
-/// Who is awake already needs no waking.
+/// A thread that is awake already needs no waking.
 fn until_asleep(tid: i32) {
     let is_asleep = || {
         let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap();

@@ -31,7 +31,7 @@ pub(super) enum Form {
     Number,
     Switch,
     Table,
-    /// Whoever reads it says what is wrong with it.
+    /// The reader of the value reports its faults.
     Any,
 }
 

@@ -295,7 +295,7 @@ fn marked(workload: &WorkloadGap) -> String {
 /// Takers that are named; what the others took is one sum.
 const TAKERS_SHOWN: usize = 5;
 
-/// Who ran while it waited, in a line; none if it lost nothing that two decimals show.
+/// The processes that ran while it waited, in a line; none if it lost nothing that two decimals show.
 fn taken_by(workload: &WorkloadGap) -> Option<String> {
     let hundredths = |nanos: u64| (nanos + 5_000_000) / 10_000_000;
     let seconds = |nanos: u64| format!("{:.2}", hundredths(nanos) as f64 / 100.0);

@@ -71,7 +71,7 @@ impl<'a> Apt<'a> {
     /// Every package name that starts with `prefix`.
     ///
     /// # Errors
-    /// When the indexes cannot be had.
+    /// When the indexes are not available.
     pub fn package_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.update()?;
         let names = tool::stdout(self.command("apt-cache").arg("pkgnames").arg(prefix), "apt")?;

@@ -66,7 +66,7 @@ impl<'a> Bench<'a> {
     /// Fetches what the peer needs and the cache has not.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When that is not available.
     pub fn fetch(&self, peer: &Peer) -> Result<()> {
         self.scheduler(peer).map(drop)
     }

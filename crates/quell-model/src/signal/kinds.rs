@@ -40,7 +40,7 @@ pub enum Unit {
     None,
 }
 
-/// Whether a signal is a state or a sum.
+/// State or sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

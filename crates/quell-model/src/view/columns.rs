@@ -45,7 +45,7 @@ macro_rules! columns {
             $($(#[doc = $c_doc])+ pub $c_key: Vec<Sample<$c_type>>,)*
         }
 
-        /// What is measured of the whole machine.
+        /// Measurements of the whole machine.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct MachineSamples {
@@ -56,13 +56,13 @@ macro_rules! columns {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct ThreadColumns {
-            /// When they were read.
+            /// Time of the reading.
             pub at: Nanos,
-            /// Which thread.
+            /// The thread.
             pub id: Vec<ThreadId>,
             /// The workload that it belongs to.
             pub workload: Vec<WorkloadId>,
-            /// What it does.
+            /// Its state.
             pub state: Vec<ThreadState>,
             /// The CPU that it runs on or ran on last.
             pub cpu: Vec<CpuId>,
@@ -74,7 +74,7 @@ macro_rules! columns {
             pub class: Vec<SchedClass>,
             $($(#[doc = $t_doc])+ #[doc = "None: it is not traced. Empty unless wanted."]
             pub $t_key: Vec<Option<$t_type>>,)*
-            /// Who woke whom. Empty unless wanted.
+            /// Wake-ups by waker and woken thread. Empty unless wanted.
             pub wake_ups: WakeUpColumns,
         }
 
@@ -155,7 +155,7 @@ macro_rules! columns {
     };
 }
 
-/// What columns of samples have in common.
+/// Common operations on columns of samples.
 macro_rules! sampled {
     ($columns:ident { $($fixed:ident),* }, $($signal:ident = $key:ident,)*) => {
         impl $columns {
@@ -218,7 +218,7 @@ macro_rules! sampled {
 signal_table!(columns);
 
 impl ThreadColumns {
-    /// How many threads there are.
+    /// Number of threads.
     #[must_use]
     pub fn len(&self) -> usize {
         self.id.len()

@@ -1,4 +1,4 @@
-//! Who woke whom.
+//! Wake-ups by waker and woken thread.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::ThreadId;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WakeUpColumns {
-    /// Who woke; None: a thread that is of no workload.
+    /// The waker; None: a thread of no workload.
     pub waker: Vec<Option<ThreadId>>,
-    /// Who was woken.
+    /// The woken thread.
     pub woken: Vec<ThreadId>,
-    /// How often, since both are traced.
+    /// Number of wake-ups since both are traced.
     pub count: Vec<u64>,
 }
 

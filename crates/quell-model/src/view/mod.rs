@@ -1,4 +1,4 @@
-//! What a policy sees: structure of arrays, filled by the host once a step, only what the policy asked for.
+//! A policy's view: structure of arrays, filled by the host once a step with the requested signals only.
 
 mod columns;
 mod edges;
