@@ -15,11 +15,11 @@ use quell_model::{Capabilities, CpuSet, Description, Nanos, Support};
 use quell_policy::AnyPolicy;
 use quell_scx::{Scx, ScxError, ScxOptions};
 
-/// Sleeps under Quell's own scheduler end at the latest after this time, for a look at what no event tells.
+/// Sleeps under Quell's scheduler end at the latest after this time, for a look at what no event tells.
 const LOOK: Nanos = Nanos::from_millis(1);
 
-/// The configuration as this machine takes it: where its policies need Quell's own scheduler and it cannot be loaded, on
-/// the kernel's scheduler. Then also why.
+/// The configuration as this machine takes it: where its policies need Quell's scheduler and it cannot be loaded, on
+/// Linux's scheduler. Then also why.
 #[must_use]
 pub fn settle(config: Config) -> (Config, Option<String>) {
     let wants = config.has_own_scheduler();
@@ -30,7 +30,7 @@ pub fn settle(config: Config) -> (Config, Option<String>) {
     }
 }
 
-/// The stack of one policy on the kernel's scheduler: where it grants CPUs, with `guard` before it, as
+/// The stack of one policy on Linux's scheduler: where it grants CPUs, with `guard` before it, as
 /// [`Config::on_the_kernels_scheduler`] has it.
 #[must_use]
 pub fn layers_of(policy: AnyPolicy) -> Vec<Layer> {
@@ -38,7 +38,7 @@ pub fn layers_of(policy: AnyPolicy) -> Vec<Layer> {
     guard.into_iter().chain([policy]).map(|policy| Layer::new(policy, None)).collect()
 }
 
-/// Can Quell's own scheduler be loaded, or has an agent that runs beside this command loaded it?
+/// Can Quell's scheduler be loaded, or has an agent that runs beside this command loaded it?
 fn usable() -> Result<(), ScxError> {
     match quell_scx::ready() {
         Err(ScxError::Busy { name }) if name.starts_with(quell_scx::NAME) => Ok(()),

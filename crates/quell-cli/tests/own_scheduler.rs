@@ -1,5 +1,5 @@
-//! `quell run` with Quell's own scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
-//! when all of Quell is killed the kernel's own scheduler runs everything on. And, in the same guest, a limit is kept.
+//! `quell run` with Quell's scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
+//! when all of Quell is killed Linux's scheduler runs everything on. And, in the same guest, a limit is kept.
 
 use std::process::Command;
 

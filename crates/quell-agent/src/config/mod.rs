@@ -170,7 +170,7 @@ impl Agent {
 }
 
 impl Config {
-    /// Does Quell's own scheduler run, where the kernel can load it?
+    /// Does Quell's scheduler run, where the kernel can load it?
     #[must_use]
     pub fn has_own_scheduler(&self) -> bool {
         match self.machine.scheduler {
@@ -193,7 +193,7 @@ impl Config {
         self.policies.iter().any(sets_them)
     }
 
-    /// The same on the kernel's scheduler, with `guard` where [`AnyPolicy::place_of_guard`] has it.
+    /// The same on Linux's scheduler, with `guard` where [`AnyPolicy::place_of_guard`] has it.
     #[must_use]
     pub fn on_the_kernels_scheduler(mut self) -> Config {
         self.machine.scheduler = Scheduler::Kernel;
@@ -212,7 +212,7 @@ impl Config {
         self.owned_by(|layer| layer.policy.describe().grants)
     }
 
-    /// The names of the workloads whose policies need Quell's own scheduler; None: all.
+    /// The names of the workloads whose policies need Quell's scheduler; None: all.
     #[must_use]
     pub fn scheduled(&self) -> Option<BTreeSet<String>> {
         self.owned_by(|layer| layer.policy.describe().wants_own_scheduler())

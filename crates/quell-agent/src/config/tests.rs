@@ -92,7 +92,7 @@ fn a_demand_is_read_as_quell_vas_prints_it_and_wants_a_scheduler_with_servers() 
 fn tasks_that_no_cpu_can_do_and_too_many_servers_are_refused_before_anything_runs() {
     let said = |demand: &str| {
         let text = GOOD.replace("guard", "vas").replace("cpus = 1", &format!("demand = {demand}"));
-        // Quell's own scheduler finds threads by their cgroup.
+        // Quell's scheduler finds threads by their cgroup.
         checked(&text.replace("command", "unit"), 2).to_string()
     };
     assert!(said(r#"{ task = ["0, 3ms, 4ms", "0, 2ms, 4ms"] }"#).contains("125.00 %"));

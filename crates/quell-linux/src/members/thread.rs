@@ -27,7 +27,7 @@ pub(crate) struct Thread {
     pub cpu: CpuId,
     pub class: SchedClass,
     pub run: SchedStat,
-    /// Is the run time counted by the kernel's scheduler, not by ticks?
+    /// Is the run time counted by Linux's scheduler, not by ticks?
     pub exact: bool,
 }
 

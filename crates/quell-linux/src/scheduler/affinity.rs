@@ -23,7 +23,7 @@ const LONGEST: Nanos = Nanos::from_millis(20);
 const HOLDER: SignalSet = SignalSet::of(&[Signal::Holder]);
 const QUEUES: SignalSet = SignalSet::of(&[Signal::QueueingDelay]);
 
-/// The kernel's own scheduler, told by affinity where workloads may run.
+/// Linux's scheduler, told by affinity where workloads may run.
 #[derive(Debug)]
 pub struct Affinity {
     /// The CPUs that are handed out.

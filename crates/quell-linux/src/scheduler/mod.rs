@@ -112,7 +112,7 @@ impl Scheduler for Stock {
     }
 }
 
-/// The kernel's own scheduler keeps no rules.
+/// Linux's scheduler keeps no rules.
 fn refuse_rules(plan: &Plan, events: &mut Vec<Event>) {
     refuse(plan.rules.len(), Part::Rule, "it has no rules in the kernel", plan, events);
 }

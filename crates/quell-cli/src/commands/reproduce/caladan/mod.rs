@@ -1,4 +1,4 @@
-//! `quell reproduce caladan`: Caladan's evaluation, simulated; and with `--real` what Quell's kernel half promises.
+//! `quell reproduce caladan`: Caladan's evaluation, simulated; and with `--real` what Quell's scheduler promises.
 
 mod colocation;
 mod constant;

@@ -1,4 +1,4 @@
-//! `quell reproduce caladan`: what Quell's kernel half promises for unmodified programs, on a real kernel in the lab.
+//! `quell reproduce caladan`: what Quell's scheduler promises for unmodified programs, on a real kernel in the lab.
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Found, Interval, Measure};
