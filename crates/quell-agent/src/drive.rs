@@ -11,7 +11,7 @@ use crate::AgentError;
 use crate::realtime::Sentry;
 use crate::stack::{Stack, Witness};
 
-/// The loop looks at least this often whether it was told to stop, and for threads that were born meanwhile.
+/// Longest interval between the loop's checks for a request to stop, and its scans for new threads.
 pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// Turns until `stop` is set; a sentry hears of each turn.
@@ -35,15 +35,15 @@ pub fn drive<H: Host + ?Sized>(
     Ok(())
 }
 
-/// Does `work` while a thread of its own drives the stack; returns what the work did. The work begins after the first
-/// turn, when the policies are in force.
+/// Does `work` while a thread of its own drives the stack; returns the result of the work. The work begins after the
+/// first turn, when the policies are in force.
 ///
 /// With a `priority` the loop's thread is SCHED_FIFO of that priority from before its first turn: a loop that has made
-/// others real-time and is not real-time itself may never run again. Where the system does not allow it, it stays an
+/// others real-time and is not real-time itself may never run again. If the system does not allow it, it stays an
 /// ordinary thread.
 ///
 /// # Errors
-/// If the host could not be observed or obey, or there is no thread to be had.
+/// If the host could not be observed or obey, or no thread could be created.
 pub fn while_driving<H, T>(
     stack: &mut Stack,
     host: &mut H,

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Failures of the agent.
 #[derive(Debug, Error)]
 pub enum AgentError {
-    /// A policy needs what this host does not have.
+    /// This host lacks a need of the policy.
     #[error("policy '{policy}' cannot work on this machine:\n  {}", missing.join("\n  "))]
     Unfit {
         /// The policy.
@@ -17,7 +17,7 @@ pub enum AgentError {
     /// Two policies would set the same knob or rule.
     #[error("policies '{first}' and '{second}' would both set {what} {on}: give them different workloads")]
     Overlap {
-        /// The policy that comes first in the stack.
+        /// The first of the two policies in the stack.
         first: &'static str,
         /// The other.
         second: &'static str,
@@ -73,7 +73,7 @@ pub enum AgentError {
     File {
         /// The failed operation.
         operation: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The system's answer.
         cause: io::Error,

@@ -1,8 +1,8 @@
 //! The agent: one loop that drives a stack of policies on a host, safely.
 //!
-//! A turn of the loop is [`quell_model::Stack`]'s: observe once, then let every layer step and apply. [`drive`] repeats it
-//! until told to stop. Everything that watches the loop (recording, status, explanations) is a [`stack::Witness`]: it sees each turn
-//! and cannot change it.
+//! A turn of the loop is [`quell_model::Stack`]'s: observe once, then let every layer step and apply. [`drive`] repeats
+//! it until asked to stop. Every observer of the loop (recording, status, explanations) is a [`stack::Witness`]: it
+//! sees each turn and cannot change it.
 
 pub mod api;
 pub mod config;

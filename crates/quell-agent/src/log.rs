@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2, write};
 
-/// Writes what there is room for at once, a line at a time; lines for which there is none are lost and counted, and the
-/// next that is written says how many. What others set on the same open file (blocking or not) stays as it is.
+/// Writes as much as fits at once, a line at a time; lines that do not fit are dropped and counted, and the next
+/// written line has their number. Flags that others set on the same open file (blocking or not) stay.
 #[derive(Debug)]
 pub struct Unwaiting<F> {
     to: F,
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes numbered lines until some must be lost, with nothing read; returns how many it wrote.
+    /// Writes numbered lines until some must be dropped, with nothing read; returns the number of lines that it wrote.
     fn overflow(log: &Unwaiting<impl AsFd>) -> usize {
         (0..100_000)
             .take_while(|n| {
@@ -100,7 +100,7 @@ mod tests {
             + 1
     }
 
-    /// Reads everything away, beside a last line that says how many were lost.
+    /// Reads everything away, beside a last line with the number of dropped ones.
     fn rest(log: Unwaiting<impl AsFd>, mut reader: File) -> String {
         let mut before = vec![0; 1 << 20];
         let read = reader.read(&mut before).unwrap();

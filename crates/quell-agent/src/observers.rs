@@ -30,8 +30,9 @@ pub struct Observers {
 }
 
 impl Observers {
-    /// Starts what is configured; to be called before the loop's first turn. The stack measures from now on what
-    /// people want to see. The feed has the latencies that clients post: hand each to the host before it observes.
+    /// Starts the configured observers; must be called before the loop's first turn. From now on the stack also
+    /// measures the signals for people. The feed has the latencies that clients post: pass each to the host before it
+    /// observes.
     ///
     /// # Errors
     /// If the API cannot listen or the record cannot be written, with the mend.

@@ -16,7 +16,7 @@ use crate::AgentError;
 
 /// Nothing of Quell's runs before a sentry: it sleeps nearly always.
 const PRIORITY_OF_SENTRIES: u8 = 99;
-/// A sentry looks this often, and lets a silent thread be ordinary and real-time by turns of this length.
+/// Interval of a sentry's checks, and length of a silent thread's alternate turns as ordinary and as real-time thread.
 const LOOK: Duration = Duration::from_millis(50);
 /// A real-time thread without a sign of life for this long may be spinning.
 const PATIENCE: Nanos = Nanos::from_millis(300);

@@ -24,7 +24,7 @@ pub struct Posted {
     pub sample: Sample<Nanos>,
 }
 
-/// The loop's end: what was posted since the last look.
+/// The loop's end: the histograms posted since the last call.
 pub struct Feed(Receiver<Posted>);
 
 /// The API's end.
@@ -81,7 +81,7 @@ impl Inbox {
     }
 }
 
-/// The smallest latency that at least this part of the requests did not exceed, and how many requests there were.
+/// The smallest latency that at least this part of the requests did not exceed, and the number of requests.
 fn quantile_of(buckets: &[(u64, u64)], quantile: f64) -> Result<(Nanos, u64), Rejected> {
     if buckets.len() > MAX_BUCKETS {
         let text = format!("it has {} buckets; merge them to {MAX_BUCKETS} or fewer", buckets.len());

@@ -58,7 +58,7 @@ pub struct Api {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The state behind the API and where the loop finds what was posted.
+/// The state behind the API, and the loop's end of the posted histograms.
 #[must_use]
 pub fn state(about: About, watched: Watched) -> (State, Feed) {
     let (inbox, feed) = latency::inbox();

@@ -20,7 +20,7 @@ use crate::wire::{self, Histogram, Problem};
 
 /// A request's body is this long at most.
 pub const MAX_BODY: usize = 256 * 1024;
-/// A request that is not answered within this time is given up, a body that does not arrive included.
+/// Time-out of a request, the arrival of its body included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The client.
@@ -100,7 +100,7 @@ async fn why(Shared(state): Shared<SharedState>, Path(workload): Path<String>) -
     }
 }
 
-/// The workloads that there are: those of the configuration first.
+/// The known workloads: those of the configuration first.
 fn names(state: &mut State) -> Vec<String> {
     let status = state.status();
     let mut names: Vec<String> = status.configured.into_iter().map(|workload| workload.name).collect();

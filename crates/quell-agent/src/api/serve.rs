@@ -23,7 +23,7 @@ const READERS: usize = 32;
 const LONGEST: Duration = Duration::from_secs(15);
 /// A request's header must have arrived within this time.
 const HEADER: Duration = Duration::from_secs(5);
-/// Bytes of a request's header, and of what is buffered for a connection.
+/// Bytes of a request's header, and of a connection's buffer.
 const BUFFER: usize = 16 * 1024;
 
 /// Listens on this address of the loopback interface.

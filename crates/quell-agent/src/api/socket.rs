@@ -1,4 +1,5 @@
-//! The socket file: made where nothing stands or a dead agent's socket, and removed only if it is still the same one.
+//! The socket file: created where there is none, or in place of a dead agent's socket, and removed only if it is still
+//! the same one.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -19,10 +20,10 @@ pub enum Standing {
     Answered,
 }
 
-/// Looks at the place of a socket, and changes nothing.
+/// Checks the path of a socket, and changes nothing.
 ///
 /// # Errors
-/// If no socket can be made there: something else stands there, or there is no directory for it.
+/// If no socket can be made there: another file exists there, or its directory does not.
 pub fn look(path: &Path) -> Result<Standing, AgentError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -54,7 +55,7 @@ pub fn look(path: &Path) -> Result<Standing, AgentError> {
     }
 }
 
-/// Removes a socket that a killed agent left behind; whatever else stands there stays. Is the place free now?
+/// Removes a socket that a killed agent left behind; any other file stays. Is the path free now?
 ///
 /// # Errors
 /// As [`look`], and if it cannot be removed.
@@ -106,7 +107,7 @@ fn directory(path: &Path) -> &Path {
 /// The socket file, removed at the end.
 pub(super) struct Socket {
     path: PathBuf,
-    /// Device and inode: what stands there at the end may be another's.
+    /// Device and inode: the file at the path may be another's in the end.
     identity: (u64, u64),
     pub(super) listener: UnixListener,
 }

@@ -87,7 +87,7 @@ impl State {
         self.warnings = Some(warnings);
     }
 
-    /// Takes in what the loop handed over. To be called several times a second, so that nothing is lost.
+    /// Takes in the loop's snapshots and decisions. Must be called several times a second, so that none is lost.
     pub fn refresh(&mut self) {
         if let Some(newest) = self.warnings.as_ref().and_then(|warnings| warnings.try_iter().last()) {
             self.about.warnings = newest;
@@ -167,7 +167,7 @@ impl State {
         why.configured.filter(|_| why.workload.is_none())
     }
 
-    /// Every policy that there is.
+    /// Every known policy.
     pub fn policies(&mut self) -> Vec<wire::Policy> {
         let glance = self.watched.glance();
         let active = |name| glance.layers.iter().any(|layer| layer.policy == name);

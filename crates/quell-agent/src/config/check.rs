@@ -1,4 +1,4 @@
-//! Holds a configuration against a machine: its CPUs, what runs on it, and one dry step of every policy.
+//! Compares a configuration with a machine: its CPUs, its processes, and one dry step of every policy.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use crate::stack::Stack;
 
 /// Matches of selectors on a machine.
 pub trait Matches {
-    /// Does something match this selector? Else: what to do about it.
+    /// Does anything match this selector? If not: the mend.
     fn find(&mut self, selector: &Selector) -> Result<(), String>;
 
     /// Overlaps of two of these workloads.
@@ -196,7 +196,7 @@ fn ids(config: &Config) -> Vec<Option<WorkloadId>> {
     (0..config.workloads.len() as u32).map(|slot| Some(WorkloadId(slot))).collect()
 }
 
-/// Lets every policy decide once as if all workloads were there, and hears what it says.
+/// Lets every policy decide once as if all workloads were present, and collects its remarks.
 fn dry_step(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
     let mut host = Paper::default();
     let mut view = View::new(Arc::clone(topology));

@@ -33,7 +33,7 @@ const POLICY: &[Key] = &[
     key("parameters", Form::Any, "{ interval = \"20ms\" }"),
 ];
 
-/// The tables of a list; what is no table, or stands in single brackets, is a problem.
+/// The tables of a list; an entry that is no table, or in single brackets, is a problem.
 fn entries<'s, 'a>(
     source: &'s Source<'a>,
     name: &str,
@@ -80,7 +80,7 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
     let before = problems.0.len();
     let source = keys.source;
     let Some((name, byte)) = required::<String>(keys, "name", "[[workload]]", &span, problems) else {
-        // The rest of it is read for what is wrong with it.
+        // The rest of it is read to find its faults.
         values(keys, String::new(), span, problems);
         selectors(keys, problems);
         return;

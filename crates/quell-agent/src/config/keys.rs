@@ -1,4 +1,4 @@
-//! One table of a file, key by key: a mistake in one key hides none of the others, and all are told in one style.
+//! One table of a file, key by key: a mistake in one key hides none of the others, and all are reported in one style.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,12 +73,12 @@ impl<'s, 'a> Keys<'s, 'a> {
         Keys { source, table, known }
     }
 
-    /// A value as it stands there.
+    /// A value in its raw form.
     pub fn raw(&self, name: &str) -> Option<&'s Spanned<DeValue<'a>>> {
         self.table.get(name)
     }
 
-    /// A key's value and where it stands; None if it is not there, or wrong, which is a problem then.
+    /// A key's value and its place; None if it is missing, or wrong, which is a problem then.
     pub fn take<T: DeserializeOwned>(&self, name: &str, problems: &mut Problems) -> Option<(T, usize)> {
         let key = self.known.iter().find(|key| key.name == name)?;
         let value = self.raw(name)?;

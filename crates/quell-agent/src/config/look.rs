@@ -23,7 +23,7 @@ pub struct Start {
     pub run_dir: Option<PathBuf>,
     /// The file to record in.
     pub record: Option<PathBuf>,
-    /// It changes nothing (`--dry-run`, `--shadow`): it has no run directory, and listens only where it is told to.
+    /// It changes nothing (`--dry-run`, `--shadow`): it has no run directory, and listens only where asked to.
     pub only_looks: bool,
 }
 
@@ -114,7 +114,7 @@ fn is_quell(address: SocketAddr) -> bool {
     ask().is_ok_and(|text| text.contains("quell_"))
 }
 
-/// Can this file be written, if that replaces what is there?
+/// Can this file be written, replacing its content?
 fn look_at_file(path: &Path) -> Result<(), String> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(format!("{} is a directory; name a file in it", path.display())),

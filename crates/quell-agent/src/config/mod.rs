@@ -109,7 +109,7 @@ pub struct Agent {
     pub interval_floor: Option<Nanos>,
     /// Its way of waiting.
     pub poll: Poll,
-    /// Does the loop run at real-time priority, above what its policies give to others?
+    /// Does the loop run at real-time priority, above its policies' classes?
     pub realtime: bool,
     /// A loop that has not turned for this long is taken for hung: it is ended, and everything is put back.
     pub hung_after: Nanos,

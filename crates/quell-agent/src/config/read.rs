@@ -1,4 +1,4 @@
-//! Reads the file and its drop-ins, merges them, and checks what can be checked without a machine.
+//! Reads the file and its drop-ins, merges them, and makes all checks that need no machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub fn read_all(path: &Path) -> (Config, Problems) {
     merge(&texts)
 }
 
-/// Reads a configuration that stands in one text; `path` is its name in messages.
+/// Reads a configuration from one text; `path` is its name in messages.
 ///
 /// # Errors
 /// As [`read`].
@@ -69,8 +69,8 @@ fn drop_ins(path: &Path, problems: &mut Problems) -> Vec<PathBuf> {
     files
 }
 
-/// Reads what can be read of a file: behind a mistake in its syntax goes on what the parser makes of it, but what would
-/// be wrong with that on the same line is not told.
+/// Reads as much of a file as possible: after a mistake in its syntax, the parser's recovered rest; faults of that rest
+/// on the same line are not reported.
 fn parse<'a>(path: &Path, text: &'a str, problems: &mut Problems, broken: &mut Vec<Place>) -> Source<'a> {
     let (values, errors) = DeTable::parse_recoverable(text);
     let source = Source { path: Arc::new(path.to_owned()), text, values: values.into_inner() };

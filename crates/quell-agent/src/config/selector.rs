@@ -20,7 +20,7 @@ const KINDS: [Key; 6] = [
     key("pid", Form::Number, "4711"),
 ];
 
-/// The selectors of a workload with their places; what is wrong with them is among the problems.
+/// The selectors of a workload with their places; their faults are among the problems.
 pub(super) fn selectors(keys: &Keys, problems: &mut Problems) -> Vec<(Selector, usize)> {
     let Some(value) = keys.raw("match") else { return Vec::new() };
     let mut found = Vec::new();

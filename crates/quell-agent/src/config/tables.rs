@@ -1,4 +1,4 @@
-//! The tables: what a file says of them goes over what earlier files said.
+//! The tables: a later file's values override those of earlier files.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::{Config, Problems};
 
 /// A loop that turns more often than this would use a whole CPU.
 const LOWEST_FLOOR: Nanos = Nanos::from_micros(5);
-/// A loop that turns more seldom sees nothing in time.
+/// A loop with longer turns sees nothing in time.
 const HIGHEST_FLOOR: Nanos = Nanos::from_secs(1);
 /// A guardian that waits longer guards nothing.
 const LATEST_HUNG: Nanos = Nanos::from_secs(3600);

@@ -88,7 +88,7 @@ pub fn unused_in(
     found
 }
 
-/// Warns of what [`unused_in`] finds.
+/// Warns of the findings of [`unused_in`].
 pub fn warn(
     config: &Config,
     capabilities: Option<&Capabilities>,

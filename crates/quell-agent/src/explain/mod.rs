@@ -1,4 +1,4 @@
-//! The last decisions of each workload, in words, with what was seen.
+//! The last decisions of each workload, in words, with the observations behind them.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -7,7 +7,7 @@ use quell_model::{
 use crate::watch::{Decision, What};
 use crate::wire::DecisionKind;
 
-/// A decision in words, with what the host answered to it; None: it says nothing to people.
+/// A decision in words, with the host's answer; None: it is of no interest to people.
 pub(super) fn of(decision: &Decision) -> Option<(DecisionKind, String)> {
     let (kind, text) = wanted(&decision.what)?;
     Some(match &decision.fate {
@@ -67,7 +67,7 @@ fn knob_on(target: Target, knob: &Knob) -> String {
     }
 }
 
-/// A knob with its value, as what is set.
+/// A knob with its value, in words.
 #[must_use]
 pub fn knob_set(knob: &Knob) -> String {
     match knob {

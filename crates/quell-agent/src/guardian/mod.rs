@@ -1,4 +1,4 @@
-//! Whatever kills Quell, everything is put back: a small parent process watches the one that does the work.
+//! However Quell is killed, everything is restored: a small parent process watches the one that does the work.
 //!
 //! ```no_run
 //! use quell_agent::guardian::{Options, RunDir, supervise};
@@ -20,19 +20,19 @@
 //! # }
 //! ```
 //!
-//! The parent is the *guardian*: it holds a handle of its child (a pidfd), sleeps, and knows where the journal lies. The
+//! The parent is the *guardian*: it holds a handle of its child (a pidfd), sleeps, and knows the journal's path. The
 //! child is the *worker*. Each watches the other:
 //!
-//! * The worker ends, however: the guardian puts back what the journal says ([`restore`]) and, if the worker did not
-//!   end on purpose, starts it again ([`backoff`]).
+//! * The worker ends, however: the guardian restores what the journal says ([`restore`]) and, if the worker did not end
+//!   on purpose, restarts it ([`backoff`]).
 //! * The worker hangs, or lets a solo run outlive its time ([`pulse`]): the guardian kills it; then as before.
 //! * The guardian is killed: the worker sees its end of a pipe close ([`Worker`]). `stop` is set; if the work has not
-//!   ended half a second later, everything is put back from a thread of its own, and the worker exits.
+//!   ended half a second later, a thread of its own restores everything, and the worker exits.
 //! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
-//!   when the service has ended) or the next `quell run` puts everything back.
+//!   when the service has ended) or the next `quell run` restores everything.
 //!
-//! SIGTERM, SIGINT, SIGHUP and SIGQUIT that are sent to the guardian alone are handed on to the worker; the guardian
-//! itself ends only after the worker has. What came from the terminal reached the worker anyway.
+//! SIGTERM, SIGINT, SIGHUP and SIGQUIT that are sent to the guardian alone are forwarded to the worker; the guardian
+//! itself ends only after the worker has. Signals from the terminal reach the worker anyway.
 
 pub mod backoff;
 mod leftover;

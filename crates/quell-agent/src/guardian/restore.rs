@@ -1,4 +1,4 @@
-//! Puts back what a journal says: only what still has the value that Quell wrote.
+//! Restores what a journal says: only places that still have Quell's value.
 
 use std::collections::HashMap;
 use std::fs;
@@ -33,7 +33,7 @@ const BIRTH: Duration = Duration::from_millis(25);
 pub struct Report {
     /// Put back.
     pub restored: Vec<Write>,
-    /// Of those: threads that stood in no journal and had inherited a value.
+    /// Of those: threads that were in no journal and had inherited a value.
     pub swept: usize,
     /// Gone in the meantime.
     pub vanished: usize,
@@ -75,8 +75,8 @@ impl Report {
     }
 }
 
-/// Puts back what the journal in this file says, on the running machine, and takes the file away. No file: nothing to
-/// put back. Calls `alive` again and again meanwhile.
+/// Restores what the journal in this file says, on the running machine, and removes the file. No file: nothing to
+/// restore. Calls `alive` repeatedly meanwhile.
 ///
 /// # Errors
 /// If the journal or the machine cannot be read at all; the journal then stays.
@@ -89,7 +89,7 @@ pub fn put_back_journal(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> 
     }
 }
 
-/// Puts back what the journal in this file says, and leaves the file: its writer may not have ended yet.
+/// Restores what the journal in this file says, and keeps the file: its writer may not have ended yet.
 pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -171,7 +171,7 @@ pub fn put_back(
     Ok(report)
 }
 
-/// Puts these back; returns what was left, with what Quell had written, and how many were put back.
+/// Restores these; returns those that were left, with Quell's value, and the number of restored ones.
 fn apply(host: &mut LinuxHost, due: Vec<Touched>, report: &mut Report) -> (Vec<(Left, Touched)>, usize) {
     if due.is_empty() {
         return (Vec::new(), 0);

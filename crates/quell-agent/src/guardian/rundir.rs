@@ -45,7 +45,7 @@ pub enum Stale {
     Held {
         /// The name that it was claimed under.
         name: String,
-        /// The guardian's process number, if it stands in the lock file.
+        /// The guardian's process number, if it is in the lock file.
         pid: Option<i32>,
     },
 }

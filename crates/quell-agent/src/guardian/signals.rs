@@ -7,7 +7,7 @@ use crate::AgentError;
 /// The signals that the guardian hands on.
 const HANDED_ON: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
-/// The signals, blocked, with a descriptor that tells of them.
+/// The signals, blocked, with a descriptor that reports them.
 #[derive(Debug)]
 pub(super) struct Signals {
     descriptor: OwnedFd,

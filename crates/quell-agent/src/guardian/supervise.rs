@@ -29,7 +29,7 @@ use crate::realtime::{Sentry, run_before_others};
 /// The guardian's real-time priority, where the system allows one: above everything that a policy may set. It sleeps
 /// almost always.
 const PRIORITY: u8 = 98;
-/// A worker that was told to stop is killed after this.
+/// Time from the request to stop until a worker is killed.
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
 /// A worker whose loop has not turned for this long, one and a half times its longest sleep, may have been killed.
 const STANDS_STILL: Nanos = Nanos::from_millis(150);
@@ -70,7 +70,7 @@ pub struct Options {
     /// Become the parent of orphans below the worker, so that they stay findable as its descendants. The guardian then
     /// returns only when they have ended.
     pub keep_orphans: bool,
-    /// Is told the news.
+    /// Gets the news.
     pub news: Box<dyn FnMut(News<'_>)>,
 }
 
@@ -208,7 +208,7 @@ impl Guardian {
                 let process = handle(pid)?;
                 let mut early = self.watch(pid, &process, &pulse)?;
                 let _sentry = Sentry::beside()?;
-                // The loop is dead: what it did is put back before its other threads have come to their end.
+                // The loop is dead: its settings are restored before its other threads have ended.
                 early.add(put_back(put_back_journal, &mut self.options)?);
                 drop(own_end);
                 let ending = reap(pid)?;
@@ -268,7 +268,7 @@ impl Guardian {
             let time = now();
             // Its status costs more than all the rest here. A worker whose loop turns is alive.
             if !pulse.turned_within(STANDS_STILL, time) && status.as_ref().is_some_and(is_doomed) {
-                // Twice in a row: most need less than that to die.
+                // Twice in a row: most die in less time than that.
                 if std::mem::replace(&mut was_doomed, true) {
                     early.add(put_back(put_back_meanwhile, &mut self.options)?);
                 }
@@ -304,7 +304,7 @@ impl Guardian {
         }
     }
 
-    /// Sleeps; true if told to stop meanwhile.
+    /// Sleeps; true if it was asked to stop meanwhile.
     fn pause(&mut self, pause: Nanos) -> bool {
         let end = now() + pause;
         while now() < end {
@@ -342,8 +342,8 @@ impl Guardian {
     }
 }
 
-/// A handle that tells when the worker's loop, its first thread, has ended (kernel 6.9 on); on older kernels, when all
-/// its threads have.
+/// A handle that reports the end of the worker's loop, its first thread (Linux 6.9 on); on older kernels, the end of
+/// all its threads.
 fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
     let first_thread = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
     pidfd_open(pid, first_thread)
@@ -357,7 +357,8 @@ fn status_of(pid: Pid) -> Option<File> {
     File::open(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()
 }
 
-/// Was the process killed without having died yet? SIGKILL is the ninth bit of what is pending (proc_pid_status(5)).
+/// Was the process killed without having died yet? SIGKILL is the ninth bit of the pending signals
+/// (proc_pid_status(5)).
 fn is_doomed(status: &File) -> bool {
     let mut text = [0; 4096];
     let length = status.read_at(&mut text, 0).unwrap_or(0);
@@ -369,7 +370,7 @@ fn is_doomed(status: &File) -> bool {
 }
 
 fn kill(process: &OwnedFd, signal: Signal) {
-    // It fails only if the process is gone, which the next look tells.
+    // It fails only if the process is gone, which the next check finds.
     let _ = pidfd_send_signal(process, signal);
 }
 

@@ -1,10 +1,10 @@
-//! Threads that were born under a value of Quell's.
+//! Threads that were created under a value of Quell's.
 //!
-//! A new thread has its parent's CPUs and (unless it was real-time) its class. One that was born between the host's
-//! last scan and Quell's death stands in no journal. It is found as a thread of a process in the journal, of a
-//! descendant of one, or of an orphan of its session, that is younger than Quell's first write there and has exactly a
-//! value that Quell wrote. It gets what its process's first thread had before; a process's first thread gets what the
-//! parent's had. (Linux does not tell which of several threads with different values was a thread's parent.)
+//! A new thread has its parent's CPUs and (unless it was real-time) its class. One that was created between the host's
+//! last scan and Quell's death is in no journal. It is found as a thread of a process in the journal, of a descendant
+//! of one, or of an orphan of its session, that is younger than Quell's first write there and has exactly a value that
+//! Quell wrote. It gets the original value of its process's first thread; a process's first thread gets its parent's.
+//! (Linux does not record which of several threads with different values was a thread's parent.)
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,7 +56,7 @@ struct Process {
     start: u64,
 }
 
-/// The machine's processes beside what the journal says of them.
+/// The machine's processes beside the journal's entries about them.
 struct Sweep<'a> {
     families: BTreeMap<i32, Family>,
     processes: HashMap<i32, Process>,
@@ -164,7 +164,7 @@ impl Sweep<'_> {
         self.families.iter().filter(|(_, family)| related(family)).map(|(pid, _)| *pid).collect()
     }
 
-    /// If a thread inherited its value from one of these families: what to put back.
+    /// The value to restore, if a thread inherited its value from one of these families.
     fn put_right(
         &mut self,
         place: Place,
@@ -201,9 +201,10 @@ impl Sweep<'_> {
             let since = line[at..].iter().filter_map(|pid| sort.of(self.family(*pid)?).since).min();
             let Some(start) = self.processes.get(&line[at]).map(|process| process.start) else { continue };
             match since {
-                // Born under Quell and not written since: it has what its own parent had.
+                // Created under Quell and not written since: it has its own parent's value.
                 Some(since) if start >= since => {}
-                // Quell never wrote there, or not before it was born, and it is not in the journal: it is as it was.
+                // Quell never wrote there, or not before it was created, and it is not in the journal: it has its
+                // original value.
                 Some(_) => return self.medium.read(&sort.place(ThreadId { tid: line[at], start })),
                 None => return Ok(None),
             }
@@ -232,7 +233,7 @@ impl Values {
             if let Value::Class(class) = value
                 && class.reset_on_fork
             {
-                // Children of a real-time thread of Quell's are born as ordinary ones, with nice 0.
+                // Children of a real-time thread of Quell's start as ordinary ones, with nice 0.
                 self.remember(Value::Class(ThreadClass { class: SchedClass::NORMAL, reset_on_fork: false }));
             }
         }

@@ -103,8 +103,8 @@ impl Worker {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Tells the guardian how long the loop may be silent, and that it is alive. Work that never calls this is not
-    /// watched for hanging.
+    /// A sign of life to the guardian; the next one is due within `hung_after`. Work that never calls this is not
+    /// watched for hangs.
     pub fn beat(&self, hung_after: Nanos) {
         self.pulse.beat(hung_after);
     }
@@ -114,7 +114,7 @@ impl Worker {
         self.pulse.lease(until);
     }
 
-    /// The work is done. If the guardian is gone, what is left in the journal is put back here.
+    /// The work is done. If the guardian is gone, the rest of the journal is restored here.
     pub(super) fn end(&self) {
         if self.state.compare_exchange(WORKING, ENDED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             // The watching thread puts everything back and ends the process.

@@ -45,7 +45,7 @@ pub struct FileJournal {
 }
 
 impl FileJournal {
-    /// Begins an empty journal. What stood in the file before is lost: put it back first.
+    /// Begins an empty journal. The file's former content is lost: restore it first.
     ///
     /// # Errors
     /// If the file cannot be made.
@@ -102,7 +102,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Writes the file anew with what is still needed, if it has grown.
+    /// Rewrites the file with the entries still needed, if it has grown.
     fn keep_small(&mut self) -> io::Result<()> {
         if self.size < self.rewrite_at {
             return Ok(());
@@ -131,7 +131,7 @@ impl FileJournal {
                 let (n, at) = (entry.n, entry.since);
                 Record::Write { n, at, write, owner: entry.owner, inode: entry.inode }.append_to(&mut text);
             };
-            // Its first write found what stood there first: what was inherited is told by `since` already.
+            // Its first write found the original value: an inherited one follows from `since` already.
             if entry.before_last != entry.origin {
                 tell(&entry.origin, &entry.before_last);
             }

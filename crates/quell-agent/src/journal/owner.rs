@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Owner {
     /// Its number.
     pub pid: i32,
-    /// Its process group: what a shell starts as one job. Its children keep it even when their parent dies.
+    /// Its process group: a job of a shell. Its children keep it even when their parent dies.
     #[serde(default)]
     pub group: i32,
     /// Its session, which its children keep likewise.
@@ -35,7 +35,7 @@ pub fn boot_id(proc: &Path) -> String {
     fs::read_to_string(proc.join("sys/kernel/random/boot_id")).map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// `/proc/TID/status`: the lines Tgid, NSpgid and NSsid (the number as this pid namespace counts stands first).
+/// `/proc/TID/status`: the lines Tgid, NSpgid and NSsid (the number of this pid namespace is first).
 fn parse(status: &str) -> Option<Owner> {
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;

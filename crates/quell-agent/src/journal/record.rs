@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Owner;
 
-/// The format's version. A journal of another version is read as far as it can be.
+/// The format's version. A journal of another version is read as far as possible.
 pub const VERSION: u32 = 1;
 
 /// Start of a journal.
@@ -28,8 +28,8 @@ pub struct Begin {
 pub enum Record {
     /// The first line.
     Begin(Begin),
-    /// This write is about to be made. A write that was refused or taken back is followed by one whose two values are
-    /// both what stands there again.
+    /// This write is about to be made. A write that was refused or taken back is followed by one with two equal values:
+    /// the present one.
     Write {
         /// Counts the writes of this journal.
         n: u64,

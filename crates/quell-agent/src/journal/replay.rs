@@ -31,13 +31,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Has it been put back, as far as the journal knows?
+    /// Has it been restored, as far as the journal knows?
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.last == self.origin && self.before_last == self.origin
     }
 
-    /// The change that is to be put back, if `now` stands there: the last write may have been announced only.
+    /// The change to restore, given that the place has `now`: the last write may have been announced only.
     #[must_use]
     pub fn touched(&self, now: Option<&Value>) -> Touched {
         let announced_only = now.is_some_and(|now| same(now, &self.before_last) && !same(now, &self.last));
@@ -46,7 +46,7 @@ impl Entry {
     }
 }
 
-/// The same value, as far as that can be told: a slice that the kernel chose reads like one that was set.
+/// Are the values the same, as far as can be known? A slice that the kernel chose reads like one that was set.
 #[must_use]
 pub fn same(now: &Value, written: &Value) -> bool {
     match (now, written) {
@@ -152,7 +152,7 @@ impl Replay {
         }
     }
 
-    /// Leaves out what `keep` does not want.
+    /// Drops entries that `keep` rejects.
     pub fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
         let kept: Vec<Option<Entry>> =
             self.entries.drain(..).filter(|entry| entry.as_ref().is_some_and(&keep)).collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut anywhere, a journal says what its complete lines say.
+        /// Cut anywhere, a journal has the entries of its complete lines.
         #[test]
         fn a_torn_last_line_is_no_problem(count in 1usize..20, cut in 0usize..4000) {
             let records: Vec<Record> = (0..count)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The version that this program writes; it reads this one and those before.
 ///
-/// 2: what is measured of the machine is a map of its own, sets of signals are lists of names.
+/// 2: the machine's measurements are a map of its own, sets of signals are lists of names.
 pub const VERSION: u32 = 2;
 
 /// Start of a record.
@@ -41,8 +41,8 @@ pub struct LayerStart {
     pub workloads: Option<Vec<WorkloadId>>,
 }
 
-/// A policy's whole state. It is no part of the format's promise: what another version of Quell wrote may be of a shape
-/// that this one does not know, and the record can be read all the same.
+/// A policy's whole state. It is no part of the format's promise: another version of Quell may have written a form that
+/// this one does not know, and the record can be read all the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum State {
@@ -91,7 +91,7 @@ pub struct Turn<'a> {
     /// In version 1: the machine's memory bandwidth in use.
     #[serde(default, rename = "memory_bandwidth", skip_serializing)]
     pub bandwidth_1: Option<Sample<BytesPerSecond>>,
-    /// In version 1: how many times its quiet latency the machine's memory takes to answer.
+    /// In version 1: the machine's memory slowdown, a multiple of its quiet latency.
     #[serde(default, rename = "memory_slowdown", skip_serializing)]
     pub slowdown_1: Option<Sample<f64>>,
     /// The layers that stepped.
@@ -99,7 +99,7 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Brings what version 1 had elsewhere to its place.
+    /// Moves the fields of version 1 to their new places.
     pub(super) fn upgrade(&mut self) {
         if let Some(bandwidth) = self.bandwidth_1.take() {
             self.machine.memory_bandwidth = bandwidth;

@@ -1,7 +1,7 @@
-//! Record and replay: what the policies saw and wanted, turn by turn, in a file.
+//! Record and replay: the policies' observations and plans, turn by turn, in a file.
 //!
-//! Policies are deterministic functions of what they have seen, so the views and events of a run, and the policies'
-//! states at its start, give every plan again.
+//! Policies are deterministic functions of their observations, so the views and events of a run, and the policies'
+//! states at its start, reproduce every plan.
 
 pub mod format;
 mod reader;

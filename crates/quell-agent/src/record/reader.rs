@@ -10,7 +10,7 @@ use super::format::{Header, Turn, VERSION};
 use super::shape::misfit;
 use crate::AgentError;
 
-/// One turn is this many bytes at most; what claims to be longer is no record.
+/// Bytes of the longest turn; a longer one is no record.
 const LONGEST_TURN: u64 = 256 * 1024 * 1024;
 /// zstd's window is this large at most (2^27 bytes; the writer's is far smaller).
 const WINDOW_LOG: u32 = 27;

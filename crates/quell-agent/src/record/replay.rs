@@ -58,8 +58,8 @@ pub struct Summary {
 pub enum With {
     /// The recorded policies from their recorded states.
     Recorded,
-    /// Another policy in the place of one layer. It sees what was measured while the recorded one decided; what became
-    /// of the recorded one's commands it does not see, since they are not its own.
+    /// Another policy in the place of one layer. It sees the measurements of the run in which the recorded one decided;
+    /// the outcomes of the recorded one's commands are not shown to it, since they are not its own.
     Other {
         /// The layer.
         layer: usize,

@@ -49,8 +49,8 @@ struct Progress {
     failed: OnceLock<String>,
 }
 
-/// Records every turn. A turn that finds no free buffer is lost and counted; the next recorded one then carries the
-/// policies' states, so that replay goes on exactly after the gap. The record is complete when this is dropped.
+/// Records every turn. A turn that finds no free buffer is dropped and counted; the next recorded one then carries the
+/// policies' states, so that replay continues exactly after the gap. The record is complete when this is dropped.
 pub struct Recorder {
     file: PathBuf,
     free: Receiver<Box<Copied>>,
@@ -269,7 +269,7 @@ impl Out {
         self.file.write_all(&self.line)
     }
 
-    /// Ends the compressor's block too, so that what is there can be read although more is to come.
+    /// Ends the compressor's block too, so that the file can be read although more follows.
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }

@@ -34,7 +34,7 @@ const HIGHEST: u8 = 97;
 pub struct Extras {
     /// Decide, and write nothing.
     pub shadow: bool,
-    /// Make no write; the journal is told about each.
+    /// Make no write; the journal gets each.
     pub dry_run: bool,
     /// End after the first turn.
     pub once: bool,
@@ -49,7 +49,7 @@ pub struct Extras {
 /// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopped,
     /// The new configuration needs a new beginning; everything has been put back.
     StartAgain,
@@ -137,10 +137,10 @@ impl Agent {
         })
     }
 
-    /// Turns until told to stop, and puts everything back.
+    /// Turns until asked to stop, and restores everything.
     ///
     /// # Errors
-    /// If the machine could not be observed at all; what stands then is the guardian's to put back.
+    /// If the machine could not be observed at all; the guardian then restores the settings.
     pub fn run(
         &mut self,
         worker: Option<&Worker>,
@@ -285,7 +285,7 @@ impl Agent {
         if priority > HIGHEST {
             tracing::warn!("a policy gives priority {} to others: the loop cannot run before them", priority - 1);
         }
-        // One at a time: each makes the loop what it was when it began.
+        // One at a time: each sentry resets the loop to the priority that it had at the sentry's start.
         self.sentry = None;
         let sentry = Sentry::begin(priority.min(HIGHEST));
         match sentry.as_ref().map(Sentry::is_real_time) {
@@ -314,10 +314,11 @@ impl Agent {
     }
 }
 
-/// Everything that is wrong with a configuration on this machine, if its host has these capabilities; and what its
-/// selectors match. `before` are the problems that were found in its files.
+/// All faults of a configuration on this machine, if its host has these capabilities; and the matches of its selectors.
+/// `before` are the problems that were found in its files.
 ///
 /// # Errors
+/// If the machine's processes cannot be read.
 /// If the machine's processes cannot be read.
 pub fn check(
     config: &Config,

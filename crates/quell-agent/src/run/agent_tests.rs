@@ -214,7 +214,7 @@ fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
 
     tree.join("web", &[]);
     tree.remove("proc/100");
-    // The host looks for threads in its own time, not in the test's.
+    // The host scans for threads in its own time, not in the test's.
     let gone = (4..10_000).find_map(|second| {
         std::thread::sleep(std::time::Duration::from_millis(1));
         let (configured, _) = told(&mut agent, second..second + 1);

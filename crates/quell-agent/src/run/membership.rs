@@ -1,4 +1,4 @@
-//! Workloads come and go: what the configuration names is attached when it appears, and put back when it is gone.
+//! Membership: a configured workload is attached when it appears, and restored when it is gone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,8 +71,8 @@ impl Membership {
         Some(members.map(entry).collect())
     }
 
-    /// Takes a configuration over: what it does not name any more is put back and detached, what it changed is
-    /// described anew and keeps what stands, what is new is attached at the next look.
+    /// Adopts a configuration: workloads that it no longer names are restored and detached, changed ones get a new
+    /// description and keep their settings, new ones are attached at the next scan.
     pub fn configure(&mut self, config: &Config, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         self.news = true;
@@ -98,7 +98,7 @@ impl Membership {
         changed
     }
 
-    /// Attaches what appeared and detaches what ended; once a second.
+    /// Attaches workloads that appeared and detaches those that ended; once a second.
     pub fn look(&mut self, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         if now < self.look_at {
@@ -131,7 +131,7 @@ impl Membership {
         changed
     }
 
-    /// To be called after the host has observed: counts the threads of what was just attached.
+    /// Must be called after the host has observed: counts the threads of the workloads just attached.
     pub fn count(&mut self, host: &mut LinuxHost, now: Nanos) {
         if !std::mem::take(&mut self.uncounted) {
             return;
@@ -184,7 +184,7 @@ impl Member {
         Member { workload: workload.clone(), id: None, paused_until, said: None, standing, since: now }
     }
 
-    /// It stands like this from now on. Returns true, and says so, if it did not before.
+    /// Sets its state. Returns true, and logs it, if it changed.
     fn stands(&mut self, standing: Standing, now: Nanos) -> bool {
         if self.standing == standing {
             return false;
@@ -209,7 +209,7 @@ impl Member {
         self.stands(standing, now)
     }
 
-    /// Returns true if it was attached, else also where it stands then.
+    /// Returns true if it was attached, else also its state then.
     fn attach(&mut self, name: &str, host: &mut LinuxHost) -> (bool, Standing) {
         match host.attach(self.workload.clone()) {
             Ok(id) => {

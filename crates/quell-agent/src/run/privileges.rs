@@ -38,7 +38,7 @@ fn needed_for(signals: SignalSet) -> impl Iterator<Item = Capability> {
     })
 }
 
-/// Gives up everything else, for this process and all that it starts. Returns what could not be given up.
+/// Drops all other capabilities, for this process and all that it starts. Returns those that could not be dropped.
 #[must_use]
 pub fn drop_others(needed: &CapsHashSet) -> Vec<String> {
     let mut failed = Vec::new();

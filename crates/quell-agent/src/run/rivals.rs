@@ -59,7 +59,7 @@ impl Rivals {
         Verdict::GiveWay(now + pause)
     }
 
-    /// Forgets what has been quiet for long.
+    /// Forgets files that have not been overwritten for long.
     pub fn forget_old(&mut self, now: Nanos) {
         self.known.retain(|_, rivalry| now <= rivalry.last + MEMORY + LONGEST_PAUSE);
     }

@@ -4,8 +4,8 @@ use quell_model::{
     Capabilities, Event, Host, LeaseRequest, Outcome, Part, Plan, Refusal, SignalSet, Verdict, View, Wake,
 };
 
-/// Observes with the host below, and answers every command as if it had been carried out. Solo runs are refused: what
-/// they would measure is not there.
+/// Observes with the host below, and answers every command as if it had been carried out. Solo runs are refused: there
+/// would be no solo run to measure.
 #[derive(Debug)]
 pub struct Shadow<'a, H: ?Sized> {
     below: &'a mut H,

@@ -1,4 +1,4 @@
-//! Looks now and then whether what Quell set still stands.
+//! Checks at intervals that Quell's settings are still in place.
 
 use std::collections::HashSet;
 

@@ -32,7 +32,8 @@ impl Warnings {
         &self.lines
     }
 
-    /// If it is time, or something `changed`: looks again, and logs what is new. True if they are others than before.
+    /// When due, or after a change: collects the warnings again, and logs the new ones. True if they differ from
+    /// before.
     pub fn look(
         &mut self,
         changed: bool,

@@ -11,14 +11,14 @@ use quell_model::{
 
 use crate::stack::Layer;
 
-/// One thing that a policy decided, or what became of it.
+/// One decision of a policy, or its outcome.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// Time, on the view's clock.
     pub at: Nanos,
     /// The policy that decided.
     pub policy: &'static str,
-    /// The plan that it stands in.
+    /// The plan that it belongs to.
     pub plan: u64,
     /// The workload that it concerns; None: the machine, or more than one.
     pub about: Option<Arc<Workload>>,
@@ -47,7 +47,7 @@ pub enum What {
     Outcome(Part, Verdict),
 }
 
-/// The signals of a workload at one moment; absent what was not measured.
+/// The signals of a workload at one moment; absent where not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Waiting time of the oldest waiting item.
@@ -75,8 +75,8 @@ impl Seen {
     }
 }
 
-/// Hands over what a layer decided in its last step with what the host answered, and what became later of what it had
-/// decided before. The first `answered` of its events were handed over with their decisions.
+/// Passes on a layer's decisions of its last step with the host's answers, and later outcomes of its earlier decisions.
+/// The first `answered` of its events were passed on with their decisions.
 pub(super) fn each(view: &View, layer: &Layer, answered: usize, mut hand_over: impl FnMut(Decision)) {
     let policy = Policy::<HostDomain>::describe(&layer.policy).name;
     let mut decided = |plan, about: Option<WorkloadId>, what, fate| {

@@ -42,7 +42,7 @@ pub struct Exhausted {
 }
 
 impl Exhausted {
-    /// Takes in what happened; by slot.
+    /// Takes in an event; by slot.
     pub(super) fn hear(all: &mut Vec<Exhausted>, event: &Event) {
         let (Event::BudgetExhausted(id, ..) | Event::Attached(id)) = event else { return };
         if all.len() <= id.index() {
@@ -81,7 +81,7 @@ pub struct Glance {
     pub view: View,
     /// The layers, first to last.
     pub layers: Vec<LayerGlance>,
-    /// By slot, as far as a budget was ever used up.
+    /// By slot, for workloads with an exhausted budget so far.
     pub exhausted: Vec<Exhausted>,
 }
 

@@ -26,11 +26,11 @@ pub use roster::{Entry, Roster, Standing};
 pub const SIGNALS: SignalSet =
     SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder]);
 
-/// A snapshot is published at most this often, of turns that measured what people want to see.
+/// A snapshot is published at most this often, of turns that measured the signals for people.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
 
-/// Decisions that wait for their reader at most. The reader looks ten times a second; a policy that grants CPUs
-/// every 10 µs fills this in 40 ms at worst, and what is lost is counted.
+/// Capacity of the queue of decisions. The reader empties it ten times a second; a policy that grants CPUs every 10 µs
+/// fills it in 40 ms at worst, and lost decisions are counted.
 const QUEUE: usize = 4096;
 
 /// The end on the loop's thread.
@@ -81,7 +81,7 @@ impl Witness for Watch {
     fn turned(&mut self, view: &View, layers: &[Layer]) {
         self.turns += 1;
         let mut population_changed = false;
-        // Every layer hears all of what happened.
+        // Every layer gets all events.
         if let Some(layer) = layers.iter().find(|layer| layer.stepped()) {
             layer.events.iter().for_each(|event| Exhausted::hear(&mut self.exhausted, event));
         }
