@@ -78,7 +78,7 @@ pub enum LinuxError {
     /// Plain data makes no sense.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The kernel's tracepoints do not tell what a policy wants to know.
+    /// The kernel's tracepoints do not provide a signal that a policy needs.
     #[error(transparent)]
     Trace(#[from] quell_trace::TraceError),
     /// The scheduler that hands out CPUs.

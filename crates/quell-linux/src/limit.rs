@@ -14,7 +14,7 @@ use crate::{HostOptions, LinuxError, Roots, cgroup};
 pub enum LimitState {
     /// By this file.
     Kept(PathBuf),
-    /// It is not: why, and what to do about it.
+    /// Not kept: the reason, and the mend.
     NotKept(String),
 }
 
@@ -23,7 +23,7 @@ pub enum LimitState {
 #[must_use]
 pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload) -> Option<String> {
     let limit = workload.limit?;
-    // Looking command lines up is dear, and would not change the answer.
+    // Looking command lines up is expensive, and would not change the answer.
     let by_process = |selector: &Selector| matches!(selector, Selector::Pid(_) | Selector::Command(_));
     if workload.selectors.iter().any(by_process) {
         return Some(by_processes(limit));

@@ -20,7 +20,7 @@ pub struct HostOptions {
     pub threads_only: bool,
     /// Bounds of solo runs.
     pub leases: LeaseLimits,
-    /// Makes no write: the journal is told about each, and the host goes on as if it had been made.
+    /// Make no write: the journal gets each, and the host continues as if it had been made.
     pub dry_run: bool,
     /// Lets Quell's own process be part of a workload.
     pub include_self: bool,

@@ -11,7 +11,7 @@ use crate::write::{Place, Value, Write};
 pub(super) struct Affinity;
 
 impl Actuator for Affinity {
-    /// The CPU sets' actuator says what becomes of threads.
+    /// Nothing: the CPU sets' actuator reports it for threads, too.
     fn tell(&self, _: &Here<'_>, _: &mut Capabilities) {}
 
     fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {

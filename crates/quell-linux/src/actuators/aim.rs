@@ -21,7 +21,7 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Refuses what several cgroups cannot share, if it is wanted.
+    /// Refuses a knob that several cgroups cannot share, if it is wanted.
     pub fn refuse_several_groups(&self, is_wanted: bool) -> Result<(), LinuxError> {
         if !is_wanted || self.resolved.groups.len() <= 1 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The scheduling classes of threads: real-time, and what a weight or idle-only is for a thread of its own.
+//! The scheduling classes of threads: real-time, and the substitutes of weight and idle-only for single threads.
 
 use quell_model::{Capabilities, KnobKind, SchedClass, Support};
 

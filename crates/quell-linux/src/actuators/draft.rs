@@ -1,4 +1,4 @@
-//! Collects the writes of one plan. Reads see what the writes before them will have done.
+//! Collects the writes of one plan. Reads return the values after the writes so far.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::LinuxError;
 use crate::members::{Members, Thread};
 use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
 
-/// Writes that are to be made together, as far as they are known.
+/// Writes that are to be made together.
 pub(crate) struct Draft<'a> {
     pub ledger: &'a Ledger,
     pub online: CpuSet,
@@ -18,7 +18,7 @@ pub(crate) struct Draft<'a> {
     pub sys_root: &'a Path,
     medium: &'a mut dyn Medium,
     planned: HashMap<Place, Value>,
-    /// Of threads that inherited a value: what they would have had.
+    /// Original values of threads that inherited a value.
     origins: HashMap<Place, Value>,
     writes: Vec<Write>,
 }
@@ -135,8 +135,8 @@ impl<'a> Draft<'a> {
         self.set(Some(subject.id), place, after)
     }
 
-    /// Has a thread the wanted value already, by its birth? Then it is written all the same, so that ledger and journal
-    /// know what to put back.
+    /// Has a thread the wanted value already, from its creation? Then it is written all the same, so that ledger and
+    /// journal have its original value.
     pub fn inherited(&self, place: &Place, not_its_own: bool) -> bool {
         not_its_own && self.ledger.origin(place).is_none()
     }

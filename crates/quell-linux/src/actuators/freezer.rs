@@ -47,7 +47,7 @@ fn pause(aim: &Aim<'_>, draft: &mut Draft<'_>, stop: bool) -> Result<(), LinuxEr
 fn signal(draft: &mut Draft<'_>, subject: &Subject<'_>, process: &Thread, stop: bool) -> Result<(), LinuxError> {
     let place = Place::Stopped(process.id);
     let before = match draft.ledger.touched(&place) {
-        // A stop signal takes effect a little later than it is sent: what was sent counts.
+        // A stop signal takes effect a little later than it is sent: the last signal sent counts.
         Some(touched) => Some(touched.last.clone()),
         None if stop => draft.read(&place)?,
         None => None,

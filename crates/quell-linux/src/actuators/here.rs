@@ -10,7 +10,7 @@ use crate::{HostOptions, Roots, cgroup, file};
 const NO_CONTROLLERS: &str = "select the workload by a cgroup or unit on a host with cgroup v2 and its cpu and cpuset \
                               controllers (boot with systemd.unified_cgroup_hierarchy=1)";
 
-/// A machine, what the configuration allows, and how the workloads are set.
+/// A machine, the configuration's permissions, and the level of the workloads' values.
 pub(crate) struct Here<'a> {
     pub roots: &'a Roots,
     pub options: &'a HostOptions,

@@ -33,12 +33,12 @@ use quell_model::{Capabilities, KnobKind, Support};
 use crate::LinuxError;
 use crate::members::Members;
 
-/// Sets some knobs. It keeps no state: what is to be true is in the aim, what was changed in the draft's ledger.
+/// Sets some knobs. It is stateless: the target state is in the aim, the changes are in the draft's ledger.
 pub(crate) trait Actuator: Sync {
     /// Reports the knobs that it sets here, and how well.
     fn tell(&self, here: &Here<'_>, found: &mut Capabilities);
 
-    /// Refuses what it cannot do for a workload.
+    /// Refuses impossible settings of a workload.
     ///
     /// # Errors
     /// The reason, and the mend.
@@ -46,42 +46,42 @@ pub(crate) trait Actuator: Sync {
         Ok(())
     }
 
-    /// Drafts the writes by which work stops that is to stop: the first moment of five.
+    /// Drafts the writes that stop work: the first phase of five.
     ///
     /// # Errors
-    /// If the machine cannot be read, or does not have what is needed.
+    /// If the machine cannot be read, or lacks something needed.
     fn stop(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// … what is held exclusively is let go.
+    /// … then those that release exclusive resources.
     ///
     /// # Errors
-    /// If the machine cannot be read, or does not have what is needed.
+    /// If the machine cannot be read, or lacks something needed.
     fn release(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// … values are set.
+    /// … then those that set values.
     ///
     /// # Errors
-    /// If the machine cannot be read, or does not have what is needed.
+    /// If the machine cannot be read, or lacks something needed.
     fn set(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// … what is to be held exclusively is taken.
+    /// … then those that claim exclusive resources.
     ///
     /// # Errors
-    /// If the machine cannot be read, or does not have what is needed.
+    /// If the machine cannot be read, or lacks something needed.
     fn claim(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         Ok(())
     }
 
-    /// … work goes on that is to go on.
+    /// … then those that resume work.
     ///
     /// # Errors
-    /// If the machine cannot be read, or does not have what is needed.
+    /// If the machine cannot be read, or lacks something needed.
     fn resume(&self, _aim: &Aim<'_>, _draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         Ok(())
     }

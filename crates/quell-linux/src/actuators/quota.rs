@@ -1,4 +1,4 @@
-//! Cycle quotas: what policies want, and the limits of the workloads' owners.
+//! Cycle quotas of policies, and limits of the workloads' owners.
 
 use quell_model::{Capabilities, CpuCount, Key, KnobKind, Support};
 
@@ -38,7 +38,7 @@ impl Actuator for Quota {
     }
 }
 
-/// `cpu.max`: what a policy wants and what the workload's limit allows, the tighter of both.
+/// `cpu.max`: the tighter one of a policy's quota and the workload's limit.
 fn quota(draft: &mut Draft<'_>, subject: &Subject<'_>) -> Result<(), LinuxError> {
     let wanted = subject.wanted.quota.filter(|_| subject.level == Level::Cgroup);
     for group in &subject.resolved.groups {
@@ -63,7 +63,7 @@ fn quota(draft: &mut Draft<'_>, subject: &Subject<'_>) -> Result<(), LinuxError>
     Ok(())
 }
 
-/// `cpu.max` for a number of CPUs, in the period that stands there.
+/// `cpu.max` for a number of CPUs, in its present period.
 fn quota_text(quota: Option<CpuCount>, now: &str) -> String {
     let period: u64 = now.split(' ').nth(1).and_then(|period| period.parse().ok()).unwrap_or(100_000);
     match quota {

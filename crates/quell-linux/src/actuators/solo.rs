@@ -4,7 +4,7 @@ use quell_model::{Lease, LeaseBook, LeaseLimits, Nanos, Refusal, Workload, Workl
 
 use super::Wanted;
 
-/// The solo run that is under way, and what those before took.
+/// The present solo run, and the time of those before.
 #[derive(Debug)]
 pub(crate) struct Solo(LeaseBook);
 

@@ -55,7 +55,7 @@ impl Values {
         self.workloads.get(id.index()).copied().unwrap_or_default()
     }
 
-    /// Nothing stands for a workload, or for any.
+    /// Drops the values of a workload, or of all.
     pub fn clear(&mut self, only: Option<WorkloadId>) {
         match only {
             Some(id) => {

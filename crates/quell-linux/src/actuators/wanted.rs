@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// Is the value one that could be set at all? Says what to choose instead.
+/// Is the value valid at all? Names a valid choice.
 pub(crate) fn check(knob: &Knob, online: &CpuSet) -> Result<(), LinuxError> {
     let lacks = |what: &str| Err(LinuxError::unsupported(what, "leave policies out that need them"));
     match knob {

@@ -10,7 +10,8 @@ use crate::file::Written;
 use crate::{LinuxError, file};
 
 const PARTITION: &str = "cpuset.cpus.partition";
-/// The CPUs that this machine can ever have. A plain path: only a real kernel refuses what makes it necessary.
+/// The CPUs that this machine can ever have. A plain path: only a real kernel refuses an empty list, which makes it
+/// necessary.
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 
 /// A file's value without surrounding white space, CPU lists in the kernel's form; None if it is not there.
@@ -64,10 +65,10 @@ fn open_cpus(path: &Path) -> Result<bool, LinuxError> {
     Ok(!cpus.is_empty() && file::write(path, &cpus.to_string()).is_ok())
 }
 
-/// Did the partition become what was written?
+/// Did the partition become valid as written?
 ///
 /// # Errors
-/// [`LinuxError::Partition`] with what the kernel says, such as `root invalid (Cpu list in cpuset.cpus not exclusive)`.
+/// [`LinuxError::Partition`] with the kernel's text, such as `root invalid (Cpu list in cpuset.cpus not exclusive)`.
 pub fn verify_partition(path: &Path, text: &str) -> Result<Written, LinuxError> {
     let Some(verdict) = file::read(path)? else { return Ok(Written::Vanished) };
     if verdict == text {

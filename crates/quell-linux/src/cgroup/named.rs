@@ -1,4 +1,4 @@
-//! Cgroups by what a selector calls them: a path, a unit, a container, a pod, or a pattern of these.
+//! Cgroups by the name in a selector: a path, a unit, a container, a pod, or a pattern of these.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub fn pattern_error(text: &str) -> Option<String> {
     Some(format!("'{text}' is no pattern: {} (character {})", error.msg, error.pos + 1))
 }
 
-/// Does a command line, its arguments separated by spaces, contain this text, as it stands there or as a pattern?
+/// Does a command line, its arguments separated by spaces, contain this text, literally or as a pattern?
 #[must_use]
 pub fn line_contains(line: &[u8], text: &str) -> bool {
     if text.is_empty() {
@@ -104,7 +104,7 @@ fn outermost(root: &Path, is: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, Lin
     Ok(without_inner(subtree(root, &|_| true)?.into_iter().filter(named).collect()))
 }
 
-/// Parents come first in the list.
+/// Drops cgroups below others. `found` lists parents before children.
 fn without_inner(found: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut outer: Vec<PathBuf> = Vec::new();
     for path in found {

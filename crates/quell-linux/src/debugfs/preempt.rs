@@ -10,7 +10,7 @@ pub fn path(sys: &Path) -> PathBuf {
     sys.join("kernel/debug/sched/preempt")
 }
 
-/// The word that stands for a mode in the file.
+/// The word for a mode in the file.
 #[must_use]
 pub fn word(mode: PreemptionMode) -> &'static str {
     match mode {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use quell_model::{CpuSet, Nanos};
 
-/// A value and the file that it stands in.
+/// A value and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Valued<T> {
     /// The file.
@@ -81,7 +81,7 @@ pub struct CgroupV1 {
     pub controllers: String,
 }
 
-/// Everything that the doctor looks at. What does not exist on this machine is None or empty.
+/// All facts of the doctor. A thing that does not exist on this machine is None or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// CPUs that are online.

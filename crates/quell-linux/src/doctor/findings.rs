@@ -1,4 +1,4 @@
-//! Judging the facts: each finding says what, on what evidence, with what consequence, and how to mend it.
+//! Judging the facts: each finding has its evidence, its consequence, and the mend.
 
 use quell_model::{CpuSet, Nanos};
 use serde::Serialize;
@@ -22,13 +22,13 @@ pub enum Concern {
     Exclusive,
     /// Latency is longer or less steady than it could be.
     Latency,
-    /// Shares and classes do not mean what they say.
+    /// Shares and classes have another meaning than expected.
     Shares,
     /// A mistake could take the machine.
     Safety,
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// The file.

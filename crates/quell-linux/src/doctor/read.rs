@@ -10,7 +10,7 @@ use super::mask;
 use crate::debugfs::preempt;
 use crate::{LinuxError, Roots, file, sysfs};
 
-/// Reads what there is to know about this machine.
+/// Reads the facts of this machine.
 ///
 /// # Errors
 /// If not even its CPUs can be read.

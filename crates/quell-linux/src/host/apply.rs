@@ -30,7 +30,7 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Rules and grants: all that can be, but no grants where what they need is refused.
+    /// Carries out rules and grants as far as possible; no grants if a setting that they need is refused.
     fn hand_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         let first = events.len();
         let mut settings = std::mem::take(&mut self.settings);
@@ -113,8 +113,8 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Makes standing values true again where threads or cgroups are new, each workload for itself. What is refused is
-    /// tried again at each scan, and logged the first time.
+    /// Sets standing values again where threads or cgroups are new, each workload for itself. A refused one is tried
+    /// again at each scan, and logged the first time.
     pub(super) fn reapply(&mut self, dirty: &[WorkloadId], refused_before: &[WorkloadId]) {
         for id in dirty {
             self.settle_limit(*id);

@@ -33,7 +33,8 @@ impl LinuxHost {
         Ok(id)
     }
 
-    /// Changes a workload's description. Its standing values stay; what cgroups have that are not its any more is put back.
+    /// Changes a workload's description. Its standing values stay; settings on cgroups that are no longer its own are
+    /// restored.
     ///
     /// # Errors
     /// As [`LinuxHost::attach`]; then nothing changed.
@@ -54,7 +55,7 @@ impl LinuxHost {
         }
     }
 
-    /// Puts back what was set on a workload and stops to manage it.
+    /// Restores the settings on a workload and stops managing it.
     ///
     /// # Errors
     /// If there is no such workload.

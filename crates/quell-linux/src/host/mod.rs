@@ -96,10 +96,10 @@ impl LinuxHost {
         self
     }
 
-    /// Has this scheduler hand out the CPUs; it gets the workloads that there are already.
+    /// Lets this scheduler give out the CPUs; it gets the workloads attached so far.
     ///
     /// # Errors
-    /// If it cannot have one of them.
+    /// If it cannot take one of them.
     pub fn with_scheduler(mut self, scheduler: impl Scheduler) -> Result<LinuxHost, LinuxError> {
         self.scheduler = Box::new(scheduler);
         for (id, workload) in self.members.workloads() {

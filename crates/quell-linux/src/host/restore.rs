@@ -25,7 +25,7 @@ impl LinuxHost {
         self.writes.medium.read(place)
     }
 
-    /// Takes over what a journal knows of an earlier run, so that [`LinuxHost::restore`] puts it back.
+    /// Adopts a journal's record of an earlier run, so that [`LinuxHost::restore`] restores it.
     pub fn adopt(&mut self, touched: impl IntoIterator<Item = Touched>) {
         self.members.adopt();
         touched.into_iter().for_each(|touched| self.writes.ledger.adopt(touched));
@@ -48,7 +48,7 @@ impl LinuxHost {
         self.put_back(touched, Some(id))
     }
 
-    /// Finds the threads that were born since the last scan.
+    /// Finds the threads that were created since the last scan.
     fn last_look(&mut self) {
         self.members.full_look.at = None;
         if let Err(error) = self.scan(clock::now()) {
@@ -66,7 +66,7 @@ impl LinuxHost {
         self.put_places_back(touched)
     }
 
-    /// Puts back what was set on cgroups that are not the workload's any more.
+    /// Restores the settings on cgroups that are no longer the workload's.
     pub(super) fn leave_groups(&mut self, groups: &[PathBuf]) {
         let in_them = |place: &Place| matches!(place, Place::File(path) if path.parent().is_some_and(|at| groups.iter().any(|group| group == at)));
         let mut touched = self.writes.ledger.latest_first();
@@ -114,7 +114,7 @@ impl LinuxHost {
         swept
     }
 
-    /// Was the change made on the thread's workload, after which the thread was born?
+    /// Was the change made on the thread's workload, before the thread was created?
     fn concerns(&self, touched: &Touched, thread: &Thread) -> bool {
         let (Place::Affinity(other) | Place::Class(other)) = touched.place else { return false };
         let same = touched.workload == Some(thread.workload)

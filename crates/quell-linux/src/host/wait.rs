@@ -56,8 +56,8 @@ impl Waker {
 }
 
 impl LinuxHost {
-    /// Waits, looks for new threads in between, and ends a solo run when its time is over. Returns early when something
-    /// happened or the waker was used.
+    /// Waits, scans for new threads in between, and ends a solo run when its time is over. Returns early at an event or
+    /// when the waker was used.
     pub(super) fn wait_for(&mut self, until: Wake) -> Result<(), LinuxError> {
         let until = match until {
             Wake::At(time) => time,

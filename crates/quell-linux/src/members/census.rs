@@ -22,7 +22,7 @@ pub struct Counted {
 }
 
 /// Finds the threads of several sets of selectors by the rules of the host, in cgroup hierarchies of both versions. A
-/// selector that matches nothing is no error; what it means may come later.
+/// selector without a match is no error: its target may come later.
 #[derive(Debug)]
 pub struct Census {
     proc: ProcFs,

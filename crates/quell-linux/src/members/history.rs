@@ -38,7 +38,7 @@ impl History {
         }
     }
 
-    /// Has a thread this value of a place because it was born under it?
+    /// Has a thread this value of a place because it was created under it?
     pub fn inherited(&self, thread: &Thread, now: &Value) -> bool {
         thread.born_under
             && match now {

@@ -231,7 +231,7 @@ impl Members {
         self.selectors_changed();
     }
 
-    /// Any thread may have inherited what an earlier run set.
+    /// Any thread may have inherited the values of an earlier run.
     pub fn adopt(&mut self) {
         self.adopted = true;
         self.threads.iter_mut().for_each(|thread| thread.born_under = true);

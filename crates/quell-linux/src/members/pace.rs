@@ -44,7 +44,7 @@ impl Members {
         }
     }
 
-    /// Is it time to look for new threads?
+    /// Is a scan for new threads due?
     pub fn scan_due(&self, now: Nanos) -> bool {
         self.next_scan().is_none_or(|at| now >= at)
     }

@@ -13,7 +13,7 @@ const COMMANDS_EVERY: Nanos = Nanos::from_secs(1);
 struct Process {
     pid: i32,
     start: u64,
-    /// The parent when the process was first seen; a process whose parent dies stays where it belongs.
+    /// The parent when the process was first seen; a process whose parent dies stays in its workload.
     parent: i32,
     owner: Option<WorkloadId>,
     /// Owned by its own number or command line, not by its parent's.
@@ -98,7 +98,8 @@ impl Processes {
             self.decide(workloads, claims);
             self.changed = false;
         }
-        // The dead are forgotten only now: their children that were born meanwhile have been given to their workload.
+        // Dead processes are forgotten only now: their children that were created meanwhile have been given to their
+        // workload.
         self.all.retain(|process| process.listed);
         Ok(())
     }

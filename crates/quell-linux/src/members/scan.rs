@@ -55,7 +55,7 @@ impl Members {
         self.take_up(result, found, news)
     }
 
-    /// False, and nothing done, if a thread left its workload alive: then only a look everywhere tells where it is.
+    /// False, with nothing done, if a thread left its workload alive: then only a full scan finds its place.
     fn look_where_somebody_waits(&mut self, news: &mut News) -> Result<bool, LinuxError> {
         self.scan_cpus(news)?;
         let waiting: Vec<bool> =
@@ -85,7 +85,7 @@ impl Members {
         self.take_up(result, found, news).map(|()| true)
     }
 
-    /// Takes up what a look found.
+    /// Takes the results of a scan in.
     fn take_up(
         &mut self,
         result: Result<(), LinuxError>,

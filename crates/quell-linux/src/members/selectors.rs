@@ -60,7 +60,7 @@ impl Places<'_> {
         Ok(resolved)
     }
 
-    /// Looks one selector up; what to do about it if it matches nothing.
+    /// Looks one selector up; the inner error is the mend for one without a match.
     ///
     /// # Errors
     /// If the machine cannot be read.

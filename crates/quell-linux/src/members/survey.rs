@@ -35,13 +35,13 @@ pub struct Contested {
 /// Results of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// For each workload, for each of its selectors: what it matches, or else what to do about it.
+    /// For each workload, for each of its selectors: its match, or else the mend.
     pub matched: Vec<Vec<Result<Matched, String>>>,
     /// Common matches of two workloads.
     pub contested: Vec<Contested>,
 }
 
-/// Looks what the selectors of these workloads match now. Quell's own processes match no command line.
+/// Finds the present matches of these workloads' selectors. Quell's own processes match no command line.
 ///
 /// # Errors
 /// If the procfs cannot be read.

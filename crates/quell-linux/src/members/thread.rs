@@ -37,7 +37,7 @@ impl Thread {
         self.state == ThreadState::Dead
     }
 
-    /// Is it its process's first thread, which stands for the process?
+    /// Is it its process's first thread, which represents the process?
     pub fn is_first(&self) -> bool {
         self.id.tid == self.pid
     }

@@ -47,7 +47,7 @@ pub(crate) trait Counter: Debug + Send {
 pub(crate) struct Counted {
     pub count: u64,
     pub enabled: Nanos,
-    /// Zero: others had the hardware all the time, and what happened meanwhile is told with the next look.
+    /// Zero: other programs had the hardware all the time; the events meanwhile count in the next reading.
     pub running: Nanos,
 }
 

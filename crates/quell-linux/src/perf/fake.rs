@@ -1,4 +1,4 @@
-//! Counters that say what a test wants.
+//! Counters with the values of a test.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Hardware counters: perf_event_open(2), and what sysfs tells of the units that count.
+//! Hardware counters: perf_event_open(2), and the counting units in sysfs.
 
 mod counter;
 #[cfg(test)]

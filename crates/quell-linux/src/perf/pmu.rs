@@ -51,7 +51,7 @@ impl Pmu {
         }
     }
 
-    /// The bytes that one count of an event stands for: a cache line unless the event says otherwise.
+    /// The bytes of one count of an event: a cache line unless the event says otherwise.
     pub fn bytes(&self, name: &str) -> Result<f64, LinuxError> {
         let events = self.directory.join("events");
         let Some(scale) = file::parse::<f64>(&events.join(format!("{name}.scale")), "a number")? else {
@@ -72,8 +72,8 @@ impl Pmu {
         Ok(scale * bytes)
     }
 
-    /// An event by its terms: `event=0x04,umask=0x03`. Each term's place is told by the file `format/TERM`; a term
-    /// without a value is 1.
+    /// An event by its terms: `event=0x04,umask=0x03`. The file `format/TERM` has each term's bits; a term without a
+    /// value is 1.
     pub fn encode(&self, terms: &str) -> Result<Event, LinuxError> {
         let mut event = Event { kind: self.kind, config: [0; 3] };
         for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {

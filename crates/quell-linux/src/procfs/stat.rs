@@ -40,7 +40,7 @@ pub struct SchedStat {
 }
 
 impl ThreadStat {
-    /// Parses a `stat` line. The command name stands in parentheses and may itself hold spaces and parentheses.
+    /// Parses a `stat` line. The command name is in parentheses and may itself hold spaces and parentheses.
     pub(crate) fn parse(text: &[u8]) -> Option<ThreadStat> {
         let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
         let mut fields = text.get(after_name..)?.split(|&byte| byte == b' ');

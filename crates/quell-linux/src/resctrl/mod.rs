@@ -53,7 +53,7 @@ impl Resctrl {
         std::iter::once(self.root.clone()).chain(groups.map(|name| self.root.join(name))).collect()
     }
 
-    /// A control group's files that count `feature`, a domain each. What its monitoring groups count is in them.
+    /// A control group's files that count `feature`, one a domain. They include the counts of its monitoring groups.
     pub fn counted(group: &Path, feature: &str) -> Vec<PathBuf> {
         let data = group.join("mon_data");
         let names = file::names(&data).unwrap_or_default();

@@ -45,7 +45,7 @@ pub(super) fn encode(wanted: &ThreadClass) -> sched_attr {
     attr
 }
 
-/// A class as the system call tells it. A slice like `kernel_slice` is the kernel's choice, not the thread's own.
+/// A class as the system call returns it. A slice like `kernel_slice` is the kernel's choice, not the thread's own.
 pub(super) fn decode(attr: &sched_attr, kernel_slice: u64) -> io::Result<ThreadClass> {
     let nice = attr.sched_nice as i8;
     let class = match attr.sched_policy as i32 {

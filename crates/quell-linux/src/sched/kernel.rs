@@ -34,12 +34,12 @@ impl Kernel {
         self.kernel_slice != 0
     }
 
-    /// The kernel takes the thread, if it is a normal one that waits for a CPU, out of the queue where it waits and enqueues
-    /// it anew. Nothing else changes, and nothing is left to put back if this process ends meanwhile: a slice of its own is
+    /// Makes the kernel take the thread, if it is a normal one that waits for a CPU, out of its queue and enqueue it
+    /// anew. Nothing else changes, and nothing is left to restore if this process ends meanwhile: a slice of its own is
     /// longer by a nanosecond for a moment.
     ///
     /// # Errors
-    /// What the system call says.
+    /// The system call's.
     pub fn enqueue_anew(&self, tid: i32) -> io::Result<()> {
         let before = get(tid)?;
         if before.sched_policy != libc::SCHED_OTHER as u32 {

@@ -15,16 +15,16 @@ use crate::LinuxError;
 pub use kernel::Kernel;
 pub use nice::{nice_of_weight, weight_of_nice};
 
-/// A thread's scheduling class, and what its children get.
+/// A thread's scheduling class, and its children's.
 ///
 /// Quell sets SCHED_FLAG_RESET_ON_FORK with every real-time class (the kernel demands it for SCHED_DEADLINE): a child
-/// is born as SCHED_OTHER, so that threads cannot multiply at real-time priority, and none that is born after Quell's
+/// starts as SCHED_OTHER, so that threads cannot multiply at real-time priority, and none that is created after Quell's
 /// death stays there. The host gives a new thread of the workload its class at the next scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadClass {
     /// The class and its parameters.
     pub class: SchedClass,
-    /// Children are born as SCHED_OTHER (negative nice values become 0).
+    /// Children start as SCHED_OTHER (negative nice values become 0).
     pub reset_on_fork: bool,
 }
 
@@ -35,7 +35,7 @@ impl ThreadClass {
         ThreadClass { class, reset_on_fork: class.is_real_time() }
     }
 
-    /// Is this the same class, as far as it can be told? A slice that the kernel chose reads like one that was set, so
+    /// Is this the same class, as far as can be known? A slice that the kernel chose reads like one that was set, so
     /// slices count only where `other` has one of its own.
     #[must_use]
     pub fn is_like(&self, other: &ThreadClass) -> bool {
@@ -58,7 +58,7 @@ pub trait ThreadCalls: fmt::Debug + Send {
     /// Is there a thread of this number and start time? A number may have been given to another thread.
     ///
     /// # Errors
-    /// If that could not be told.
+    /// If it could not be determined.
     fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError>;
 
     /// The CPUs that a thread may run on and that are online.

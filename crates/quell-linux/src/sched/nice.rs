@@ -6,7 +6,7 @@
 //! 8670.
 //!
 //! Nice values count only among threads of one cgroup, or of one autogroup (autogroups, one a session, compete with
-//! each other as equals): what this can do is less than what `cpu.weight` can.
+//! each other as equals): this can do less than `cpu.weight` can.
 
 /// `sched_prio_to_weight`, from nice −20 to 19.
 const WEIGHTS: [u32; 40] = [
@@ -23,7 +23,7 @@ pub fn nice_of_weight(weight: u32) -> i8 {
     nearest.unwrap_or(20) as i8 - 20
 }
 
-/// The `cpu.weight` that a nice value stands for, rounded.
+/// The `cpu.weight` that corresponds to a nice value, rounded.
 #[must_use]
 pub fn weight_of_nice(nice: i8) -> u32 {
     let weight = WEIGHTS[(nice.clamp(-20, 19) + 20) as usize];

@@ -23,7 +23,7 @@ const LONGEST: Nanos = Nanos::from_millis(20);
 const HOLDER: SignalSet = SignalSet::of(&[Signal::Holder]);
 const QUEUES: SignalSet = SignalSet::of(&[Signal::QueueingDelay]);
 
-/// Linux's scheduler, told by affinity where workloads may run.
+/// Linux's scheduler, with workloads bound to CPUs by affinity.
 #[derive(Debug)]
 pub struct Affinity {
     /// The CPUs that are handed out.

@@ -60,15 +60,15 @@ pub trait Scheduler: Any + Debug + Send {
         Ok(wanted)
     }
 
-    /// Adds to the view what it measures itself, and to the events what happened. `activities`, by slot, are those of the
-    /// last look that wanted queueing delays of the sensors.
+    /// Adds its own measurements to the view, and its events. `activities`, by slot, are those of the last observation
+    /// that wanted queueing delays of the sensors.
     fn observe(&mut self, _wanted: SignalSet, _activities: &[Activity], _view: &mut View, _events: &mut Vec<Event>) {}
 
-    /// Carries out a plan's rules and grants: one outcome each. What it needs of the other actuators for that is added to
-    /// `settings`; then [`Scheduler::settled`] follows.
+    /// Carries out a plan's rules and grants: one outcome each. Settings that it needs of the other actuators are added
+    /// to `settings`; then [`Scheduler::settled`] follows.
     ///
     /// # Errors
-    /// If it does not work any more.
+    /// If it no longer works.
     fn carry_out(
         &mut self,
         plan: &Plan,

@@ -47,10 +47,10 @@ pub(crate) trait Sensor: Debug {
     /// Reports the signals that it measures here, and how well.
     fn tell(&self, members: &Members, found: &mut Capabilities);
 
-    /// A workload with these cgroups attaches: what is counted, is counted from now on.
+    /// A workload with these cgroups attaches: its counts begin now.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// If they cannot be read.
     fn begin(&mut self, _id: WorkloadId, _groups: &[Group]) -> Result<(), LinuxError> {
         Ok(())
     }
@@ -103,8 +103,8 @@ impl Sensors {
         }
     }
 
-    /// In the order in which they observe: run times of cgroups after those of threads, which they replace, and what is
-    /// traced of threads after the threads.
+    /// In the order in which they observe: run times of cgroups after those of threads, which they replace, and traced
+    /// signals of threads after the threads.
     fn all(&self) -> [&dyn Sensor; 6] {
         let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
         [threads, usage, traced, bandwidth, canary, latency]

@@ -21,11 +21,11 @@ type Total = (Signal, fn(&Totals) -> u64);
 const TOTALS: [Total; 2] =
     [(Signal::Preemptions, |totals| totals.preemptions), (Signal::LateStarts, |totals| totals.late_starts)];
 
-/// The tracepoints' tracer, and what it told.
+/// The tracepoints' tracer, and its results.
 #[derive(Debug, Default)]
 pub(crate) struct Traced {
     trace: Option<Trace>,
-    /// By slot: what each workload's threads did at the last look that wanted queueing delays.
+    /// By slot: activities of each workload's threads at the last observation that wanted queueing delays.
     pub activities: Vec<Activity>,
 }
 
@@ -73,7 +73,7 @@ struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?
     edges: bool,
-    /// The threads that the collector was told of, ascending.
+    /// The threads that the collector watches, ascending.
     watched: Vec<i32>,
 }
 

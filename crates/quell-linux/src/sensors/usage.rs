@@ -62,7 +62,7 @@ impl Sensor for Usage {
 }
 
 impl Used {
-    /// CPU time used, and how many files it kept open for the next time: at most `may_stay_open`.
+    /// CPU time used, and the number of files kept open for the next time: at most `may_stay_open`.
     fn read(&mut self, groups: &[Group], may_stay_open: usize) -> Result<(Nanos, usize), LinuxError> {
         self.files.resize_with(groups.len(), UsageFile::default);
         let (mut sum, mut open) = (Nanos::ZERO, 0);

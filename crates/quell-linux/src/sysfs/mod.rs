@@ -1,4 +1,4 @@
-//! sysfs: what the machine is made of.
+//! sysfs: the machine's units.
 
 mod topology;
 

@@ -30,11 +30,11 @@ pub fn possible(sys: &Path) -> Result<CpuSet, LinuxError> {
     possible.filter(|set| !set.is_empty()).map_or_else(|| online(sys), Ok)
 }
 
-/// The online CPUs and the units they form. Where a file is missing, the machine is taken as the simplest one: every
-/// CPU its own core, one cache, one node, one socket. An offline CPU tells nothing about its place and is left out.
+/// The online CPUs and the units they form. If a file is missing, the machine is taken as the simplest one: every CPU
+/// its own core, one cache, one node, one socket. An offline CPU has no files on its place and is left out.
 ///
 /// # Errors
-/// If a file is there but cannot be read or holds something else than a number or a CPU list.
+/// If a file exists but cannot be read or holds something else than a number or a CPU list.
 pub fn topology(sys: &Path) -> Result<Topology, LinuxError> {
     let base = sys.join("devices/system/cpu");
     let nodes = nodes(sys)?;

@@ -1,4 +1,4 @@
-//! Threads of a fake machine: what a system call would change stands in their files.
+//! Threads of a fake machine: system calls change their files.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

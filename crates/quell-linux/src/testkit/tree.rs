@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::FakeThreads;
 use crate::{HostOptions, LinuxError, LinuxHost, Roots};
 
-/// A machine: CPUs, processes with threads, cgroups. It does nothing by itself: a file holds what was written last.
+/// A machine: CPUs, processes with threads, cgroups. It does nothing by itself: a file holds its last write.
 ///
 /// # Panics
 /// Every method panics if the temporary directory cannot be written.

@@ -7,7 +7,7 @@ use quell_model::ThreadId;
 
 use super::{Place, Touched, Value, Write};
 
-/// Every place that Quell changed, with what stood there first.
+/// Every place that Quell changed, with its original value.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: HashMap<Place, (u64, Touched)>,
@@ -15,7 +15,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The change of a place, if there was one.
+    /// The change of a place, if any.
     pub fn touched(&self, place: &Place) -> Option<&Touched> {
         self.entries.get(place).map(|(_, touched)| touched)
     }
@@ -35,7 +35,7 @@ impl Ledger {
         });
     }
 
-    /// Takes over what is known of a place.
+    /// Adopts the record of a place.
     pub fn adopt(&mut self, touched: Touched) {
         self.next += 1;
         let next = self.next;
@@ -52,7 +52,7 @@ impl Ledger {
         self.entries.remove(place);
     }
 
-    /// A cgroup was removed: what stood in its files is gone.
+    /// A cgroup was removed: the values in its files are gone.
     pub fn forget_group(&mut self, group: &Path) {
         self.entries.retain(|place, _| match place {
             Place::File(path) => path.parent() != Some(group),

@@ -123,8 +123,7 @@ fn mend_of(place: &Place, error: &io::Error) -> &'static str {
     }
 }
 
-/// A copy that is made as far as it is changed: reads come from the medium below until a place was written, and writes
-/// never get there.
+/// A copy-on-write view: a place is read from the medium below until it is written, and writes never reach that medium.
 #[derive(Debug)]
 pub struct DryRun<M> {
     below: M,

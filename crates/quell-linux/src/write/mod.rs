@@ -1,5 +1,5 @@
-//! Writes as plain data: each says where, what stood there before and what stands there after. A write's inverse is
-//! known before the write is done.
+//! Writes as plain data: each has its place, the value before and the value after. A write's inverse is known before
+//! the write is made.
 
 mod journal;
 mod ledger;
@@ -102,7 +102,7 @@ impl Write {
 }
 
 impl Value {
-    /// Does the place still have this value that Quell wrote, as far as that can be told?
+    /// Does the place still have this value of Quell's, as far as can be known?
     pub(crate) fn is_still(&self, now: &Value) -> bool {
         match (now, self) {
             (Value::Class(now), Value::Class(written)) => now.is_like(written),

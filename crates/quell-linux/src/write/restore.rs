@@ -1,4 +1,4 @@
-//! Puts places back to what they were, where they still have what Quell wrote.
+//! Restores places to their original values, where they still have Quell's.
 
 use serde::{Deserialize, Serialize};
 

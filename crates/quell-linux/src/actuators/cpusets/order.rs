@@ -39,7 +39,7 @@ struct Node {
     depth: usize,
 }
 
-/// The writes that lead from all sets to all wanted ones. `above` tells the CPUs that a cgroup's parents leave it.
+/// The writes that lead from all sets to all wanted ones. `above` gives the CPUs that a cgroup's parents leave it.
 ///
 /// # Errors
 /// If a wanted set does not lie within its parent's.
@@ -51,7 +51,7 @@ pub(crate) fn order(
     let mut down: Vec<usize> = (0..nodes.len()).collect();
     down.sort_by_key(|&at| nodes[at].depth);
     let mut steps = Vec::new();
-    // Take away what can be taken: children first, as far as something is left and no child needs it.
+    // Take CPUs away where possible: children first, as long as one CPU is left and no child needs them.
     for &at in down.iter().rev() {
         let rest = nodes[at].now.intersection(&nodes[at].to);
         if !rest.is_empty() && children_fit(&nodes, at, &rest) {
@@ -220,7 +220,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// At no moment is a child's set outside its parent's or a set empty; in the end each has what was wanted.
+        /// At no moment is a child's set outside its parent's or a set empty; in the end each is the wanted one.
         #[test]
         fn every_moment_in_between_is_valid(hierarchy in hierarchy()) {
             let steps = order(&changes(&hierarchy), &everything).unwrap();

@@ -9,7 +9,7 @@ use super::Rate;
 use crate::clock;
 use crate::perf::{Counters, Event, LINE_BYTES, Meter};
 
-/// The kernel's name for what this kind of CPU calls cache misses.
+/// The kernel's event for cache misses, of the level that this kind of CPU counts.
 pub(crate) const CACHE_MISSES: Event =
     Event { kind: PERF_TYPE_HARDWARE, config: [PERF_COUNT_HW_CACHE_MISSES as u64, 0, 0] };
 

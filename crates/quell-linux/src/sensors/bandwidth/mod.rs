@@ -123,7 +123,7 @@ impl Bandwidth {
         found.signals.extend([(Signal::MemoryBandwidth, bandwidth), (Signal::LlcMisses, misses)]);
     }
 
-    /// Fills the view with what is wanted.
+    /// Fills the view with the wanted signals.
     fn fill(&mut self, wanted: SignalSet, view: &mut View) {
         if wanted.contains(Signal::MemoryBandwidth) {
             view.machine.memory_bandwidth = self.used();

@@ -1,4 +1,4 @@
-//! Caladan on the host that grants by affinity, with counters that say what the test wants.
+//! Caladan on the host that lends by affinity, with counters of the test.
 
 use std::time::Duration;
 

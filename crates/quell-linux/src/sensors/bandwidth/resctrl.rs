@@ -111,7 +111,7 @@ mod tests {
         Monitored::open(&tree.roots()).unwrap().unwrap()
     }
 
-    /// Looks, and what the bytes since the last look would give in this time.
+    /// Reads, and the rate of the bytes since the last reading in this time.
     fn look(resctrl: &mut Monitored, now: Nanos, bytes: f64) -> (Rate, f64) {
         let since = resctrl.traffic.iter().filter_map(|traffic| Some(traffic.before?.0)).min();
         std::thread::sleep(Duration::from_millis(2));

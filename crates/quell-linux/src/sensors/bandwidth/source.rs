@@ -17,7 +17,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The best source that there is.
+    /// The best available source.
     pub fn choose(roots: &Roots, columns: usize, counters: &dyn Counters) -> Result<Source, Lack> {
         let mut refused = None;
         let devices = roots.sys.join("bus/event_source/devices");
@@ -48,8 +48,8 @@ impl Source {
         })
     }
 
-    /// No look more often than this says more: the controllers are read by a system call each, and what resctrl and a
-    /// CPU's counters add up in less time is little against their grain or costs every CPU an interrupt.
+    /// Readings at shorter intervals say no more: the controllers are read by a system call each, and the counts of
+    /// resctrl and of a CPU's counters in less time are small against their grain or cost every CPU an interrupt.
     pub fn interval(&self) -> Nanos {
         match self {
             Source::Controllers(_) => Nanos::from_micros(100),

@@ -141,7 +141,7 @@ fn a_source_that_vanishes_leaves_nothing_to_act_on() {
     let mut bandwidth = bandwidth(&tree, &bench);
     bench.count(CAS, CpuId(0), 1_000_000, SECOND);
     assert_eq!(used_now(&mut bandwidth).quality, Quality::Exact);
-    // Others have the hardware: the value stands, and is said to be less sure.
+    // Others have the hardware: the value stays, with a lower quality.
     bench.set(CAS, CpuId(0), 1_000_000, Nanos::from_secs(2), SECOND);
     let waiting = used_now(&mut bandwidth);
     assert_eq!((waiting.value, waiting.quality), (BytesPerSecond(64e6), Quality::Estimated));

@@ -24,7 +24,7 @@ const LOOKING_SHARE: u64 = 20;
 /// most.
 const RECENT: usize = 5;
 
-/// The median of this many is what a quiet memory may have had.
+/// The median of this many is a candidate for the latency of quiet memory.
 const BLOCK: usize = 16;
 
 /// Is it known how to make accesses that no cache answers?
