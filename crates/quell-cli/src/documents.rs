@@ -57,7 +57,7 @@ fn every_command_line_in_the_documents_is_one_that_quell_takes() {
     for page in page::all() {
         for block in page.blocks.iter().filter(|block| ["sh", "console", ""].contains(&block.language.as_str())) {
             for (number, line) in block.text.lines().enumerate() {
-                // The words of a command that goes on are not all here.
+                // The words of a command with a continuation line are not all here.
                 let Some(words) = words(line) else { continue };
                 count += 1;
                 let why = if line.ends_with('\\') { wrong_in_text(&words) } else { wrong(&words) };

@@ -15,7 +15,7 @@ use quell_model::{Capabilities, CpuSet, Description, Nanos, Support};
 use quell_policy::AnyPolicy;
 use quell_scx::{Scx, ScxError, ScxOptions};
 
-/// Sleeps under Quell's scheduler end at the latest after this time, for a look at what no event tells.
+/// Longest sleep under Quell's scheduler, for a check of changes without an event.
 const LOOK: Nanos = Nanos::from_millis(1);
 
 /// The configuration as this machine takes it: where its policies need Quell's scheduler and it cannot be loaded, on
@@ -46,7 +46,7 @@ fn usable() -> Result<(), ScxError> {
     }
 }
 
-/// Runs an agent on the host that its settled configuration asks for, until it is told to stop.
+/// Runs an agent on the host that its settled configuration asks for, until it is asked to stop.
 ///
 /// # Errors
 /// If the host cannot be used, or a policy cannot work on it.

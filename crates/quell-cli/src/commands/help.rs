@@ -105,7 +105,7 @@ pub fn with_help(command: Command, screen: &Screen) -> Command {
     })
 }
 
-/// The commands, group by group, with the first line of what each does.
+/// The commands, group by group, with the first line of each description.
 fn listed(command: &Command, screen: &Screen) -> String {
     let mut text = String::new();
     for group in &GROUPS {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Can this file be written? What it holds stays, and a file that was not there is not there afterwards.
+/// Can this file be written? Its content stays, and a file that did not exist does not exist afterwards.
 pub fn check(path: &Path) -> Result<()> {
     let is_new = !path.exists();
     let mut options = OpenOptions::new();

@@ -15,7 +15,7 @@ use super::phase::{self, Phase};
 use super::result::{DemoReport, PhaseResult};
 use super::{Arguments, interruptible};
 
-/// Measures, and shows what was measured, also where a phase failed or Ctrl-C ended it.
+/// Measures, and shows the results, also after a failed phase or Ctrl-C.
 pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode> {
     let phases = arguments.phases()?;
     let output = Output::look(arguments.out.as_deref())?;
@@ -66,7 +66,7 @@ fn skipped(report: &DemoReport) -> Vec<String> {
     report.phases.iter().filter(|phase| phase.runs.is_empty()).filter_map(line).collect()
 }
 
-/// Runs the phases that are not left out, again and again; returns true if one failed. What failed is not tried again.
+/// Runs the selected phases repeatedly; returns true if one failed. A failed phase is not tried again.
 fn measure_all(report: &mut DemoReport, phases: &[&Phase], repeat: u32, setup: &Setup, monitor: &Monitor) -> bool {
     let to_run: Vec<usize> = (0..phases.len()).filter(|index| report.phases[*index].left_out.is_none()).collect();
     let bar = ProgressBar::new(to_run.len() as u64 * u64::from(repeat)).with_style(

@@ -1,4 +1,4 @@
-//! The demo's phases: what is done for the server in each, and what it needs.
+//! The demo's phases: the treatment of the server in each, and its needs.
 
 use std::thread;
 

@@ -17,8 +17,9 @@ const OWN_PRIORITY: u8 = 2;
 /// A decision as text, with the seconds since the policy's first decisions were in force.
 pub type Decision = (f64, String);
 
-/// Does `work` while the workloads, attached in this order, are treated. Then `end` ends their processes, and what is left of the
-/// treatment is put back: nothing of a process has to be, an ordinary user could not always do it.
+/// Does `work` while the workloads, attached in this order, are treated. Then `end` ends their processes, and the rest
+/// of the treatment is restored: settings of ended processes need no restoring, which an ordinary user could not always
+/// do.
 pub fn under<T, U>(
     treatment: Treatment,
     workloads: Vec<Workload>,
@@ -80,7 +81,7 @@ fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Resu
     Ok((result, log.lines))
 }
 
-/// Keeps what was decided, for the report.
+/// Keeps the decisions for the report.
 #[derive(Default)]
 struct DecisionLog {
     begun: Option<Instant>,

@@ -64,7 +64,7 @@ impl DemoReport {
         lines
     }
 
-    /// The result in one line: each phase's p99 over the server's alone, and what the antagonist keeps of its work.
+    /// The result in one line: each phase's p99 over the server's alone, and the antagonist's remaining work.
     pub fn in_words(&self) -> String {
         let Some(alone) = self.p99("alone").filter(|ns| *ns > 0) else {
             return "result: the server alone was not measured; nothing to compare with".into();

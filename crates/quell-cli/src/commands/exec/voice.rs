@@ -31,7 +31,7 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// One line: what was set, under which policies, and how the limit is kept.
+    /// One line: the settings, the policies, and the way in which the limit is kept.
     fn settings(&self, layers: &[Layer]) -> String {
         let by_policy = layers.iter().map(|layer| {
             let policy = layer.policy.describe();

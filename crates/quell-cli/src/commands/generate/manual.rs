@@ -11,7 +11,7 @@ use super::page;
 
 const STATUSES: &str = include_str!("../../../../../docs/use/exit-statuses.md");
 
-/// The pages of section 5: name, what it is, and the document that it is made of.
+/// The pages of section 5: name, description, and source document.
 const FORMATS: [(&str, &str, &str); 2] = [
     ("quell.toml", "the configuration of Quell's agent", include_str!("../../../../../docs/use/configuration.md")),
     ("quell-scenario", "what quell sim simulates", include_str!("../../../../../docs/use/scenarios.md")),

@@ -19,7 +19,7 @@ pub fn section(text: &str, word: Option<&str>) -> String {
     parts.find_map(of).unwrap_or_default()
 }
 
-/// Writes a document below what is there. Its title is left out: the page has its own.
+/// Appends a document. Its title is left out: the page has its own.
 pub fn render(roff: &mut Roff, text: &str) {
     let mut writer = Writer::default();
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {

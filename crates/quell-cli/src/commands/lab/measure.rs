@@ -7,9 +7,9 @@ use anyhow::Result;
 use quell_lab::peers::{Bench, Cell};
 use rayon::prelude::*;
 
-/// Measures those that are not in the cache, as many at once as there are CPUs for this program, and says on standard error
-/// what it is at. A guest in lock-step is one thread here, and its clock counts its own instructions: it does not see what
-/// runs beside it.
+/// Measures those that are not in the cache, as many at once as there are CPUs for this program, and reports progress
+/// on standard error. A guest in lock-step is one thread here, and its clock counts its own instructions: programs that
+/// run beside it do not affect it.
 pub fn measure_missing(bench: &Bench, cells: &[Cell]) -> Result<()> {
     let mut missing: Vec<_> = cells.iter().filter(|&&cell| bench.cached(cell).is_none()).copied().collect();
     // The longest ones begin first.

@@ -35,7 +35,7 @@ impl Poster {
         Ok(Poster { client, workload: workload.to_owned() })
     }
 
-    /// Posts what `live` holds, once a second and at the end, until `ended`. Returns a line that says what became of it.
+    /// Posts the content of `live`, once a second and at the end, until `ended`. Returns a line with the result.
     pub fn post_until(&self, live: &Live, ended: &AtomicBool) -> String {
         let (mut posted, mut failed, mut why) = (0, 0, None);
         let mut since = Instant::now();

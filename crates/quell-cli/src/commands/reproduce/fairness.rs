@@ -14,7 +14,7 @@ use super::trial::{self, Figure, Kept, Trial};
 
 const SCHEDULERS: [(&str, FairScheduler); 2] = [("eevdf", FairScheduler::Eevdf), ("cfs", FairScheduler::Cfs)];
 
-/// A case: its claim's name, and what gives its value and what is to be known about it.
+/// A case: its claim's name, and a function for its value and a note.
 type Case = (&'static str, fn(KernelConfig, Span) -> Result<(f64, String)>);
 
 const CASES: [Case; 14] = [
@@ -70,7 +70,7 @@ fn found(name: &str, found: Found, note: String) -> Result<Measure> {
     trial::found(topic("fairness").context("there are no claims of fairness")?, name, found, note)
 }
 
-/// The largest deviation from what each is due, as a share of it.
+/// The largest deviation from each one's due share, as a part of it.
 fn worst(got: &[f64], due: &[f64]) -> (f64, String) {
     let deviation = |(got, due): (&f64, &f64)| (got / due - 1.0).abs();
     let list = |values: &[f64]| values.iter().map(|value| format!("{value:.4}")).collect::<Vec<_>>().join(", ");

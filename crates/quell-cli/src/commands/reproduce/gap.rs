@@ -17,7 +17,7 @@ use crate::commands::signals;
 /// A part of an account.
 type PartOf = fn(&Account) -> Nanos;
 
-/// A case and the names of its claims: what the target gets, a part of its account, and how far off the estimate is.
+/// A case and the names of its claims: the target's CPU time, a part of its account, and the error of the estimate.
 struct Drawn {
     case: Case,
     what: &'static str,

@@ -1,10 +1,10 @@
-//! The rows as a page: ours beside what is claimed, as numbers and as a picture.
+//! The rows as a page: our values beside the claimed ones, as numbers and as a picture.
 
 use quell_evidence::{Row, Verdict};
 use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_report::page::{Block, Cell, Page, Row as Line};
 
-/// The page, with what else there is to see.
+/// The page, with further pictures.
 pub fn of(rows: &[Row], pictures: Vec<Block>) -> Page {
     let head = ["claim", "claimed", "ours", "ratio", "verdict"].map(str::to_owned).to_vec();
     let number = |value: Option<f64>| value.map_or("–".to_owned(), super::table::number);

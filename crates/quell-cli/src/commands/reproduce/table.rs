@@ -1,4 +1,4 @@
-//! The rows for people: a table, how many of each kind came out how, and what each claim says.
+//! The rows for people: a table, the numbers of verdicts by kind, and the text of each claim.
 
 use quell_evidence::{Claim, Expected, Interval, Row, Side, Verdict};
 use quell_report::screen::Screen;

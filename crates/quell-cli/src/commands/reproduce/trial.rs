@@ -1,4 +1,4 @@
-//! One run of an experiment, and what it found; kept, so that a run that was stopped goes on where it was.
+//! One run of an experiment, and its results; kept, so that an interrupted run continues where it was.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Running what is planned, side by side.
+//! Running the plan, side by side.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Its policy, and what is swept.
+    /// Its policy, and the swept values.
     pub fn name(&self) -> String {
         let swept = self.point.iter().map(|(key, value)| format!(", {key}={}", label(value)));
         format!("{}{}", self.report.policy, swept.collect::<String>())
@@ -47,7 +47,7 @@ pub fn all(plan: &Plan, detail: Detail, progress: &Progress) -> Result<Vec<Outco
     outcomes
 }
 
-/// Records the only run of a plan: what each layer saw, heard and wanted in each turn.
+/// Records the only run of a plan: each layer's view, events and plan in each turn.
 ///
 /// # Errors
 /// If the record cannot be written, or the scenario makes no sense.
@@ -85,7 +85,7 @@ fn one(entry: &Entry, stack: &Named, detail: Detail, progress: &Progress) -> Res
             };
             let run = Run::new(scenario, stack.treatment.clone(), repetition)?;
             let observed = run.finish(detail, |stack| seen(stack.view().now));
-            // A policy that seldom looks is seldom seen.
+            // A policy with rare steps is rarely seen.
             progress.run_ended((scenario.warm_up + scenario.duration) - shown);
             Ok(observed)
         })

@@ -1,4 +1,4 @@
-//! The outcomes as CSV, one line for each workload. Times are ns; what is not known is empty.
+//! The outcomes as CSV, one line for each workload. Times are ns; unknown values are empty.
 
 use quell_model::Nanos;
 use quell_sim::scenario::label;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::compare::Outcome;
 
-/// In what the numbers of a line are.
+/// Units of the numbers of a line.
 const UNITS: [(&str, &str); 5] = [
     ("times", "ns"),
     ("throughput, rates", "per second"),

@@ -1,4 +1,4 @@
-//! The outcomes as a page: tables, latency distributions, the course of time, and what was run.
+//! The outcomes as a page: tables, latency distributions, the course of time, and the set-up.
 
 use std::cmp::Reverse;
 

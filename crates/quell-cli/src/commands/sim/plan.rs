@@ -28,7 +28,7 @@ pub struct Entry {
 }
 
 impl Plan {
-    /// Reads a scenario, its sweeps and policies, and refuses what cannot be run.
+    /// Reads a scenario, its sweeps and policies, and refuses impossible ones.
     pub fn read(path: &Path, set: &[String], sweeps: &[String], only: &[String]) -> Result<Plan> {
         let sweep = Sweep::parse(path, &text(path)?, set, sweeps)?;
         let mut plan = Plan { sweep, entries: Vec::new(), limits: BTreeSet::new(), changes: Vec::new() };
@@ -50,7 +50,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The first combination's scenario; what is not swept is the same in all of them.
+    /// The first combination's scenario; its values that are not swept are the same in all of them.
     pub fn scenario(&self) -> &Scenario {
         &self.entries[0].scenario
     }

@@ -8,7 +8,7 @@ use quell_policy::AnyPolicy;
 use quell_sim::host::{Lending, capabilities};
 use quell_sim::scenario::{Owned, PolicySpec, Scenario, StackSpec, Treatment};
 
-/// A stack with its name and what the scenario gives its policies.
+/// A stack with its name and the scenario's parameters for its policies.
 #[derive(Clone, Debug)]
 pub struct Named {
     pub name: String,
@@ -16,8 +16,8 @@ pub struct Named {
     pub parameters: toml::Table,
 }
 
-/// The stacks of a scenario, or those of `only`; each refused if it cannot work on the simulated machine. What it does
-/// less well there goes to `limits`.
+/// The stacks of a scenario, or those of `only`; each refused if it cannot work on the simulated machine. Its limits
+/// there go to `limits`.
 pub fn of(scenario: &Scenario, only: &[String], limits: &mut BTreeSet<String>) -> Result<Vec<Named>> {
     let wanted = match only {
         [] => scenario.stacks(),

@@ -56,7 +56,7 @@ const LEAST: [&str; 16] = [
 const MACHINES: [&str; 8] =
     ["policy", "CPUs busy", "GB/s", "switches", "migrations", "commands", "refused", "decision time"];
 
-/// A row for each policy: what the machine did, and what the policy cost.
+/// A row for each policy: the machine's counters, and the policy's cost.
 pub fn machines(outcomes: &[Outcome]) -> Sheet {
     let rows = outcomes.iter().enumerate().map(|(number, outcome)| {
         let report = &outcome.report;
@@ -138,7 +138,7 @@ impl Sheet {
         self
     }
 
-    /// The rows in which something stands in this column; all if there is no such column.
+    /// The rows with a value in this column; all if there is no such column.
     pub fn with_something_in(mut self, name: &str) -> Sheet {
         if let Some(column) = self.head.iter().position(|head| head == name) {
             self.rows.retain(|(_, cells)| cells[column].text != NOTHING);
@@ -146,7 +146,7 @@ impl Sheet {
         self
     }
 
-    /// Leaves out columns in which nothing stands, such as a p99.99 of which no workload has done enough.
+    /// Leaves out columns without a value, such as a p99.99 for which no workload has done enough.
     fn without_empty_columns(self) -> Sheet {
         let is_empty = |column: usize| self.rows.iter().all(|(_, cells)| cells[column].text == NOTHING);
         let empty: Vec<String> =
@@ -163,7 +163,7 @@ impl Sheet {
     }
 }
 
-/// Both tables, deadlines missed, and what was run.
+/// Both tables, deadlines missed, and the set-up.
 pub fn text(plan: &Plan, outcomes: &[Outcome], screen: &Screen) -> String {
     let mut text = format!("{}\n\n{}", workloads(outcomes).text(screen), machines(outcomes).text(screen));
     for line in missed(outcomes).into_iter().chain(said(outcomes)) {

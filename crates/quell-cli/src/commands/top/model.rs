@@ -32,7 +32,7 @@ impl Order {
 /// Looks that a workload's history goes back.
 pub const HISTORY: usize = 120;
 
-/// A workload's numbers at the last looks, oldest first; what was not measured at a look is left out.
+/// A workload's numbers at the last samples, oldest first; unmeasured ones are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// CPUs that it got.
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// A workload's name, and where it stands unless it is attached.
+    /// A workload's name, and its state unless it is attached.
     pub fn name(&self, workload: &Workload) -> String {
         let mut configured = self.status.configured.iter().filter(|configured| configured.state != State::Attached);
         match configured.find(|configured| configured.name == workload.name) {

@@ -108,7 +108,7 @@ fn cpu_rows(model: &Model, width: u16) -> u16 {
     (model.status.cpus.len() as u16).div_ceil(cpu_columns(width))
 }
 
-/// The CPUs as a grid, in as many lines as there is room for; the last line says how many are not shown.
+/// The CPUs as a grid, in as many lines as fit; the last line has the number of hidden ones.
 fn cpu_lines(model: &Model, area: Rect) -> Vec<Line<'static>> {
     let columns = usize::from(cpu_columns(area.width));
     let cpus = &model.status.cpus;

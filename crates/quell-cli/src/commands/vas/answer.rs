@@ -25,7 +25,7 @@ pub struct Answer {
     pub stream: Option<Stream>,
 }
 
-/// Tasks, and what was worked out about them.
+/// Tasks, and the results about them.
 pub struct Tasks {
     pub set: TaskSet,
     /// Were all periods looked at?
@@ -42,7 +42,7 @@ pub struct Stream {
     pub reached: Reached,
 }
 
-/// The answer to what the command line asks.
+/// The answer to the command line.
 pub fn of(arguments: &Arguments) -> Result<Answer> {
     match arguments.poisson {
         Some(poisson) => of_stream(arguments, poisson),

@@ -8,7 +8,7 @@ use quell_report::screen::Screen;
 use super::answer::{Answer, Tasks};
 use super::text;
 
-/// More flat parts than that are not told apart on a page.
+/// Largest number of flat parts that a page shows.
 const MOST: usize = 2_000;
 
 pub fn of(answer: &Answer, tasks: &Tasks) -> Page {

@@ -35,7 +35,7 @@ pub struct Tuning {
     /// THRESH_BW; None: without the bandwidth controller.
     pub thresh_bw: Option<f64>,
     pub has_hyperthread_controller: bool,
-    /// By what means CPUs change hands.
+    /// The mechanism by which CPUs change hands.
     pub means: Means,
     /// Does the host act between two rounds? The paper's does not.
     pub rules: bool,

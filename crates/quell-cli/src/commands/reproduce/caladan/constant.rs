@@ -1,5 +1,5 @@
-//! Figure 4: memcached beside an antagonist that streams through memory all the time; and how long Parties* needs to find
-//! an allocation for it (Table 1).
+//! Figure 4: memcached beside an antagonist that streams through memory all the time; and the time that Parties* needs
+//! to find an allocation for it (Table 1).
 
 use anyhow::{Context, Result};
 use quell_model::Nanos;
@@ -12,7 +12,7 @@ use super::colocation::{CALADAN, Cell, System, TARGET, most, run_all};
 use super::phases::RATE;
 use super::{Figure, Trial, measure, micros};
 
-/// Parts of what each system answers at most beside the antagonist that are asked for.
+/// Loads, as parts of each system's highest rate beside the antagonist.
 const LOADS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.85, 0.97];
 const QUICK: [f64; 2] = [0.1, 0.97];
 
@@ -26,7 +26,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// Up to what the system answers beside the antagonist.
+    /// Up to the system's highest rate beside the antagonist.
     fn of(system: System, trial: Trial) -> Result<Curve> {
         let (alone, beside) = (
             most(trial.seed, system, Lc::Memcached, None, None)?,
@@ -134,7 +134,7 @@ fn without_memory(curve: &Curve, trial: Trial) -> Result<String> {
     Ok(format!("beside a program that uses no memory, at {:.2} M/s: {ratio:.2} times that alone", rate / 1e6))
 }
 
-/// Parties* looks for an allocation.
+/// The search of Parties* for an allocation.
 struct Search {
     /// Requests a second at most, alone.
     most: f64,

@@ -24,7 +24,7 @@ use super::trial::{self, Figure, Kept, Trial};
 
 type Run = fn(Trial) -> Result<Figure>;
 
-/// In the order of the page, by what their rows' names begin with.
+/// In the order of the page, by the prefix of their rows' names.
 const FIGURES: &[(&str, Run)] = &[
     ("table1", phases::table1),
     ("fig1", phases::figure1),
@@ -40,7 +40,7 @@ const FIGURES: &[(&str, Run)] = &[
     ("scale", scale::study),
 ];
 
-/// Runs these figures, or all if none is named; of what needs a real kernel these scenes.
+/// Runs these figures, or all if none is named; of those that need a real kernel these scenes.
 pub fn run(quick: bool, only: &[String], real: &[String], kept: &Kept) -> Result<Figure> {
     if let Some(unknown) = only.iter().find(|name| FIGURES.iter().all(|(known, _)| known != name)) {
         let known: Vec<_> = FIGURES.iter().map(|(name, _)| *name).collect();
@@ -73,7 +73,7 @@ pub fn run(quick: bool, only: &[String], real: &[String], kept: &Kept) -> Result
     Ok(all)
 }
 
-/// By how much Caladan converges faster than Parties* (Table 1), where both were measured.
+/// Ratio of Parties*' convergence time to Caladan's (Table 1), where both were measured.
 fn factor(measures: &[Measure]) -> Result<Option<Measure>> {
     let of = |id: &str| match &measures.iter().find(|measure| measure.id == id)?.found {
         Found::Seeds(values) => Some(values.clone()),
@@ -94,7 +94,7 @@ fn measure(name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
     trial::measure(claims()?, name, value, note)
 }
 
-/// No value for the claim of this name, and what is missing.
+/// No value for the claim of this name, and the missing part.
 fn missing(name: &str, what: &str) -> Result<Measure> {
     found(name, Found::Missing(what.to_owned()), "")
 }

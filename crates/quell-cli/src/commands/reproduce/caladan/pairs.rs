@@ -9,7 +9,7 @@ use quell_sim::experiment::caladan::{Be, Lc, Seen};
 use super::colocation::{CALADAN, Cell, most, run_all};
 use super::{Figure, Trial, measure, micros};
 
-/// Loads, as parts of what the application answers at most alone.
+/// Loads, as parts of the application's highest rate alone.
 const LOADS: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
 const QUICK: [f64; 1] = [0.3];
 /// At this one the notes speak of all pairs.

@@ -1,4 +1,4 @@
-//! Figures 8c and 9: what each controller does, beside the storage service.
+//! Figures 8c and 9: the effect of each controller, beside the storage service.
 
 use anyhow::Result;
 use quell_model::Nanos;
@@ -16,7 +16,7 @@ pub(super) fn requests(quick: bool) -> f64 {
     if quick { 6e3 } else { 150e3 }
 }
 
-/// Parts of what storage answers at most alone.
+/// Loads, as parts of storage's highest rate alone.
 fn loads(quick: bool) -> &'static [f64] {
     if quick { &[0.05, 0.5] } else { &[0.05, 0.2, 0.35, 0.5, 0.65, 0.8] }
 }

@@ -1,4 +1,4 @@
-//! Table 1, Figures 1 and 5: what a collector does to memcached beside it.
+//! Table 1, Figures 1 and 5: the effect of a collector on memcached beside it.
 
 use anyhow::{Context, Result};
 use quell_model::{Event, GrantCommand, Nanos};
@@ -196,8 +196,8 @@ fn static_rate(cpus: u32, trial: Trial, collecting: bool) -> Result<f64> {
     Ok(run(Means::Sets, &workloads, nobody, span)?.rate(0))
 }
 
-/// Table 1: how soon Caladan acts when a collection begins, and how long until memory is no longer saturated. A collection
-/// begins anywhere between two rounds, other with each seed.
+/// Table 1: Caladan's reaction time when a collection begins, and the time until memory is no longer saturated. A
+/// collection begins anywhere between two rounds, at another point with each seed.
 pub fn table1(trial: Trial) -> Result<Figure> {
     let (first, calm) = reacts(trial.seed)?;
     let micros = |time: Nanos| time.0 as f64 / 1e3;

@@ -1,4 +1,4 @@
-//! `quell reproduce caladan`: what Quell's scheduler promises for unmodified programs, on a real kernel in the lab.
+//! `quell reproduce caladan`: promises of Quell's scheduler for unmodified programs, on a real kernel in the lab.
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Found, Interval, Measure};
@@ -16,7 +16,7 @@ pub const ALL: &str = "all";
 /// Multiple of the lab's slowest CPU: 500 million instructions a second, 4,800 requests. The agent's loop, which steps
 /// ten times a second by itself, then takes no more of a CPU than some thousandths.
 const SPEED: u32 = 4;
-/// Seeds, and how many seconds each cell's load lasts: 120,000 requests a server and row together.
+/// Number of seeds, and seconds of each cell's load: 120,000 requests a server and row together.
 const FULL: (u64, u32) = (5, 5);
 /// Shows that it runs.
 const QUICK: (u64, u32) = (1, 1);
@@ -70,7 +70,7 @@ impl Real {
     }
 }
 
-/// A scene in which there is not enough for all, and whether a row says what is lost beside SCHED_FIFO servers.
+/// An overcommitted scene; does a row give the loss beside SCHED_FIFO servers?
 const CROWDED: [(&str, bool); 3] = [("runaway", false), ("overload", true), ("many", true)];
 
 fn crowded_names(scene: &str, has_lost: bool) -> (String, Option<String>) {
@@ -195,7 +195,7 @@ fn first_p99(cells: &[&CellResult]) -> f64 {
     quantile(cells, FIRST, 0.99)
 }
 
-/// The part that ours loses of what theirs has.
+/// Our loss, as a part of theirs.
 fn lost(
     name: &str,
     ours: &[CellResult],

@@ -1,4 +1,4 @@
-//! Figure 10: what Caladan's three parameters do, beside the storage service.
+//! Figure 10: the effect of Caladan's three parameters, beside the storage service.
 
 use anyhow::Result;
 use quell_model::Nanos;
@@ -10,8 +10,8 @@ use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};
 use super::parts::{LEAST, instructions, requests, tail, tails};
 use super::{Figure, Trial, measure, micros};
 
-/// Parts of what storage answers at most alone at which two values are compared: the text does not say at which load the
-/// figure was drawn, so that a row is the mean over these.
+/// Loads at which two values are compared, as parts of storage's highest rate alone: the text does not give the load of
+/// the figure, so that a row is the mean over these.
 const LOADS: [f64; 3] = [0.25, 0.5, 0.75];
 /// The load of the curves, and of a quick run.
 const DRAWN: f64 = 0.5;
@@ -57,7 +57,7 @@ impl Parameter {
 }
 
 impl Swept {
-    /// The mean over the loads of what two values make of each other.
+    /// The mean over the loads of a comparison of two values.
     fn mean(&self, compare: impl Fn(&Seen, &Seen) -> f64) -> f64 {
         self.pairs.iter().map(|(_, usual, other)| compare(usual, other)).sum::<f64>() / self.pairs.len() as f64
     }

@@ -1,5 +1,5 @@
-//! The second set of columns: servers that know nothing of Caladan. Their threads are the kernel's and take requests from
-//! one queue; what the scheduler knows of them is when threads wait for a CPU and when a request began. Quell's own claim.
+//! The second set of columns: servers without Caladan's runtime. Their threads are the kernel's and take requests from
+//! one queue; the scheduler knows when threads wait for a CPU and when a request began. Quell's own claim.
 
 use anyhow::Result;
 use quell_model::Nanos;
@@ -10,10 +10,10 @@ use super::colocation::{CALADAN, Cell, System, TUNED, Tuning, most, run_all};
 use super::phases::RATE;
 use super::{Figure, Trial, measure, micros};
 
-/// Caladan with its rules: guaranteed CPUs are taken at the wake-up, and a yielded CPU goes on at once. A thread that sleeps
-/// after every request would else wait for a round each time.
+/// Caladan with its rules: guaranteed CPUs are taken at the wake-up, and a yielded CPU goes to the next holder at once.
+/// Otherwise a thread that sleeps after every request would wait for a round each time.
 const WITH_RULES: System = System::Caladan(Tuning { rules: true, ..TUNED });
-/// Parts of what the server answers at most alone, with the runtime.
+/// Load, as a part of the server's highest rate alone, with the runtime.
 const LOAD: f64 = 0.3;
 
 fn tail(seen: &Seen) -> f64 {

@@ -49,7 +49,7 @@ impl Grid {
         Span { seed: self.trial.seed, warm_up: Nanos::from_millis(300), measured }
     }
 
-    /// Runs those that were not run yet, and says on standard error how long that took.
+    /// Runs those that were not run yet, and prints the time taken on standard error.
     pub fn run(&mut self, what: &str, mut cells: Vec<Cell>) -> Result<()> {
         let began = Instant::now();
         cells.sort_unstable();

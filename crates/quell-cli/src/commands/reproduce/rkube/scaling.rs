@@ -1,4 +1,4 @@
-//! Figures 9 to 11: what users and providers do without rKube: more CPUs, more replicas, emptier machines.
+//! Figures 9 to 11: measures of users and providers without rKube: more CPUs, more replicas, emptier machines.
 
 use anyhow::Result;
 use quell_evidence::Measure;
@@ -90,7 +90,7 @@ fn decimals(values: &[f64]) -> String {
     values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Replicas that answer together what is wanted. They do not meet: each has a host and a neighbour of its own.
+/// Replicas that reach the wanted rate together. They do not meet: each has a host and a neighbour of its own.
 #[derive(Clone, Copy)]
 struct Replicas {
     neighbour: Neighbour,

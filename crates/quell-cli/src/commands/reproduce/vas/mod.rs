@@ -27,7 +27,7 @@ impl Effort {
         if self.quick { 1..=1 } else { 1..=5 }
     }
 
-    /// The paper looks for 100 s; where many jobs come a second less will do.
+    /// The paper measures for 100 s; with many jobs a second less will do.
     fn span(self, full: u64, quick: u64) -> Nanos {
         Nanos::from_secs(if self.quick { quick } else { full })
     }

@@ -97,7 +97,7 @@ fn spark_scene(effort: Effort, seed: u64) -> Scene {
     }
 }
 
-/// Runs of each kind: every two of them are compared, since chance decides how far two are apart.
+/// Runs of each kind: every two of them are compared, since their distance is a matter of chance.
 const RUNS: u64 = 3;
 
 fn spark(effort: Effort) -> Result<Vec<Measure>> {
