@@ -205,7 +205,7 @@ macro_rules! knobs {
 // The table of knobs: help, `Knob(value) = "name", "values", [targets], settling time`. Bounds are checked by `Knob::check`.
 //
 // Settling times: snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation 3 ms.
-// What acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
+// A knob that acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
 knobs! {
     /// The CPUs that the target may run on.
     Cpus(CpuSet) = "CPU set", "CPUs that are online", [Workload, Thread], Nanos::from_millis(3);

@@ -28,7 +28,7 @@ pub enum Class {
     /// Latency-critical: has a tail latency to keep.
     #[serde(rename = "lc")]
     LatencyCritical,
-    /// Best-effort: takes what is left over.
+    /// Best-effort: uses the capacity left over.
     #[serde(rename = "be")]
     BestEffort,
 }
@@ -195,7 +195,7 @@ pub enum Selector {
     Unit(String),
     /// This process and its descendants.
     Pid(i32),
-    /// Processes whose command line contains this text, or what matches it as a pattern, and their descendants.
+    /// Processes whose command line contains this text, or a match of it as a pattern, and their descendants.
     Command(String),
     /// Everything in the container whose id begins with this text, with any engine.
     Container(String),
@@ -227,7 +227,7 @@ pub struct Workload {
     /// The latency to keep, if there is one.
     #[serde(default)]
     pub slo: Option<Slo>,
-    /// CPUs requested; what an LC workload is *guaranteed*. Best-effort workloads are guaranteed none
+    /// CPUs requested; the *guaranteed* CPUs of an LC workload. Best-effort workloads are guaranteed none
     /// (caladan-osdi20 §5.1, "Provisioning cores").
     #[serde(default)]
     pub cpus: CpuCount,

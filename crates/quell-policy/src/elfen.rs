@@ -249,7 +249,8 @@ mod tests {
         Nanos::from_micros(micros)
     }
 
-    /// Four cores of two hyperthreads, a server, and best-effort work without end. Runs, and says how much both ran.
+    /// Four cores of two hyperthreads, a server, and best-effort work without end. Runs, and returns the run times of
+    /// both.
     fn scene(mode: Mode, budget: Nanos, mut seen: impl FnMut(&ToyHost, WorkloadId, WorkloadId)) -> ToyHost {
         let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 2), Machine::default());
         let lc = ToyWorkload::lc("lc", CpuCount::whole(4)).requests(Arrivals::None, micros(200));
@@ -274,7 +275,7 @@ mod tests {
         topology.all().iter().filter(|&core| topology.siblings_of(core).iter().any(|sibling| sibling < core)).collect()
     }
 
-    /// Cores of which both lanes were held at once, and for how long at most.
+    /// Number of cores with both lanes held at once, and the longest time of it.
     fn together(mode: Mode, budget: Nanos) -> (usize, Nanos) {
         let topology = Topology::synthetic(1, 1, 4, 2);
         let (mut most, mut since, mut longest) = (0, None::<Nanos>, Nanos::ZERO);

@@ -70,12 +70,12 @@ pub(crate) fn most(spec: &Workload) -> usize {
 
 /// The invariants of a policy.
 pub trait Invariants {
-    /// Parameters that switch on what is off by default, as JSON: it is held against them, too.
+    /// Parameters that switch on parts that are off by default, as JSON: the invariants are checked with them, too.
     const VARIANTS: &'static [&'static str] = &[];
 
-    /// Holds what it keeps against a host.
+    /// Checks the policy's invariants on a host.
     ///
     /// # Panics
-    /// Where it does not hold.
+    /// Where one does not hold.
     fn check(&self, calm: &Calm<'_>);
 }

@@ -22,7 +22,7 @@ pub enum PolicyError<E> {
         /// The names that exist.
         known: String,
     },
-    /// Its parameters are not what it takes.
+    /// The policy does not accept its parameters.
     #[error("the parameters of policy '{name}': {problem}")]
     Parameters {
         /// The policy.
@@ -49,10 +49,10 @@ macro_rules! policies {
             pub const VARIANTS: &'static [(&'static str, &'static [&'static str])] =
                 &[$((<$policy>::DESCRIPTION.name, <$policy as Invariants>::VARIANTS),)+];
 
-            /// The policy of this name, with parameters from any format; what they leave out has its default.
+            /// The policy of this name, with parameters from any format; omitted ones have their defaults.
             ///
             /// # Errors
-            /// If there is no such policy, or it does not take these parameters.
+            /// If there is no such policy, or it does not accept these parameters.
             pub fn build<'de, D: Deserializer<'de>>(name: &str, parameters: D) -> Result<AnyPolicy, PolicyError<D::Error>> {
                 $(if name == <$policy>::DESCRIPTION.name {
                     let config = Strict::<$config>(PhantomData)

@@ -4,7 +4,7 @@
 //! Two checks, one interval apart, that find the same item waiting mean *congestion*: the task gets one more core. A
 //! task is *guaranteed* some cores; one that holds more is *bursting*. A task below its guarantee gets an idle core, or
 //! that of a bursting task; one that bursts gets idle cores only. There is no other class: best-effort work is a task
-//! without guarantee, which bursts. Memory bandwidth and hyperthreads are not looked at, which is what Caladan adds.
+//! without guarantee, which bursts. Memory bandwidth and hyperthreads are ignored; Caladan adds those.
 
 use std::cmp::Reverse;
 
@@ -38,7 +38,7 @@ pub struct Shenango {
     tasks: Tasks,
     cores: Cores,
     next_check: Nanos,
-    /// Congested tasks that hold what they are guaranteed; empty between steps.
+    /// Congested tasks that hold their guaranteed cores; empty between steps.
     bursting: Vec<WorkloadId>,
     /// Has it been said that a queueing delay is not measured?
     said_absent: Once,

@@ -36,7 +36,7 @@ pub struct Options {
     pub events: bool,
     /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
-    /// Measure what the program costs ([`Collector::cost`]); this costs some 50 ns per event itself.
+    /// Measure the program's cost ([`Collector::cost`]); this costs some 50 ns per event itself.
     pub cost: bool,
 }
 
@@ -184,8 +184,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes what was reported since the last call, in the order of time. Call it every few milliseconds: the ring holds
-    /// 262,144 events, and what finds no room is counted in [`Losses::events`].
+    /// Takes the events since the last call, in the order of time. Call it every few milliseconds: the ring holds
+    /// 262,144 events, and those that do not fit are counted in [`Losses::events`].
     ///
     /// # Errors
     /// If the ring cannot be read.
@@ -195,7 +195,7 @@ impl Collector {
         into.append(&mut lock(&self.received).events);
         // CPUs take their place in the ring a moment after they took the time.
         into[first..].sort_by_key(|event| event.at);
-        // A switch that was made good afterwards may belong before what was taken earlier.
+        // A switch that was reconstructed afterwards may belong before events taken earlier.
         for event in &mut into[first..] {
             event.at = event.at.max(self.drained_to);
         }
@@ -230,8 +230,8 @@ impl Collector {
             .map(|(_, known)| known))
     }
 
-    /// The watched threads, and what each did and does. The kernel walks its whole table for that, which takes some
-    /// 100 µs: for looks at a few threads each millisecond there is [`Collector::thread`].
+    /// The watched threads with their totals and states. The kernel walks its whole table for that, which takes some
+    /// 100 µs: for a few threads each millisecond there is [`Collector::thread`].
     ///
     /// # Errors
     /// If the kernel refuses.

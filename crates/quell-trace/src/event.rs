@@ -34,10 +34,10 @@ pub enum Change {
     Woke(Member),
     /// A watched thread was moved to this CPU's runqueue.
     Migrated(Member),
-    /// A watched thread was born; it wakes later.
+    /// A watched thread was created; it wakes later.
     Born(Member),
-    /// A look at a watched thread that was there before the collector: what it does now. What an event said about the
-    /// same thread is newer and stands.
+    /// State of a watched thread that existed before the collector. The state from an event about the same thread is
+    /// newer and takes precedence.
     Seen(Member, Doing),
     /// The task that runs on a CPU, for a CPU whose task no event has named yet.
     Holds(Task),

@@ -44,7 +44,7 @@ pub struct Edge {
 pub struct Losses {
     /// Events that found no room.
     pub events: u64,
-    /// Threads that were born and found no room in the table of watched threads.
+    /// New threads that did not fit into the table of watched threads.
     pub members: u64,
     /// Wake-up edges that found no room.
     pub edges: u64,

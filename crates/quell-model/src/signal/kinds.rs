@@ -129,7 +129,7 @@ impl Signal {
 }
 
 impl SignalInfo {
-    /// The name of its field where numbers are told with their unit, such as `queueing_delay_ns`.
+    /// The name of its field where numbers carry their unit, such as `queueing_delay_ns`.
     #[must_use]
     pub fn field(&self) -> String {
         match self.unit {

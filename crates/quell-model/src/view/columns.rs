@@ -66,9 +66,9 @@ macro_rules! columns {
             pub state: Vec<ThreadState>,
             /// The CPU that it runs on or ran on last.
             pub cpu: Vec<CpuId>,
-            /// CPU time used since it was born.
+            /// CPU time used since its creation.
             pub run_time: Vec<Nanos>,
-            /// Time it was runnable without running, since it was born.
+            /// Time for which it was runnable without running, since its creation.
             pub run_delay: Vec<Nanos>,
             /// Its scheduling class at the moment.
             pub class: Vec<SchedClass>,
@@ -200,7 +200,7 @@ macro_rules! sampled {
                 }
             }
 
-            /// Puts a number in the signal's unit into a row that there is; of signals without a column here nothing.
+            /// Puts a number in the signal's unit into an existing row; a signal without a column here is ignored.
             pub fn put(&mut self, signal: Signal, row: usize, sample: Sample<f64>) {
                 match signal {
                     $(Signal::$signal => {

@@ -78,7 +78,8 @@ impl Caladan {
     /// Grants at most one core to each task whose queueing delay is too long, or more if so configured. LC tasks come
     /// first, so that no core is granted to a BE task only to be revoked at once.
     pub(super) fn allocate_cores(&mut self, view: &View, plan: &mut Plan) {
-        // Within a round cores are only taken: what one task could not get, no task of that right or a lesser one can.
+        // Within a round cores are only taken: if one task could not get a core, no task of that right or a lesser one
+        // can.
         let mut exhausted = None;
         for lc in [true, false] {
             for slot in 0..self.tasks.slots() {
@@ -151,8 +152,8 @@ impl Caladan {
         }
     }
 
-    /// `QueueingDelay(T)`: how long the oldest element of any of its queues has waited. (The paper adds up what waits on one
-    /// of its runtime's cores; here no queue belongs to a core.)
+    /// `QueueingDelay(T)`: waiting time of the oldest element of any of its queues. (The paper adds up the waiting work
+    /// of one of its runtime's cores; here no queue belongs to a core.)
     fn queueing_delay(&self, view: &View, id: WorkloadId) -> Option<Nanos> {
         let unread = at(&view.workloads.unread_delay, id.index()).usable().filter(|_| self.config.sockets);
         cores::queueing_delay(view, id).map(|ready| ready.max(unread.unwrap_or_default()))

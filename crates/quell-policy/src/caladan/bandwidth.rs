@@ -48,7 +48,7 @@ pub(super) struct Bandwidth {
     /// THRESH_BW; None: off.
     thresh_bw: Option<BytesPerSecond>,
     felt: Felt,
-    /// Is it the slowdown that tells how busy the bus is?
+    /// Is the slowdown the measure of the bus's load?
     by_slowdown: bool,
     limits: Limits,
     reading: Reading,
@@ -123,7 +123,7 @@ impl Bandwidth {
         plan.samples.push(SampleRequest { signals: LLC_MISSES, cpus: view.pool() });
     }
 
-    /// `GlobalMemBandwidth() < THRESH_BW`, or what stands in for it.
+    /// `GlobalMemBandwidth() < THRESH_BW`, or its substitute.
     fn bus(&mut self, view: &View) -> Bus {
         let used = view.machine.memory_bandwidth;
         match self.thresh_bw {

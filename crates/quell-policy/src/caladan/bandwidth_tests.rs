@@ -147,7 +147,7 @@ fn a_controller_that_is_off_reads_nothing() {
     assert_eq!(wants(None, Some(1.3)), [false, true, true]);
 }
 
-/// No counter tells anything, as on most virtual machines.
+/// No counter works, as on most virtual machines.
 fn slow_memory(thresh_bw: Option<BytesPerSecond>) -> Saturated {
     let mut scene = Saturated::under(CaladanConfig { thresh_bw, thresh_slowdown: Some(1.3), ..<_>::default() });
     scene.view.machine.memory_bandwidth = Sample::default();

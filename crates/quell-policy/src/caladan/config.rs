@@ -59,7 +59,7 @@ parameters! {
 
 /// No loop turns more often.
 const SHORTEST: Nanos = Nanos::from_micros(1);
-/// For experiments; latencies of seconds are not what this policy is for.
+/// For experiments; this policy is not made for latencies of seconds.
 const LONGEST: Nanos = Nanos::from_secs(10);
 
 impl CaladanConfig {

@@ -3,7 +3,6 @@
 //! THRESH_SLOWDOWN (`thresh_slowdown`) stands for THRESH_BW: memory is saturated when its latency is this multiple of
 //! its quiet latency. The slowdown is measured seldom, and each value is acted on once, so that a limit changes by one
 //! core a value. If LLC misses are not counted either, the best-effort task with the most cores is throttled.
-//! core a value. Where LLC misses are not counted either, the best-effort task with the most cores pays.
 
 use quell_model::{Nanos, Quality, View, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use crate::cores::{Cores, Tasks};
 
 /// Load of the memory bus.
 pub(super) enum Bus {
-    /// Nothing tells: the reason.
+    /// Not measured: the reason.
     Unmeasured(&'static str),
     /// There is no value yet, or none since the last one.
     Unknown,

@@ -1,8 +1,8 @@
 //! Rules: actions that the host takes by itself, at the event, between two rounds.
 //!
-//! The paper's scheduler polls every 10 µs on a core of its own. Where that is too slow or too dear, a task takes its
-//! guaranteed and, from BE tasks, its burstable cores when it wakes up, and a core that is yielded goes on at once; the
-//! limits are the allocator's own.
+//! The paper's scheduler polls every 10 µs on a core of its own. Where that is too slow or too expensive, a task takes
+//! its guaranteed and, from BE tasks, its burstable cores when it wakes up, and a yielded core goes to the next task at
+//! once; the limits are the allocator's own.
 //! Rules bind host and rounds alike: a host may execute them or leave them to the next round.
 
 use quell_model::{Event, Plan, Rule};
@@ -30,7 +30,7 @@ pub(super) struct StandingOrders {
 }
 
 impl StandingOrders {
-    /// The host has forgotten what it was told about a task that came or went.
+    /// The host has forgotten the rules of a task that was attached or detached.
     pub fn hear(&mut self, events: &[Event]) {
         for event in events {
             if let Event::Attached(id) | Event::Detached(id) = event

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 struct UnderWay {
     core: CpuId,
     to: Option<WorkloadId>,
-    /// The plan that it stands in, and its place there.
+    /// The plan that it belongs to, and its place there.
     command: (u64, u32),
     /// Settled by this time; None: the host has not answered yet.
     until: Option<Nanos>,
@@ -177,7 +177,7 @@ impl Cores {
         }
         self.changed.insert(core);
         let command = to.map_or(GrantCommand::Revoke(core), |task| GrantCommand::Grant(core, task));
-        // The last word about a core is the only one: what was revoked and granted in one step is just granted.
+        // The last command for a core is the only one: a core revoked and granted in one step is just granted.
         let place = match plan.grants.iter().position(|earlier| core_of(earlier) == core) {
             Some(place) => {
                 plan.grants[place] = command;

@@ -1,4 +1,4 @@
-//! The tasks: what each is entitled to, and its thresholds.
+//! The tasks: their rights, and their thresholds.
 
 use quell_model::view::at;
 use quell_model::{Event, Nanos, View, Workload, WorkloadId};

@@ -1,4 +1,4 @@
-//! Only what has a guarantee is real-time.
+//! Only workloads with a guarantee are real-time.
 
 use quell_model::{CpuCount, SchedClass};
 

@@ -55,7 +55,7 @@ parameters! {
     }
 }
 
-/// Above it are Quell's loop, its guardian and what watches them.
+/// Above it are Quell's loop, its guardian and their sentries.
 const HIGHEST_PRIORITY: u8 = 95;
 
 /// A thread's or workload's way through demotions.
@@ -206,7 +206,7 @@ impl Guard {
         self.workloads.retain(|record| record.seen);
     }
 
-    /// Accounts what every latency-critical thread used since the last look, and demotes and promotes threads.
+    /// Accounts the time that every latency-critical thread used since the last scan, and demotes and promotes threads.
     fn watch_threads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
         self.threads.iter_mut().for_each(|record| record.seen = false);
         let columns = &view.threads;

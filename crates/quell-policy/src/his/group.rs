@@ -22,7 +22,7 @@ enum Mode {
     CoRun,
     /// A solo run was asked for at this time.
     Asked(Nanos),
-    /// The foreground runs alone; what it has used so far.
+    /// The foreground runs alone; its usage so far.
     Solo(Mean),
 }
 
@@ -36,7 +36,7 @@ struct UnderWay {
     before: Isolation,
 }
 
-/// The group and what is enforced on it.
+/// The group and the isolation in force on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Group {
     foreground: WorkloadId,
@@ -108,7 +108,7 @@ impl Group {
         self.rewrite_at = Some(view.now);
     }
 
-    /// Takes in what became of knobs and solo runs.
+    /// Takes in the outcomes of knobs and solo runs.
     pub fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
         for event in events {
             match event {
@@ -174,7 +174,7 @@ impl Group {
         match knobs.technique {
             Some(technique) if never => self.ladder.lacks(technique),
             Some(_) => {}
-            // Without CPUs of its own the background's frequency cannot be told from the foreground's.
+            // Without CPUs of its own the background's frequency cannot be set apart from the foreground's.
             None if never && only_cores => {
                 self.ladder.lacks(Technique::Cores);
                 self.ladder.lacks(Technique::Frequency);

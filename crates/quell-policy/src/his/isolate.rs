@@ -35,7 +35,7 @@ impl Isolation {
         Isolation { cores: asked.clamp(1, most), ways: None, khz: config.max_khz }
     }
 
-    /// Keeps it within the CPUs that there are.
+    /// Keeps it within the available CPUs.
     pub(super) fn fit(&mut self, view: &View) {
         let most = (view.pool().len() as u32).saturating_sub(1).max(1);
         self.cores = self.cores.clamp(1, most);

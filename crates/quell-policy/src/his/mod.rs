@@ -115,7 +115,7 @@ impl His {
         }
     }
 
-    /// Puts back what a group left behind; says when to try again.
+    /// Restores the settings that a group left behind; returns the time of the next try.
     fn put_back(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let Some(restore) = &mut self.restore else { return Wake::OnEvent };
         for event in events {

@@ -1,4 +1,4 @@
-//! Contention: what a workload uses beside others, less what it uses alone (snu2020 §3.4.1, §4.3.1).
+//! Contention: a workload's usage beside others, less its usage alone (snu2020 §3.4.1, §4.3.1).
 
 use serde::{Deserialize, Serialize};
 

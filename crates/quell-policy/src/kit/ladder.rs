@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The means of a policy, and what is known of each. The order in which they are to be tried is the caller's.
+/// The techniques of a policy, and the knowledge of each. The order of the tries is the caller's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ladder<T> {
     tried: Vec<T>,
@@ -39,7 +39,7 @@ impl<T: Copy + PartialEq> Ladder<T> {
         }
     }
 
-    /// Has the host got it, as far as is known?
+    /// Has the host got it, as far as known?
     #[must_use]
     pub fn has(&self, means: T) -> bool {
         !self.lacking.contains(&means)

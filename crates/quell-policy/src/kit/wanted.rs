@@ -35,7 +35,8 @@ impl Wanted {
         self.settled.iter().find(of).map(|setting| setting.knob)
     }
 
-    /// This is wanted from now on: writes what differs from what the host has. What is wanted no more is not set back.
+    /// Sets the wanted settings: writes those that differ from the host's. A setting that is no longer wanted is not
+    /// reset.
     pub fn want(&mut self, wanted: Vec<KnobSetting>, plan: &mut Plan) {
         self.retry.begun();
         let before = plan.knobs.len();
@@ -47,7 +48,7 @@ impl Wanted {
         }
     }
 
-    /// Takes in what became of a plan; a refusal is noted.
+    /// Takes in the outcome of a plan; a refusal is noted.
     pub fn hear(&mut self, now: Nanos, event: &Event, plan: &mut Plan) {
         match event {
             Event::Detached(id) => self.forget(*id),
@@ -59,7 +60,7 @@ impl Wanted {
                         self.retry.worked();
                     }
                     Verdict::Refused(why) => self.retry.refused(now, why, plan),
-                    // A target is gone, and with it the plan: what it meant for the others is still to be done.
+                    // A target is gone, and with it the plan: its other settings are still to be made.
                     Verdict::Vanished => self.retry.soon(now),
                 }
             }
@@ -67,12 +68,12 @@ impl Wanted {
         }
     }
 
-    /// The host has forgotten what was set on a workload.
+    /// The host has forgotten the settings of a workload.
     pub fn forget(&mut self, id: WorkloadId) {
         self.settled.retain(|setting| setting.target != Target::Workload(id));
     }
 
-    /// Is it time to say again what is wanted?
+    /// Is it time to state the wanted settings again?
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         self.retry.is_due(now)
@@ -95,7 +96,7 @@ mod tests {
         KnobSetting { target: Target::Workload(WorkloadId(id)), knob: Knob::Weight(weight) }
     }
 
-    /// One plan with this number: what it sets, and what becomes of it.
+    /// One plan with this number: its settings, and its outcome.
     fn turn(wanted: &mut Wanted, number: u64, all: &[KnobSetting], verdict: Verdict) -> Vec<KnobSetting> {
         let mut plan = Plan { number, ..Plan::default() };
         wanted.want(all.to_vec(), &mut plan);

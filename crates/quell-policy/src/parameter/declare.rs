@@ -1,7 +1,7 @@
 //! The declaration of a policy's parameters.
 
-/// Declares the parameters of a policy, or of a table within them: a type with their defaults, and all that is said of
-/// them. Of each: what it means, its name and type, its default, its range, and what it counts if its type does not say.
+/// Declares the parameters of a policy, or of a table within them: a type with their defaults, and all descriptions. Of
+/// each: its meaning, its name and type, its default, its range, and its unit if the type does not imply it.
 ///
 /// ```ignore
 /// parameters! {

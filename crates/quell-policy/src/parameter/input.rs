@@ -1,4 +1,4 @@
-//! A value as it stands in a file or on the command line.
+//! A value in the form of a file or of the command line.
 
 use std::fmt;
 

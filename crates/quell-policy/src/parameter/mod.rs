@@ -1,5 +1,5 @@
 //! Parameters of policies as data: declared once (`parameters!`), from which follow the type that a policy reads, its
-//! defaults, what is refused and why, and the tables that `quell doctor POLICY` and docs/use/policies.md show.
+//! defaults, refusals with reasons, and the tables that `quell doctor POLICY` and docs/use/policies.md show.
 
 mod declare;
 mod input;
@@ -107,8 +107,8 @@ pub(crate) trait Parameters: Default {
     fn check(&self) -> Result<(), String>;
 }
 
-/// Reads parameters as people write them: what is left out has its default; what is unknown, has no unit, or is out of
-/// range is refused. (What Quell itself has written, in records, is read by the types' own `Deserialize`.)
+/// Reads parameters as people write them: an omitted one has its default; one that is unknown, has no unit, or is out
+/// of range is refused. (Records, which Quell itself has written, are read by the types' own `Deserialize`.)
 pub(crate) struct Strict<T>(pub PhantomData<T>);
 
 impl<'de, T: Parameters> DeserializeSeed<'de> for Strict<T> {

@@ -57,14 +57,14 @@ pub(crate) trait Scalar: Sized + PartialOrd + fmt::Debug {
     /// Reads it.
     ///
     /// # Errors
-    /// What was expected instead.
+    /// The expected form.
     fn parse(input: &Input) -> Result<Self, String>;
 
     /// The words, if there are only some.
     const WORDS: &'static [&'static str] = &[];
 }
 
-/// Adds one parameter, and what stands below it, to a table.
+/// Adds one parameter, and those below it, to a table.
 pub(crate) fn declared<T: ParameterValue>(
     name: &str,
     default: &T,

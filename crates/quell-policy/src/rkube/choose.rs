@@ -4,7 +4,7 @@
 //! from shared CPUs used by other containers. For example, when requests.cpu is larger than the CPU number in a
 //! socket, and all CPUs in that socket are not reserved yet, all these CPUs will be selected."
 //!
-//! The paper leaves the rest open. Ours: whole sockets first; what remains goes into the smallest unit (last-level
+//! The paper leaves the rest open. Ours: whole sockets first; the remainder goes into the smallest unit (last-level
 //! cache, then socket) that holds it, the fullest such unit, so that large units stay whole for later; inside it whole
 //! cores before single siblings. Among equals the highest CPU numbers, because interrupts tend to arrive at the lowest.
 

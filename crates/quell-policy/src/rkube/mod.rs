@@ -6,7 +6,7 @@
 //! "on all pod life cycle events" (§5.2), here: whenever a workload or a CPU comes or goes.
 //!
 //! Beyond the paper, which "does not support fractional CPU shares": of a fractional strict request the whole part is
-//! exclusive and the rest is a weight in the shared pool. What is placed stays where it is as long as it can.
+//! exclusive and the rest is a weight in the shared pool. A placement stays as long as possible.
 
 mod choose;
 mod invariants;
@@ -117,7 +117,7 @@ impl Rkube {
         self.decided_for = Some(pool);
     }
 
-    /// The CPUs of a workload that has these for itself, and the CPUs by which it is weighed among those that share.
+    /// The CPUs of a workload that has these for itself, and the number of CPUs for its weight among those that share.
     fn share(&self, spec: &Workload, exclusive: CpuSet) -> (CpuSet, CpuCount) {
         let shared = self.placement.shared();
         if exclusive.is_empty() {

@@ -67,8 +67,8 @@ impl fmt::Display for Overcommitment {
     }
 }
 
-/// Brings the placement up to date with the workloads and CPUs in view. What can stay where it is stays; workloads
-/// that were placed before come before new ones, and among new ones the order of their slots counts. Returns the
+/// Brings the placement up to date with the workloads and CPUs in view. A placement stays if possible; workloads that
+/// were placed before take precedence over new ones, and among new ones the order of their slots counts. Returns the
 /// strict workloads that do not fit.
 pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> Vec<(WorkloadId, Overcommitment)> {
     let pool = view.pool();

@@ -16,7 +16,7 @@ pub struct Bounds {
     pub enforced: Option<Nanos>,
 }
 
-/// An interface for a service, and what goes with it.
+/// An interface for a service, with its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Analysis {
     /// The smallest budget for its period: with a nanosecond less some arrivals find it exhausted.
@@ -52,7 +52,7 @@ impl Analysis {
     }
 
     /// The least bandwidth with which the blackouts stay within the bounds, and the shortest period with it. The margin
-    /// counts: what is recommended is what will be enforced.
+    /// counts: the recommended interface is the one that will be enforced.
     ///
     /// # Errors
     /// [`VasError::Impossible`] with the least bound that can be kept.

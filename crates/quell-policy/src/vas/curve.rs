@@ -86,7 +86,7 @@ fn front(busy: &Busy) -> Vec<Window> {
     seen.windows
 }
 
-/// Windows, and what soon tells that another one is beaten.
+/// Windows, with an index that quickly shows that another one is beaten.
 struct Seen {
     windows: Vec<Window>,
     /// Number of those that are tidied up.

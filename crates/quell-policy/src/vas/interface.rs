@@ -1,4 +1,4 @@
-//! A server's budget and period, and what is added to be on the safe side.
+//! A server's budget and period, and the safety margin.
 
 use quell_model::Nanos;
 
@@ -45,7 +45,7 @@ impl Interface {
     }
 }
 
-/// A share of a CPU that is added to a budget, for what the tasks do not say: overheads, interrupts, kernel threads
+/// A share of a CPU that is added to a budget for demand beyond the tasks: overheads, interrupts, kernel threads
 /// (vas-rtns21 §5: 5 %, meant as points: 76 becomes 81).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {

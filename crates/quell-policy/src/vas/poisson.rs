@@ -36,7 +36,7 @@ pub struct Reached {
     pub uncertainty: f64,
 }
 
-/// Requests: when each comes, and what it takes; ns.
+/// Requests: arrival and service time of each; ns.
 struct Requests(Vec<(u64, u64)>);
 
 /// The least budget (to a ten-thousandth of the period) with which this quantile of the latencies stays within the
@@ -157,7 +157,7 @@ impl Server {
             return self.free;
         }
         work -= here;
-        // Whole budgets, and then what is left of the work, at most one.
+        // Whole budgets, and then the remaining work, at most one budget.
         let periods = (work - 1) / self.budget;
         work -= periods * self.budget;
         let begins = self.ends + periods * self.period;

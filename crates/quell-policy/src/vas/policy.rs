@@ -86,7 +86,7 @@ impl Vas {
         grants: false,
     };
 
-    /// Takes in what happened; says which workloads are new, or None if nothing is to be arranged.
+    /// Takes in events; returns the new workloads, or None if nothing is to be arranged.
     fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Option<Vec<WorkloadId>> {
         let (mut fresh, mut changed) = (Vec::new(), false);
         let (mut refused, mut worked) = (None, false);
@@ -140,7 +140,7 @@ impl Vas {
         plan.note(NoteKind::Warning, Some(id), text);
     }
 
-    /// The servers of every workload with a demand, as far as there are CPUs.
+    /// The servers of every workload with a demand, as far as CPUs suffice.
     fn wanted(&self, view: &View, plan: &mut Plan) -> Vec<Server> {
         let margin = Margin::points(self.config.margin).unwrap_or(Margin::USUAL);
         let pool = view.pool();
@@ -187,7 +187,7 @@ impl Vas {
         self.servers.iter().filter(|server| server.workload == id).map(|server| server.cpu).collect()
     }
 
-    /// Asks for what is not as it is to be.
+    /// Requests the settings that differ from the wanted ones.
     fn arrange(&mut self, view: &View, fresh: &[WorkloadId], plan: &mut Plan) {
         let wanted = self.wanted(view, plan);
         let again = self.arranged.is_none();
