@@ -1,7 +1,7 @@
-//! Open-loop load and antagonists: what Quell measures with.
+//! Open-loop load and antagonists: Quell's means of measurement.
 //!
-//! Nothing here knows a policy or a host. [`load`] drives a server, [`antagonist`] takes from it; `quell-report` works
-//! their numbers out and shows them, [`figures`] are those that only they need.
+//! Nothing here depends on a policy or a host. [`load`] drives a server, [`antagonist`] takes resources from it;
+//! `quell-report` evaluates and shows their numbers, [`figures`] are those that only they need.
 
 pub mod antagonist;
 pub mod cache;

@@ -21,7 +21,7 @@ pub fn available_bytes(root: &Path) -> Result<Option<u64>> {
     Ok(kib.map(|kib| kib << 10))
 }
 
-/// Refuses what needs more memory than this machine has: the `field` that says so, and what to write instead.
+/// Refuses a need for more memory than this machine has: the `field` that is at fault, and a valid form.
 ///
 /// # Errors
 /// [`Error::Spec`], or when `meminfo` cannot be read.

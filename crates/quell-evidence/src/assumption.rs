@@ -22,7 +22,7 @@ pub struct Assumption {
     pub source: Option<String>,
     /// The day from which on the experiments have this value.
     pub since: String,
-    /// Ids of the claims that it can touch; a figure's name with `.*` stands for all of it.
+    /// Ids of the claims that it can affect; a figure's name with `.*` means all of it.
     pub rows: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use crate::verdict::{A_FIFTH, Expected, SIMILAR, Side};
 /// A statement that a run can bear out or refute.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Its name: the topic's id, a dot, and what of it.
+    /// Its name: the topic's id, a dot, and its part.
     pub id: String,
     /// The expected value.
     #[serde(flatten)]
@@ -92,7 +92,7 @@ enum Kind {
 }
 
 impl File {
-    /// The claims, each under its topic's id. What is wrong with a file: the claim and why.
+    /// The claims, each under its topic's id. Error: the faulty claim and the reason.
     pub fn claims(self) -> Result<(String, Vec<Claim>), String> {
         let File { topic, text, claims, .. } = self;
         let claim = |written: Written| {

@@ -25,7 +25,7 @@ pub enum Found {
     Estimate(f64, Interval),
     /// A value in which nothing is random.
     Exact(f64),
-    /// None: what is missing.
+    /// None: the missing part.
     Missing(String),
 }
 
@@ -54,7 +54,8 @@ impl Found {
 }
 
 impl Measure {
-    /// Joins what runs with other random numbers found: measure by measure, in the order of the first run, with its notes.
+    /// Joins the results of runs with other random numbers: measure by measure, in the order of the first run, with its
+    /// notes.
     #[must_use]
     pub fn join(runs: impl IntoIterator<Item = Vec<Measure>>) -> Vec<Measure> {
         let mut all: Vec<Measure> = Vec::new();

@@ -43,7 +43,7 @@ impl Topic {
     /// A topic from the text of its `claims.toml`.
     ///
     /// # Errors
-    /// What is wrong with it: the place in the file, or the claim and why.
+    /// The fault: its place in the file, or the claim and the reason.
     pub fn read(text: &str) -> Result<Topic, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let title = file.title.clone();

@@ -1,4 +1,4 @@
-//! A claim with what a run made of it.
+//! A claim with the result of a run.
 
 use serde::{Serialize, Serializer};
 
@@ -6,14 +6,14 @@ use crate::claim::Claim;
 use crate::measure::{Found, Measure};
 use crate::verdict::{Expected, Interval, Verdict, judge};
 
-/// A claim with what a run made of it.
+/// A claim with the result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The claim.
     pub claim: &'static Claim,
     /// Our value; none if it was not run.
     pub ours: Option<f64>,
-    /// Its interval of 95 %; none of a single run.
+    /// Its 95 % interval; none of a single run.
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
@@ -23,7 +23,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Judges what was found.
+    /// Judges a result.
     #[must_use]
     pub fn of(claim: &'static Claim, measure: &Measure) -> Row {
         let (ours, interval) = (measure.found.value(), measure.found.interval());
@@ -40,7 +40,7 @@ impl Row {
         Row { claim, ours, interval, verdict, note }
     }
 
-    /// A row that could not be run, and what is missing.
+    /// A row that could not be run, and the missing part.
     #[must_use]
     pub fn not_run(claim: &'static Claim, missing: impl Into<String>) -> Row {
         Row { claim, ours: None, interval: None, verdict: Verdict::NotRun, note: missing.into() }

@@ -67,21 +67,21 @@ static FILES: LazyLock<Vec<Sentences>> = LazyLock::new(|| {
 });
 
 impl Sentences {
-    /// All lists that there are.
+    /// All lists.
     #[must_use]
     pub fn all() -> &'static [Sentences] {
         &FILES
     }
 
-    /// A list as it is written down.
+    /// A list from its TOML.
     ///
     /// # Errors
-    /// What is wrong with the TOML.
+    /// The fault of the TOML.
     pub fn read(text: &str) -> Result<Sentences, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// Holds the list and the claims against the text. `claims` are all that there are, of whatever text.
+    /// Compares the list and the claims with the text. `claims` are all claims, of any text.
     #[must_use]
     pub fn check<'a>(&self, claims: impl Iterator<Item = &'a Claim> + Clone, text: &[u8]) -> Checked {
         let mut checked = Checked::default();

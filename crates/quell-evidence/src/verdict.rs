@@ -1,4 +1,4 @@
-//! The strict rules: what a measured value, with its interval, is to a claim of each kind. One pure function.
+//! The strict rules: the verdict on a measured value with its interval, for a claim of each kind. One pure function.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Expected {
     },
     /// "Close to", "nearly the same", "no change".
     Similar {
-        /// To what.
+        /// The reference value.
         to: f64,
         /// Largest difference that is still similar, a share of it: 0.25 unless the text says otherwise.
         within: f64,

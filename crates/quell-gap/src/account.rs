@@ -1,4 +1,4 @@
-//! Scheduling events in, accounts out: a pure state machine over what each thread and each CPU does.
+//! Scheduling events in, accounts out: a pure state machine over the state of each thread and each CPU.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ struct Book {
     waiting_all: u32,
     /// Idle CPUs on which threads of this workload wait.
     idle_awaited: u32,
-    /// By thread: the part of what was lost to others' threads that was lost to it.
+    /// By thread: its part of the loss to other workloads' threads.
     takers: HashMap<i32, MilliCpuNanos>,
     /// Time with an unknown holder.
     doubt: Nanos,
@@ -46,7 +46,7 @@ struct Book {
     totals: Totals,
 }
 
-/// A workload's part of what was measured.
+/// A workload's part of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Its account.
@@ -74,7 +74,7 @@ pub struct Accounting {
     threads: HashMap<i32, (Slot, Place)>,
     /// The holder by CPU number; `None` before the first report.
     holders: Vec<Option<Holder>>,
-    /// By CPU number: a switch that the kernel did not tell, until the next one that it tells.
+    /// By CPU number: a switch that the kernel did not report, until the next one that it reports.
     untold: Vec<Option<Untold>>,
     cpus: CpuSet,
     idle: u32,
@@ -175,8 +175,8 @@ impl Accounting {
         }
     }
 
-    /// Ends the window and gives what was settled for each workload, in the order of the requests. The next window begins
-    /// where this one ends.
+    /// Ends the window and gives the settled accounts of each workload, in the order of the requests. The next window
+    /// begins where this one ends.
     pub fn close(&mut self, end: Nanos) -> Vec<Settled> {
         self.advance(end);
         self.begin = self.now;

@@ -153,7 +153,7 @@ fn a_fractional_request_is_a_slower_cpu() {
 
 #[test]
 fn a_cpu_never_runs_two_threads_where_the_kernel_does_not_tell_a_switch() {
-    // Thread 1 comes; that it leaves is not told; thread 2 leaves 30 ms later without having come.
+    // Thread 1 arrives; its departure is not reported; thread 2 leaves 30 ms later without having arrived.
     let mut stage = Stage::new(1);
     let (a, b) = (thread(1, 0), thread(2, 1));
     stage.switch(0, Left::Blocked, Task::Member(a));
@@ -169,7 +169,7 @@ fn a_cpu_never_runs_two_threads_where_the_kernel_does_not_tell_a_switch() {
     assert_eq!(of(0), (Nanos::from_millis(10), Nanos::from_millis(30)));
     assert_eq!(of(1), (Nanos::from_millis(30), Nanos::from_millis(30)));
 
-    // Nothing at all was told of it: the next thread that comes has the CPU.
+    // Nothing at all was reported of it: the next thread that arrives has the CPU.
     let mut stage = Stage::new(1);
     stage.switch(0, Left::Blocked, Task::Member(a));
     stage.pass(Nanos::from_millis(10));
@@ -217,7 +217,7 @@ fn the_next_window_goes_on_with_what_threads_do() {
     assert_eq!(first[0].account.frs, PERIOD);
 }
 
-/// One move of the random scheduler: what kind, two choices, and how long nothing happens after it.
+/// One move of the random scheduler: its kind, two choices, and the pause after it.
 pub(crate) type Move = (u8, usize, usize, u64);
 
 /// Plays random moves; yields the stage and, for the same instants, sums made the slow way.

@@ -56,7 +56,7 @@ impl Crew {
     pub fn sample(&mut self, machine: &Machine, with_state: bool) -> Result<Sample, GapError> {
         let mut sample =
             Sample { at: now(), machine: MachineTimes::read(&machine.proc, &machine.cpus)?, threads: Vec::new() };
-        // Threads that were born since the last scan in processes that are known.
+        // Threads that were created since the last scan in known processes.
         let processes: BTreeMap<i32, u16> = self.threads.values().copied().collect();
         let mut tids = Vec::new();
         for (&pid, &slot) in &processes {

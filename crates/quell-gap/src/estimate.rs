@@ -21,7 +21,7 @@ const TICK: Nanos = Nanos::from_millis(10);
 /// An account with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The middle of what is possible.
+    /// The middle of the possible values.
     pub account: Account,
     /// The gap is at most this far from the truth, either way.
     pub gap_error: Nanos,
@@ -43,7 +43,7 @@ impl Span {
 }
 
 /// Estimates one workload's account from consecutive samples; periods are the spans between them. A thread that is not
-/// in the first sample was born later.
+/// in the first sample was created later.
 #[must_use]
 pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> Estimate {
     let lengths: Vec<u64> = samples.windows(2).map(|pair| pair[1].at.since(pair[0].at).0).collect();
@@ -112,7 +112,7 @@ fn tracks(samples: &[Sample], slot: u16, lengths: &[u64]) -> Tracks {
     Tracks { threads, vanished: vanished as u64, edges }
 }
 
-/// A wait is counted when it ends, a run at the next tick: what is more than a period holds began in the one before.
+/// A wait is counted when it ends, a run at the next tick: an excess over a period began in the one before.
 fn carry_back(track: &mut [Span], lengths: &[u64]) {
     for index in (0..track.len()).rev() {
         let over = track[index].runnable().saturating_sub(lengths[index]);
@@ -152,7 +152,7 @@ struct Sums {
     /// Per period: the least and the most of the gap that idle time can have covered.
     covered: (u64, u64),
     phantom: (u64, u64),
-    /// Idle time in periods with a gap, at most; and how often such periods began.
+    /// Idle time in periods with a gap, the least and the most; and the number of runs of such periods.
     idle_with_gap: (u64, u64),
     runs_of_gaps: u64,
     in_gap: bool,

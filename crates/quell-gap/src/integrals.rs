@@ -94,8 +94,8 @@ impl Totals {
         self.sums.phantom += period.phantom;
     }
 
-    /// In CPU time. Parts are rounded down to whole nanoseconds and the rest takes what rounding left, so that the
-    /// parts still add up.
+    /// In CPU time. Parts are rounded down to whole nanoseconds, and the rest takes the remainder, so that the parts
+    /// still add up.
     pub fn account(&self) -> Account {
         let nanos = |milli: MilliCpuNanos| Nanos(u64::try_from(milli / 1000).unwrap_or(u64::MAX));
         let due = nanos(self.sums.due);

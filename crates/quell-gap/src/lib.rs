@@ -1,4 +1,4 @@
-//! The CPU reservation gap: what workloads requested and demanded, what they got, and what took the rest.
+//! The CPU reservation gap: the CPU time that workloads requested, demanded and got, and the causes of the difference.
 //!
 //! It is the finding of rkube-socc21 (§3.4, §4) as a diagnosis: a workload that requested CPUs and wants them gets
 //! fewer, although the machine is not over-committed, for two reasons: *forced runqueue sharing* (§4.1) and *phantom
@@ -25,8 +25,8 @@
 //! does not: a reservation cannot be consumed in advance. A workload's own wait is a gap also where the work was finite
 //! and got done: the gap is then a delay and no lost work.
 //!
-//! Causes. `s = max(0, min(n, c, CPUs) − r)` is the shortage at an instant. Waiting threads are told apart by what the CPU
-//! does on whose runqueue they stand. Four measures, each over the period:
+//! Causes. `s = max(0, min(n, c, CPUs) − r)` is the shortage at an instant. Waiting threads are classified by the state
+//! of the CPU on whose runqueue they are. Four measures, each over the period:
 //!
 //! | measure | is |
 //! |---|---|
@@ -39,18 +39,18 @@
 //! the period to a neighbour, and exactly a third stands idle on the other CPUs that its one thread cannot use. To add up,
 //! the gap is split in this order:
 //!
-//! 1. what dispatch explains goes to *rest*;
-//! 2. **phantom CPU time** (PCT) is what idle CPU time of the same period would have covered, had its threads been able to
-//!    use it: `min(what is left, phantom)`;
-//! 3. **forced runqueue sharing** (FRS) is what was lost to sharing and nothing could have covered: `min(what is left,
-//!    shared)`;
-//! 4. what is left is *rest*: threads of one workload on one runqueue, dispatch, its own limit.
+//! 1. the part that dispatch explains goes to *rest*;
+//! 2. **phantom CPU time** (PCT) is the part that idle CPU time of the same period would have covered, had its threads
+//!    been able to use it: `min(remainder, phantom)`;
+//! 3. **forced runqueue sharing** (FRS) is the part that was lost to sharing and that no idle time could have covered:
+//!    `min(remainder, shared)`;
+//! 4. the remainder is *rest*: threads of one workload on one runqueue, dispatch, its own limit.
 //!
 //! So `kept + frs + pct + rest = due`, exactly and always. `shared` and `phantom` are reported beside the split, each
 //! whole. A burstable neighbour (Fig. 3a) leaves no idle time and all is FRS; a capped one (Fig. 3b) leaves idle time
 //! and it is PCT.
 //!
-//! Time is what the scheduler saw: what a hypervisor took away (steal time) counts as run time.
+//! Time is as the scheduler sees it: steal time (taken by a hypervisor) counts as run time.
 
 pub mod constructed;
 

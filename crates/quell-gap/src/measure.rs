@@ -29,7 +29,7 @@ pub struct Window {
     pub period: Nanos,
     /// By which means.
     pub method: Method,
-    /// Have the kernel measure what the tracing costs.
+    /// Have the kernel measure the cost of tracing.
     pub cost: bool,
 }
 
@@ -48,12 +48,12 @@ pub enum Method {
     Both,
 }
 
-/// Measures these workloads over a window. `progress` hears how much of it is over; if it says `false`, the window ends
+/// Measures these workloads over a window. `progress` gets the elapsed part; if it returns `false`, the window ends
 /// there and the report is of the time so far.
 ///
 /// # Errors
-/// [`GapError::Interrupted`] if less than a period was over then; if a workload has no threads, procfs cannot be read, or
-/// exact accounts are demanded and the kernel does not allow tracing.
+/// [`GapError::Interrupted`] if less than a period was over then; if a workload has no threads, procfs cannot be read,
+/// or exact accounts are demanded and the kernel does not allow tracing.
 pub fn measure(
     requests: &[Request],
     window: &Window,
@@ -121,7 +121,7 @@ impl Session {
     /// As [`measure`].
     pub fn measure(&mut self, progress: &mut dyn FnMut(Nanos) -> bool) -> Result<Report, GapError> {
         let (length, period) = (self.window.length, self.window.period);
-        // A window that was not asked for in time begins now; what happened meanwhile is of no window.
+        // A window that was requested too late begins now; events meanwhile belong to no window.
         let begin = self.ended.filter(|ended| now().since(*ended) < DRAIN_EVERY).unwrap_or_else(now);
         let mut end = begin + length;
         let cpus_requested: Vec<_> = self.requests.iter().map(|request| request.cpus).collect();

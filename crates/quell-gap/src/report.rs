@@ -114,7 +114,7 @@ pub(crate) fn name_of(proc: &Path, tid: i32) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
-/// Adds up what threads of one name took.
+/// Adds up the time taken by threads of one name.
 pub(crate) fn takers(by_thread: &HashMap<i32, Nanos>, name: impl Fn(i32) -> Option<String>) -> Vec<Taker> {
     let mut by_name: BTreeMap<String, (usize, Nanos)> = BTreeMap::new();
     for (&tid, &time) in by_thread.iter().filter(|(_, time)| **time > Nanos::ZERO) {

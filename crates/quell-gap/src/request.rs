@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Request {
     /// Its name.
     pub name: String,
-    /// The CPUs that it requested; none for a neighbour that only is to be told apart.
+    /// The CPUs that it requested; none for a neighbour that is only listed.
     pub cpus: CpuCount,
     /// Selectors of its threads.
     pub selectors: Vec<Selector>,

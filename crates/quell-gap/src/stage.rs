@@ -8,7 +8,7 @@ pub(crate) fn thread(tid: i32, slot: u16) -> Member {
     Member { tid, slot }
 }
 
-/// CPUs with what runs and what waits there.
+/// CPUs with their running and waiting threads.
 pub(crate) struct Stage {
     pub now: Nanos,
     pub events: Vec<Event>,
@@ -62,7 +62,7 @@ impl Stage {
         self.tell(cpu, Change::Switch { from, left, to });
     }
 
-    /// Does what an event of another stage says.
+    /// Applies an event of another stage.
     pub fn repeat(&mut self, event: &Event) {
         self.now = event.at;
         let cpu = event.cpu.index();

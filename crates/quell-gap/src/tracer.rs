@@ -9,7 +9,7 @@ use crate::{Accounting, GapError};
 /// Upper bound on the scans for threads, which are repeated until one finds no new thread.
 const MOST_LOOKS: usize = 10;
 
-/// The collector, and what it said that belongs to the next window.
+/// The collector, and its events that belong to the next window.
 pub(crate) struct Tracer {
     collector: Collector,
     buffer: Vec<Event>,
@@ -36,7 +36,7 @@ impl Tracer {
             if newcomers.is_empty() {
                 break;
             }
-            // From now on their children are told of, but not those that they had since they were found.
+            // From now on their children are reported, but not those created since they were found.
             newcomers.iter().try_for_each(|&member| tracer.collector.watch(member))?;
             crew.find()?;
         }
@@ -51,7 +51,7 @@ impl Tracer {
         Ok(self.collector.look()?)
     }
 
-    /// Takes what was reported up to `end`; what is younger waits.
+    /// Takes the events up to `end`; later ones wait.
     pub fn feed(&mut self, accounts: &mut Accounting, end: Nanos) -> Result<(), GapError> {
         self.collector.drain(&mut self.buffer)?;
         let before = self.buffer.partition_point(|event| event.at <= end);

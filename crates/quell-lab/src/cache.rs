@@ -21,7 +21,7 @@ impl Cache {
     /// The user's cache: `$QUELL_LAB_CACHE`, else `$XDG_CACHE_HOME/quell/lab`, else `~/.cache/quell/lab`.
     ///
     /// # Errors
-    /// When the directory cannot be created, or no variable tells where it should be.
+    /// When the directory cannot be created, or no variable names its place.
     pub fn of_user() -> Result<Self> {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = set("QUELL_LAB_CACHE")

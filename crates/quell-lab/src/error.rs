@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Shorthand for this crate's results.
 pub type Result<T> = std::result::Result<T, LabError>;
 
-/// Every way in which the lab fails. The text is for people: it says what to do next.
+/// Failures of the lab. The text is for people: it names the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A file operation failed.
@@ -100,7 +100,7 @@ pub enum LabError {
         /// The archive's versions.
         available: String,
     },
-    /// A file from a package is not what it should be.
+    /// A file from a package has an unexpected content.
     #[error("{path} is not as expected: {why}; mend: remove it and run again", path = path.display())]
     Malformed {
         /// The file.
@@ -132,7 +132,7 @@ pub enum LabError {
         /// The fault of its value.
         why: String,
     },
-    /// The guest has too little memory for what it is to hold.
+    /// The guest has too little memory for its files.
     #[error("--mem {given_mib}M is too little: this guest needs {needed_mib} MiB at least")]
     TooLittleMemory {
         /// The given size, in MiB.

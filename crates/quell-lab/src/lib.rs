@@ -6,10 +6,10 @@
 //!
 //! - `fetch`: kernel, QEMU and busybox from Debian's archive into the cache
 //! - `image`: the initial file system, with a program and all that it loads
-//! - `machine`: what is to be booted; QEMU's and the kernel's command lines
+//! - `machine`: the machine to boot; QEMU's and the kernel's command lines
 //! - `guest`: the scripts that run inside
 //! - `lockstep`: the QEMU plugin that makes time repeatable
-//! - `breakpoints`: the QEMU plugin that mends a fault of the emulation
+//! - `breakpoints`: the QEMU plugin that works around a fault of the emulation
 //! - `run`: starts the processes, passes the output on, reports failures
 //! - `peers`: results of Linux's own means and of other schedulers, in one table
 //! - `testing`: Rust tests that run inside the lab
@@ -33,7 +33,7 @@ pub use fetch::{Busybox, Kernel, PREFERRED_KERNELS, Qemu, Virtiofsd};
 pub use machine::{Accelerator, Clock, Input, Lockstep, Machine, Root, Topology};
 pub use run::{Ending, Job, Lab, Output, native};
 
-/// Is told what the lab is doing where that takes more than a moment.
+/// Gets messages on long steps of the lab.
 pub trait Progress: Sync {
     /// A step begins; `text` says which.
     fn step(&self, text: &str);

@@ -16,7 +16,7 @@ pub fn output(command: &mut Command, package: &'static str) -> Result<Output> {
     })
 }
 
-/// Runs `command`, which must succeed, and returns what it printed.
+/// Runs `command`, which must succeed, and returns its output.
 pub fn stdout(command: &mut Command, package: &'static str) -> Result<String> {
     let output = output(command, package)?;
     if !output.status.success() {

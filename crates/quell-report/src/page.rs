@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("page.css");
 pub struct Page {
     /// Its head line.
     pub title: String,
-    /// One sentence below it: what was done, where, when.
+    /// One sentence below it: the work done, its place and time.
     pub subtitle: String,
     /// Its content, from top to bottom.
     pub blocks: Vec<Block>,
@@ -35,7 +35,7 @@ pub enum Block {
     },
     /// Short remarks, one a line.
     Notes(Vec<String>),
-    /// Text as it stands in a file.
+    /// Text as in a file.
     Listing(String),
 }
 

@@ -18,7 +18,7 @@ pub enum Mark {
     Warning,
     /// An objective that is kept: green.
     Good,
-    /// Less important than what stands beside it.
+    /// Less important than the text beside it.
     Faint,
 }
 

@@ -13,7 +13,7 @@ use crate::screen::{Mark, Screen};
 /// The last column is wrapped before others are left out, but not into less than this.
 const NARROWEST: usize = 28;
 
-/// Rows under a head, and what may be left out where there is no room.
+/// Rows under a head, and the columns that may be left out on a narrow screen.
 #[derive(Clone, Debug)]
 pub struct Table {
     head: Vec<String>,
@@ -99,7 +99,7 @@ impl Table {
         self.head.len() > 1 && !self.is_numeric(self.head.len() - 1)
     }
 
-    /// Numbers, and what stands where there is none.
+    /// Does the column hold only numbers, and signs of absent ones?
     fn is_numeric(&self, column: usize) -> bool {
         let mut texts = self.rows.iter().map(|row| row[column].content()).filter(|text| !text.is_empty()).peekable();
         let number = |text: &str| {

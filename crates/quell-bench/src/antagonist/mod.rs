@@ -1,5 +1,5 @@
-//! Antagonists: best-effort work that takes from its neighbours what the real one takes — CPU time, memory
-//! bandwidth, cache — and counts what it gets done, in *blocks* of equal work.
+//! Antagonists: best-effort work that takes the same resources from its neighbours as real work — CPU time, memory
+//! bandwidth, cache — and counts its own progress, in *blocks* of equal work.
 
 mod phase;
 mod progress;

@@ -80,7 +80,7 @@ impl AntagonistSpec {
         }
     }
 
-    /// Refuses what cannot be run.
+    /// Refuses impossible specifications.
     ///
     /// # Errors
     /// [`Error::Spec`] for the first field at fault.

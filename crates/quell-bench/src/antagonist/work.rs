@@ -1,4 +1,4 @@
-//! The work itself: what one block of each kind does.
+//! The work itself: one block of each kind.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Work for Scan {
     fn block(&mut self) {
         let end = (self.at + SCAN_LINES).min(self.heap.len());
         for line in &mut self.heap[self.at..end] {
-            // The mark in the object's header; whether to follow it depends on what stands there.
+            // The mark in the object's header; the next step depends on its present value.
             line.next ^= 1;
             line.rest[0] = line.rest[0].wrapping_add(line.next);
         }

@@ -1,4 +1,4 @@
-//! One connection: bytes out, bytes in, and how many of its requests are due, sent and answered.
+//! One connection: bytes out, bytes in, and the numbers of its requests that are due, sent and answered.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -32,7 +32,7 @@ pub(crate) enum Received {
     End,
 }
 
-/// A connection to the server. Its requests are numbered from 0; the counters say how far it has come.
+/// A connection to the server. Its requests are numbered from 0; the counters give its progress.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
@@ -78,8 +78,8 @@ impl Connection {
         self.stream.set_nonblocking()
     }
 
-    /// Connects again where the server ended the connection in between, as HTTP servers do after some number of requests. What was
-    /// not answered is sent again. False where that would be of no use.
+    /// Connects again where the server ended the connection in between, as HTTP servers do after some number of
+    /// requests. Unanswered requests are sent again. False where that would be of no use.
     pub fn renew(&mut self) -> bool {
         if self.protocol != Protocol::Http || self.answered == self.answered_before {
             return false;
@@ -130,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// Writes what is in the buffer, as much as the socket takes.
+    /// Writes the buffer, as much as the socket takes.
     pub fn flush(&mut self) -> io::Result<()> {
         self.blocked = false;
         while self.out_done < self.out.len() {

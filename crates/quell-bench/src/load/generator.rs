@@ -1,7 +1,7 @@
-//! The generator's thread: sends every request when its time has come, and notes when its answer came.
+//! The generator's thread: sends every request at its time, and notes the arrival of its answer.
 //!
-//! All memory is there before the first request. The loop only stores numbers; what they mean is worked out
-//! afterwards (`report`). It sleeps in `epoll_pwait2` until the next request is due or an answer arrives.
+//! All memory is allocated before the first request. The loop only stores numbers; they are evaluated afterwards
+//! (`report`). It sleeps in `epoll_pwait2` until the next request is due or an answer arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -38,7 +38,7 @@ pub struct Monitor {
     pub answered: AtomicU64,
     /// If given: the latencies of the good answers, to be taken out meanwhile.
     pub live: Option<Live>,
-    /// Set it to end the run early; the report covers what was done.
+    /// Set it to end the run early; the report covers the time until then.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -152,7 +152,7 @@ impl Generator {
         }
     }
 
-    /// Sends what is due on a connection, as far as the socket takes it.
+    /// Sends the due requests of a connection, as far as the socket takes them.
     fn push(&mut self, number: usize) {
         let stride = self.connections.len();
         let connection = &mut self.connections[number];

@@ -1,4 +1,4 @@
-//! Asking the server what it is before any load: what is something else is not loaded.
+//! Asking the server for its identity before any load: another kind of server gets none.
 
 use super::connection::Connection;
 use super::protocol::{Greeting, Protocol, Requests};

@@ -20,10 +20,10 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Stores every key of the spec once, until told to stop.
+    /// Stores every key of the spec once, until asked to stop.
     ///
     /// # Errors
-    /// No server, or one that refuses a key; what was stored until then is known.
+    /// No server, or one that refuses a key; the number of keys stored until then is known.
     pub fn store(&mut self, spec: &LoadSpec, stop: &AtomicBool) -> Result<()> {
         let mut line = Line::open(spec)?;
         let mut keys = 0..spec.keys;
@@ -42,7 +42,7 @@ impl Written {
         Ok(())
     }
 
-    /// Deletes what was stored, and what the sent part of a schedule has set; returns how many keys that were.
+    /// Deletes the stored keys, and those set by the sent part of a schedule; returns their number.
     ///
     /// # Errors
     /// No server, or one that refuses.

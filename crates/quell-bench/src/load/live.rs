@@ -22,7 +22,7 @@ impl Live {
         self.0[bucket(ns)].fetch_add(1, Relaxed);
     }
 
-    /// Takes what was counted since the last call: latencies (upper ends of buckets, ns) and how many requests had them.
+    /// Takes the counts since the last call: latencies (upper ends of buckets, ns) and the numbers of their requests.
     pub fn take(&self) -> Vec<(u64, u64)> {
         let counts = self.0.iter().map(|count| count.swap(0, Relaxed)).enumerate();
         counts.filter(|(_, count)| *count > 0).map(|(bucket, count)| (upper_end(bucket), count)).collect()

@@ -16,7 +16,7 @@ pub const WINDOW_NS: u64 = 100_000_000;
 const MOST_BLOCKS: u64 = 200;
 /// Samples drawn for the confidence intervals.
 const DRAWS: usize = 300;
-/// Served below this share of what was asked: the server did not keep up.
+/// Served below this share of the requested rate: the server did not keep up.
 const KEPT_UP: f64 = 0.95;
 
 /// One quantile with its confidence interval.
@@ -66,7 +66,7 @@ pub struct Counts {
     pub due: u64,
     /// Well answered; the latency is theirs.
     pub answered: u64,
-    /// Answered with an error, or with what does not suit the request.
+    /// Answered with an error, or with an answer that does not suit the request.
     pub refused: u64,
     /// Not answered by the end of the drain.
     pub unanswered: u64,
@@ -245,7 +245,7 @@ mod tests {
     use crate::load::protocol::Answer;
     use crate::load::schedule::{Operation, Schedule};
 
-    /// A run of 10 s in which every request takes what `latency` says (`None`: no answer).
+    /// A run of 10 s in which every request takes the time `latency` (`None`: no answer).
     fn run(latency: impl Fn(u64) -> Option<u64>) -> LoadReport {
         let spec = LoadSpec { rate: 1_000.0, ..LoadSpec::default() };
         let mut record = Record::new(Schedule::new(&spec));

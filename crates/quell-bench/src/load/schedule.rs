@@ -1,5 +1,5 @@
-//! The schedule: what is sent when, over which connection. It follows from the seed alone and is complete before
-//! the first byte is sent, so that nothing the server does can change it (open loop).
+//! The schedule: each request with its time and its connection. It follows from the seed alone and is complete before
+//! the first byte is sent, so that the server cannot change it (open loop).
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

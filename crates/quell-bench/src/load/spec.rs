@@ -178,7 +178,7 @@ impl Default for LoadSpec {
 }
 
 impl LoadSpec {
-    /// Refuses what cannot be run.
+    /// Refuses impossible specifications.
     ///
     /// # Errors
     /// [`Error::Spec`] for the first field at fault.

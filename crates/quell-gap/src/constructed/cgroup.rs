@@ -46,7 +46,7 @@ impl Hierarchy {
     pub fn find() -> Option<Hierarchy> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let hierarchy = Hierarchy::among(&mounts)?;
-        // A trial that leaves nothing: whether a mount is writable is told in more places than one.
+        // A trial that leaves nothing behind: a mount may be read-only for several reasons.
         let trial = hierarchy.root.join(format!("quell-trial-{}", std::process::id()));
         fs::create_dir(&trial).ok()?;
         let controlled = trial.join(hierarchy.version.weight_file()).exists();

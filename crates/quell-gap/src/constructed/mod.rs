@@ -1,9 +1,9 @@
-//! The cases that rkube-socc21 Table 2 and Fig. 3 draw, with real threads on this machine.
+//! The cases of rkube-socc21 Table 2 and Fig. 3, with real threads on this machine.
 //!
-//! A target with one thread and a request of 1 CPU stands beside a neighbour with one thread a CPU and a request of all
-//! other CPUs; the neighbour's threads stand on one CPU each, the target shares the first. All are processes of ours in
-//! cgroups of ours, which end with the run. Around both stands a cgroup of the highest weight, so that other programs
-//! disturb the measurement as little as can be: for the seconds of a run, they stand back.
+//! A target with one thread and a request of 1 CPU runs beside a neighbour with one thread a CPU and a request of all
+//! other CPUs. The neighbour's threads are on one CPU each; the target shares the first. All are processes of ours in
+//! cgroups of ours, which end with the run. Both are in a cgroup of the highest weight, so that other programs disturb
+//! the measurement as little as possible: for the seconds of a run they get little CPU time.
 
 mod cgroup;
 mod spinner;
@@ -29,9 +29,9 @@ pub struct Case {
     pub pinned: bool,
 }
 
-/// The quota's period, and the period that these cases are accounted by. With each refill the neighbour begins anew, a
-/// slice of about 3 ms ahead of its share: in the kernel's usual period of 100 ms that is 3 % of a CPU, in this one less
-/// than 1 %, and what is left is what rKube draws.
+/// The quota's period, and the accounting period of these cases. With each refill the neighbour begins anew, a slice of
+/// about 3 ms ahead of its share: in Linux's usual period of 100 ms that is 3 % of a CPU, in this one less than 1 %,
+/// and the rest is what rKube draws.
 const PERIOD: Nanos = Nanos::from_millis(500);
 /// Time that the threads run before they are measured.
 const SETTLE: Nanos = Nanos::from_millis(500);
@@ -41,7 +41,7 @@ const SETTLE: Nanos = Nanos::from_millis(500);
 pub enum Outcome {
     /// The target's accounts are the first, the neighbour's the second.
     Measured(Box<Report>),
-    /// It cannot be run here, and what is missing.
+    /// It cannot be run here; the missing part.
     Impossible(String),
 }
 

@@ -11,13 +11,13 @@ const VERSION: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 const SECTOR: usize = 512;
-/// The payload's place is told from this version of the protocol on.
+/// First version of the protocol with the payload's place.
 const FIRST_VERSION_WITH_PAYLOAD: u16 = 0x0208;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The compressed stream is followed by the uncompressed size, four bytes.
 const SIZE_SUFFIX: usize = 4;
 
-/// The uncompressed ELF file in `image`, or what is wrong with `image`.
+/// The uncompressed ELF file in `image`, or the fault of `image`.
 pub fn vmlinux(image: &[u8]) -> Result<Vec<u8>, String> {
     let payload = image.get(payload(image)?).ok_or("its payload lies outside the file")?;
     if !payload.starts_with(&ZSTD_MAGIC) {

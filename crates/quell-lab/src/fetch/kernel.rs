@@ -105,7 +105,7 @@ impl Kernel {
     }
 }
 
-/// Takes from the unpacked packages in `root` what the guest needs.
+/// Takes the guest's files from the unpacked packages in `root`.
 fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> Result<()> {
     let missing = |what: &str| LabError::UnfitKernel { version: version.to_owned(), why: format!("no {what} in it") };
     let image = find(root, &|name| name.starts_with("vmlinuz-")).ok_or_else(|| missing("vmlinuz"))?;

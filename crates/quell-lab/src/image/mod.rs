@@ -77,7 +77,7 @@ impl<W: Write> Image<W> {
         self.entry(relative(path), SYMLINK | 0o777, target.as_os_str().as_encoded_bytes())
     }
 
-    /// Ends the archive; returns `out` and how many bytes the files hold.
+    /// Ends the archive; returns `out` and the number of bytes in the files.
     ///
     /// # Errors
     /// When `out` cannot be written.

@@ -17,7 +17,7 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Adds a file or a directory with all below it, at its absolute path; of programs also what they load.
+    /// Adds a file or a directory with all below it, at its absolute path; for programs also their libraries.
     ///
     /// # Errors
     /// When it cannot be read, or a library that it needs is not found.
@@ -73,7 +73,7 @@ fn is_elf(path: &Path) -> Result<bool> {
     Ok(magic == b"\x7fELF")
 }
 
-/// The path without `.` and `..`, which an archive cannot have. Symbolic links among its directories stay what they are.
+/// The path without `.` and `..`, which an archive cannot have. Symbolic links among its directories stay.
 fn normalised(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for part in path.components() {

@@ -27,7 +27,7 @@ pub struct Machine {
     pub cpus: u32,
     /// Their sockets, cores and siblings; by default each is a socket of its own.
     pub topology: Option<Topology>,
-    /// Memory in MiB; without it what the image needs, and 1 GiB at least.
+    /// Memory in MiB; by default the need of the image, and 1 GiB at least.
     pub memory_mib: Option<u64>,
     /// Debian's version of the kernel; by default the best available one.
     pub kernel: Option<String>,
@@ -39,7 +39,8 @@ pub struct Machine {
     pub accelerator: Accelerator,
     /// Further parameters for the kernel.
     pub kernel_arguments: Vec<String>,
-    /// Guest seconds to wait before the command, so that what booting set off has ended. Nearly free in lock-step.
+    /// Guest seconds to wait before the command, so that the after-effects of booting have ended. Nearly free in
+    /// lock-step.
     pub settle_s: u32,
 }
 
@@ -86,7 +87,7 @@ impl Machine {
         }
     }
 
-    /// Refuses what QEMU or the plugin could not do.
+    /// Refuses settings that QEMU or the plugin does not support.
     ///
     /// # Errors
     /// With the option's name and the mend.
@@ -188,7 +189,7 @@ impl Default for Lockstep {
 pub enum Root {
     /// The host's, read-only under an overlay in memory.
     Host,
-    /// The command's program, these files, and what they load: all in memory, no host I/O while the guest runs.
+    /// The command's program, these files, and their libraries: all in memory, no host I/O while the guest runs.
     Packed(Vec<PathBuf>),
 }
 

@@ -24,7 +24,7 @@ pub struct Cell<'a> {
     pub scene: &'a Scene,
     /// The peer.
     pub peer: &'a Peer,
-    /// On how many CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
     /// The seed of the loads' schedules.
     pub seed: u64,
@@ -63,7 +63,7 @@ impl<'a> Bench<'a> {
         &self.kernel.release
     }
 
-    /// Fetches what the peer needs and the cache has not.
+    /// Fetches the peer's needs that are not in the cache.
     ///
     /// # Errors
     /// When that is not available.

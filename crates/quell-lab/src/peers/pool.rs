@@ -38,7 +38,7 @@ pub struct Ratio {
     pub interval: (f64, f64),
 }
 
-/// The ratio of what `of` says of one peer's cells to what it says of another's, cell by cell of the same seed.
+/// The ratio of `of` for one peer's cells to that for another's, cell by cell of the same seed.
 #[must_use]
 pub fn ratio(ours: &[CellResult], theirs: &[CellResult], of: impl Fn(&[&CellResult]) -> f64) -> Ratio {
     let seeds = ours.len().min(theirs.len());

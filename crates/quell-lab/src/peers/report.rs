@@ -86,7 +86,7 @@ impl Hog {
     }
 }
 
-/// Reads what the script printed: the hogs' reports and the loads'.
+/// Reads the script's output: the hogs' reports and the loads'.
 pub(super) fn read(printed: &str) -> std::result::Result<CellResult, String> {
     let of = |kind| printed.lines().filter_map(move |line| line.strip_prefix(kind));
     let parsed = |what: &str, error: serde_json::Error| format!("the {what}'s report: {error}");

@@ -28,14 +28,14 @@ pub struct Hog {
     pub wakes_every_ms: u32,
 }
 
-/// Servers and what runs beside them.
+/// Servers and their neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Scene {
     /// Its name on the command line.
     pub id: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// The first one is what a comparison is about.
+    /// The first one is the subject of a comparison.
     pub servers: &'static [Server],
     /// The antagonists.
     pub hogs: &'static [Hog],

@@ -23,16 +23,16 @@ impl Spread {
     }
 }
 
-/// A row of the table: what one server's clients saw.
+/// A row of the table: measurements of one server's clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The peer.
     pub peer: Peer,
-    /// On how many CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
     /// The server.
     pub server: &'static str,
-    /// Over how many seeds.
+    /// Number of seeds.
     pub seeds: usize,
     /// Median latency, ns.
     pub p50_ns: Spread,

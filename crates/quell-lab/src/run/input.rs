@@ -18,14 +18,14 @@ use crate::machine::{Clock, Input, Machine, fd};
 pub(super) struct Open {
     /// The terminal's original state.
     before: Option<Termios>,
-    /// Shows what the guest's terminal shows, until the guest has ended.
+    /// Shows the guest's terminal, until the guest has ended.
     screen: Option<JoinHandle<io::Result<u64>>>,
     /// Our end, which ends with the guest.
     _stream: Option<UnixStream>,
 }
 
 impl Input {
-    /// Refuses what would make the guest's time depend on when something is typed.
+    /// Refuses input that would make the guest's time depend on the time of typing.
     pub(super) fn check(self, machine: &Machine) -> Result<()> {
         match (self, &machine.clock) {
             (Input::Stdin | Input::Terminal, Clock::Lockstep(_)) => Err(LabError::BadOption {
@@ -38,7 +38,7 @@ impl Input {
         }
     }
 
-    /// Opens it; the guest's end is added to `ends`. `empty` says from when on it is known that there was nothing to read.
+    /// Opens it; the guest's end is added to `ends`. `empty` is set once it is known that there was nothing to read.
     pub(super) fn open(self, ends: &mut Vec<(OwnedFd, i32)>, empty: &Arc<AtomicBool>) -> Result<Open> {
         let failed = |operation| LabError::io(operation, Path::new("standard input"));
         if self == Input::Nothing {
@@ -64,7 +64,7 @@ impl Input {
     }
 }
 
-/// Passes on what comes, as it comes, to its end; returns how many bytes that were.
+/// Passes the input on as it arrives, to its end; returns the number of bytes.
 fn forward(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
     let mut buffer = [0; 1 << 12];
     let mut passed_on = 0;

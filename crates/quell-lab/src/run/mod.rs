@@ -1,4 +1,4 @@
-//! Boots a machine, runs a command in it, and takes everything away again.
+//! Boots a machine, runs a command in it, and removes everything again.
 //!
 //! Nothing is written to the disk: the initial file system is anonymous memory, everything else goes through pipes and
 //! sockets, and the kernel kills QEMU when this process dies, however it dies.
@@ -71,7 +71,7 @@ pub struct Ending {
     pub wall: Duration,
 }
 
-/// A command that ended, and what it printed.
+/// A command that ended, and its output.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Its end.
@@ -258,7 +258,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// The initial file system in anonymous memory, and how many bytes its files hold.
+/// The initial file system in anonymous memory, and the number of bytes in its files.
 fn initrd(machine: &Machine, job: &Job, kernel: &Kernel, busybox: &Busybox) -> Result<(File, u64)> {
     let lab = Path::new("/.lab");
     let mut pack = Pack::default();

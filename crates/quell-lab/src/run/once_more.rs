@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::Progress;
 use crate::error::{LabError, Result};
 
-/// Boots once more if the emulator broke the kernel and `may` allows it then; `count` is told of each boot and each repeat.
+/// Boots once more if the emulator broke the kernel and `may` allows it then; `count` gets each boot and each repeat.
 pub(super) fn once_more<T>(
     progress: &dyn Progress,
     count: impl Fn(&str),
@@ -47,7 +47,7 @@ fn is_stale_breakpoint(error: &LabError) -> bool {
     matches!(error, LabError::GuestPanic { console } if console.contains("Oops: int3"))
 }
 
-/// Passes on what is written, and notes that something was.
+/// Passes output on, and notes that there was some.
 pub(super) struct Heard<'a> {
     pub(super) to: &'a mut dyn Write,
     pub(super) anything: &'a Cell<bool>,

@@ -16,7 +16,7 @@ use crate::error::{LabError, Result};
 
 /// The virtiofsd's listening socket, as it finds it.
 const LISTENER: i32 = 3;
-/// A reader that a busy host holds up must not hold up the guest: room for what it prints meanwhile.
+/// A reader that a busy host delays must not delay the guest: room for the output meanwhile.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// A running child; dropped, it is killed and waited for.
@@ -66,7 +66,7 @@ impl Process {
         self.child.stderr.take()
     }
 
-    /// Kills it, if it still runs, and tells how it ended.
+    /// Kills it, if it still runs, and returns its exit status.
     pub(super) fn end(&mut self) -> io::Result<ExitStatus> {
         let _ = self.child.kill();
         self.child.wait()
@@ -126,7 +126,7 @@ fn see_all_read_only() -> io::Result<()> {
         )
     };
     done(private.into())?;
-    // SAFETY: as above; the structure lives during the call, which is told its size.
+    // SAFETY: as above; the structure lives during the call, which gets its size.
     done(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -1,4 +1,4 @@
-//! Moves what comes out of a running guest to where it belongs, until it ends.
+//! Moves the output of a running guest to its destinations, until the guest ends.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -132,7 +132,7 @@ fn wait(files: &[BorrowedFd], deadline: Option<Instant>) -> io::Result<Vec<bool>
     Ok(polled.iter().map(|file| file.revents().intersects(PollFlags::IN)).collect())
 }
 
-/// Copies what is in the pipe to every one of `sinks`.
+/// Copies the content of the pipe to every one of `sinks`.
 fn drain(pipe: &OwnedFd, sinks: &mut [&mut dyn Write]) -> io::Result<()> {
     let mut buffer = [0; 1 << 14];
     loop {
@@ -146,7 +146,7 @@ fn drain(pipe: &OwnedFd, sinks: &mut [&mut dyn Write]) -> io::Result<()> {
     sinks.iter_mut().try_for_each(|sink| sink.flush())
 }
 
-/// Keeps the end of what is written to it.
+/// Keeps the last part of its input.
 #[derive(Default)]
 struct Tail(Vec<u8>);
 

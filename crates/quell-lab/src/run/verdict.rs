@@ -1,4 +1,4 @@
-//! Tells from what a guest left how it ended.
+//! Determines the end of a guest from its remains.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn killed_for_memory(finished: &Finished) -> bool {
 
 /// The kernel's messages before it panics, if it gives a reason: its first oops has the number 1 …
 const CAUSES: [&str; 3] = ["BUG: ", "kernel BUG at", " [#1] "];
-/// … and how much of that is shown.
+/// … and the length of the part that is shown.
 const MOST_OF_A_CAUSE: usize = 80;
 
 fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {

@@ -13,9 +13,9 @@
 //! }
 //! ```
 //!
-//! On the host the first test of a suite packs this very test program, boots the machine once, and runs the whole suite in
-//! it; each test then passes or fails as it did there, and prints what it printed there (`-- --show-output` shows it). A
-//! test that was not executed inside has failed.
+//! On the host the first test of a suite packs this very test program, boots the machine once, and runs the whole suite
+//! in it; each test then passes or fails as it did there, and prints its output from there (`-- --show-output` shows
+//! it). A test that was not executed inside has failed.
 
 mod report;
 

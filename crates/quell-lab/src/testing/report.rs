@@ -1,4 +1,4 @@
-//! Reads what a test program prints.
+//! Reads the output of a test program.
 
 use std::collections::BTreeMap;
 

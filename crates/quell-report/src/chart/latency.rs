@@ -19,8 +19,8 @@ pub fn latency_chart<'a>(series: impl IntoIterator<Item = (&'a str, usize, &'a H
     chart
 }
 
-/// The cumulative distribution: (ns, share that does not exceed it). The largest value has no share above it that
-/// could be shown on an enlarged tail; it stands half a request below one.
+/// The cumulative distribution: (ns, share that does not exceed it). The largest value has no share above it that could
+/// be shown on an enlarged tail; it is drawn half a request below one.
 fn cumulative(histogram: &Histogram) -> Vec<(f64, f64)> {
     let total = histogram.count() as f64;
     let mut below = 0;

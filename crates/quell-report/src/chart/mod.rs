@@ -1,4 +1,4 @@
-//! Charts: plain data in, SVG out. Only [`latency_chart`] knows what its numbers mean.
+//! Charts: plain data in, SVG out. Only [`latency_chart`] knows the meaning of its numbers.
 //!
 //! A [`Chart`] has two axes, series (lines, steps or points) and marks (limits and spans). [`Chart::to_svg`] gives an
 //! element for a page that carries [`STYLE`]; [`Chart::to_svg_file`] a file of its own. Colours follow the reader's

@@ -184,7 +184,7 @@ fn line(area: &Area, mark: &Mark) -> Markup {
     match mark {
         Mark::AtX { x, label } => {
             let Some(x) = area.x(*x) else { return html! {} };
-            // The label stands where there is room.
+            // The label is on the side with more room.
             let (at, anchor) = if x > f64::midpoint(left, right) { (x - 5.0, "end") } else { (x + 5.0, "start") };
             html! {
                 line.mark x1=(number(x)) x2=(number(x)) y1=(number(area.top)) y2=(number(bottom)) {}

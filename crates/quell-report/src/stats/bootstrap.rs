@@ -3,7 +3,7 @@
 //! Neighbouring requests wait behind each other, so single latencies are not independent and the textbook interval
 //! would be far too narrow. Whole blocks of time are therefore drawn with replacement; each draw gives one quantile;
 //! the middle 95 % of those are the interval. It covers the run's own noise only, not differences between runs, and is
-//! too narrow where what happens lasts longer than a block.
+//! too narrow where effects last longer than a block.
 
 /// The share of draws within an interval.
 pub const CONFIDENCE: f64 = 0.95;
@@ -27,8 +27,8 @@ struct Cell {
 }
 
 impl Blocks {
-    /// Adds a block, given as cells: a value, ns, and its count. The order of blocks matters only to which of them a
-    /// number of the draw stands for.
+    /// Adds a block, given as cells: a value, ns, and its count. The order of blocks matters only for the block that a
+    /// number of the draw selects.
     pub fn push(&mut self, block: impl IntoIterator<Item = (u64, u64)>) {
         let number = self.totals.len() as u32;
         let first = self.cells.len();
@@ -75,8 +75,8 @@ impl Blocks {
         self.cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.ns));
     }
 
-    /// The quantiles of the sample in which block `b` stands `weights[b]` times, largest quantile first; none where
-    /// that sample is empty.
+    /// The quantiles of the sample with block `b` taken `weights[b]` times, largest quantile first; none where that
+    /// sample is empty.
     fn quantiles(&self, weights: &[u64], quantiles: &[f64], mut found: impl FnMut(usize, u64)) {
         let total: u64 = self.totals.iter().zip(weights).map(|(n, w)| n * w).sum();
         if total == 0 {

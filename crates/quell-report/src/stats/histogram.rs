@@ -3,7 +3,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Largest value told apart, ns (an hour). Larger ones count as this.
+/// Largest value with a cell of its own, ns (an hour). Larger ones count as this.
 const MAX_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits of every value.
 const DIGITS: u8 = 3;

@@ -58,8 +58,8 @@ impl Protocol {
         }
     }
 
-    /// Requests that may be under way on one connection. HTTP servers answer one after the other, and few of them like to be sent
-    /// the next one before; what comes due meanwhile waits, and its latency counts from then.
+    /// Requests that may be under way on one connection. HTTP servers answer one after the other, and few of them
+    /// accept the next one before; requests that become due meanwhile wait, and their latency counts from then.
     pub(crate) fn under_way(self) -> usize {
         match self {
             Self::Memcached | Self::Redis => usize::MAX,
@@ -135,7 +135,7 @@ pub(crate) enum Greeting {
     Unfinished,
     /// It is such a server; its name and version.
     Welcome(String),
-    /// It is another one, or it refuses; what it said, in words.
+    /// It is another one, or it refuses; its answer, in words.
     Foreign(String),
 }
 
@@ -272,7 +272,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// The first line of an answer, as far as it can be shown.
+/// The first line of an answer, with printable characters only.
 fn first_line(answer: &[u8]) -> String {
     let line = answer.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
     let shown: String = line.iter().take(60).map(|byte| char::from(*byte)).flat_map(char::escape_default).collect();

@@ -5,7 +5,7 @@ use crate::load::Target;
 
 /// Answers of each protocol as its servers write them.
 fn text(protocol: Protocol, answer: Answer) -> Option<Vec<u8>> {
-    // A value full of what looks like protocol.
+    // A value full of text that looks like protocol.
     let value =
         |bytes: u32| -> Vec<u8> { b"END\r\n$3\r\nHTTP/1.1 ".iter().copied().cycle().take(bytes as usize).collect() };
     let head = |text: String, bytes: u32, tail: &[u8]| [text.as_bytes(), &value(bytes), tail].concat();
