@@ -70,6 +70,10 @@ const GROUPS: [Group; 6] = [
                     "quell vas --poisson 2k,exponential:100us --period 10ms --bound 3ms",
                 ],
             ),
+            (
+                "play",
+                ["quell play memcached-2cpus --duration 5s", "quell lab run -- quell play memcached-2cpus --json"],
+            ),
             ("reproduce", ["quell reproduce --list", "quell reproduce queueing --quick"]),
             ("replay", ["quell replay run.record", "quell replay run.record --policy none --json"]),
         ],

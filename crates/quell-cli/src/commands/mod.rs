@@ -16,6 +16,7 @@ mod load;
 mod output;
 mod outputs;
 mod parameters;
+mod play;
 mod replay;
 mod reproduce;
 mod restore;
@@ -51,6 +52,7 @@ pub enum Command {
     Generate(generate::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    Play(play::Arguments),
     Replay(replay::Arguments),
     Reproduce(reproduce::Arguments),
     Restore(restore::Arguments),
@@ -78,6 +80,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Play(arguments) => play::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod body;
+mod draws;
 pub mod graph;
 mod load;
 mod service;
@@ -14,6 +15,7 @@ pub use body::{
     BatchSpec, ClosedSpec, Dispatch, Done, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases, Runtime,
     ServerSpec, Turn,
 };
+pub use draws::Draws;
 pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};

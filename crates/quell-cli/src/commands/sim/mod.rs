@@ -12,6 +12,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use plan::text;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,0 +1,101 @@
+//! A control group for each workload (cgroup v2), removed at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use quell_model::CpuCount;
+use quell_sim::{Partition, WorkloadSpec};
+
+const ROOT: &str = "/sys/fs/cgroup";
+const CONTROLLERS: [&str; 2] = ["cpu", "cpuset"];
+
+/// The groups of a scene's workloads, all at the top, as the simulator has them.
+pub struct Groups {
+    made: Vec<PathBuf>,
+}
+
+/// Can groups with these controllers be made here?
+pub fn are_there() -> bool {
+    let controllers = fs::read_to_string(Path::new(ROOT).join("cgroup.controllers")).unwrap_or_default();
+    CONTROLLERS.iter().all(|name| controllers.split_whitespace().any(|has| has == *name))
+}
+
+/// A setting that only a group can have, if the workload has one.
+pub fn needed_by(spec: &WorkloadSpec) -> Option<&'static str> {
+    let plain = WorkloadSpec::new("", spec.class);
+    [
+        (spec.weight != plain.weight, "weight"),
+        (spec.quota.is_some(), "quota"),
+        (spec.idle, "idle"),
+        (spec.cpuset.is_some(), "cpuset"),
+        (spec.partition != plain.partition, "partition"),
+    ]
+    .into_iter()
+    .find_map(|(has, key)| has.then_some(key))
+}
+
+impl Groups {
+    /// Makes them.
+    pub fn make<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Result<Groups> {
+        let mut groups = Groups { made: Vec::new() };
+        for name in CONTROLLERS {
+            write(&Path::new(ROOT).join("cgroup.subtree_control"), &format!("+{name}"))?;
+        }
+        for spec in workloads {
+            let path = Path::new(ROOT).join(name_of(spec));
+            fs::create_dir(&path).with_context(|| format!("make the group {}", path.display()))?;
+            groups.made.push(path.clone());
+            set(&path, spec)?;
+        }
+        Ok(groups)
+    }
+
+    /// Moves a process into a workload's group.
+    pub fn take(spec: &WorkloadSpec, pid: u32) -> Result<()> {
+        write(&Path::new(ROOT).join(name_of(spec)).join("cgroup.procs"), &pid.to_string())
+    }
+}
+
+/// The name of a workload's group.
+pub fn name_of(spec: &WorkloadSpec) -> String {
+    format!("quell-play-{}-{}", std::process::id(), spec.name)
+}
+
+fn set(path: &Path, spec: &WorkloadSpec) -> Result<()> {
+    write(&path.join("cpu.weight"), &spec.weight.to_string())?;
+    if let Some(quota) = spec.quota {
+        const PERIOD_US: u64 = 100_000;
+        let quota = quota.0 as u64 * PERIOD_US / u64::from(CpuCount::whole(1).0);
+        write(&path.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
+    }
+    if spec.idle {
+        write(&path.join("cpu.idle"), "1")?;
+    }
+    if let Some(cpus) = &spec.cpuset {
+        write(&path.join("cpuset.cpus"), &cpus.0.to_string())?;
+    }
+    match spec.partition {
+        Partition::Member => Ok(()),
+        Partition::Root => write(&path.join("cpuset.cpus.partition"), "root"),
+        Partition::Isolated => write(&path.join("cpuset.cpus.partition"), "isolated"),
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    fs::write(path, value).with_context(|| format!("write {value} to {}", path.display()))
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for path in &self.made {
+            // Its processes have ended; the kernel may still count them.
+            for _ in 0..100 {
+                if fs::remove_dir(path).is_ok() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+}

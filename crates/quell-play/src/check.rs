@@ -1,0 +1,45 @@
+//! Which workloads can be played.
+
+use quell_sim::WorkloadSpec;
+use quell_sim::workload::Dispatch;
+
+use crate::error::{Error, Result};
+
+/// Is a workload one that real threads can play? The machine is not asked: groups and their settings are the caller's.
+///
+/// # Errors
+/// [`Error::Unplayable`], with what is in the way.
+pub fn check(spec: &WorkloadSpec) -> Result<()> {
+    let server = spec.server.as_ref();
+    let in_the_way = [
+        (spec.closed.is_some(), "clients in a closed loop"),
+        (spec.parallel.is_some(), "barriers"),
+        (spec.pool.is_some(), "requests that pass through several workloads"),
+        (spec.profile.is_some(), "a profile of caches and memory"),
+        (server.is_some_and(|server| matches!(server.dispatch, Dispatch::WorkStealing(_))), "green threads"),
+        (spec.batch.as_ref().is_some_and(|batch| !batch.cycle.is_empty()), "a cycle of kinds of work"),
+        (!spec.within.is_empty(), "groups around its own"),
+    ];
+    match in_the_way.into_iter().find(|(is, _)| *is) {
+        Some((_, what)) => Err(Error::Unplayable { workload: spec.name.clone(), what }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Class, Nanos};
+    use quell_sim::workload::{ClosedSpec, Service};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_played_is_named() {
+        let plain = WorkloadSpec::new("web", Class::LatencyCritical);
+        assert!(check(&plain).is_ok());
+        let (think, service) = (Service::Constant(Nanos(1)), Service::Constant(Nanos(1)));
+        let closed = ClosedSpec { clients: 1, think, service, pace: None, dispatch: Dispatch::Pool };
+        let error = check(&WorkloadSpec { closed: Some(closed), ..plain }).unwrap_err().to_string();
+        assert!(error.contains("'web'") && error.contains("closed loop"), "{error}");
+    }
+}

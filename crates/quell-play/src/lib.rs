@@ -1,0 +1,17 @@
+//! A scene's workloads as real threads, so that a real kernel schedules what the simulator simulates.
+//!
+//! A scene is a scenario of `quell sim`. Each workload is played by one process: its threads do CPU work that was measured
+//! on this machine alone ([`Pace`]), arrive, sleep and wait as the simulated ones do, with the same random numbers. No thread
+//! generates load: an idle thread of a server sleeps until the next request's arrival.
+
+mod body;
+mod check;
+mod error;
+mod pace;
+mod play;
+mod threads;
+
+pub use check::check;
+pub use error::{Error, Result};
+pub use pace::Pace;
+pub use play::{Course, Part, Played, play};

@@ -1,0 +1,122 @@
+//! One workload of a scene, played by the threads of this process.
+
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use quell_model::Nanos;
+use quell_report::stats::Histogram;
+use quell_sim::WorkloadSpec;
+use quell_sim::workload::Draws;
+use serde::{Deserialize, Serialize};
+
+use crate::body::{Body, Shared};
+use crate::error::{Error, Result};
+use crate::pace::Pace;
+use crate::threads::{Had, become_thread, had, sleep_until};
+
+/// When a scene is played, in CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Work begins.
+    pub begin: Nanos,
+    /// Requests that arrive from now on count.
+    pub from: Nanos,
+    /// Work ends.
+    pub end: Nanos,
+}
+
+impl Course {
+    /// Does a request count that arrived then?
+    pub(crate) fn counts(&self, arrived: Nanos) -> bool {
+        arrived >= self.from && arrived < self.end
+    }
+}
+
+/// One workload of a scene.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The workload.
+    pub spec: WorkloadSpec,
+    /// Its place among the scene's.
+    pub place: usize,
+    /// The seed of the scene's random numbers.
+    pub seed: u64,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Played {
+    /// Its name.
+    pub name: String,
+    /// Requests or jobs that arrived in the measured part and were done before its end.
+    pub done: u64,
+    /// Those that were not.
+    pub left: u64,
+    /// Latencies from arrival to end: value, ns, and how many.
+    pub latencies: Vec<(u64, u64)>,
+    /// Length of the measured part, as it was read.
+    pub measured: Nanos,
+    /// CPU time in it, all threads together.
+    pub ran: Nanos,
+    /// Time in runqueues in it, all threads together.
+    pub waited: Nanos,
+}
+
+impl Played {
+    /// Its latencies.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        self.latencies.iter().for_each(|&(value, count)| histogram.record_many(value, count));
+        histogram
+    }
+}
+
+/// Plays a workload: returns at the course's end.
+///
+/// # Errors
+/// [`Error::Unplayable`], or [`Error::System`] where a thread is refused its class or its CPUs.
+pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
+    crate::check(&part.spec)?;
+    let draws = Draws::new(&part.spec, part.place, part.seed);
+    let shared = Arc::new(Mutex::new(Shared::new(draws, part.spec.threads)));
+    let mut threads = Vec::new();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    // What threads had is read while they are there.
+    let is_read = Arc::new(Barrier::new(part.spec.threads as usize + 1));
+    for number in 0..part.spec.threads {
+        let (spec, shared, ready, is_read) =
+            (part.spec.clone(), Arc::clone(&shared), ready.clone(), Arc::clone(&is_read));
+        threads.push(thread::spawn(move || {
+            let set = become_thread(&spec, number);
+            let may = set.is_ok();
+            let _ = ready.send(set);
+            may.then(|| {
+                sleep_until(course.begin);
+                let latencies = Body { spec: &spec, thread: number, shared: &shared, course, pace }.run();
+                is_read.wait();
+                latencies
+            })
+        }));
+    }
+    is_ready.iter().take(threads.len()).collect::<Result<Vec<()>>>()?;
+    let read = || had().map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
+    sleep_until(course.from);
+    let before: Had = read()?;
+    sleep_until(course.end);
+    let after = read()?;
+    is_read.wait();
+    let mut all = Histogram::default();
+    threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).for_each(|own| all.merge(&own));
+    let done = all.count();
+    let arrived = shared.lock().map_or(done, |shared| shared.arrived);
+    Ok(Played {
+        name: part.spec.name.clone(),
+        done,
+        left: arrived.saturating_sub(done),
+        latencies: all.cells().collect(),
+        measured: after.at - before.at,
+        ran: after.ran - before.ran,
+        waited: after.waited - before.waited,
+    })
+}

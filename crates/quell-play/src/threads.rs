@@ -1,0 +1,73 @@
+//! What a playing thread sets about itself, and what the kernel says of it.
+
+use std::io;
+
+use quell_model::{Nanos, SchedClass};
+use quell_sim::WorkloadSpec;
+use quell_thread::{Class, class, clock};
+use rustix::thread::{ClockId as SleepClock, clock_nanosleep_absolute};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::Timespec;
+
+use crate::error::{Error, Result};
+
+/// Makes the calling thread thread number `thread` of a workload: class, nice value, affinity, and timers that are exact.
+pub fn become_thread(spec: &WorkloadSpec, thread: u32) -> Result<()> {
+    let failed = |what| move |why: io::Error| Error::System { workload: spec.name.clone(), what, why };
+    // Ordinary threads' timers may be 50 µs late otherwise, to save power.
+    // SAFETY: a number, no pointer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    if let Some(cpus) = spec.affinity.get(thread as usize % spec.affinity.len().max(1)) {
+        let mut set = CpuSet::new();
+        cpus.0.iter().for_each(|cpu| set.set(cpu.index()));
+        sched_setaffinity(None, &set).map_err(|why| failed("bind a thread")(why.into()))?;
+    }
+    match spec.class_of(thread) {
+        SchedClass::Fair { nice: 0, slice: None } => Ok(()),
+        SchedClass::Fair { nice, slice: None } => become_nice(nice).map_err(failed("set a nice value")),
+        SchedClass::Idle => class::become_class(Class::Idle).map_err(failed("make a thread SCHED_IDLE")),
+        SchedClass::Fifo { priority } => {
+            class::become_class(Class::Fifo(priority)).map_err(failed("make a thread SCHED_FIFO"))
+        }
+        _ => Err(Error::Unplayable { workload: spec.name.clone(), what: "this scheduling class" }),
+    }
+}
+
+fn become_nice(nice: i8) -> io::Result<()> {
+    // SAFETY: numbers, no pointer; 0 is the calling thread.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, i32::from(nice)) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `at`.
+pub fn sleep_until(at: Nanos) {
+    let time = Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
+    while clock::now() < at {
+        let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &time);
+    }
+}
+
+/// What the threads of this process had of the CPUs so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Had {
+    /// When this was read.
+    pub at: Nanos,
+    /// CPU time.
+    pub ran: Nanos,
+    /// Time in runqueues.
+    pub waited: Nanos,
+}
+
+/// Sums `/proc/self/task/*/schedstat`. A thread that ends meanwhile is left out.
+pub fn had() -> io::Result<Had> {
+    let mut had = Had { at: clock::now(), ..Had::default() };
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        let Ok(text) = std::fs::read_to_string(entry?.path().join("schedstat")) else { continue };
+        let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
+        had.ran += Nanos(numbers.next().unwrap_or(0));
+        had.waited += Nanos(numbers.next().unwrap_or(0));
+    }
+    Ok(had)
+}

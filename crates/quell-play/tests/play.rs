@@ -1,0 +1,73 @@
+//! Scenes of one workload on this machine's own threads.
+
+use quell_model::{Class, Nanos};
+use quell_play::{Course, Pace, Part, Played, play};
+use quell_sim::WorkloadSpec;
+use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, JobSource, JobsSpec, Order, PeriodicSpec, ServerSpec, Service};
+use quell_thread::clock;
+
+const MS: u64 = 1_000_000;
+
+/// Plays it for 400 ms, of which the last 300 count.
+fn played(spec: WorkloadSpec) -> Played {
+    let begin = clock::now() + Nanos(50 * MS);
+    let course = Course { begin, from: begin + Nanos(100 * MS), end: begin + Nanos(400 * MS) };
+    play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap()
+}
+
+fn lc(name: &str) -> WorkloadSpec {
+    WorkloadSpec::new(name, Class::LatencyCritical)
+}
+
+fn constant(micros: u64) -> Service {
+    Service::Constant(Nanos::from_micros(micros))
+}
+
+#[test]
+fn a_server_answers_what_arrives_in_no_less_than_its_work() {
+    for dispatch in [Dispatch::Pool, Dispatch::PerThread] {
+        let server = ServerSpec { arrivals: Arrivals::Uniform(200.0), service: constant(500), dispatch };
+        let played = played(WorkloadSpec { threads: 2, server: Some(server), ..lc("server") });
+        // Every 5 ms for 300 ms; a busy machine may leave some, and what no thread has drawn is not counted.
+        assert!((1..=61).contains(&(played.done + played.left)), "{played:?}");
+        assert!(played.done > 0 && played.histogram().quantile(0.0) > 300_000, "{played:?}");
+    }
+}
+
+#[test]
+fn tasks_are_released_by_their_period_and_jobs_by_their_sources() {
+    let period = Nanos(10 * MS);
+    let periodic = PeriodicSpec {
+        period,
+        work: constant(300),
+        offset: Nanos(MS),
+        stagger: Nanos::ZERO,
+        later: None,
+        deadline: None,
+    };
+    let tasks = played(WorkloadSpec { threads: 2, periodic: Some(periodic), ..lc("tasks") });
+    assert!(tasks.done > 0 && tasks.done + tasks.left <= 61, "two tasks, 100 a second: {tasks:?}");
+    let source = |work, period| JobSource { offset: Nanos::ZERO, work: constant(work), period, later: None };
+    let jobs = JobsSpec { order: Order::Rm, source: vec![source(200, Nanos(5 * MS)), source(2_000, Nanos(20 * MS))] };
+    let jobs = played(WorkloadSpec { jobs: Some(jobs), ..lc("jobs") });
+    assert!(jobs.done > 0 && jobs.done + jobs.left <= 76, "60 of one source and 15 of the other: {jobs:?}");
+}
+
+#[test]
+fn work_without_end_runs_or_waits_all_the_time() {
+    let batch = WorkloadSpec { batch: Some(BatchSpec::default()), ..WorkloadSpec::new("batch", Class::BestEffort) };
+    let played = played(batch);
+    let busy = (played.ran + played.waited).0 as f64 / played.measured.0 as f64;
+    assert!((0.5..1.5).contains(&busy), "{played:?}");
+    assert_eq!((played.done, played.latencies.len()), (0, 0));
+}
+
+#[test]
+fn a_class_that_cannot_be_played_is_an_error_at_once() {
+    let scheduling = quell_model::SchedClass::Batch { nice: 0 };
+    let spec = WorkloadSpec { scheduling, ..lc("odd") };
+    let begin = clock::now();
+    let course = Course { begin, from: begin, end: begin + Nanos::from_secs(600) };
+    let error = play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap_err().to_string();
+    assert!(error.contains("'odd'") && error.contains("class"), "{error}");
+}
