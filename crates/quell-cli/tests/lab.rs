@@ -255,3 +255,31 @@ fn a_shell_reads_its_commands_from_a_pipe() {
         text(&output.stderr)
     );
 }
+
+/// The figure of docs/write/claim.md.
+fn figure() -> String {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/write/claim.md")).unwrap();
+    let (_, rest) = page.split_once("$ cat small.toml\n").expect("the page shows a figure");
+    rest.split_once("$ quell reproduce").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_figure_that_is_a_file_is_run_by_the_simulator_and_on_a_real_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("small.toml");
+    fs::write(&file, figure()).unwrap();
+    for runner in ["sim", "lab"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+        command.arg("reproduce").arg(&file).args(["--quick", "--json", "--on", runner]).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{runner}: {}", text(&output.stderr));
+        let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ours = |id: &str| {
+            let row = rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+            row["ours"].as_f64().unwrap_or_else(|| panic!("{runner}: {row}"))
+        };
+        // Bounds of its claims, which one seed cannot be held to.
+        assert!(ours("small.tail") < 0.8, "{runner}: {rows}");
+        assert!((0.7..1.3).contains(&ours("small.work")), "{runner}: {rows}");
+    }
+}

@@ -5,6 +5,7 @@
 
 mod assumption;
 mod claim;
+mod figure;
 mod measure;
 mod registry;
 mod row;
@@ -13,6 +14,7 @@ mod verdict;
 
 pub use assumption::{Assumption, assumptions};
 pub use claim::{Claim, Source};
+pub use figure::{Asked, Cell, Figure, Value};
 pub use measure::{Found, Measure};
 pub use registry::{Topic, topic, topics};
 pub use row::Row;

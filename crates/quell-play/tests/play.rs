@@ -3,7 +3,9 @@
 use quell_model::{Class, Nanos};
 use quell_play::{Course, Pace, Part, Played, play};
 use quell_sim::WorkloadSpec;
-use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, JobSource, JobsSpec, Order, PeriodicSpec, ServerSpec, Service};
+use quell_sim::workload::{
+    Arrivals, BatchSpec, Dispatch, JobSource, JobsSpec, Order, PeriodicSpec, ServerSpec, Service,
+};
 use quell_thread::clock;
 
 const MS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! The process that plays one workload.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -54,6 +54,6 @@ pub fn play(scenario: &Scenario, asked: &Asked) -> Result<ExitCode> {
     let [begin, from, end] = times[..] else { bail!("no course was given") };
     let course = Course { begin: Nanos(begin), from: Nanos(from), end: Nanos(end) };
     let played = quell_play::play(&part, course, asked.pace)?;
-    println!("{}", serde_json::to_string(&played)?);
+    writeln!(io::stdout(), "{}", serde_json::to_string(&played)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -58,7 +58,7 @@ impl Row {
         json!({
             "stack": self.stack, "workload": name, "class": self.class, "done": done, "left": left,
             "measured_ns": measured, "cpus": self.cpus(self.played.ran), "waiting": self.cpus(self.played.waited),
-            "p50_ns": quantile(0.5), "p99_ns": quantile(0.99), "p999_ns": quantile(0.999),
+            "mean_ns": (all.count() > 0).then(|| all.mean()), "p50_ns": quantile(0.5), "p99_ns": quantile(0.99), "p999_ns": quantile(0.999),
             "latencies": latencies,
         })
     }

@@ -3,6 +3,7 @@
 mod caladan;
 mod check;
 mod fairness;
+mod figure;
 mod gap;
 mod page;
 mod queueing;
@@ -12,7 +13,7 @@ mod trial;
 mod vas;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -30,7 +31,7 @@ use trial::{Figure, Kept};
 /// listed as known to. `docs/use/reproduce.md` has the rules.
 #[derive(Args)]
 pub struct Arguments {
-    /// What to run, see --list
+    /// What to run, see --list; or a figure's file, NAME.toml
     #[arg(value_name = "ID", required_unless_present_any = ["list", "check"])]
     ids: Vec<String>,
     /// Name every claim and every assumption, run nothing
@@ -55,6 +56,9 @@ pub struct Arguments {
         default_missing_value = caladan::ALL_SCENES
     )]
     real: Vec<String>,
+    /// Who runs the scene of a figure's file
+    #[arg(long, value_name = "RUNNER", default_value = "sim")]
+    on: figure::Runner,
     /// Keep what each part finds in this directory, and do not run again what is kept there, by whatever build
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -68,7 +72,8 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let chosen = chosen(&arguments.ids)?;
+    let (files, ids): (Vec<String>, Vec<String>) = arguments.ids.iter().cloned().partition(|id| figure::is_file(id));
+    let chosen = chosen(&ids)?;
     let mut out = io::stdout().lock();
     if let Some(directory) = &arguments.check {
         return check::run(&mut out, directory);
@@ -83,6 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let kept = Kept::new(arguments.keep.as_deref())?;
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
+    for file in &files {
+        rows.extend(figure::run(Path::new(file), arguments.on, arguments.quick, &kept)?);
+    }
     for topic in chosen {
         let Figure { measures, blocks } = match topic.id.as_str() {
             "gap" => gap::run(arguments.quick, &kept)?,

@@ -6,7 +6,7 @@ mod json;
 mod page;
 mod plan;
 mod progress;
-mod stacks;
+pub mod stacks;
 mod sweep_charts;
 mod table;
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! A scene as real threads (`quell play`): in the lab, or on this machine.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use quell_evidence::Cell;
+use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
+use quell_sim::scenario::Scenario;
+use serde::Deserialize;
+
+/// What `quell play --json` prints.
+#[derive(Deserialize)]
+struct Printed {
+    rows: Vec<Played>,
+}
+
+#[derive(Deserialize)]
+struct Played {
+    stack: String,
+    workload: String,
+    done: u64,
+    measured_ns: u64,
+    cpus: f64,
+    waiting: f64,
+    mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+}
+
+/// On a real kernel, one boot for all stacks.
+pub fn in_guest(scene: &str, scenario: &Scenario, seed: u64) -> Result<Vec<Cell>> {
+    // The guest has this machine's files, but a /tmp of its own: the scene goes into its memory.
+    let directory = tempfile::tempdir().context("make a directory for the scene")?;
+    let file = directory.path().join("scene.toml");
+    std::fs::write(&file, scene).context("write the scene")?;
+    let quell = std::env::current_exe().context("find this program")?;
+    let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--json".as_ref(), "--seed".as_ref()];
+    let seed = seed.to_string();
+    let job = Job::new(words.into_iter().chain([seed.as_ref()]).map(ToOwned::to_owned));
+    let cpus = scenario.machine()?.topology.all().len() as u32;
+    let machine = Machine {
+        cpus,
+        clock: Clock::Lockstep(Lockstep::default()),
+        root: Root::Packed(vec![file.clone()]),
+        settle_s: Machine::LOCKSTEP_SETTLE_S,
+        ..Machine::default()
+    };
+    let mut out = Vec::new();
+    let ending = Lab::new(&ToStderr)?.run(&machine, &job, &mut out, &mut io::stderr())?;
+    if ending.status != 0 {
+        bail!("the scene was not played: exit status {} in the guest", ending.status);
+    }
+    cells(&out)
+}
+
+/// On this machine.
+pub fn here(scene: &str, seed: u64) -> Result<Vec<Cell>> {
+    let directory = tempfile::tempdir().context("make a directory for the scene")?;
+    let file = directory.path().join("scene.toml");
+    std::fs::write(&file, scene).context("write the scene")?;
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    command.arg("play").arg(&file).args(["--json", "--seed", &seed.to_string()]).stdin(Stdio::null());
+    let done = command.stderr(Stdio::inherit()).output().context("play the scene")?;
+    if !done.status.success() {
+        bail!("the scene was not played: {}", done.status);
+    }
+    cells(&done.stdout)
+}
+
+fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
+    let Printed { rows } = serde_json::from_slice(printed).context("read what was played")?;
+    let micros = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+    let cell = |row: Played| Cell {
+        policy: row.stack,
+        workload: row.workload,
+        p50: micros(row.p50_ns),
+        p99: micros(row.p99_ns),
+        p999: micros(row.p999_ns),
+        mean: row.mean_ns.map(|ns| ns / 1e3),
+        rate: row.done as f64 * 1e9 / row.measured_ns.max(1) as f64,
+        cpus: row.cpus,
+        waiting: row.waiting,
+    };
+    Ok(rows.into_iter().map(cell).collect())
+}

@@ -1,0 +1,66 @@
+//! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
+
+mod lab;
+mod sim;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
+use quell_evidence::{Cell, Figure, Row};
+use quell_sim::scenario::Scenario;
+
+use super::trial::{Kept, Trial};
+use super::{judged, trial};
+
+/// Who runs a figure's scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Runner {
+    /// The simulator
+    Sim,
+    /// A real kernel with sched_ext, in lock-step time
+    Lab,
+    /// This machine
+    Here,
+}
+
+impl Runner {
+    fn name(self) -> &'static str {
+        match self {
+            Runner::Sim => "sim",
+            Runner::Lab => "lab",
+            Runner::Here => "here",
+        }
+    }
+}
+
+/// Is this the name of a figure's file?
+pub fn is_file(id: &str) -> bool {
+    Path::new(id).extension().is_some_and(|ending| ending == "toml")
+}
+
+/// Runs a figure's scene with every seed and judges what was found.
+pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
+    let wrong = |error: String| anyhow!("{}: {error}", path.display());
+    let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
+    let scene = figure.scene.to_string();
+    let mut scenario = Scenario::parse(path, &scene, &[]).context("[scene]")?;
+    scenario.repetitions = 1;
+    let once = |trial: Trial| -> Result<trial::Figure> {
+        let cells: Vec<Cell> = match runner {
+            Runner::Sim => sim::cells(&scenario, trial.seed)?,
+            Runner::Lab => lab::in_guest(&scene, &scenario, trial.seed)?,
+            Runner::Here => lab::here(&scene, trial.seed)?,
+        };
+        let measures = figure.found(&[cells]).map_err(wrong)?;
+        Ok(trial::Figure { measures, ..trial::Figure::default() })
+    };
+    let name = format!("{}-{}", figure.topic.id, runner.name());
+    // Boots and this machine's threads would disturb each other.
+    let all = match runner {
+        Runner::Sim => kept.trials(&name, quick, once)?,
+        Runner::Lab | Runner::Here => kept.one_by_one(&name, quick, once)?,
+    };
+    Ok(judged(&figure.topic, &all.measures, false))
+}
