@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use quell_report::stats::wasserstein;
 use serde::Deserialize;
 
 use crate::measure::{Found, Measure};
@@ -12,10 +13,30 @@ use crate::registry::Topic;
 pub struct Figure {
     /// Its claims.
     pub topic: Topic,
-    /// A scenario of `quell sim`, whose stacks of policies are what is compared.
+    /// A scenario of `quell sim`.
     pub scene: toml::Table,
+    /// What is compared; where there is none, the scene's stacks of policies under their names.
+    pub treatments: Vec<Treatment>,
     /// What is measured, each for the claim of the same id.
     pub measures: Vec<Asked>,
+}
+
+/// A way in which the scene is treated: by policies, by settings of Linux, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Treatment {
+    /// What measures call it.
+    pub name: String,
+    /// A stack as on the command line, such as `rkube+caladan`; without it Linux as it is.
+    #[serde(default = "none")]
+    pub policy: String,
+    /// Changes of the scene, KEY=VALUE each.
+    #[serde(default)]
+    pub set: Vec<String>,
+}
+
+fn none() -> String {
+    "none".into()
 }
 
 /// A measure that is asked for.
@@ -26,11 +47,12 @@ pub struct Asked {
     pub id: String,
     /// Whose.
     pub workload: String,
-    /// Under which stack.
+    /// The treatment.
+    #[serde(alias = "treatment")]
     pub policy: String,
     /// What of it.
     pub value: Value,
-    /// As a multiple of the same under this stack.
+    /// The treatment to which it is compared: the value is a multiple of the one there; a distance is to the one there.
     #[serde(default)]
     pub over: Option<String>,
 }
@@ -53,12 +75,14 @@ pub enum Value {
     Cpus,
     /// Threads that waited for a CPU, on average.
     Waiting,
+    /// Wasserstein's distance between the latencies and those of `over`, µs.
+    Distance,
 }
 
 /// What one run found of one workload under one stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The stack.
+    /// The treatment.
     pub policy: String,
     /// The workload.
     pub workload: String,
@@ -76,6 +100,8 @@ pub struct Cell {
     pub cpus: f64,
     /// As [`Value::Waiting`].
     pub waiting: f64,
+    /// Latencies, ns, and how often each came.
+    pub latencies: Vec<(u64, u64)>,
 }
 
 impl Cell {
@@ -88,7 +114,25 @@ impl Cell {
             Value::Rate => Some(self.rate),
             Value::Cpus => Some(self.cpus),
             Value::Waiting => Some(self.waiting),
+            Value::Distance => None,
         }
+    }
+
+    /// The value, or its ratio to the other cell's, or its distance.
+    fn against(&self, value: Value, other: Option<&Cell>) -> Option<f64> {
+        match (value, other) {
+            (Value::Distance, other) => {
+                let [mut own, mut its] = [self, other?].map(Cell::samples);
+                Some(wasserstein(&mut own, &mut its) / 1e3).filter(|distance| distance.is_finite())
+            }
+            (_, None) => self.value(value),
+            (_, Some(other)) => Some(self.value(value)? / other.value(value)?),
+        }
+    }
+
+    fn samples(&self) -> Vec<u64> {
+        let repeat = |&(ns, count): &(u64, u64)| std::iter::repeat_n(ns, count as usize);
+        self.latencies.iter().flat_map(repeat).collect()
     }
 }
 
@@ -99,6 +143,8 @@ impl Figure {
     /// What is wrong with it: the place in the file, or the claim or measure and why.
     pub fn read(text: &str) -> Result<Figure, String> {
         let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let treatments = file.remove("treatment").map_or(Ok(Vec::new()), toml::Value::try_into);
+        let treatments: Vec<Treatment> = treatments.map_err(|error| format!("[[treatment]]: {error}"))?;
         let mut take = |key: &str| file.remove(key).ok_or(format!("a figure needs '{key}'"));
         let scene = take("scene")?.try_into().map_err(|error| format!("[scene]: {error}"))?;
         let measures: Vec<Asked> = take("measure")?.try_into().map_err(|error| format!("[[measure]]: {error}"))?;
@@ -110,7 +156,7 @@ impl Figure {
         let own = |id: &str| id.split_once('.').map_or(id.to_owned(), |(_, name)| name.to_owned());
         match topic.claims.iter().find(|claim| claim.missing.is_none() && !measured.contains(own(&claim.id).as_str())) {
             Some(claim) => Err(format!("{}: no [[measure]] has its id; give one, or say what is `missing`", claim.id)),
-            None => Ok(Figure { topic, scene, measures }),
+            None => Ok(Figure { topic, scene, treatments, measures }),
         }
     }
 
@@ -133,12 +179,10 @@ impl Figure {
                     asked.id, asked.workload
                 ))
             };
-            let value = of(&asked.policy)?.value(asked.value);
-            let over = asked.over.as_deref().map(of).transpose()?.map(|cell| cell.value(asked.value));
-            match (value, over) {
-                (Some(value), None) => seeds.push(value),
-                (Some(value), Some(Some(over))) => seeds.push(value / over),
-                _ => none = Some("a run in which nothing was done"),
+            let over = asked.over.as_deref().map(of).transpose()?;
+            match of(&asked.policy)?.against(asked.value, over) {
+                Some(value) => seeds.push(value),
+                None => none = Some("a run in which nothing was done"),
             }
         }
         let found = none.map_or(Found::Seeds(seeds), |none| Found::Missing(none.into()));
@@ -176,7 +220,8 @@ place = "an example"
 
     fn cell(policy: &str, p99: Option<f64>) -> Cell {
         let (policy, workload) = (policy.to_owned(), "server".to_owned());
-        Cell { policy, workload, p50: None, p99, p999: None, mean: None, rate: 1.0, cpus: 1.0, waiting: 0.0 }
+        let latencies = p99.map_or(Vec::new(), |us| vec![(us as u64 * 1000, 3)]);
+        Cell { policy, workload, p50: None, p99, p999: None, mean: None, rate: 1.0, cpus: 1.0, waiting: 0.0, latencies }
     }
 
     #[test]
@@ -192,6 +237,13 @@ place = "an example"
     }
 
     #[test]
+    fn a_distance_is_between_two_treatments() {
+        let figure = Figure::read(&FIGURE.replace("value = \"p99\"", "value = \"distance\"")).unwrap();
+        let found = figure.found(&[vec![cell("guard", Some(30.0)), cell("none", Some(100.0))]]).unwrap();
+        assert_eq!(found[0].found, Found::Seeds(vec![70.0]));
+    }
+
+    #[test]
     fn what_does_not_fit_together_is_named() {
         for (from, to, said) in [
             ("[scene]", "[scenes]", "needs 'scene'"),
@@ -199,6 +251,7 @@ place = "an example"
             ("value = \"p99\"", "value = \"p97\"", "p97"),
             ("kind = \"bound\"", "kind = \"hope\"", "hope"),
             ("policy =", "stack =", "stack"),
+            ("[[measure]]", "[[treatment]]\nset = []\n[[measure]]", "name"),
         ] {
             let error = Figure::read(&FIGURE.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(said), "{error}");

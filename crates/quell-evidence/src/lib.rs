@@ -14,7 +14,7 @@ mod verdict;
 
 pub use assumption::{Assumption, assumptions};
 pub use claim::{Claim, Source};
-pub use figure::{Asked, Cell, Figure, Value};
+pub use figure::{Asked, Cell, Figure, Treatment, Value};
 pub use measure::{Found, Measure};
 pub use registry::{Topic, topic, topics};
 pub use row::Row;

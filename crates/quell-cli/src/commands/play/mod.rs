@@ -4,8 +4,10 @@ mod agent;
 mod child;
 mod groups;
 mod run;
+pub mod scenes;
 mod table;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,10 +15,11 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use quell_model::Nanos;
+use quell_play::Pace;
 use quell_report::screen::Screen;
 use quell_sim::scenario::Scenario;
 
-use super::{output, sim, units};
+use super::{output, units};
 
 /// Play a scenario's workloads as real threads on this machine
 ///
@@ -26,9 +29,9 @@ use super::{output, sim, units};
 /// machine: quell lab run -- quell play SCENARIO.
 #[derive(Args)]
 pub struct Arguments {
-    /// A file, or the name of a scenario that comes with Quell
+    /// A file, a scenario's or a figure's, or the name of a scenario that comes with Quell
     scenario: PathBuf,
-    /// Only these stacks; `none` is Linux as it is
+    /// Only these stacks (of a figure, treatments); `none` is Linux as it is
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policies: Vec<String>,
     /// Change a value, as in --set workload.server.threads=4
@@ -49,29 +52,29 @@ pub struct Arguments {
 
 /// Plays the scene under each stack in turn, or one workload of it.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let text = sim::text(&arguments.scenario)?;
-    let mut scenario = Scenario::parse(&arguments.scenario, &text, &arguments.set)?;
-    scenario.seed = arguments.seed.unwrap_or(scenario.seed);
-    scenario.duration = arguments.duration.unwrap_or(scenario.duration);
+    let path = &arguments.scenario;
     if let Some(asked) = arguments.part.asked()? {
-        return child::play(&scenario, &asked);
+        let scenario = Scenario::parse(path, &scenes::text(path)?.0, &arguments.set)?;
+        return child::play(&with_options(scenario, arguments), &asked);
     }
-    if !scenario.vms.is_empty() {
-        bail!("a scene with virtual machines cannot be played; `quell sim` can simulate it");
+    let treated = scenes::of(path, &arguments.set, &arguments.policies)?;
+    for scenes::Treated { scenario, .. } in &treated {
+        if !scenario.vms.is_empty() {
+            bail!("a scene with virtual machines cannot be played; `quell sim` can simulate it");
+        }
+        scenario.workloads.iter().try_for_each(quell_play::check)?;
     }
-    scenario.workloads.iter().try_for_each(quell_play::check)?;
-    let stacks = match &arguments.policies[..] {
-        [] => scenario.stacks(),
-        names => names.iter().map(|name| scenario.stack_named(name)).collect(),
-    };
-    let scene = run::Scene::new(arguments.scenario.clone(), scenario, arguments.set.clone());
-    for note in scene.notes()? {
-        eprintln!("quell: {note}");
-    }
-    let mut rows = Vec::new();
-    for stack in &stacks {
+    let pace = Pace::measured();
+    let (mut rows, mut noted) = (Vec::new(), BTreeSet::new());
+    for scenes::Treated { name, scenario, stack, set } in treated {
+        let scene = run::Scene::new(path.clone(), with_options(scenario, arguments), set, pace);
+        for note in scene.notes()? {
+            if noted.insert(note.clone()) {
+                eprintln!("quell: {note}");
+            }
+        }
         for repetition in 0..scene.scenario.repetitions {
-            rows.extend(scene.play(stack, repetition)?);
+            rows.extend(scene.play(&name, &stack, repetition)?);
         }
     }
     let mut out = io::stdout().lock();
@@ -82,4 +85,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         writeln!(out, "{}", table::of(&rows).fit(&Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn with_options(scenario: Scenario, arguments: &Arguments) -> Scenario {
+    let seed = arguments.seed.unwrap_or(scenario.seed);
+    let duration = arguments.duration.unwrap_or(scenario.duration);
+    Scenario { seed, duration, ..scenario }
 }

@@ -75,9 +75,9 @@ impl Drop for Player {
 }
 
 impl Scene {
-    /// Measures the pace of this machine's CPUs, alone.
-    pub fn new(path: PathBuf, scenario: Scenario, set: Vec<String>) -> Scene {
-        Scene { path, scenario, set, pace: Pace::measured(), has_groups: groups::are_there() }
+    /// A scene of this file.
+    pub fn new(path: PathBuf, scenario: Scenario, set: Vec<String>, pace: Pace) -> Scene {
+        Scene { path, scenario, set, pace, has_groups: groups::are_there() }
     }
 
     /// What differs from the scene here.
@@ -101,8 +101,8 @@ impl Scene {
         Ok(notes)
     }
 
-    /// Plays it once.
-    pub fn play(&self, stack: &StackSpec, repetition: u32) -> Result<Vec<Row>> {
+    /// Plays it once under a stack; rows call it `name`.
+    pub fn play(&self, name: &str, stack: &StackSpec, repetition: u32) -> Result<Vec<Row>> {
         let specs = &self.scenario.workloads;
         let seed = self.scenario.seed + u64::from(repetition);
         // Removed after the players have ended.
@@ -129,7 +129,7 @@ impl Scene {
         }
         let rows = specs.iter().zip(&mut players).map(|(spec, player)| {
             let played = finish(player).with_context(|| format!("play workload '{}'", spec.name))?;
-            Ok(Row { stack: stack.name(), class: spec.class, played })
+            Ok(Row { stack: name.to_owned(), class: spec.class, played })
         });
         let rows = rows.collect();
         drop(agent);

@@ -23,10 +23,11 @@ pub fn of(scenario: &Scenario, only: &[String], limits: &mut BTreeSet<String>) -
         [] => scenario.stacks(),
         only => only.iter().map(|name| scenario.stack_named(name)).collect(),
     };
-    wanted.iter().map(|spec| build(scenario, spec, limits)).collect()
+    wanted.iter().map(|spec| built(scenario, spec, limits)).collect()
 }
 
-fn build(scenario: &Scenario, spec: &StackSpec, limits: &mut BTreeSet<String>) -> Result<Named> {
+/// One stack, built; refused if it cannot work on the simulated machine.
+pub fn built(scenario: &Scenario, spec: &StackSpec, limits: &mut BTreeSet<String>) -> Result<Named> {
     let owned = |policy: &PolicySpec| policy.workloads.names().map(<[String]>::to_vec);
     let mut policies = Vec::new();
     for policy in &spec.policies {

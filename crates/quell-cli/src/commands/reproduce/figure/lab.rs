@@ -1,12 +1,12 @@
 //! A scene as real threads (`quell play`): in the lab, or on this machine.
 
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::Cell;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
-use quell_sim::scenario::Scenario;
 use serde::Deserialize;
 
 /// What `quell play --json` prints.
@@ -27,19 +27,17 @@ struct Played {
     p50_ns: Option<u64>,
     p99_ns: Option<u64>,
     p999_ns: Option<u64>,
+    latencies: Vec<(u64, u64)>,
 }
 
 /// On a real kernel, one boot for all stacks.
-pub fn in_guest(scene: &str, scenario: &Scenario, seed: u64) -> Result<Vec<Cell>> {
-    // The guest has this machine's files, but a /tmp of its own: the scene goes into its memory.
-    let directory = tempfile::tempdir().context("make a directory for the scene")?;
-    let file = directory.path().join("scene.toml");
-    std::fs::write(&file, scene).context("write the scene")?;
+pub fn in_guest(file: &Path, cpus: u32, seed: u64) -> Result<Vec<Cell>> {
+    // The guest has a /tmp of its own: the file goes into its memory.
+    let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
     let quell = std::env::current_exe().context("find this program")?;
     let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--json".as_ref(), "--seed".as_ref()];
     let seed = seed.to_string();
     let job = Job::new(words.into_iter().chain([seed.as_ref()]).map(ToOwned::to_owned));
-    let cpus = scenario.machine()?.topology.all().len() as u32;
     let machine = Machine {
         cpus,
         clock: Clock::Lockstep(Lockstep::default()),
@@ -56,12 +54,9 @@ pub fn in_guest(scene: &str, scenario: &Scenario, seed: u64) -> Result<Vec<Cell>
 }
 
 /// On this machine.
-pub fn here(scene: &str, seed: u64) -> Result<Vec<Cell>> {
-    let directory = tempfile::tempdir().context("make a directory for the scene")?;
-    let file = directory.path().join("scene.toml");
-    std::fs::write(&file, scene).context("write the scene")?;
+pub fn here(file: &Path, seed: u64) -> Result<Vec<Cell>> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
-    command.arg("play").arg(&file).args(["--json", "--seed", &seed.to_string()]).stdin(Stdio::null());
+    command.arg("play").arg(file).args(["--json", "--seed", &seed.to_string()]).stdin(Stdio::null());
     let done = command.stderr(Stdio::inherit()).output().context("play the scene")?;
     if !done.status.success() {
         bail!("the scene was not played: {}", done.status);
@@ -82,6 +77,7 @@ fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
         rate: row.done as f64 * 1e9 / row.measured_ns.max(1) as f64,
         cpus: row.cpus,
         waiting: row.waiting,
+        latencies: row.latencies,
     };
     Ok(rows.into_iter().map(cell).collect())
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use quell_evidence::{Cell, Figure, Row};
-use quell_sim::scenario::Scenario;
 
 use super::trial::{Kept, Trial};
 use super::{judged, trial};
+use crate::commands::play::scenes;
 
 /// Who runs a figure's scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -44,14 +44,14 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
     let wrong = |error: String| anyhow!("{}: {error}", path.display());
     let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
-    let scene = figure.scene.to_string();
-    let mut scenario = Scenario::parse(path, &scene, &[]).context("[scene]")?;
-    scenario.repetitions = 1;
+    let treated = scenes::of(path, &[], &[])?;
+    let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
+    let cpus = cpus.scenario.machine()?.topology.all().len() as u32;
     let once = |trial: Trial| -> Result<trial::Figure> {
         let cells: Vec<Cell> = match runner {
-            Runner::Sim => sim::cells(&scenario, trial.seed)?,
-            Runner::Lab => lab::in_guest(&scene, &scenario, trial.seed)?,
-            Runner::Here => lab::here(&scene, trial.seed)?,
+            Runner::Sim => sim::cells(&treated, trial.seed)?,
+            Runner::Lab => lab::in_guest(path, cpus, trial.seed)?,
+            Runner::Here => lab::here(path, trial.seed)?,
         };
         let measures = figure.found(&[cells]).map_err(wrong)?;
         Ok(trial::Figure { measures, ..trial::Figure::default() })

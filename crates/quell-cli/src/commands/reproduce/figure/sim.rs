@@ -2,23 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use quell_evidence::Cell;
 use quell_model::Nanos;
 use quell_sim::scenario::{Detail, Run, Scenario};
+use quell_sim::workload::WorkloadStats;
 
+use crate::commands::play::scenes::Treated;
 use crate::commands::sim::stacks;
 
-/// What one run of each stack shows.
-pub fn cells(scenario: &Scenario, seed: u64) -> Result<Vec<Cell>> {
-    let scenario = Scenario { seed, ..scenario.clone() };
+/// What one run under each treatment shows.
+pub fn cells(treated: &[Treated], seed: u64) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
-    for stack in stacks::of(&scenario, &[], &mut BTreeSet::new())? {
-        let observed = Run::new(&scenario, stack.treatment, 0)?.finish(Detail::Totals, |_| ());
+    for Treated { name, scenario, stack, .. } in treated {
+        let scenario = Scenario { seed, repetitions: 1, ..scenario.clone() };
+        let built = stacks::built(&scenario, stack, &mut BTreeSet::new())?;
+        let observed = Run::new(&scenario, built.treatment, 0)
+            .with_context(|| format!("treatment '{name}'"))?
+            .finish(Detail::Totals, |_| ());
+        let cells_of = |stats: &WorkloadStats| stats.latencies.cells().map(|(time, count)| (time.0, count)).collect();
+        let latencies: Vec<Vec<(u64, u64)>> = observed.workloads.iter().map(cells_of).collect();
         let micros = |time: Option<Nanos>| time.map(|time| time.0 as f64 / 1e3);
-        let report = scenario.report(&stack.name, &[observed]);
-        cells.extend(report.workloads.into_iter().map(|of| Cell {
-            policy: stack.name.clone(),
+        let report = scenario.report(name, &[observed]);
+        cells.extend(report.workloads.into_iter().zip(latencies).map(|(of, latencies)| Cell {
+            policy: name.clone(),
             workload: of.name,
             p50: micros(of.p50),
             p99: micros(of.p99),
@@ -27,6 +34,7 @@ pub fn cells(scenario: &Scenario, seed: u64) -> Result<Vec<Cell>> {
             rate: of.throughput,
             cpus: of.cpus_got,
             waiting: of.threads_waiting,
+            latencies,
         }));
     }
     Ok(cells)
