@@ -2,6 +2,7 @@
 //! them, shares of CPUs that weights and quotas promise, task sets whose schedules SimSo has worked out, and the papers'
 //! evaluations.
 
+pub mod assumed;
 pub mod caladan;
 pub mod queueing;
 pub mod rkube;

@@ -1,5 +1,6 @@
 //! `quell reproduce`: runs what Quell claims about itself or repeats from a paper, and says what came out.
 
+mod bands;
 mod caladan;
 mod check;
 mod fairness;
@@ -59,6 +60,24 @@ pub struct Arguments {
     /// Who runs the scene of a figure's file
     #[arg(long, value_name = "RUNNER", default_value = "sim")]
     on: figure::Runner,
+    /// Run the figures with each assumption, or these, at other values of its range, and with 20 draws of them together at
+    /// random: which rows depend on which. With --keep it goes on after a stop
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        num_args = 0..,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = bands::ALL,
+        conflicts_with_all = ["list", "check", "real", "html"]
+    )]
+    bands: Vec<String>,
+    /// Run with another value of an assumption, as in --assume between=1000 (see --list)
+    #[arg(long, value_name = "NAME=VALUE")]
+    assume: Vec<String>,
+    /// Runs with other random numbers
+    #[arg(long, hide = true, default_value_t = trial::SEEDS)]
+    seeds: u64,
     /// Keep what each part finds in this directory, and do not run again what is kept there, by whatever build
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -86,7 +105,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.only.is_empty() && chosen.iter().any(|topic| topic.id != "caladan") {
         bail!("--only={}: of caladan alone single figures can be run", arguments.only.join(","));
     }
-    let kept = Kept::new(arguments.keep.as_deref())?;
+    if !arguments.bands.is_empty() {
+        return bands::run(arguments, &chosen, &mut out);
+    }
+    bands::assume(&chosen, &arguments.assume)?;
+    let kept = Kept::new(arguments.keep.as_deref(), arguments.seeds)?;
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for file in &files {
         rows.extend(figure::run(Path::new(file), arguments.on, arguments.quick, &kept)?);

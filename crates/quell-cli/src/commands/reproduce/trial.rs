@@ -17,12 +17,12 @@ pub struct Trial {
 }
 
 /// An interval needs some runs with other random numbers.
-const SEEDS: u64 = 5;
+pub const SEEDS: u64 = 5;
 
 impl Trial {
     /// All of them: a quick run has one, and so no interval and no verdict.
-    pub fn all(quick: bool) -> impl Iterator<Item = Trial> {
-        (1..=if quick { 1 } else { SEEDS }).map(move |seed| Trial { quick, seed })
+    fn all(quick: bool, seeds: u64) -> impl Iterator<Item = Trial> {
+        (1..=if quick { 1 } else { seeds }).map(move |seed| Trial { quick, seed })
     }
 
     /// Figures that are only drawn or noted are run once.
@@ -49,22 +49,31 @@ pub fn found(topic: &Topic, name: &str, found: Found, note: impl Into<String>) -
     Ok(Measure { id: claim.id.clone(), found, note: note.into() })
 }
 
-/// Directory of the kept measures of a run's parts, if there is one.
-#[derive(Clone, Debug, Default)]
-pub struct Kept(Option<PathBuf>);
+/// Directory of the kept measures of a run's parts, if there is one, and the number of trials of each part.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    directory: Option<PathBuf>,
+    seeds: u64,
+}
+
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept { directory: None, seeds: SEEDS }
+    }
+}
 
 impl Kept {
     /// In this directory, which is made.
-    pub fn new(directory: Option<&Path>) -> Result<Kept> {
+    pub fn new(directory: Option<&Path>, seeds: u64) -> Result<Kept> {
         if let Some(directory) = directory {
             std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
         }
-        Ok(Kept(directory.map(Path::to_owned)))
+        Ok(Kept { directory: directory.map(Path::to_owned), seeds })
     }
 
     /// Result of the part of this name: kept from before (without pictures), or of a run now.
     pub fn part(&self, name: &str, trial: Trial, run: impl FnOnce() -> Result<Figure>) -> Result<Figure> {
-        let Some(directory) = &self.0 else { return run() };
+        let Some(directory) = &self.directory else { return run() };
         let length = if trial.quick { "-quick" } else { "" };
         let path = directory.join(format!("{name}-{}{length}.json", trial.seed));
         if let Ok(text) = std::fs::read(&path) {
@@ -81,14 +90,14 @@ impl Kept {
 
     /// The part's results with each seed, joined; the pictures are the first one's.
     pub fn trials(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure> + Sync) -> Result<Figure> {
-        let trials: Vec<Trial> = Trial::all(quick).collect();
+        let trials: Vec<Trial> = Trial::all(quick, self.seeds).collect();
         let figures = trials.par_iter().with_max_len(1).map(|&trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
     }
 
     /// The same, one trial after the other.
     pub fn one_by_one(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure>) -> Result<Figure> {
-        let figures = Trial::all(quick).map(|trial| self.part(name, trial, || run(trial)));
+        let figures = Trial::all(quick, self.seeds).map(|trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
     }
 }
@@ -107,7 +116,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_not_run_again_and_seeds_are_joined() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = Kept::new(Some(directory.path())).unwrap();
+        let kept = Kept::new(Some(directory.path()), SEEDS).unwrap();
         let runs = AtomicU32::new(0);
         let run = |trial: Trial| {
             runs.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,8 @@ use quell_model::{Class, CpuCount, Nanos, Slo};
 
 use super::MANAGED;
 use crate::WorkloadSpec;
-use crate::contention::ProfileName;
+use crate::contention::{Profile, ProfileName};
+use crate::experiment::assumed::{assumed, micros};
 use crate::workload::{Arrivals, BatchSpec, Dispatch, Runtime, ServerSpec, Service, Turn};
 
 /// A latency-critical application.
@@ -52,30 +53,33 @@ pub enum Threads {
 
 /// CPU time of a request that the kernel's network takes: of the order of 100,000 requests a second and core that an
 /// unmodified memcached answers on such processors. Assumed.
-pub const NETWORK: Nanos = Nanos::from_micros(8);
+fn network() -> Nanos {
+    micros("caladan.network")
+}
 
 /// CPU time of a request that the runtime's network takes, which is a part of the application (§6). So much that memcached
 /// alone answers 10.2 million requests a second on 22 hyperthreads, a little more than the published script asks of them at
 /// most (10 million: caladan-all, `paper_experiments.py`, `multi_time_step`): an input.
-const STACK: Nanos = Nanos(430);
+fn stack() -> Nanos {
+    micros("caladan.stack")
+}
 
 /// What the Optane device takes of storage's service times, while the green thread sleeps: its latency (Intel's data sheet of
 /// the Optane SSD 900P: "<10 µs"). That it is part of the 35 µs follows from the loads of the published scripts, up to
 /// 520,000 requests a second (caladan-all, `caladan_common.py`, `storage`): with 35 µs of CPU time two hyperthreads had to do
 /// 1.75 times the work of one; §3.2 has "up to 30% higher throughput".
-const DEVICE: Nanos = Nanos::from_micros(10);
+fn device() -> Nanos {
+    micros("caladan.device")
+}
 
 /// A lognormal distribution with silo's median and 99.9th percentile: ln(280/20) over the normal one's 3.09.
 const SILO_SIGMA: f64 = 0.854;
 /// Its mean: 20 µs · e^(σ²/2).
 const SILO_MEAN: Nanos = Nanos(28_800);
 
-/// Time that a full collection takes alone on all CPUs, about: "100–200 ms" (§2).
-const COLLECTION_MS: u64 = 150;
-/// Between two of them, alone on all CPUs, about (assumed; Figure 7's 30 s have three, beside other work).
-const BETWEEN_MS: u64 = 1_500;
-/// Speed of a thread of 22 while all collect, and while all compute (as the model has it): the profiles' work is that of
-/// [`COLLECTION_MS`] and [`BETWEEN_MS`] at these speeds.
+/// Speed of a thread of 22 while all collect, and while all compute (as the model has it): the profiles' work is that of a
+/// collection (`caladan.collection`, "100–200 ms", §2) and of the time between two of them (`caladan.between`; Figure 7's 30 s
+/// have three, beside other work) at these speeds.
 const SPEED_COLLECTING: f64 = 0.4;
 const SPEED_COMPUTING: f64 = 0.6;
 
@@ -101,7 +105,8 @@ impl Lc {
             Lc::Memcached => Service::Constant(Nanos::from_micros(1)),
             Lc::Silo => Service::Lognormal { mean: SILO_MEAN, sigma: SILO_SIGMA },
             Lc::Storage => {
-                let [short, long] = [35, 250].map(|micros| Nanos::from_micros(micros) - DEVICE);
+                let device = device();
+                let [short, long] = [35, 250].map(|micros| Nanos::from_micros(micros) - device);
                 Service::Bimodal { short, long, long_share: 0.01 }
             }
             Lc::Synthetic => Service::Exponential(Nanos::from_micros(5)),
@@ -128,10 +133,10 @@ impl Lc {
         slo: Option<Nanos>,
     ) -> WorkloadSpec {
         let (dispatch, service) = match threads.0 {
-            Threads::Runtime => (Dispatch::WorkStealing(Runtime::default()), self.service().after(STACK)),
+            Threads::Runtime => (Dispatch::WorkStealing(Runtime::default()), self.service().after(stack())),
             // What the kernel's network takes more is not looked at there.
-            Threads::Pool => (Dispatch::Pool, self.service().after(STACK)),
-            Threads::Linux => (Dispatch::PerThread, self.service().after(NETWORK)),
+            Threads::Pool => (Dispatch::Pool, self.service().after(stack())),
+            Threads::Linux => (Dispatch::PerThread, self.service().after(network())),
         };
         WorkloadSpec {
             cpus: CpuCount::whole(guaranteed),
@@ -164,22 +169,33 @@ impl Be {
     /// It as a workload of so many threads.
     #[must_use]
     pub fn spec(self, threads: u32) -> WorkloadSpec {
-        let work =
-            |ms: u64, speed: f64| Some(Nanos((Nanos::from_millis(ms).0 as f64 * f64::from(MANAGED) * speed) as u64));
+        let work = |ms: f64, speed: f64| Some(Nanos((ms * 1e6 * f64::from(MANAGED) * speed) as u64));
         let turn = |name: &str, work| Turn { profile: known(name), lasts: None, work };
         let (cycle, profile) = match self {
             Be::SwaptionsGc => (
                 vec![
-                    turn("swaptions", work(BETWEEN_MS, SPEED_COMPUTING)),
-                    turn("swaptions-gc", work(COLLECTION_MS, SPEED_COLLECTING)),
+                    turn("swaptions", work(assumed("caladan.between"), SPEED_COMPUTING)),
+                    turn("swaptions-gc", work(assumed("caladan.collection"), SPEED_COLLECTING)),
                 ],
                 None,
             ),
             Be::Synthetic => (Vec::new(), None),
+            Be::StreamL2 => (Vec::new(), Some(stream_l2())),
             _ => (Vec::new(), Some(known(self.name()))),
         };
         let batch = Some(BatchSpec { cycle, ..BatchSpec::default() });
         WorkloadSpec { threads, batch, profile, ..WorkloadSpec::new(self.name(), Class::BestEffort) }
+    }
+}
+
+/// stream-L2 of the library, with what is assumed of it.
+fn stream_l2() -> ProfileName {
+    let (suffers, takes) = (assumed("caladan.streaml2-suffers"), assumed("caladan.streaml2-takes"));
+    match known("stream-L2").profile() {
+        Ok(usual) if (usual.sensitivity, usual.pressure) != (suffers, takes) => {
+            ProfileName::Own(Profile { sensitivity: suffers.min(1.0), pressure: takes.min(1.0), ..usual })
+        }
+        _ => known("stream-L2"),
     }
 }
 

@@ -9,14 +9,15 @@ mod many;
 mod partition;
 mod windows;
 
-use quell_model::{Nanos, Policy, PreemptionMode, Stack, Topology};
+use quell_model::{BytesPerSecond, Nanos, Policy, PreemptionMode, Stack, Topology};
 
+use crate::experiment::assumed::{assumed, micros};
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
 use crate::workload::{Latencies, WorkloadStats};
 use crate::{Costs, FairScheduler, Interrupts, KernelConfig, SimError, SimHost, WorkloadSpec};
 
-pub use apps::{Be, Lc, NETWORK, Threads};
+pub use apps::{Be, Lc, Threads};
 pub use many::{TASKS, figure7, figure8b, run_scale, scale};
 pub use partition::{reaction, static_partition};
 pub use windows::{WINDOW, Window, windows};
@@ -29,7 +30,10 @@ pub const ALL: u32 = 24;
 /// THRESH_BW: "We use 25 GB/s for our machine" (App. A).
 pub const THRESH_BW: f64 = 25e9;
 /// What a client measures beside the server: two network cards that bypass the kernel, and a switch (assumed).
-pub const OUTSIDE: Nanos = Nanos::from_micros(10);
+#[must_use]
+pub fn outside() -> Nanos {
+    micros("caladan.outside")
+}
 
 /// By what means CPUs change hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +49,9 @@ pub enum Means {
 }
 
 /// KSCHED's scheduling latency (assumed: the paper's Figure 8a has it, its text does not).
-const KSCHED: Nanos = Nanos::from_micros(2);
+fn ksched() -> Nanos {
+    micros("caladan.ksched")
+}
 /// How much longer system calls take: "scheduling latency by 5×" (§7.3).
 const SYSCALLS_LATENCY: u64 = 5;
 /// Scheduling work of a migration by system calls: "bottlenecks at around 285,000 allocations per second" (§7.3).
@@ -60,6 +66,8 @@ impl Means {
             Means::Linux => socket,
             _ => Machine { topology: Topology::synthetic(1, 1, MANAGED / 2, 2).into(), ..socket },
         };
+        machine.memory.bandwidth = BytesPerSecond(assumed("caladan.memory") * 1e9);
+        machine.memory.latency = Nanos(assumed("caladan.memory-latency").round() as u64);
         machine.contention.counters = crate::contention::Meters::named("counters").unwrap_or_default();
         machine
     }
@@ -67,9 +75,9 @@ impl Means {
     /// The kernel. Linux 5.4 had CFS (§7); its idle states are disabled, so that idle CPUs begin to work soon.
     #[must_use]
     pub fn kernel(self) -> KernelConfig {
-        let costs = Costs { idle_exit: Nanos::from_micros(1), grant: KSCHED, ..Costs::default() };
+        let costs = Costs { idle_exit: micros("caladan.idle-exit"), grant: ksched(), ..Costs::default() };
         let costs = match self {
-            Means::Syscalls => Costs { grant: Nanos(SYSCALLS_LATENCY * KSCHED.0), grant_each: SYSCALL_EACH, ..costs },
+            Means::Syscalls => Costs { grant: Nanos(SYSCALLS_LATENCY * ksched().0), grant_each: SYSCALL_EACH, ..costs },
             _ => costs,
         };
         let interrupts = if self == Means::Linux { Interrupts::Spread } else { Interrupts::Elsewhere };
@@ -147,7 +155,7 @@ impl Seen {
 
 /// A client's 99.9th percentile.
 fn p999(latencies: &Latencies) -> Nanos {
-    latencies.quantile(0.999) + OUTSIDE
+    latencies.quantile(0.999) + outside()
 }
 
 /// The host and the loop at the beginning.

@@ -2,7 +2,7 @@
 
 use quell_model::{Nanos, Policy, Stack};
 
-use super::{Means, OUTSIDE, Span, host};
+use super::{Means, Span, host, outside};
 use crate::host::drive;
 use crate::workload::Latencies;
 use crate::{SimError, WorkloadSpec};
@@ -34,7 +34,7 @@ impl Window {
     #[must_use]
     pub fn p999(&self, workload: usize) -> Option<Nanos> {
         let latencies = &self.latencies[workload];
-        (latencies.count() > 0).then(|| latencies.quantile(0.999) + OUTSIDE)
+        (latencies.count() > 0).then(|| latencies.quantile(0.999) + outside())
     }
 }
 

@@ -9,7 +9,8 @@ use quell_policy::none::{NoConfig, NoPolicy};
 use quell_policy::parties::{Parties, PartiesConfig};
 use quell_policy::shenango::{Shenango, ShenangoConfig};
 use quell_sim::WorkloadSpec;
-use quell_sim::experiment::caladan::{ALL, Be, Lc, MANAGED, Means, OUTSIDE, Seen, Span, THRESH_BW, Threads, run};
+use quell_sim::experiment::assumed::micros;
+use quell_sim::experiment::caladan::{ALL, Be, Lc, MANAGED, Means, Seen, Span, THRESH_BW, Threads, outside, run};
 use quell_sim::workload::Arrivals;
 use rayon::prelude::*;
 
@@ -58,7 +59,9 @@ pub const CALADAN: System = System::Caladan(TUNED);
 pub const ALONE: Nanos = Nanos::from_micros(50);
 /// The tail that Parties* is to keep, as a client sees it: twice as much, so that those cores are enough beside others, too.
 /// Assumed; the paper says no more than that it was tuned. From 60 to 500 µs it does the same here.
-pub const TARGET: Nanos = Nanos::from_micros(100);
+pub fn target() -> Nanos {
+    micros("caladan.parties-target")
+}
 
 impl System {
     pub fn name(self) -> &'static str {
@@ -130,7 +133,7 @@ pub struct Cell {
 impl Cell {
     pub fn new(system: System, lc: Lc, rate: f64, be: impl Into<Option<Be>>) -> Cell {
         let threads = if system == System::Linux { Threads::Linux } else { Threads::Runtime };
-        Cell { system, lc, rate, be: be.into(), threads, target: TARGET }
+        Cell { system, lc, rate, be: be.into(), threads, target: target() }
     }
 
     pub fn policy(&self) -> AnyPolicy {
@@ -139,7 +142,7 @@ impl Cell {
 
     pub fn workloads(&self) -> Vec<WorkloadSpec> {
         let cpus = if self.system == System::Linux { ALL } else { MANAGED };
-        let slo = Some(self.target - OUTSIDE);
+        let slo = Some(self.target - outside());
         let lc = self.lc.spec(Arrivals::Poisson(self.rate), MANAGED, (self.threads, cpus), slo);
         // "We run BE tasks with low-priority using SCHED_IDLE" (§7).
         let be = self.be.map(|be| WorkloadSpec { idle: self.system == System::Linux, ..be.spec(cpus) });

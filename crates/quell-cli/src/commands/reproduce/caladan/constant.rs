@@ -8,7 +8,7 @@ use quell_report::page::Block;
 use quell_sim::experiment::caladan::{Be, Lc, Span, Window, windows};
 use rayon::prelude::*;
 
-use super::colocation::{CALADAN, Cell, System, TARGET, most, run_all};
+use super::colocation::{CALADAN, Cell, System, most, run_all, target};
 use super::phases::RATE;
 use super::{Figure, Trial, measure, micros};
 
@@ -174,7 +174,7 @@ impl Search {
 fn settles(seen: &[Window]) -> Option<Nanos> {
     let calm = |windows: &[Window]| {
         let stays = windows.iter().all(|window| (window.cpus[1] - windows[0].cpus[1]).abs() < 0.5);
-        stays && windows.iter().all(|window| window.p999(0).is_some_and(|tail| tail <= TARGET))
+        stays && windows.iter().all(|window| window.p999(0).is_some_and(|tail| tail <= target()))
     };
     seen.windows(4).position(calm).map(|at| seen[at].end)
 }

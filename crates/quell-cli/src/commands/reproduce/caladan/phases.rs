@@ -7,11 +7,11 @@ use quell_policy::none::{NoConfig, NoPolicy};
 use quell_report::chart::{Axis, Chart, Form, Mark, Scale, Unit};
 use quell_report::page::Block;
 use quell_sim::experiment::caladan::{
-    Be, Lc, Means, OUTSIDE, Span, THRESH_BW, WINDOW, Window, reaction, run, static_partition, windows,
+    Be, Lc, Means, Span, THRESH_BW, WINDOW, Window, outside, reaction, run, static_partition, windows,
 };
 use quell_sim::workload::Latencies;
 
-use super::colocation::{ALONE, CALADAN, Cell, System, TARGET};
+use super::colocation::{ALONE, CALADAN, Cell, System, target};
 use super::{Figure, Trial, measure, micros};
 
 /// "We issue 800,000 requests per second to memcached" (§7.1).
@@ -37,7 +37,7 @@ impl Phases {
 
     /// While it collects.
     fn p999(&self) -> f64 {
-        (self.collecting.quantile(0.999) + OUTSIDE).0 as f64 / 1e3
+        (self.collecting.quantile(0.999) + outside()).0 as f64 / 1e3
     }
 
     /// The window with the longest tail, µs.
@@ -70,8 +70,8 @@ pub fn figure5(trial: Trial) -> Result<Figure> {
     let parties = |target| Phases::of(System::Parties, target, span(settles, parties_for));
     let ((caladan, parties), tight) = rayon::join(
         || {
-            let caladan = || Phases::of(CALADAN, TARGET, span(Nanos::from_millis(200), caladan_for));
-            rayon::join(caladan, || parties(TARGET))
+            let caladan = || Phases::of(CALADAN, target(), span(Nanos::from_millis(200), caladan_for));
+            rayon::join(caladan, || parties(target()))
         },
         // Only the first run's note has it.
         || if trial.quick || !trial.is_first() { Ok(None) } else { parties(ALONE).map(Some) },

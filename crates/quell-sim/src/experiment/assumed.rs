@@ -1,0 +1,54 @@
+//! Inputs that a text does not give. `quell reproduce --bands` runs each experiment with others: a process of its own for each
+//! set of them.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use quell_model::Nanos;
+
+static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
+
+/// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
+/// have.
+pub const ASSUMED: [(&str, f64); 13] = [
+    ("caladan.outside", 10.0),
+    ("caladan.ksched", 2.0),
+    ("caladan.idle-exit", 1.0),
+    ("caladan.stack", 0.43),
+    ("caladan.network", 8.0),
+    ("caladan.device", 10.0),
+    ("caladan.collection", 150.0),
+    ("caladan.between", 1500.0),
+    ("caladan.parties-target", 100.0),
+    ("caladan.memory", 33.0),
+    ("caladan.memory-latency", 72.0),
+    ("caladan.streaml2-suffers", 0.8),
+    ("caladan.streaml2-takes", 1.0),
+];
+
+/// From now on these inputs have these values, in all of this process. Once, before anything runs.
+///
+/// # Errors
+/// The name of one that cannot be varied; or that it was done before.
+pub fn vary(values: BTreeMap<String, f64>) -> Result<(), String> {
+    if let Some(unknown) = values.keys().find(|name| ASSUMED.iter().all(|(known, _)| known != name)) {
+        return Err(unknown.clone());
+    }
+    VARIED.set(values).map_err(|_| "inputs were varied before".to_owned())
+}
+
+/// An input's value.
+///
+/// # Panics
+/// If it is none of [`ASSUMED`]: a mistake in an experiment.
+#[must_use]
+pub fn assumed(name: &str) -> f64 {
+    let usual = || ASSUMED.iter().find(|(known, _)| *known == name).expect("an input of the table").1;
+    VARIED.get().and_then(|varied| varied.get(name)).copied().unwrap_or_else(usual)
+}
+
+/// A time that is given in µs.
+#[must_use]
+pub fn micros(name: &str) -> Nanos {
+    Nanos((assumed(name) * 1e3).round() as u64)
+}
