@@ -14,7 +14,8 @@ fn words(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("./target/release/").unwrap_or(line);
     let line = Regex::new(r"\$\(\(.*?\)\)\)?|\$\([^)]*\)").unwrap().replace_all(line, "1");
     let words = shlex::split(line.trim_end_matches('\\'))?;
-    let ends = |word: &String| ["|", "&", "&&", ";"].contains(&word.as_str()) || word.trim_start_matches('2').starts_with('>');
+    let ends =
+        |word: &String| ["|", "&", "&&", ";"].contains(&word.as_str()) || word.trim_start_matches('2').starts_with('>');
     let words: Vec<String> = words.into_iter().take_while(|word| !ends(word)).collect();
     (words.first()? == "quell").then_some(words)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use quell_report::stats::wasserstein;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::{Found, Measure};
 use crate::registry::Topic;
@@ -80,7 +80,7 @@ pub enum Value {
 }
 
 /// What one run found of one workload under one stack.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The treatment.
     pub policy: String,
@@ -105,7 +105,9 @@ pub struct Cell {
 }
 
 impl Cell {
-    fn value(&self, value: Value) -> Option<f64> {
+    /// What it has of this; of a distance nothing.
+    #[must_use]
+    pub fn value(&self, value: Value) -> Option<f64> {
         match value {
             Value::P50 => self.p50,
             Value::P99 => self.p99,

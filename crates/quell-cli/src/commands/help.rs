@@ -74,6 +74,7 @@ const GROUPS: [Group; 6] = [
                 "play",
                 ["quell play memcached-2cpus --duration 5s", "quell lab run -- quell play memcached-2cpus --json"],
             ),
+            ("validate", ["quell validate memcached-2cpus", "quell validate scenes/spin.toml --seeds 2 --json"]),
             ("reproduce", ["quell reproduce --list", "quell reproduce queueing --quick"]),
             ("replay", ["quell replay run.record", "quell replay run.record --policy none --json"]),
         ],

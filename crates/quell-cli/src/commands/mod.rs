@@ -28,6 +28,7 @@ mod sim;
 mod status;
 mod top;
 mod units;
+mod validate;
 mod vas;
 mod why;
 
@@ -60,6 +61,7 @@ pub enum Command {
     Sim(sim::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
+    Validate(validate::Arguments),
     Vas(vas::Arguments),
     Why(why::Arguments),
 }
@@ -88,6 +90,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::Vas(arguments) => vas::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }

@@ -4,12 +4,12 @@ mod bands;
 mod caladan;
 mod check;
 mod fairness;
-mod figure;
+pub mod figure;
 mod gap;
 mod page;
 mod queueing;
 mod rkube;
-mod table;
+pub mod table;
 mod trial;
 mod vas;
 

@@ -1,7 +1,7 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
-mod lab;
-mod sim;
+pub mod lab;
+pub mod sim;
 
 use std::path::Path;
 

@@ -1,0 +1,98 @@
+//! `quell validate`: the simulated kernel against a real one.
+
+mod compare;
+mod table;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use quell_evidence::Cell;
+use quell_report::screen::Screen;
+use serde_json::json;
+
+use super::output::stamped;
+use super::play::scenes;
+use super::reproduce::figure::{lab, sim};
+use compare::Row;
+
+/// Hold the simulated kernel against a real one, scene by scene
+///
+/// Each scene is run by the simulator and, as real threads in lock-step time, in the lab, with the same seeds: shares of the
+/// CPUs within 2 %, medians within 5 %, p99 within 10 %. Where the real kernel's own 95 % interval is wider than that, the
+/// simulator's value has to lie in it. Exit status 1 if a row is off.
+#[derive(Args)]
+pub struct Arguments {
+    /// Scenarios or figures [default: all files *.toml of the directory scenes]
+    scenes: Vec<PathBuf>,
+    /// Seeds a side
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// Keep what each run finds in this directory, and do not run again what is kept there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print the rows as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs all scenes on both sides.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let files = if arguments.scenes.is_empty() { all(Path::new("scenes"))? } else { arguments.scenes.clone() };
+    if let Some(directory) = &arguments.keep {
+        std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+    }
+    let mut rows = Vec::new();
+    for file in &files {
+        rows.extend(scene(file, arguments).with_context(|| format!("scene {}", file.display()))?);
+    }
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&stamped(json!({ "rows": rows })))?)?;
+    } else {
+        write!(out, "{}", table::text(&rows, &Screen::here()))?;
+    }
+    Ok(if rows.iter().all(Row::is_near) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn all(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = directory.read_dir().with_context(|| format!("read {}; name a scene", directory.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    files.sort();
+    if files.is_empty() {
+        bail!("no scene in {}: name one", directory.display());
+    }
+    Ok(files)
+}
+
+fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
+    let treated = scenes::of(file, &[], &[])?;
+    let first = treated.first().context("nothing is to be run: give the scene a policy")?;
+    let cpus = first.scenario.machine()?.topology.all().len() as u32;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (mut simulated, mut real) = (Vec::new(), Vec::new());
+    for seed in 1..=arguments.seeds {
+        simulated.push(sim::cells(&treated, seed)?);
+        eprintln!("validate: {name}, seed {seed} of {}", arguments.seeds);
+        real.push(kept(arguments, &format!("{name}-{seed}"), || lab::in_guest(file, cpus, seed))?);
+    }
+    Ok(compare::rows(&name, &simulated, &real))
+}
+
+/// What a boot found: kept from before, or of one now.
+fn kept(arguments: &Arguments, name: &str, run: impl FnOnce() -> Result<Vec<Cell>>) -> Result<Vec<Cell>> {
+    let Some(directory) = &arguments.keep else { return run() };
+    let path = directory.join(format!("{name}.json"));
+    if let Ok(text) = std::fs::read(&path) {
+        return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
+    }
+    let cells = run()?;
+    let part = path.with_extension("part");
+    std::fs::write(&part, serde_json::to_vec(&cells)?)
+        .and_then(|()| std::fs::rename(&part, &path))
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(cells)
+}
