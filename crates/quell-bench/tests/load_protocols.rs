@@ -87,6 +87,16 @@ impl Redis {
                     self.keys.lock().unwrap().insert(text(key), value.clone());
                     b"+OK\r\n".to_vec()
                 }
+                ("HGET", [key, _]) => match self.keys.lock().unwrap().get(&text(key)) {
+                    Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+                    None => b"$-1\r\n".to_vec(),
+                },
+                ("HSET", [key, field, value]) => {
+                    assert_eq!(field, b"f");
+                    self.sets.fetch_add(1, Relaxed);
+                    let old = self.keys.lock().unwrap().insert(text(key), value.clone());
+                    format!(":{}\r\n", usize::from(old.is_none())).into_bytes()
+                }
                 ("DEL", [key]) => {
                     format!(":{}\r\n", usize::from(self.keys.lock().unwrap().remove(&text(key)).is_some())).into_bytes()
                 }
@@ -99,7 +109,14 @@ impl Redis {
 
 #[test]
 fn redis_is_loaded_and_what_was_written_is_gone_afterwards() {
+    for scheme in ["redis", "redis-hash"] {
+        loads_and_leaves_nothing(scheme);
+    }
+}
+
+fn loads_and_leaves_nothing(scheme: &str) {
     let (redis, url) = Redis::start();
+    let url = url.replacen("redis", scheme, 1);
     redis.keys.lock().unwrap().insert("theirs".into(), b"x".to_vec());
     let monitor = Monitor { live: Some(Live::default()), ..Monitor::default() };
     let report = load::run_watched(&spec(&url), &monitor).unwrap();

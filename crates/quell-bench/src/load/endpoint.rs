@@ -29,6 +29,7 @@ impl FromStr for Endpoint {
         let protocol = match scheme {
             "memcached" => Protocol::Memcached,
             "redis" => Protocol::Redis,
+            "redis-hash" => Protocol::RedisHash,
             "http" => Protocol::Http,
             "https" | "rediss" => return refuse("is encrypted", "load the server behind the encryption"),
             _ => return refuse("has an unknown scheme", "write memcached://, redis:// or http://"),
@@ -40,7 +41,7 @@ impl FromStr for Endpoint {
         let path = match (protocol, path) {
             (Protocol::Http, "") => Some("/".to_owned()),
             (Protocol::Http, path) => Some(path.to_owned()),
-            (_, "" | "/") | (Protocol::Redis, "/0") => None,
+            (_, "" | "/") | (Protocol::Redis | Protocol::RedisHash, "/0") => None,
             _ => return refuse("has a path", "leave it out: the keys go into the usual place"),
         };
         let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
@@ -63,6 +64,7 @@ mod tests {
             ("127.0.0.1:11211", None, tcp("127.0.0.1:11211"), None),
             ("unix:/run/m.sock", None, Target::Unix("/run/m.sock".into()), None),
             ("redis://127.0.0.1:6380/0", Some(Protocol::Redis), tcp("127.0.0.1:6380"), None),
+            ("redis-hash://localhost", Some(Protocol::RedisHash), tcp("localhost:6379"), None),
             ("redis://localhost", Some(Protocol::Redis), tcp("localhost:6379"), None),
             ("memcached://[::1]", Some(Protocol::Memcached), tcp("[::1]:11211"), None),
             ("http://127.0.0.1:8080/a/b?c=d", Some(Protocol::Http), tcp("127.0.0.1:8080"), Some("/a/b?c=d")),

@@ -86,7 +86,8 @@ await() { # WHOSE LOG COMMAND…
 
 eval "$PREPARE" || fail "cannot prepare: $PREPARE"
 if [ -n "$SCHEDULER" ]; then
-    "$SCHEDULER" >/run/control.log 2>&1 &
+    # shellcheck disable=SC2086 # its options are words
+    "$SCHEDULER" ${OPTIONS:-} >/run/control.log 2>&1 &
     await "$SCHEDULER" /run/control.log in_force
 fi
 while read -r name _ class _; do

@@ -66,11 +66,18 @@ const PLAIN: Peer = Peer {
 const GROUPED: Peer = Peer { weights: "100 100", ..PLAIN };
 
 const PREEMPT_FULL: &str = "echo full >/sys/kernel/debug/sched/preempt";
+/// Two layers: the servers' threads, which preempt, and all others.
+const LAYERS: &str = r#"cat >/run/layers.json <<END
+[{"name": "servers", "matches": [[{"CommPrefix": "memcached"}]],
+  "kind": {"Open": {"preempt": true, "preempt_first": true, "exclusive": false, "min_exec_us": 0, "slice_us": 20000}}},
+ {"name": "rest", "matches": [[]], "kind": {"Open": {"preempt": false, "min_exec_us": 0, "slice_us": 20000}}}]
+END
+OPTIONS=f:/run/layers.json"#;
 const POLLS: &str = r#"AGENT='poll = "dedicated"'"#;
 
 /// All peers, in the table's order. Server and antagonist run in one session, since autogroups compete as groups. The
 /// kernel's own preemption mode is lazy.
-pub const PEERS: [Peer; 21] = [
+pub const PEERS: [Peer; 24] = [
     Peer { id: "alone", title: "EEVDF, no antagonist", alone: true, ..PLAIN },
     Peer { id: "alone-grouped", title: "EEVDF, no antagonist, in a cgroup", alone: true, ..GROUPED },
     PLAIN,
@@ -128,6 +135,15 @@ pub const PEERS: [Peer; 21] = [
     },
     Peer { id: "flash", title: "scx_flash, equal", scheduler: Some("scx_flash"), ..PLAIN },
     Peer { id: "cosmos", title: "scx_cosmos, equal", scheduler: Some("scx_cosmos"), ..PLAIN },
+    Peer { id: "lavd", title: "scx_lavd, equal", scheduler: Some("scx_lavd"), ..PLAIN },
+    Peer { id: "bpfland", title: "scx_bpfland, equal", scheduler: Some("scx_bpfland"), ..PLAIN },
+    Peer {
+        id: "layered",
+        title: "scx_layered, the servers before the rest",
+        scheduler: Some("scx_layered"),
+        prepare: LAYERS,
+        ..PLAIN
+    },
 ];
 
 #[cfg(test)]

@@ -16,8 +16,13 @@ pub struct Scheduler {
 }
 
 /// Those that peers use.
-pub const SCHEDULERS: [Scheduler; 2] =
-    [Scheduler { name: "scx_flash", version: "1.1.4" }, Scheduler { name: "scx_cosmos", version: "1.1.7" }];
+pub const SCHEDULERS: [Scheduler; 5] = [
+    Scheduler { name: "scx_flash", version: "1.1.4" },
+    Scheduler { name: "scx_cosmos", version: "1.1.7" },
+    Scheduler { name: "scx_lavd", version: "1.1.4" },
+    Scheduler { name: "scx_bpfland", version: "1.1.4" },
+    Scheduler { name: "scx_layered", version: "1.1.4" },
+];
 
 /// Prerequisites of their build beside Rust and clang, by a file that shows that each is there.
 const NEEDS: [(&str, &str); 5] = [

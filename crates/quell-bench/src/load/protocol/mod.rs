@@ -23,6 +23,9 @@ pub enum Protocol {
     Memcached,
     /// RESP, Redis's protocol: `GET` and `SET`.
     Redis,
+    /// The same with a hash of one field under each key: `HGET` and `HSET`.
+    #[serde(rename = "redis-hash")]
+    RedisHash,
     /// HTTP/1.1: `GET` of one path over connections that are kept.
     Http,
 }
@@ -34,6 +37,7 @@ impl Protocol {
         match self {
             Self::Memcached => "memcached",
             Self::Redis => "redis",
+            Self::RedisHash => "redis-hash",
             Self::Http => "http",
         }
     }
@@ -43,7 +47,7 @@ impl Protocol {
     pub fn words(self) -> &'static str {
         match self {
             Self::Memcached => "the memcached text protocol",
-            Self::Redis => "RESP, Redis's protocol",
+            Self::Redis | Self::RedisHash => "RESP, Redis's protocol",
             Self::Http => "HTTP/1.1",
         }
     }
@@ -53,7 +57,7 @@ impl Protocol {
     pub fn usual_port(self) -> u16 {
         match self {
             Self::Memcached => 11211,
-            Self::Redis => 6379,
+            Self::Redis | Self::RedisHash => 6379,
             Self::Http => 80,
         }
     }
@@ -62,7 +66,7 @@ impl Protocol {
     /// accept the next one before; requests that become due meanwhile wait, and their latency counts from then.
     pub(crate) fn under_way(self) -> usize {
         match self {
-            Self::Memcached | Self::Redis => usize::MAX,
+            Self::Memcached | Self::Redis | Self::RedisHash => usize::MAX,
             Self::Http => 1,
         }
     }
@@ -83,7 +87,7 @@ impl Requests {
     pub fn new(spec: &LoadSpec) -> Self {
         let get = match spec.protocol {
             Protocol::Http => http::request(spec),
-            Protocol::Memcached | Protocol::Redis => Vec::new(),
+            Protocol::Memcached | Protocol::Redis | Protocol::RedisHash => Vec::new(),
         };
         Self { protocol: spec.protocol, value: vec![b'q'; spec.value_bytes as usize], get }
     }
@@ -93,7 +97,7 @@ impl Requests {
     pub fn longest(&self) -> usize {
         match self.protocol {
             // Words, numbers and ends of lines take less than 64 bytes.
-            Protocol::Memcached | Protocol::Redis => KEY_BYTES + 64 + self.value.len(),
+            Protocol::Memcached | Protocol::Redis | Protocol::RedisHash => KEY_BYTES + 64 + self.value.len(),
             Protocol::Http => self.get.len(),
         }
     }
@@ -105,6 +109,8 @@ impl Requests {
             (Protocol::Memcached, Operation::Set) => memcached::set(slot.key(), &self.value, out),
             (Protocol::Redis, Operation::Get) => redis::get(slot.key(), out),
             (Protocol::Redis, Operation::Set) => redis::set(slot.key(), &self.value, out),
+            (Protocol::RedisHash, Operation::Get) => redis::hget(slot.key(), out),
+            (Protocol::RedisHash, Operation::Set) => redis::hset(slot.key(), &self.value, out),
             (Protocol::Http, _) => out.extend_from_slice(&self.get),
         }
     }
@@ -113,7 +119,7 @@ impl Requests {
     pub(crate) fn encode_delete(&self, key: u32, out: &mut Vec<u8>) {
         match self.protocol {
             Protocol::Memcached => memcached::delete(key, out),
-            Protocol::Redis => redis::delete(key, out),
+            Protocol::Redis | Protocol::RedisHash => redis::delete(key, out),
             Protocol::Http => {}
         }
     }
@@ -122,7 +128,7 @@ impl Requests {
     pub(crate) fn encode_greeting(&self, out: &mut Vec<u8>) {
         match self.protocol {
             Protocol::Memcached => out.extend_from_slice(b"version\r\n"),
-            Protocol::Redis => out.extend_from_slice(b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"),
+            Protocol::Redis | Protocol::RedisHash => out.extend_from_slice(b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"),
             Protocol::Http => out.extend_from_slice(&self.get),
         }
     }
@@ -144,7 +150,7 @@ impl Protocol {
     pub(crate) fn greeting(self, answer: &[u8]) -> Greeting {
         match self {
             Self::Memcached => memcached::greeting(answer),
-            Self::Redis => redis::greeting(answer),
+            Self::Redis | Self::RedisHash => redis::greeting(answer),
             Self::Http => http::greeting(answer),
         }
     }
@@ -178,7 +184,7 @@ pub enum Answer {
     Stored,
     /// A `set` that was refused (`NOT_STORED`).
     NotStored,
-    /// A key that is gone.
+    /// A key that is gone. (Of a hash this answer is [`Answer::Stored`]: a number means both.)
     Deleted,
     /// An error: `SERVER_ERROR …`, `-ERR …`, an HTTP status of 400 or above.
     Error,
@@ -212,7 +218,8 @@ impl Parser {
     pub fn new(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Memcached => Self::Memcached(memcached::Parser::default()),
-            Protocol::Redis => Self::Redis(redis::Parser::default()),
+            Protocol::Redis => Self::Redis(redis::Parser::counting(Answer::Deleted)),
+            Protocol::RedisHash => Self::Redis(redis::Parser::counting(Answer::Stored)),
             Protocol::Http => Self::Http(http::Parser::default()),
         }
     }
@@ -221,7 +228,7 @@ impl Parser {
     pub fn reset(&mut self) {
         match self {
             Self::Memcached(parser) => *parser = memcached::Parser::default(),
-            Self::Redis(parser) => *parser = redis::Parser::default(),
+            Self::Redis(parser) => *parser = redis::Parser::counting(parser.counted()),
             Self::Http(parser) => parser.reset(),
         }
     }

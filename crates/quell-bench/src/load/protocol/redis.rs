@@ -11,11 +11,31 @@ pub(super) fn get(key: u32, out: &mut Vec<u8>) {
 pub(super) fn set(key: u32, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
     push_key_argument(key, out);
+    push_value(value, out);
+}
+
+fn push_value(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'$');
     push_number(value.len(), out);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// The only field of a key's hash.
+const FIELD: &[u8] = b"$1\r\nf\r\n";
+
+pub(super) fn hget(key: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"*3\r\n$4\r\nHGET\r\n");
+    push_key_argument(key, out);
+    out.extend_from_slice(FIELD);
+}
+
+pub(super) fn hset(key: u32, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"*4\r\n$4\r\nHSET\r\n");
+    push_key_argument(key, out);
+    out.extend_from_slice(FIELD);
+    push_value(value, out);
 }
 
 pub(super) fn delete(key: u32, out: &mut Vec<u8>) {
@@ -56,8 +76,10 @@ pub(super) fn greeting(answer: &[u8]) -> Greeting {
 }
 
 /// Reads answers from a stream of pieces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Parser {
+    /// What a number answers.
+    counted: Answer,
     lines: Lines,
     /// Bytes of a value (with its end of line) that are still to come.
     value_left: u64,
@@ -66,6 +88,16 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
+    /// A parser for which a number is this answer.
+    pub fn counting(counted: Answer) -> Parser {
+        Parser { counted, lines: Lines::default(), value_left: 0, bytes: 0 }
+    }
+
+    /// What a number answers.
+    pub fn counted(&self) -> Answer {
+        self.counted
+    }
+
     /// Takes the next piece of the stream and calls `answered` for every answer that it completes.
     pub fn feed(&mut self, mut piece: &[u8], mut answered: impl FnMut(Answer)) -> Result<(), Malformed> {
         while !piece.is_empty() {
@@ -82,7 +114,7 @@ impl Parser {
             match line {
                 b"+OK" => answered(Answer::Stored),
                 b"$-1" | b"_" => answered(Answer::Miss),
-                [b':', ..] => answered(Answer::Deleted),
+                [b':', ..] => answered(self.counted),
                 [b'+' | b'-', ..] => answered(Answer::Error),
                 [b'$', digits @ ..] => {
                     self.bytes = number(digits).ok_or(Malformed)?;

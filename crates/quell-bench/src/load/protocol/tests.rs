@@ -18,6 +18,9 @@ fn text(protocol: Protocol, answer: Answer) -> Option<Vec<u8>> {
         (Protocol::Memcached, Answer::NotStored) => b"NOT_STORED\r\n".to_vec(),
         (Protocol::Memcached, Answer::Deleted) => b"NOT_FOUND\r\n".to_vec(),
         (Protocol::Memcached, Answer::Error) => b"SERVER_ERROR out of memory storing object\r\n".to_vec(),
+        (Protocol::RedisHash, Answer::Stored) => b":0\r\n".to_vec(),
+        (Protocol::RedisHash, Answer::Deleted) => return None,
+        (Protocol::RedisHash, other) => return text(Protocol::Redis, other),
         (Protocol::Redis, Answer::Hit { bytes }) => head(format!("${bytes}\r\n"), bytes, b"\r\n"),
         (Protocol::Redis, Answer::Miss) => b"$-1\r\n".to_vec(),
         (Protocol::Redis, Answer::Stored) => b"+OK\r\n".to_vec(),
@@ -48,7 +51,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
-const ALL: [Protocol; 3] = [Protocol::Memcached, Protocol::Redis, Protocol::Http];
+const ALL: [Protocol; 4] = [Protocol::Memcached, Protocol::Redis, Protocol::RedisHash, Protocol::Http];
 
 proptest! {
     #[test]

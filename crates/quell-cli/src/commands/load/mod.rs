@@ -29,7 +29,7 @@ use super::{signals, units};
 /// version first; the keys that the load writes are deleted at the end, also at Ctrl-C.
 #[derive(Args)]
 pub struct Arguments {
-    /// The server: HOST:PORT, unix:PATH, memcached://HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH [default:
+    /// The server: HOST:PORT, unix:PATH, memcached://HOST:PORT, redis://HOST:PORT, redis-hash://HOST:PORT (HSET, HGET) or http://HOST:PORT/PATH [default:
     /// 127.0.0.1 and the protocol's usual port]
     #[arg(long)]
     target: Option<String>,
