@@ -246,7 +246,12 @@ fn text(bands: &[Band], left: &[&str], screen: &Screen) -> String {
     let head = ["claim", "ours", "over all values", "verdict", "", "decides"];
     let mut text = table(head, cells).fit(screen) + "\n\n";
     for band in bands.iter().filter(|band| !band.flips.is_empty()) {
-        let flips: Vec<String> = band.flips.iter().map(|(name, verdict)| format!("{verdict} with {name}")).collect();
+        let (draws, single): (Vec<_>, Vec<_>) = band.flips.iter().partition(|(name, _)| name.contains(','));
+        let mut flips: Vec<String> = single.iter().map(|(name, verdict)| format!("{verdict} with {name}")).collect();
+        for verdict in Verdict::ALL {
+            let count = draws.iter().filter(|(_, flipped)| *flipped == verdict).count();
+            flips.extend((count > 0).then(|| format!("{verdict} in {count} of {DRAWS} draws")));
+        }
         text += &format!("{}: {}\n", band.id, flips.join("; "));
     }
     if !left.is_empty() {
@@ -299,6 +304,7 @@ mod tests {
         assert_eq!(flips, ["b=2", "a=3,b=4"]);
         let shown = text(&[band], &["c"], &Screen::columns(100));
         assert!(shown.contains("fragile") && shown.contains("not varied: c"), "{shown}");
+        assert!(shown.contains("differs with b=2; shape in 1 of 20 draws"), "{shown}");
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub struct Arguments {
     /// Of caladan run these figures only: table1, fig1, fig4 …, unmodified, scale
     #[arg(long, value_name = "FIGURE,…", num_args = 1.., require_equals = true, value_delimiter = ',')]
     only: Vec<String>,
-    /// Run those rows, too, that need a real kernel: in the lab; all, or of these scenes (`quell lab peers --list`)
+    /// Run those rows, too, that need a real kernel: in the lab; all, or of caladan those of these scenes (`quell lab peers
+    /// --list`)
     #[arg(
         long,
         value_name = "SCENE,…",
@@ -126,6 +127,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         rows.extend(judged(topic, &measures, !arguments.only.is_empty()));
         pictures.extend(blocks);
+        if topic.id == "vas" && !arguments.real.is_empty() {
+            rows.extend(vas::real(arguments.quick, &kept)?);
+        }
     }
     if let Some(path) = &arguments.html {
         std::fs::write(path, page::of(&rows, pictures).to_html())

@@ -6,13 +6,14 @@ mod services;
 mod synthetic;
 
 use anyhow::{Context, Result};
-use quell_evidence::{Found, Measure, topic};
+use quell_evidence::{Found, Measure, Row, topic};
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use quell_policy::vas::{Analysis, Busy, Interface, Margin, Releases, TaskSet};
 use quell_report::stats::wasserstein;
 use quell_sim::experiment::vas::{Scene, Seen};
 
+use super::figure::{self, Runner};
 use super::trial::{self, Figure, Kept, Trial};
 
 /// Amount of work.
@@ -43,6 +44,15 @@ pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
         measures.extend(services::measures(effort)?);
         Ok(Figure { measures, ..Figure::default() })
     })
+}
+
+/// Its synthetic tasks as real threads, in the lab: a figure that is a file.
+pub fn real(quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+    const FIGURE: &str = include_str!("../../../../../../papers/vas/real.toml");
+    let directory = tempfile::tempdir().context("make a directory for the figure")?;
+    let file = directory.path().join("vas-real.toml");
+    std::fs::write(&file, FIGURE).context("write the figure")?;
+    figure::run(&file, Runner::Lab, quick, kept)
 }
 
 fn found(name: &str, found: Found, note: String) -> Result<Measure> {
