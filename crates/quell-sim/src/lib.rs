@@ -11,6 +11,7 @@
 pub mod config;
 pub mod contention;
 pub mod experiment;
+pub mod faulty;
 pub mod host;
 pub mod kernel;
 pub mod machine;
@@ -26,6 +27,7 @@ mod timers;
 
 pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use error::SimError;
+pub use faulty::{Faults, Faulty};
 pub use host::SimHost;
 pub use kernel::{Counters, GroupId, Kernel, Partition, Stretch, TaskId};
 pub use machine::Machine;
