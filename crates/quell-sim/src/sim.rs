@@ -1,5 +1,7 @@
 //! The simulation: one machine, its kernel and those of its VMs, the workloads on them, and virtual time.
 
+mod change;
+
 use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::contention::solve::Rates;
@@ -62,11 +64,18 @@ pub struct Sim {
     pub(crate) graphs: Graphs,
     /// What threads do to each other's speed, if they do.
     pub(crate) contention: Option<Box<Contention>>,
-    measured_from: u64,
-    busy_before: u64,
-    done_before: Counters,
-    counted_before: Vec<Rates>,
-    pub(crate) bytes_before: f64,
+    pub(crate) seed: u64,
+    pub(crate) before: Before,
+}
+
+/// What was counted when the warm-up ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before {
+    from: u64,
+    busy: u64,
+    done: Counters,
+    counted: Vec<Rates>,
+    pub bytes: f64,
 }
 
 /// Whom a thread works for.
@@ -83,7 +92,9 @@ pub(crate) enum Owner {
 pub(crate) struct Tenant {
     pub group: GroupId,
     pub tasks: Vec<TaskId>,
-    /// Its number among the workloads; None: it is a VM.
+    /// Threads that have ended.
+    pub ended: Vec<TaskId>,
+    /// Its number among the workloads; None: it is a VM, or gone.
     pub load: Option<usize>,
 }
 
@@ -112,11 +123,8 @@ impl Sim {
             tenants: Vec::new(),
             guests: vec![None; machine.topology.columns()],
             owners: Vec::new(),
-            measured_from: 0,
-            busy_before: 0,
-            done_before: Counters::default(),
-            counted_before: vec![Rates::default(); workloads.len()],
-            bytes_before: 0.0,
+            seed,
+            before: Before::default(),
             homes,
             machine,
         };
@@ -130,17 +138,20 @@ impl Sim {
             let parent = group_around(spec, kernel, &mut around[home.map_or(0, |vm| vm + 1)])?;
             let own = PhaseSet::new(spec, number, home.unwrap_or(sim.tenants.len()), &mut phases)
                 .map_err(SimError::Scenario)?;
-            sim.add(number, spec, parent, own, seed);
+            sim.add(number, spec, parent, own, sim.tenants.len());
         }
         plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         if !phases.is_empty() {
-            sim.contend(phases, workloads);
+            let ways = |tenant: &Tenant| tenant.load.and_then(|load| workloads[load].cache_ways).unwrap_or(u32::MAX);
+            let ways = sim.tenants.iter().map(ways).collect();
+            sim.contend(phases, ways);
         }
         Ok(sim)
     }
 
-    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, seed: u64) {
+    /// Workload `number` is there, and sleeps. The host, where it runs there, knows it as this tenant.
+    fn add(&mut self, number: usize, spec: &WorkloadSpec, parent: GroupId, phases: PhaseSet, tenant: usize) {
         let home = self.homes[number];
         let (kernel, owners) = match home.map(|vm| &mut self.vms[vm]) {
             None => (&mut self.kernel, &mut self.owners),
@@ -153,7 +164,7 @@ impl Sim {
         kernel.set_quota(group, tighter(spec.quota, spec.limit).map(quota));
         let mut tasks = Vec::new();
         for thread in 0..spec.threads {
-            let task = kernel.spawn(group, self.tenants.len() as u32, spec.class_of(thread));
+            let task = kernel.spawn(group, tenant as u32, spec.class_of(thread));
             if let Some(list) = spec.affinity.get(thread as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
             }
@@ -161,9 +172,10 @@ impl Sim {
             tasks.push(task);
         }
         if home.is_none() {
-            self.tenants.push(Tenant { group, tasks: tasks.clone(), load: Some(number) });
+            let here = Tenant { group, tasks: tasks.clone(), ended: Vec::new(), load: Some(number) };
+            if tenant == self.tenants.len() { self.tenants.push(here) } else { self.tenants[tenant] = here }
         }
-        self.loads.push(Load::new(spec, number as u64, seed, tasks, phases, kernel));
+        self.loads.push(Load::new(spec, number as u64, self.seed, tasks, phases, kernel));
     }
 
     /// The workloads begin. Called once, before time passes.
@@ -300,10 +312,13 @@ impl Sim {
         for vm in &mut self.vms {
             vm.forget(&self.kernel);
         }
-        self.measured_from = self.kernel.now;
-        self.busy_before = self.kernel.busy_time();
-        self.done_before = self.kernel.counters;
-        (self.counted_before, self.bytes_before) = (self.counted(), self.memory_bytes());
+        self.before = Before {
+            from: self.kernel.now,
+            busy: self.kernel.busy_time(),
+            done: self.kernel.counters,
+            counted: self.counted(),
+            bytes: self.memory_bytes(),
+        };
     }
 
     /// Each workload, with the kernel that it runs on.
@@ -315,7 +330,8 @@ impl Sim {
     /// What each workload achieved since the warm-up.
     #[must_use]
     pub fn stats(&self) -> Vec<WorkloadStats> {
-        let counted = self.counted().into_iter().zip(&self.counted_before).map(|(now, before)| now.since(before));
+        let before = self.before.counted.iter().copied().chain(std::iter::repeat(Rates::default()));
+        let counted = self.counted().into_iter().zip(before).map(|(now, before)| now.since(&before));
         let each = self.each_load().zip(counted);
         each.map(|((load, kernel), counted)| WorkloadStats { counted, ..load.stats(kernel) }).collect()
     }
@@ -328,20 +344,20 @@ impl Sim {
     /// The time since the warm-up.
     #[must_use]
     pub fn measured(&self) -> Nanos {
-        Nanos(self.kernel.now - self.measured_from)
+        Nanos(self.kernel.now - self.before.from)
     }
 
     /// The part of all CPUs' time since the warm-up in which they were busy, 0–1.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         let all = self.measured().0 as f64 * self.kernel.cpus.len() as f64;
-        if all == 0.0 { 0.0 } else { (self.kernel.busy_time() - self.busy_before) as f64 / all }
+        if all == 0.0 { 0.0 } else { (self.kernel.busy_time() - self.before.busy) as f64 / all }
     }
 
     /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (now, before) = (self.kernel.counters, self.done_before);
+        let (now, before) = (self.kernel.counters, self.before.done);
         Counters {
             events: now.events - before.events,
             wake_ups: now.wake_ups - before.wake_ups,

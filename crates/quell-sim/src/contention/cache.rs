@@ -59,6 +59,15 @@ impl Cache {
         }
     }
 
+    /// There are so many kinds of work now, no fewer than before.
+    pub fn grow(&mut self, kinds: usize) {
+        self.before.resize(kinds, Rates::default());
+        self.window.resize(kinds, Use::default());
+        self.references.resize(kinds, 0.0);
+        self.copies.resize(kinds, 1.0);
+        self.bytes.resize(kinds, 0.0);
+    }
+
     /// Bytes that a thread of this kind finds its data in.
     pub fn bytes(&self, phase: PhaseId) -> f64 {
         self.bytes[usize::from(phase.0)]

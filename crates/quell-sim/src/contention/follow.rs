@@ -8,10 +8,10 @@ use super::live::Live;
 use super::meters::MeasuredOfMemory;
 use super::phases::Phases;
 use super::solve::Rates;
-use crate::WorkloadSpec;
 use crate::kernel::Timer;
-use crate::sim::{Sim, Tenant};
+use crate::sim::Sim;
 use crate::timers::TimerId;
+use crate::workload::{PhaseSet, WorkloadSpec};
 
 /// Something that was set and acts only a while later.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,14 +55,14 @@ pub(crate) struct Contention {
 
 impl Sim {
     /// From now on threads slow each other down.
-    pub(crate) fn contend(&mut self, phases: Phases, workloads: &[WorkloadSpec]) {
+    /// By tenant: the ways that it may fill.
+    pub(crate) fn contend(&mut self, phases: Phases, ways: Vec<u32>) {
         let highest = self.machine.frequencies.max_khz;
-        let ways = |tenant: &Tenant| tenant.load.and_then(|load| workloads[load].cache_ways).unwrap_or(u32::MAX);
         let settings = Settings {
             timer: self.kernel.timers.add(Timer::Settings),
             pending: VecDeque::new(),
             khz: vec![highest; self.guests.len()],
-            ways: self.tenants.iter().map(ways).collect(),
+            ways,
             lifted: None,
             lifting: None,
         };
@@ -70,6 +70,28 @@ impl Sim {
         self.contention = Some(Box::new(Contention { live, settings }));
         self.kernel.phases.is_on = true;
         self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
+    }
+
+    /// What a workload that comes while time passes does, as far as caches and memory are concerned. The host knows it as
+    /// this tenant.
+    ///
+    /// # Errors
+    /// A sentence, if its profile makes no sense.
+    pub(crate) fn admit_phases(&mut self, spec: &WorkloadSpec, tenant: usize) -> Result<PhaseSet, String> {
+        let ways = spec.cache_ways.unwrap_or(u32::MAX);
+        if let Some(Contention { live, settings }) = self.contention.as_deref_mut() {
+            settings.ways.resize(settings.ways.len().max(tenant + 1), u32::MAX);
+            settings.ways[tenant] = ways;
+            return live.admit(tenant, ways, |phases| PhaseSet::new(spec, self.loads.len(), tenant, phases));
+        }
+        let mut phases = Phases::new(self.machine.socket(), self.machine.contention.on);
+        let own = PhaseSet::new(spec, self.loads.len(), tenant, &mut phases)?;
+        if !phases.is_empty() {
+            let mut all = vec![u32::MAX; self.tenants.len().max(tenant + 1)];
+            all[tenant] = ways;
+            self.contend(phases, all);
+        }
+        Ok(own)
     }
 
     /// Everybody's speed follows who runs beside him.
@@ -224,7 +246,7 @@ impl Sim {
     #[must_use]
     pub fn bandwidth(&self) -> Option<BytesPerSecond> {
         let seconds = self.measured().as_secs_f64();
-        let used = (self.memory_bytes() - self.bytes_before) / seconds;
+        let used = (self.memory_bytes() - self.before.bytes) / seconds;
         (self.has_contention() && seconds > 0.0).then_some(BytesPerSecond(used))
     }
 

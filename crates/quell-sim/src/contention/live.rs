@@ -138,6 +138,15 @@ impl Live {
         self.ways[tenant] = ways;
     }
 
+    /// A tenant comes, which may fill these ways; `add` numbers the kinds of its work.
+    pub fn admit<T>(&mut self, tenant: usize, ways: u32, add: impl FnOnce(&mut Phases) -> T) -> T {
+        self.ways.resize(self.ways.len().max(tenant + 1), u32::MAX);
+        self.ways[tenant] = ways;
+        let added = add(&mut self.phases);
+        self.caches.iter_mut().for_each(|cache| cache.grow(self.phases.numbers()));
+        added
+    }
+
     /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds.
     pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) {
         let is_dirty = self.domains.iter().any(|domain| domain.is_dirty);

@@ -5,7 +5,7 @@ use quell_model::{
     SampleRequest, Signal, SoloEnd, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
-use super::{Settings, SimHost, capabilities};
+use super::{Member, SimHost, capabilities};
 use crate::contention::MeasuredOfMemory;
 use crate::kernel::{Partition, ServerSpec, TaskId};
 use crate::sim::{quota, tighter};
@@ -96,7 +96,7 @@ impl SimHost {
         let bad = |why: &str| Check::Bad(Refusal::System(format!("{setting:?}: {why}")));
         let kernel = &self.sim.kernel;
         let exists = match setting.target {
-            Target::Workload(id) => id.index() < self.specs.len(),
+            Target::Workload(id) => self.members.has(id),
             Target::Thread(id) => self.task(id).is_some(),
             Target::Cpu(cpu) => kernel.topology.cpu(cpu).is_some(),
             Target::Machine => true,
@@ -141,25 +141,25 @@ impl SimHost {
         if let Knob::CacheWays(ways) = knob {
             return self.sim.set_cache_ways(id.index(), ways);
         }
-        let Some(settings) = self.settings.get_mut(id.index()) else { return };
+        let Some(member) = self.members.get_mut(id) else { return };
         let (kernel, group) = (&mut self.sim.kernel, self.sim.tenants[id.index()].group);
         let tasks = &self.sim.tenants[id.index()].tasks;
         match knob {
             Knob::Cpus(cpus) => {
-                settings.cpus = Some(cpus);
+                member.cpus = Some(cpus);
                 tasks.iter().for_each(|&task| kernel.set_affinity(task, None));
                 self.place_workloads();
             }
             Knob::Partition(partition) => {
-                settings.partition = if partition { Partition::Root } else { Partition::Member };
+                member.partition = if partition { Partition::Root } else { Partition::Member };
                 self.place_workloads();
             }
             Knob::Pause(paused) => {
-                settings.paused = paused;
+                member.paused = paused;
                 self.stop_workloads();
             }
             Knob::Weight(weight) => kernel.set_weight(group, weight),
-            Knob::Quota(cpus) => kernel.set_quota(group, tighter(cpus, self.specs[id.index()].limit).map(quota)),
+            Knob::Quota(cpus) => kernel.set_quota(group, tighter(cpus, member.spec.limit).map(quota)),
             Knob::IdleOnly(idle) => kernel.set_idle(group, idle),
             Knob::Class(class) => tasks.iter().for_each(|&task| kernel.set_class(task, class)),
             Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => {}
@@ -168,37 +168,32 @@ impl SimHost {
 
     /// Gives every workload its CPUs: those that were set, or all, without those of others' partitions; all CPUs to
     /// one that runs alone with its isolations lifted.
-    fn place_workloads(&mut self) {
+    pub(super) fn place_workloads(&mut self) {
         let lifted = self.leases.running().filter(|(lease, _)| lease.lift_isolations).map(|(lease, _)| lease.solo);
         self.sim.lift_limits(lifted.map(WorkloadId::index));
-        for number in 0..self.settings.len() {
-            let is_partition = |settings: &Settings| settings.partition != Partition::Member;
-            let others =
-                self.settings.iter().enumerate().filter(|&(other, settings)| other != number && is_partition(settings));
-            let taken =
-                others.fold(CpuSet::EMPTY, |taken, (_, settings)| taken.union(&settings.cpus.unwrap_or_default()));
-            let wanted = self.settings[number].cpus;
-            let cpus = match wanted {
-                _ if lifted == Some(WorkloadId(number as u32)) => None,
+        for (id, member) in self.members.each() {
+            let is_partition = |member: &Member| member.partition != Partition::Member;
+            let others = self.members.each().filter(|&(other, member)| other != id && is_partition(member));
+            let taken = others.fold(CpuSet::EMPTY, |taken, (_, other)| taken.union(&other.cpus.unwrap_or_default()));
+            let cpus = match member.cpus {
+                _ if lifted == Some(id) => None,
                 None if taken.is_empty() => None,
                 wanted => Some(wanted.unwrap_or(self.sim.kernel.online).difference(&taken)),
             };
-            let group = self.sim.tenants[number].group;
-            // While somebody uses them alone, nobody's CPUs are his own.
-            let partition = if lifted.is_some() { Partition::Member } else { self.settings[number].partition };
+            let group = self.sim.tenants[id.index()].group;
+            // While one runs alone, no CPUs are another's own.
+            let partition = if lifted.is_some() { Partition::Member } else { member.partition };
             self.sim.kernel.set_cpus(group, cpus);
             self.sim.kernel.set_partition(group, partition);
         }
     }
 
     /// Stops whom a knob or a lease pauses, and lets the others run.
-    fn stop_workloads(&mut self) {
-        for number in 0..self.settings.len() {
-            let id = WorkloadId(number as u32);
-            let by_lease = self.leases.running().is_some_and(|(lease, _)| lease.pauses(id, &self.specs[number]));
-            let stopped = self.settings[number].paused || by_lease;
-            for &task in &self.sim.tenants[number].tasks {
-                self.sim.kernel.set_stopped(task, stopped);
+    pub(super) fn stop_workloads(&mut self) {
+        for (id, member) in self.members.each() {
+            let by_lease = self.leases.running().is_some_and(|(lease, _)| lease.pauses(id, &member.spec));
+            for &task in &self.sim.tenants[id.index()].tasks {
+                self.sim.kernel.set_stopped(task, member.paused || by_lease);
             }
         }
     }
@@ -209,14 +204,14 @@ impl SimHost {
         {
             return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
         }
-        if matches!(rule.key(), (_, Some(id), _) if id.index() >= self.specs.len()) {
+        if matches!(rule.key(), (_, Some(id), _) if !self.members.has(id)) {
             return Verdict::Vanished;
         }
         let kernel = &mut self.sim.kernel;
         match rule {
             Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
             Rule::Server { workload, cpu, budget, period, priority } => {
-                let in_turns = !self.specs[workload.index()].is_lc();
+                let in_turns = self.members.get(workload).is_some_and(|member| !member.spec.is_lc());
                 kernel.set_server(workload.0, cpu, ServerSpec { budget, period, priority, in_turns });
             }
             rule => kernel.enact(rule),
@@ -237,7 +232,7 @@ impl SimHost {
             return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
         }
         match to {
-            Some(id) if id.index() >= self.specs.len() => return Verdict::Vanished,
+            Some(id) if !self.members.has(id) => return Verdict::Vanished,
             Some(_) if kernel.grants.banned.contains(cpu) => {
                 return Verdict::Refused(Refusal::System(format!("CPU {cpu} is parked by a sibling ban")));
             }
@@ -264,7 +259,7 @@ impl SimHost {
     fn lease(&mut self, request: LeaseRequest) -> Verdict {
         let now = self.sim.now();
         match request {
-            LeaseRequest::Begin(lease) if lease.solo.index() >= self.specs.len() => Verdict::Vanished,
+            LeaseRequest::Begin(lease) if !self.members.has(lease.solo) => Verdict::Vanished,
             LeaseRequest::Begin(lease) => match self.leases.begin(lease, now) {
                 Ok(lease) => {
                     self.place_workloads();
@@ -293,6 +288,7 @@ impl SimHost {
 
     fn task(&self, id: ThreadId) -> Option<TaskId> {
         let number = u32::try_from(id.tid.checked_sub(1)?).ok()?;
-        ((number as usize) < self.sim.kernel.tasks.len() && id.start == 0).then_some(TaskId(number))
+        let is_there = self.sim.kernel.tasks.get(number as usize).is_some_and(|task| !task.ended);
+        (is_there && id.start == 0).then_some(TaskId(number))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use quell_model::signal::Unit;
-use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSet, View};
+use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::SimHost;
 use crate::contention::solve::Rates;
@@ -101,6 +101,16 @@ impl Gauges {
     }
 }
 
+impl Gauges {
+    /// A workload comes: what is counted of its slot counts from now on.
+    pub fn admit(&mut self, id: WorkloadId, counted: &Rates, now: Nanos) {
+        self.workloads.resize_with(self.workloads.len().max(id.index() + 1), Default::default);
+        for (gauge, (_, _, counts)) in self.workloads[id.index()].iter_mut().zip(COUNTERS) {
+            *gauge = Gauge { before: counts(counted, now.as_secs_f64()), looked: now, ..Gauge::default() };
+        }
+    }
+}
+
 impl SimHost {
     /// When a sample that was asked for is there.
     pub(super) fn next_sample(&self) -> Nanos {
@@ -164,6 +174,9 @@ impl SimHost {
         }
         let counted = sim.counted_by_tenant();
         for (slot, (gauges, done)) in workloads.iter_mut().zip(counted).enumerate() {
+            if !self.members.has(WorkloadId(slot as u32)) {
+                continue;
+            }
             for (gauge, (signal, meter, counts)) in gauges.iter_mut().zip(COUNTERS) {
                 if wanted.contains(signal) {
                     let sample = gauge.look(meter(meters), counts(&done, seconds), now, noise);

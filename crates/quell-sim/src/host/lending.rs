@@ -68,6 +68,26 @@ impl Affinity {
         self.granted.as_ref().is_none_or(|granted| granted.contains(&id))
     }
 
+    /// A workload comes into this slot.
+    pub fn admit(&mut self, id: WorkloadId) {
+        self.bound.resize(self.bound.len().max(id.index() + 1), None);
+    }
+
+    /// A workload is gone, and holds nothing.
+    pub fn dismiss(&mut self, id: WorkloadId) {
+        self.bound[id.index()] = None;
+        for cpu in (0..self.holders.all().len() as u32).map(CpuId) {
+            if self.holders.all()[cpu.index()] == Some(id) {
+                self.holders.hand(cpu, None);
+            }
+        }
+    }
+
+    /// A CPU is lent to none.
+    pub fn take(&mut self, cpu: CpuId) {
+        self.holders.hand(cpu, None);
+    }
+
     /// When a loop that wants to turn then may.
     pub fn not_before(&mut self, until: Wake) -> Wake {
         let soonest = self.looked_at + self.patience;
@@ -99,18 +119,18 @@ impl SimHost {
 
     /// From now on CPUs are lent by affinity, to these workloads (None: to all).
     pub(crate) fn lend_by_affinity(&mut self, granted: Option<Vec<WorkloadId>>) {
-        self.affinity = Some(Affinity::new(self.sim.kernel.cpus.len(), self.specs.len(), granted));
+        self.affinity = Some(Affinity::new(self.sim.kernel.cpus.len(), self.members.slots(), granted));
     }
 
     /// Does every workload run where only granted ones do?
     pub(crate) fn check_all_granted(&self, granted: Option<&[WorkloadId]>) -> Result<(), SimError> {
         let Some(granted) = granted else { return Ok(()) };
-        let left_out = (0..self.specs.len()).find(|&slot| !granted.contains(&WorkloadId(slot as u32)));
-        left_out.map_or(Ok(()), |slot| {
+        let left_out = self.members.each().find(|(id, _)| !granted.contains(id));
+        left_out.map_or(Ok(()), |(_, member)| {
             Err(SimError::Scenario(format!(
                 "workload '{}' is granted no CPUs, and on Quell's own scheduler the simulator runs only what is: give it to \
                  the policy that grants CPUs, or set scheduler = \"kernel\"",
-                self.specs[slot].name
+                member.spec.name
             )))
         })
     }
@@ -128,7 +148,7 @@ impl SimHost {
     /// Hands a CPU on; [`SimHost::bind_lent`] makes it true.
     pub(super) fn lend(&mut self, command: GrantCommand) -> Verdict {
         let (cpu, to) = match command {
-            GrantCommand::Grant(_, id) if id.index() >= self.specs.len() => return Verdict::Vanished,
+            GrantCommand::Grant(_, id) if !self.members.has(id) => return Verdict::Vanished,
             GrantCommand::Grant(cpu, id) => (cpu, Some(id)),
             GrantCommand::Revoke(cpu) => (cpu, None),
         };
@@ -147,9 +167,10 @@ impl SimHost {
     pub(super) fn bind_lent(&mut self) -> u64 {
         let Some(mut affinity) = self.affinity.take() else { return 0 };
         let (pool, mut bound) = (self.sim.kernel.online, 0);
-        for slot in 0..self.specs.len() {
+        for slot in 0..self.members.slots() {
             let id = WorkloadId(slot as u32);
-            if self.specs[slot].is_lc() || !affinity.is_granted(id) {
+            let Some(member) = self.members.get(id) else { continue };
+            if member.spec.is_lc() || !affinity.is_granted(id) {
                 continue;
             }
             let before = affinity.bound[slot];
@@ -174,7 +195,7 @@ impl SimHost {
 
     /// CPUs that each workload holds, where CPUs are lent.
     pub(crate) fn counts_held(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.specs.len()];
+        let mut counts = vec![0; self.members.slots()];
         for id in self.holders().unwrap_or_default().iter().flatten() {
             counts[id.0 as usize] += 1;
         }

@@ -7,19 +7,22 @@ mod apply;
 mod capabilities;
 mod gauges;
 mod lending;
+mod members;
 mod observe;
 mod reports;
+mod script;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd, Stack,
-    ThreadId, View, Wake, Workload, WorkloadId,
+    Capabilities, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd, Stack, ThreadId, View,
+    Wake, Workload, WorkloadId,
 };
 
 use gauges::Gauges;
 use lending::Affinity;
+use members::{Member, Members};
 use reports::Reports;
 
 pub use capabilities::capabilities;
@@ -33,15 +36,6 @@ use crate::{Machine, Population, Sim, SimError, VmSpec, WorkloadSpec};
 
 /// How long the loop waits at most when a policy waits for events only.
 const PATIENCE: Nanos = Nanos::from_millis(100);
-
-/// What was set on a workload, where it is not the kernel that keeps it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Settings {
-    /// `cpuset.cpus`; None: every CPU that is not in somebody's partition.
-    cpus: Option<CpuSet>,
-    partition: Partition,
-    paused: bool,
-}
 
 /// What a policy has cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -60,8 +54,7 @@ pub struct PolicyCosts {
 #[derive(Clone, Debug)]
 pub struct SimHost {
     sim: Sim,
-    specs: Vec<Arc<Workload>>,
-    settings: Vec<Settings>,
+    members: Members,
     leases: LeaseBook,
     happened: Vec<Event>,
     costs: PolicyCosts,
@@ -73,6 +66,8 @@ pub struct SimHost {
     watch: Option<Watch>,
     /// Lending by affinity, where CPUs are lent like that.
     affinity: Option<Affinity>,
+    /// Signals that a script withholds.
+    withheld: SignalSet,
 }
 
 impl SimHost {
@@ -107,7 +102,8 @@ impl SimHost {
         }
         let of_vms = vms.iter().map(|vm| (vm.cpuset, vm.partition));
         let cpusets = of_vms.chain(on_host().map(|spec| (spec.cpuset, spec.partition)));
-        let untouched = |(cpus, partition): (Option<CpuList>, Partition)| Settings {
+        let untouched = |(spec, (cpus, partition)): (Arc<Workload>, (Option<CpuList>, Partition))| Member {
+            spec,
             cpus: cpus.map(|list| list.0),
             partition,
             paused: false,
@@ -117,14 +113,14 @@ impl SimHost {
         let mut host = SimHost {
             gauges,
             sim,
-            specs,
-            settings: cpusets.map(untouched).collect(),
+            members: Members::of(specs.into_iter().zip(cpusets).map(untouched)),
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
             reports: None,
             watch: None,
             affinity: None,
+            withheld: SignalSet::default(),
         };
         if lending == Lending::Affinity {
             host.lend_by_affinity(None);
@@ -163,12 +159,12 @@ impl SimHost {
 
     /// A workload's name, or a VM's.
     pub(crate) fn name_of(&self, id: WorkloadId) -> Option<&str> {
-        self.specs.get(id.index()).map(|spec| spec.name.as_str())
+        self.members.get(id).map(|member| member.spec.name.as_str())
     }
 
     /// The workload of this name.
     pub(crate) fn number_of(&self, name: &str) -> Option<usize> {
-        self.specs.iter().position(|spec| spec.name == name)
+        self.members.each().find(|(_, member)| member.spec.name == name).map(|(id, _)| id.index())
     }
 
     /// Somebody looks on from now on.

@@ -2,7 +2,7 @@
 
 use quell_model::{Class, CpuId, Nanos, Sample, Signal, SignalSet, ThreadState, View, WorkloadId};
 
-use super::{SimHost, thread_id};
+use super::{Member, Members, SimHost, thread_id};
 use crate::kernel::Kernel;
 use crate::sim::Tenant;
 
@@ -13,10 +13,9 @@ impl SimHost {
         view.cpus.online = kernel.online;
         view.cpus.banned = kernel.grants.banned;
         view.cpus.idle = kernel.online.iter().filter(|&cpu| kernel.running_on(cpu).is_none()).collect();
-        if view.workloads.spec.len() != self.specs.len() {
-            view.workloads.spec = self.specs.iter().cloned().map(Some).collect();
-        }
+        self.members.tell(view);
         view.blank(wanted);
+        let wanted = wanted.difference(self.withheld);
         self.fill_cpus(wanted, view);
         self.fill_workloads(wanted, view);
         self.fill_counters(wanted, view);
@@ -45,7 +44,8 @@ impl SimHost {
 
     fn fill_workloads(&self, wanted: SignalSet, view: &mut View) {
         let kernel = &self.sim.kernel;
-        let (now, tenants, columns) = (view.now, &self.sim.tenants[..], &mut view.workloads);
+        let now = view.now;
+        let (tenants, columns) = ((&self.members, &self.sim.tenants[..]), &mut view.workloads);
         fill(wanted, Signal::QueueingDelay, &mut columns.queueing_delay, tenants, now, |number, tenant| {
             match tenant.load {
                 Some(load) => self.sim.queueing_delay(load, number),
@@ -67,14 +67,13 @@ impl SimHost {
         let kernel = &self.sim.kernel;
         let columns = &mut view.threads;
         columns.at = self.sim.now();
-        for (number, tenant) in self.sim.tenants.iter().enumerate() {
-            if !wanted.contains_threads_of(self.specs[number].class) {
-                continue;
-            }
+        let is_wanted = |member: &Member| wanted.contains_threads_of(member.spec.class);
+        for (id, _) in self.members.each().filter(|(_, member)| is_wanted(member)) {
+            let tenant = &self.sim.tenants[id.index()];
             for &task in &tenant.tasks {
                 let seen = kernel.task(task);
                 columns.id.push(thread_id(task));
-                columns.workload.push(WorkloadId(number as u32));
+                columns.workload.push(id);
                 columns.state.push(state(kernel, task));
                 columns.cpu.push(CpuId(seen.cpu.min(kernel.cpus.len() - 1) as u32));
                 columns.run_time.push(Nanos(kernel.run_time(task)));
@@ -115,21 +114,24 @@ fn longest_wait(kernel: &Kernel, number: usize, tenant: &Tenant) -> Nanos {
 }
 
 fn sum(tenant: &Tenant, of: impl Fn(crate::TaskId) -> u64) -> Nanos {
-    Nanos(tenant.tasks.iter().map(|&task| of(task)).sum())
+    Nanos(tenant.tasks.iter().chain(&tenant.ended).map(|&task| of(task)).sum())
 }
 
-/// Fills one column, if it is wanted.
-fn fill<T: Copy>(
+/// Fills one column, if it is wanted; absent in slots that are empty.
+fn fill<T: Copy + Default>(
     wanted: SignalSet,
     signal: Signal,
     column: &mut Vec<Sample<T>>,
-    tenants: &[Tenant],
+    (members, tenants): (&Members, &[Tenant]),
     now: Nanos,
     value: impl Fn(usize, &Tenant) -> T,
 ) {
     if wanted.contains(signal) {
         column.clear();
-        let of = |(number, tenant): (usize, &Tenant)| Sample::exact(value(number, tenant), now);
+        let of = |(number, tenant): (usize, &Tenant)| match members.has(WorkloadId(number as u32)) {
+            true => Sample::exact(value(number, tenant), now),
+            false => Sample::default(),
+        };
         column.extend(tenants.iter().enumerate().map(of));
     }
 }

@@ -1,6 +1,6 @@
 //! What clients report of latency, as a measurement of their own would: once a period, each workload's tail over it.
 
-use quell_model::{Nanos, Sample, Signal, SignalSet, View};
+use quell_model::{Nanos, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::SimHost;
 use crate::workload::Latencies;
@@ -17,6 +17,14 @@ pub(super) struct Reports {
     samples: Vec<Sample<Nanos>>,
 }
 
+impl Reports {
+    /// A workload comes, of which nothing is reported yet.
+    pub fn admit(&mut self, id: WorkloadId) {
+        self.samples.resize(self.samples.len().max(id.index() + 1), Sample::default());
+        self.samples[id.index()] = Sample::default();
+    }
+}
+
 impl SimHost {
     /// Fills the column of latencies. Clients begin to report when somebody asks; a workload without an SLO has no
     /// quantile to report, and one that answered nothing in a period has no newer report.
@@ -27,15 +35,17 @@ impl SimHost {
         let now = self.sim.now();
         if self.reports.is_none() {
             self.sim.loads.iter_mut().for_each(|load| load.common.unreported = Some(Latencies::default()));
-            self.reports = Some(Reports { began: now, samples: vec![Sample::default(); self.specs.len()] });
+            self.reports = Some(Reports { began: now, samples: vec![Sample::default(); self.members.slots()] });
         }
         let Some(reports) = &mut self.reports else { return };
         let window = now - reports.began;
         if window >= REPORT {
             reports.began = now;
-            for ((sample, tenant), spec) in reports.samples.iter_mut().zip(&self.sim.tenants).zip(&self.specs) {
-                let load = tenant.load.map(|load| &mut self.sim.loads[load].common.unreported);
-                let (Some(Some(latencies)), Some(slo)) = (load, spec.slo) else { continue };
+            for (id, member) in self.members.each() {
+                let sample = &mut reports.samples[id.index()];
+                let load = self.sim.tenants[id.index()].load;
+                let load = load.map(|load| &mut self.sim.loads[load].common.unreported);
+                let (Some(Some(latencies)), Some(slo)) = (load, member.spec.slo) else { continue };
                 if latencies.count() > 0 {
                     *sample = Sample::over(latencies.quantile(slo.quantile), now, window);
                     latencies.clear();

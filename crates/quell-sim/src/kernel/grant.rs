@@ -59,6 +59,31 @@ impl Kernel {
         self.grants.standing = latency_critical.iter().map(|&lc| Standing { lc, ..Standing::default() }).collect();
     }
 
+    /// A workload comes into this slot.
+    pub(crate) fn admit(&mut self, slot: usize, is_lc: bool) {
+        if self.grants.is_on {
+            let slots = self.grants.waiting.len().max(slot + 1);
+            self.grants.waiting.resize(slots, VecDeque::new());
+            self.grants.standing.resize(slots, Standing::default());
+            self.grants.standing[slot] = Standing { lc: is_lc, ..Standing::default() };
+        }
+    }
+
+    /// The workload of this slot is gone, after its threads: it has no CPU, no rule and no server any more.
+    pub(crate) fn dismiss(&mut self, slot: usize) {
+        let gone = WorkloadId(slot as u32);
+        self.grants.rules.retain(|&(_, workload, _), _| workload != Some(gone));
+        if let Some(standing) = self.grants.standing.get_mut(slot) {
+            *standing = Standing::default();
+        }
+        for cpu in (0..self.cpus.len() as u32).map(CpuId) {
+            if self.grants.holder[cpu.index()] == Some(gone) {
+                self.hand(cpu, None);
+            }
+        }
+        self.dismiss_servers(gone.0);
+    }
+
     pub(crate) fn wake_granted(&mut self, task: TaskId) {
         if self.wake_served(task) {
             return;

@@ -103,12 +103,13 @@ impl Kernel {
         self.while_away(task, |kernel| kernel.tasks[task.0 as usize].stopped = stopped);
     }
 
-    /// Takes a CPU offline or brings it back.
+    /// Takes a CPU offline or brings it back. Where CPUs belong to workloads, one that is offline belongs to none.
     pub fn set_online(&mut self, cpu: CpuId, online: bool) {
         if online {
-            self.online.insert(cpu)
+            self.online.insert(cpu);
         } else {
-            self.online.remove(cpu)
+            self.online.remove(cpu);
+            self.hand(cpu, None);
         }
         for task in 0..self.tasks.len() as u32 {
             self.refresh_allowed(TaskId(task));
@@ -180,6 +181,8 @@ impl Kernel {
                 seen.run_delay += self.now - seen.runnable_since;
             }
             self.take_off(task, Departure::Moved);
+        } else if self.is_granted(task) {
+            self.leave_granted(task);
         }
         self.tasks[task.0 as usize].runnable_since = self.now;
         self.is_to_run(task)

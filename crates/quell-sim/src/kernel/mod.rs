@@ -177,6 +177,7 @@ impl Kernel {
         self.tasks.push(Task {
             state: State::Sleeping,
             stopped: false,
+            ended: false,
             queued: false,
             class: SchedClass::NORMAL,
             cpu: usize::MAX,

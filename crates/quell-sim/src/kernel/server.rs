@@ -115,6 +115,14 @@ impl Kernel {
         self.reschedule(place);
     }
 
+    /// A workload is gone, after its threads, and so are its servers.
+    pub(crate) fn dismiss_servers(&mut self, workload: u32) {
+        for servers in self.cpus.iter_mut().filter_map(|cpu| cpu.servers.as_deref_mut()) {
+            servers.list.retain(|server| server.workload != workload);
+            servers.former.retain(|&(other, _)| other != workload);
+        }
+    }
+
     /// Takes a workload's threads that a server on this CPU may concern off their queues; those that are to be brought back.
     fn set_aside_for(&mut self, workload: u32, cpu: usize) -> Vec<TaskId> {
         let concerned = |task: &TaskId| {

@@ -130,6 +130,8 @@ pub(crate) struct Task {
     pub state: State,
     /// Not to run although it could: its workload is paused.
     pub stopped: bool,
+    /// It is gone, and sleeps for ever.
+    pub ended: bool,
     /// In a queue of some class, running or not.
     pub queued: bool,
     pub class: SchedClass,

@@ -78,6 +78,9 @@ impl Kernel {
         self.tasks[task.0 as usize].state = State::Sleeping;
         let cpu = self.task(task).cpu;
         if cpu >= self.cpus.len() {
+            if self.is_granted(task) {
+                self.leave_granted(task);
+            }
             return;
         }
         self.account(cpu);
@@ -86,6 +89,18 @@ impl Kernel {
         if was_running {
             self.reschedule(cpu);
         }
+    }
+
+    /// A thread ends: it leaves whatever it is in, and never runs again.
+    pub(crate) fn end(&mut self, task: TaskId) {
+        self.put_aside(task);
+        self.set_request(task, None);
+        self.forget_missed(task);
+        self.wakers.forget(task);
+        let seen = &mut self.tasks[task.0 as usize];
+        (seen.state, seen.stopped, seen.ended) = (State::Sleeping, true, true);
+        self.timers.cancel(seen.timer);
+        seen.budget.timer.into_iter().for_each(|timer| self.timers.cancel(timer));
     }
 
     /// Joins the queue of its class on this CPU.

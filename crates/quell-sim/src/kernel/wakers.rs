@@ -21,6 +21,16 @@ impl Wakers {
     }
 }
 
+impl Wakers {
+    /// A thread is gone.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        if let Some(edges) = self.0.get_mut(task.0 as usize) {
+            edges.clear();
+        }
+        self.0.iter_mut().for_each(|edges| edges.retain(|&(waker, _)| waker != task));
+    }
+}
+
 impl Kernel {
     /// A running thread wakes another, as [`Kernel::wake`] from its CPU. It is counted.
     pub fn wake_by(&mut self, task: TaskId, work_ns: u64, waker: TaskId) {

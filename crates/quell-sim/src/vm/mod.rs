@@ -150,7 +150,7 @@ impl Sim {
             tasks.push(task);
         }
         self.vms.push(Vm::new(spec, &tasks, Stream::new(seed, STREAMS + number as u64)));
-        self.tenants.push(Tenant { group, tasks, load: None });
+        self.tenants.push(Tenant { group, tasks, ended: Vec::new(), load: None });
     }
 
     /// What each VM had since the warm-up.

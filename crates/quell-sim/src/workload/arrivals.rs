@@ -48,6 +48,8 @@ pub(crate) struct ArrivalProcess {
     stream: Stream,
     /// The last arrival, with the part of a nanosecond that times do not have.
     at: f64,
+    /// What recorded times are counted from.
+    began: u64,
     in_burst: bool,
     burst_ends: f64,
     next_recorded: usize,
@@ -55,8 +57,16 @@ pub(crate) struct ArrivalProcess {
 }
 
 impl ArrivalProcess {
-    pub fn new(arrivals: Arrivals, stream: Stream) -> ArrivalProcess {
-        ArrivalProcess { arrivals, stream, at: 0.0, in_burst: true, burst_ends: 0.0, next_recorded: 0, round: 0 }
+    /// Arrivals from this time on, ns.
+    pub fn new(arrivals: Arrivals, stream: Stream, began: u64) -> ArrivalProcess {
+        let (at, in_burst, burst_ends) = (began as f64, true, 0.0);
+        ArrivalProcess { arrivals, stream, at, began, in_burst, burst_ends, next_recorded: 0, round: 0 }
+    }
+
+    /// So many requests per second from now on, ns, exponentially distributed; none if that is nothing.
+    pub fn change_rate(&mut self, rate: f64, now: u64) {
+        self.arrivals = Arrivals::Steps(vec![Step { at: Nanos::ZERO, rate }]);
+        self.at = now as f64;
     }
 
     /// The time of the next arrival, ns; None: there is none.
@@ -74,7 +84,7 @@ impl ArrivalProcess {
             }
             Arrivals::Recorded(times) => {
                 let last = times.last()?.0.max(1);
-                let at = self.round * last + times[self.next_recorded].0;
+                let at = self.began + self.round * last + times[self.next_recorded].0;
                 self.next_recorded += 1;
                 if self.next_recorded == times.len() {
                     (self.next_recorded, self.round) = (0, self.round + 1);
@@ -178,7 +188,7 @@ mod tests {
     use super::*;
 
     fn count(arrivals: Arrivals, until: u64) -> usize {
-        let mut process = ArrivalProcess::new(arrivals, Stream::new(5, 1));
+        let mut process = ArrivalProcess::new(arrivals, Stream::new(5, 1), 0);
         std::iter::from_fn(|| process.next()).take_while(|&at| at < until).count()
     }
 
@@ -198,7 +208,7 @@ mod tests {
         let steps = vec![Step { at: Nanos(0), rate: 1e4 }, Step { at: second, rate: 0.0 }];
         let seen = count(Arrivals::Steps(steps), u64::MAX);
         assert!((9_500..10_500).contains(&seen), "{seen}");
-        let mut process = ArrivalProcess::new(Arrivals::Recorded(vec![Nanos(3), Nanos(10)]), Stream::new(1, 1));
+        let mut process = ArrivalProcess::new(Arrivals::Recorded(vec![Nanos(3), Nanos(10)]), Stream::new(1, 1), 0);
         let times: Vec<u64> = std::iter::from_fn(|| process.next()).take(5).collect();
         assert_eq!(times, [3, 10, 13, 20, 23]);
     }

@@ -21,7 +21,7 @@ impl Draws {
     pub fn new(spec: &WorkloadSpec, place: usize, seed: u64) -> Draws {
         let streams = Streams::new(seed, place as u64);
         let arrivals = spec.server.as_ref().map(|server| &server.arrivals);
-        let arrivals = arrivals.map(|arrivals| ArrivalProcess::new(arrivals.clone(), streams.times.clone()));
+        let arrivals = arrivals.map(|arrivals| ArrivalProcess::new(arrivals.clone(), streams.times.clone(), 0));
         Draws { streams, arrivals }
     }
 

@@ -70,6 +70,8 @@ impl PhaseSet {
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub tasks: Vec<TaskId>,
+    /// Threads that have ended.
+    pub ended: Vec<TaskId>,
     pub phases: PhaseSet,
     pub stats: WorkloadStats,
     pub timer: TimerId,
@@ -98,8 +100,8 @@ impl Common {
     }
 
     fn used(&self, kernel: &Kernel) -> (u64, u64) {
-        let run_time = self.tasks.iter().map(|&task| kernel.run_time(task)).sum();
-        (run_time, self.tasks.iter().map(|&task| kernel.run_delay(task)).sum())
+        let tasks = || self.tasks.iter().chain(&self.ended);
+        (tasks().map(|&task| kernel.run_time(task)).sum(), tasks().map(|&task| kernel.run_delay(task)).sum())
     }
 }
 
@@ -107,7 +109,7 @@ impl Common {
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub common: Common,
-    body: Body,
+    pub(super) body: Body,
 }
 
 impl Load {
@@ -121,12 +123,13 @@ impl Load {
         kernel: &mut Kernel,
     ) -> Load {
         let mut streams = Streams::new(seed, number);
-        let body = Body::new(spec, tasks.len(), &mut streams);
+        let body = Body::new(spec, tasks.len(), &mut streams, kernel.now());
         let timer = kernel.timers.add(Timer::Workload(number as u32));
         let bound = spec.slo.map(|slo| slo.bound);
         tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
         let stats = WorkloadStats::default();
-        Load { common: Common { tasks, phases, stats, timer, streams, recent: None, unreported: None, bound }, body }
+        let (ended, recent, unreported) = (Vec::new(), None, None);
+        Load { common: Common { tasks, ended, phases, stats, timer, streams, recent, unreported, bound }, body }
     }
 
     /// The turn of batch work's cycle.
@@ -156,7 +159,7 @@ impl Load {
         self.common.used(kernel).0
     }
 
-    /// The start of time: the first arrivals are set, batch work begins.
+    /// It begins: the first arrivals are set, batch work begins.
     pub fn start(&mut self, kernel: &mut Kernel) {
         let own = &mut self.common;
         match &mut self.body {
@@ -166,7 +169,7 @@ impl Load {
             Body::Parallel(parallel) => parallel.start(own, kernel),
             Body::Periodic(periodic) => periodic.start(own, kernel),
             Body::Jobs(jobs) => jobs.set_timer(own, kernel),
-            Body::Stages => {}
+            Body::Stages | Body::Ended => {}
         }
     }
 
@@ -179,7 +182,7 @@ impl Load {
             Body::Stealing(server) => server.due(own, kernel),
             Body::Batch(batch) => batch.due(own, kernel),
             Body::Jobs(jobs) => jobs.due(own, kernel),
-            Body::Parallel(_) | Body::Periodic(_) | Body::Stages => {}
+            Body::Parallel(_) | Body::Periodic(_) | Body::Stages | Body::Ended => {}
         }
     }
 
@@ -200,7 +203,7 @@ impl Load {
             Body::Parallel(parallel) => parallel.finished(own, kernel, thread),
             Body::Periodic(periodic) => periodic.finished(own, kernel, thread),
             Body::Jobs(jobs) => jobs.finished(own, kernel),
-            Body::Batch(_) | Body::Stages => kernel.block(own.tasks[thread]),
+            Body::Batch(_) | Body::Stages | Body::Ended => kernel.block(own.tasks[thread]),
         }
     }
 

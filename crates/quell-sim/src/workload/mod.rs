@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod body;
+mod change;
 mod draws;
 pub mod graph;
 mod load;

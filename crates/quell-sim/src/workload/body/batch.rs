@@ -4,7 +4,7 @@ use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::contention::ProfileName;
-use crate::kernel::{ENDLESS, Kernel};
+use crate::kernel::{ENDLESS, Kernel, TaskId};
 use crate::workload::load::Common;
 
 /// Every thread has work without end.
@@ -84,7 +84,7 @@ impl Batch {
 
     pub fn start(&mut self, own: &Common, kernel: &mut Kernel) {
         match self.phases {
-            Some(phases) => return kernel.timers.set(own.timer, phases.quiet.0),
+            Some(phases) => return kernel.timers.set(own.timer, kernel.now() + phases.quiet.0),
             None => own.tasks.iter().for_each(|&task| kernel.wake(task, self.amount(), None)),
         }
         self.take_turn(own, kernel);
@@ -103,6 +103,21 @@ impl Batch {
         kernel.timers.set(own.timer, kernel.now() + if self.is_busy { phases.busy.0 } else { phases.quiet.0 });
         for &task in &own.tasks {
             if self.is_busy { kernel.wake(task, ENDLESS, None) } else { kernel.block(task) }
+        }
+    }
+
+    /// Its threads have work, or none.
+    pub fn set_busy(&mut self, own: &Common, kernel: &mut Kernel, is_busy: bool) {
+        for &task in &own.tasks {
+            if is_busy { kernel.wake(task, self.amount(), None) } else { kernel.block(task) }
+        }
+    }
+
+    /// Another thread is there.
+    pub fn add_thread(&self, own: &Common, kernel: &mut Kernel, task: TaskId) {
+        kernel.set_phase(task, own.phases.cycle.get(self.turn).copied().unwrap_or(own.phases.own));
+        if self.phases.is_none() || self.is_busy {
+            kernel.wake(task, self.amount(), None);
         }
     }
 

@@ -113,8 +113,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub fn new(spec: &JobsSpec) -> Jobs {
-        let next = spec.source.iter().zip(0..).map(|(source, place)| Reverse((source.offset.0, place))).collect();
+    /// Jobs from this time on, ns.
+    pub fn new(spec: &JobsSpec, began: u64) -> Jobs {
+        let first = |(source, place): (&JobSource, u32)| Reverse((began + source.offset.0, place));
+        let next = spec.source.iter().zip(0..).map(first).collect();
         Jobs { spec: spec.clone(), next, waiting: BinaryHeap::new(), current: None, released: 0, log: None }
     }
 

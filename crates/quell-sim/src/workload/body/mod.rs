@@ -45,26 +45,33 @@ pub(crate) enum Body {
     Jobs(Box<Jobs>),
     /// What the request graphs say.
     Stages,
+    /// Nothing any more.
+    Ended,
 }
 
 impl Body {
-    pub fn new(spec: &WorkloadSpec, threads: usize, streams: &mut Streams) -> Body {
+    /// What the threads do from this time on, ns.
+    pub fn new(spec: &WorkloadSpec, threads: usize, streams: &mut Streams, began: u64) -> Body {
         if let Some(parallel) = &spec.parallel {
-            return Body::Parallel(Parallel::new(parallel));
+            return Body::Parallel(Parallel::new(parallel, began));
         }
         if let Some(periodic) = &spec.periodic {
             return Body::Periodic(Box::new(Periodic::new(periodic, threads)));
         }
         if let Some(jobs) = &spec.jobs {
-            return Body::Jobs(Box::new(Jobs::new(jobs)));
+            return Body::Jobs(Box::new(Jobs::new(jobs, began)));
         }
         if spec.pool.is_some() {
             return Body::Stages;
         }
         let (source, service, dispatch) = if let Some(server) = &spec.server {
-            (Source::open(&server.arrivals, streams), &server.service, server.dispatch)
+            (Source::open(&server.arrivals, streams, began), &server.service, server.dispatch)
         } else if let Some(closed) = &spec.closed {
-            (Source::closed(closed.clients, &closed.think, closed.pace, streams), &closed.service, closed.dispatch)
+            (
+                Source::closed(closed.clients, &closed.think, closed.pace, streams, began),
+                &closed.service,
+                closed.dispatch,
+            )
         } else {
             return Body::Batch(Batch::new(spec.batch.as_ref()));
         };
@@ -83,7 +90,7 @@ impl Body {
             Body::Stealing(server) => server.oldest_waiting(),
             Body::Periodic(periodic) => periodic.oldest_waiting(),
             Body::Jobs(jobs) => jobs.oldest_waiting(),
-            Body::Batch(_) | Body::Parallel(_) | Body::Stages => None,
+            Body::Batch(_) | Body::Parallel(_) | Body::Stages | Body::Ended => None,
         }
     }
 }

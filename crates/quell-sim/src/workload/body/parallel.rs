@@ -28,8 +28,8 @@ pub(crate) struct Parallel {
 }
 
 impl Parallel {
-    pub fn new(spec: &ParallelSpec) -> Parallel {
-        Parallel { rounds: spec.rounds, work: spec.work.clone(), round: 0, at_barrier: 0, began: 0 }
+    pub fn new(spec: &ParallelSpec, began: u64) -> Parallel {
+        Parallel { rounds: spec.rounds, work: spec.work.clone(), round: 0, at_barrier: 0, began }
     }
 
     pub fn start(&mut self, own: &mut Common, kernel: &mut Kernel) {

@@ -48,10 +48,28 @@ impl Periodic {
 
     pub fn start(&mut self, own: &Common, kernel: &mut Kernel) {
         for (thread, &task) in own.tasks.iter().enumerate() {
-            let at = self.spec.offset.0 + thread as u64 * self.spec.stagger.0;
+            let at = kernel.now() + self.spec.offset.0 + thread as u64 * self.spec.stagger.0;
             let timer = kernel.task(task).timer;
             kernel.timers.set(timer, at);
         }
+    }
+
+    /// Jobs are of this part (0–1) of a period from now on.
+    pub fn set_demand(&mut self, demand: f64) {
+        self.spec.work = Service::Constant(self.spec.period.scaled(demand).max(Nanos(1)));
+    }
+
+    /// Another thread is there, the last one: its first job is released now.
+    pub fn add_thread(&mut self, own: &mut Common, kernel: &mut Kernel) {
+        self.queues.push(VecDeque::new());
+        self.current.push(None);
+        self.release(own, kernel, self.current.len() - 1);
+    }
+
+    /// The last thread goes, with its jobs.
+    pub fn end_thread(&mut self) {
+        self.queues.pop();
+        self.current.pop();
     }
 
     pub fn release(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {

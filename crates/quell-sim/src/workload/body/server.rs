@@ -6,7 +6,7 @@ use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, Source};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, TaskId};
 use crate::workload::arrivals::Arrivals;
 use crate::workload::load::Common;
 use crate::workload::service::Service;
@@ -98,9 +98,20 @@ impl Server {
     #[inline]
     pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
         let client = self.source.take(own.timer, kernel);
+        self.arrive(own, kernel, client);
+    }
+
+    /// A request of a client's arrives.
+    #[inline]
+    pub fn arrive(&mut self, own: &mut Common, kernel: &mut Kernel, client: u32) {
         own.stats.arrived += 1;
         let work = self.service.draw(&mut own.streams.services);
-        let request = Request { arrived: kernel.now(), work, client };
+        self.hand_out(own, kernel, Request { arrived: kernel.now(), work, client });
+    }
+
+    #[inline]
+    fn hand_out(&mut self, own: &mut Common, kernel: &mut Kernel, request: Request) {
+        let client = request.client;
         let free = match &self.source {
             _ if self.is_pool => self.idle.pop(),
             Source::Open(_) => Some(own.streams.choices.below(own.tasks.len() as u32) as usize),
@@ -137,6 +148,36 @@ impl Server {
                 }
                 kernel.block(task);
             }
+        }
+    }
+
+    /// CPU time of a request on average, ns.
+    pub fn mean_service(&self) -> f64 {
+        self.service.mean()
+    }
+
+    /// Another thread is there, the last one.
+    pub fn add_thread(&mut self, own: &mut Common, kernel: &mut Kernel) {
+        let thread = self.current.len();
+        self.current.push(None);
+        if !self.is_pool {
+            return self.queues.push(VecDeque::new());
+        }
+        self.idle.push(thread);
+        if let Some(request) = self.queues[0].pop_front() {
+            self.hand_out(own, kernel, request);
+        }
+    }
+
+    /// The last thread goes; what it had to do others do.
+    pub fn end_thread(&mut self, own: &mut Common, kernel: &mut Kernel, task: TaskId) {
+        let left = kernel.work_left(task).max(1);
+        let thread = self.current.len() - 1;
+        let current = self.current.pop().flatten().map(|request| Request { work: left, ..request });
+        self.idle.retain(|&idle| idle != thread);
+        let queued = if self.is_pool { VecDeque::new() } else { self.queues.pop().unwrap_or_default() };
+        for request in current.into_iter().chain(queued) {
+            self.hand_out(own, kernel, request);
         }
     }
 

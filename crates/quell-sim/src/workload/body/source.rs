@@ -30,9 +30,9 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Clients begin one after the other, so that all together ask at equal distances.
-    fn new(rate: f64, clients: u32) -> Pace {
+    fn new(rate: f64, clients: u32, began: u64) -> Pace {
         let gap = f64::from(clients) * 1e9 / rate;
-        Pace { gap, next: (0..clients).map(|client| f64::from(client) * 1e9 / rate).collect() }
+        Pace { gap, next: (0..clients).map(|client| began as f64 + f64::from(client) * 1e9 / rate).collect() }
     }
 
     /// A client's next time, which counts as used.
@@ -45,13 +45,16 @@ impl Pace {
 }
 
 impl Source {
-    pub fn open(arrivals: &Arrivals, streams: &Streams) -> Source {
-        Source::Open(Box::new(ArrivalProcess::new(arrivals.clone(), streams.times.clone())))
+    /// An open loop from this time on, ns.
+    pub fn open(arrivals: &Arrivals, streams: &Streams, began: u64) -> Source {
+        Source::Open(Box::new(ArrivalProcess::new(arrivals.clone(), streams.times.clone(), began)))
     }
 
-    pub fn closed(clients: u32, think: &Service, pace: Option<f64>, streams: &mut Streams) -> Source {
-        let mut pace = pace.map(|rate| Pace::new(rate, clients));
-        let first = |client| think.draw(&mut streams.times).max(pace.as_mut().map_or(0, |pace| pace.take(client)));
+    /// A closed loop from this time on, ns.
+    pub fn closed(clients: u32, think: &Service, pace: Option<f64>, streams: &mut Streams, began: u64) -> Source {
+        let mut pace = pace.map(|rate| Pace::new(rate, clients, began));
+        let first =
+            |client| (began + think.draw(&mut streams.times)).max(pace.as_mut().map_or(0, |pace| pace.take(client)));
         let first: Vec<u64> = (0..clients).map(first).collect();
         let clients = first.into_iter().zip(0..).map(Reverse).collect();
         Source::Closed { clients, think: think.clone(), pace }
@@ -66,6 +69,15 @@ impl Source {
         };
         if let Some(at) = next {
             kernel.timers.set(timer, at.max(kernel.now));
+        }
+    }
+
+    /// An open loop has so many requests per second from now on; none if that is nothing. Clients stay as they are.
+    pub fn set_rate(&mut self, rate: f64, timer: TimerId, kernel: &mut Kernel) {
+        if let Source::Open(process) = self {
+            process.change_rate(rate, kernel.now);
+            kernel.timers.cancel(timer);
+            self.set_timer(timer, kernel);
         }
     }
 

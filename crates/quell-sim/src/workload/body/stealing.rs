@@ -105,6 +105,11 @@ impl Stealing {
     /// A request arrives.
     pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
         let client = self.source.take(own.timer, kernel);
+        self.arrive(own, kernel, client);
+    }
+
+    /// A request of a client's arrives.
+    pub fn arrive(&mut self, own: &mut Common, kernel: &mut Kernel, client: u32) {
         own.stats.arrived += 1;
         let work = self.service.draw(&mut own.streams.services);
         let request = Request { arrived: kernel.now(), work, client };
@@ -302,6 +307,11 @@ impl Stealing {
         if kernel.unused_grants(workload) > 0 {
             self.unpark(own, kernel, Some(cpu));
         }
+    }
+
+    /// CPU time of a request on average, ns.
+    pub fn mean_service(&self) -> f64 {
+        self.service.mean()
     }
 
     /// Since when the oldest green thread that nobody runs has waited.

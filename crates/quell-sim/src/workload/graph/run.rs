@@ -112,8 +112,8 @@ impl Graphs {
         for (number, plan) in plans.requests.iter().enumerate() {
             let mut streams = Streams::new(seed, FIRST_STREAM + number as u64);
             let source = match (&plan.arrivals, &plan.clients) {
-                (Some(arrivals), _) => Source::open(arrivals, &streams),
-                (None, Some((number, think))) => Source::closed(*number, think, None, &mut streams),
+                (Some(arrivals), _) => Source::open(arrivals, &streams, 0),
+                (None, Some((number, think))) => Source::closed(*number, think, None, &mut streams, 0),
                 (None, None) => continue,
             };
             let timer = kernel.timers.add(Timer::Request(number as u32));

@@ -1,0 +1,151 @@
+//! What a test's script does to the machine while policies run on it: workloads and threads come and go, demand changes,
+//! CPUs go offline, signals are withheld.
+
+use std::sync::Arc;
+
+use quell_model::{CpuId, CpuSet, Event, SchedClass, SignalSet, SoloEnd, ThreadId, Workload, WorkloadId};
+
+use super::gauges::Gauges;
+use super::{Member, SimHost, thread_id};
+use crate::{SimError, WorkloadSpec};
+
+impl SimHost {
+    /// A workload comes into the first free slot, and begins.
+    ///
+    /// # Errors
+    /// [`SimError::Scenario`] if it makes no sense on this machine, or is in a VM, in groups of its own, or a pool of a
+    /// request's.
+    pub fn attach(&mut self, spec: &WorkloadSpec) -> Result<WorkloadId, SimError> {
+        let id = self.members.free();
+        self.sim.attach(spec, id.index())?;
+        let member = Member {
+            spec: Arc::new(spec.description()),
+            cpus: spec.cpuset.map(|list| list.0),
+            partition: spec.partition,
+            paused: false,
+        };
+        self.members.attach(id, member);
+        self.admit_to_sensors(id);
+        if let Some(affinity) = &mut self.affinity {
+            affinity.admit(id);
+        }
+        self.refit();
+        self.happened.push(Event::Attached(id));
+        let born = self.sim.tenants[id.index()].tasks.iter().map(|&task| Event::ThreadBorn(id, thread_id(task)));
+        self.happened.extend(born);
+        Ok(id)
+    }
+
+    /// A workload ends: its threads are gone, its CPUs are no workload's, its rules are void. False: there is none, it is a
+    /// VM, or it works on stages of requests.
+    pub fn detach(&mut self, id: WorkloadId) -> bool {
+        if !self.sim.detach(id.index()) {
+            return false;
+        }
+        self.members.detach(id);
+        if let Some(affinity) = &mut self.affinity {
+            affinity.dismiss(id);
+        }
+        if self.leases.running().is_some_and(|(lease, _)| lease.solo == id) {
+            self.end_lease(SoloEnd::Detached);
+        }
+        self.refit();
+        self.happened.push(Event::Detached(id));
+        true
+    }
+
+    /// A thread of a workload's is born, of its first thread's class. None: its kind of work cannot have more.
+    pub fn add_thread(&mut self, id: WorkloadId) -> Option<ThreadId> {
+        let born = thread_id(self.sim.add_thread(id.index())?);
+        self.refit();
+        self.happened.push(Event::ThreadBorn(id, born));
+        Some(born)
+    }
+
+    /// The youngest thread of a workload's ends. None: it has only one, or its kind of work cannot have fewer.
+    pub fn end_thread(&mut self, id: WorkloadId) -> Option<ThreadId> {
+        let ended = thread_id(self.sim.end_thread(id.index())?);
+        self.happened.push(Event::ThreadDied(id, ended));
+        Some(ended)
+    }
+
+    /// So many requests of a server's arrive now.
+    pub fn send(&mut self, id: WorkloadId, requests: usize) {
+        self.sim.send(id.index(), requests);
+    }
+
+    /// Each thread of a workload's wants this part (0–1) of a CPU from now on: requests of an open loop come as often,
+    /// periodic jobs take as long, threads of batch work are busy if that is anything, and sleep else.
+    pub fn set_demand(&mut self, id: WorkloadId, demand: f64) {
+        self.sim.set_demand(id.index(), demand);
+    }
+
+    /// A CPU goes offline or comes back. The last one stays.
+    pub fn set_online(&mut self, cpu: CpuId, online: bool) {
+        if self.sim.set_online(cpu, online) {
+            if let Some(affinity) = self.affinity.as_mut().filter(|_| !online) {
+                affinity.take(cpu);
+            }
+            self.refit();
+            self.happened.push(if online { Event::Online(cpu) } else { Event::Offline(cpu) });
+        }
+    }
+
+    /// These signals are absent from now on, although the host says that it measures them.
+    pub fn withhold(&mut self, signals: SignalSet) {
+        self.withheld = signals;
+    }
+
+    /// A workload as its owner describes it.
+    #[must_use]
+    pub fn spec(&self, id: WorkloadId) -> Option<&Workload> {
+        self.members.get(id).map(|member| &*member.spec)
+    }
+
+    /// The CPUs that a workload was given, or all that are online.
+    #[must_use]
+    pub fn cpus_of(&self, id: WorkloadId) -> CpuSet {
+        self.members.get(id).map_or(CpuSet::EMPTY, |member| member.cpus.unwrap_or(self.sim.kernel.online))
+    }
+
+    /// The scheduling class of each of a workload's threads.
+    pub fn classes(&self, id: WorkloadId) -> impl Iterator<Item = SchedClass> {
+        let tenant = self.members.has(id).then(|| &self.sim.tenants[id.index()]);
+        tenant.into_iter().flat_map(|tenant| tenant.tasks.iter().map(|&task| self.sim.kernel.task(task).class))
+    }
+
+    /// CPUs that are online.
+    #[must_use]
+    pub fn online(&self) -> CpuSet {
+        self.sim.kernel.online
+    }
+
+    /// CPUs that sibling bans park.
+    #[must_use]
+    pub fn banned(&self) -> CpuSet {
+        self.sim.kernel.grants.banned
+    }
+
+    /// What was set holds for who there is now, on the CPUs that there are.
+    fn refit(&mut self) {
+        self.place_workloads();
+        self.stop_workloads();
+        self.sim.settle();
+    }
+
+    /// Who measures knows of a workload that has come.
+    fn admit_to_sensors(&mut self, id: WorkloadId) {
+        if let Some(reports) = &mut self.reports {
+            reports.admit(id);
+            if let Some(load) = self.sim.tenants[id.index()].load {
+                self.sim.loads[load].common.unreported = Some(crate::workload::Latencies::default());
+            }
+        }
+        if self.sim.has_contention() {
+            let (slots, cpus) = (self.members.slots(), self.sim.kernel.cpus.len());
+            let new = || Box::new(Gauges::new(self.sim.machine.contention.counters, self.sim.seed, slots, cpus));
+            let counted = self.sim.counted_by_tenant();
+            self.gauges.get_or_insert_with(new).admit(id, &counted[id.index()], self.sim.now());
+        }
+    }
+}
