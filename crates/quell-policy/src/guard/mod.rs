@@ -317,6 +317,8 @@ impl Guard {
                 for thread in self.threads.iter().filter(|thread| thread.workload == record.id) {
                     if thread.conduct.demoted_until.is_some() {
                         let target = Target::Thread(thread.id);
+                        // If it is demoted by this very plan: after the workload, not before it.
+                        plan.knobs.retain(|setting| setting.target != target);
                         plan.knobs.push(KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) });
                     }
                 }

@@ -19,8 +19,8 @@ mod tests;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    Signal, Target, Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
+    Policy, Signal, Target, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,9 @@ pub struct Parties {
     shares: Shares,
     trial: Option<Trial>,
     pool: CpuSet,
+    /// The plan that divided everything anew last: cores first.
+    #[serde(default)]
+    cores_plan: Option<u64>,
     /// The plan that divided ways last; a host without CAT refuses it, and cores alone are divided from then on.
     ways_plan: Option<u64>,
     has_ways: bool,
@@ -107,6 +110,7 @@ impl Parties {
             shares: Shares::default(),
             trial: None,
             pool: CpuSet::EMPTY,
+            cores_plan: None,
             ways_plan: None,
             has_ways: true,
             look: Periodic::default(),
@@ -143,6 +147,7 @@ impl Parties {
         let has_best_effort = view.owned().any(|(_, spec)| !spec.is_lc());
         self.shares.divide(self.services.len(), has_best_effort, self.pool.len() as u32, self.config.cache_ways);
         self.write(Resource::Cores, view, plan);
+        self.cores_plan = Some(plan.number);
         // A part that may be refused is a plan of its own: the next one.
         self.ways_plan = None;
     }
@@ -261,14 +266,16 @@ impl Parties {
         }
     }
 
-    /// A host without CAT refuses ways.
+    /// A host without CAT refuses ways. Where cores could not be divided, that is tried again in the next step.
     fn hear(&mut self, events: &[Event]) {
         for event in events {
-            if let Event::Outcome(outcome) = event
-                && Some(outcome.plan) == self.ways_plan
-                && outcome.part == Part::Knobs
-                && matches!(outcome.verdict, Verdict::Refused(_))
-            {
+            let Event::Outcome(Outcome { plan, part: Part::Knobs, verdict: Verdict::Refused(_) }) = event else {
+                continue;
+            };
+            if Some(*plan) == self.cores_plan {
+                self.pool = CpuSet::EMPTY;
+            }
+            if Some(*plan) == self.ways_plan {
                 self.has_ways = false;
                 self.trial = None;
                 self.services.iter_mut().for_each(|service| service.next = Resource::Cores);

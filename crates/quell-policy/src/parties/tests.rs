@@ -116,6 +116,19 @@ fn without_cat_it_divides_cores_alone() {
 }
 
 #[test]
+fn a_division_that_was_refused_is_tried_again() {
+    let mut scene = Scene::new(1);
+    scene.events.push(Event::Attached(WorkloadId(0)));
+    scene.step(&[]);
+    let refused = Verdict::Refused(Refusal::System("busy".into()));
+    scene.events.push(Event::Outcome(Outcome { plan: scene.plan.number, part: Part::Knobs, verdict: refused }));
+    scene.step(&[]);
+    scene.cores.fill(0);
+    scene.step(&[]);
+    assert_eq!(scene.cores, [4, 4]);
+}
+
+#[test]
 fn without_reports_nothing_moves() {
     let mut scene = Scene::new(1);
     scene.step(&[]);
