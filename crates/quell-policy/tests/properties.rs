@@ -4,19 +4,18 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Shadowed, any_story, every_policy, tell};
+use common::{Shadowed, Story, TestHost, any_story, every_policy, tell};
 use proptest::prelude::*;
 use quell_model::{CpuSet, GrantCommand, Knob, Plan, Policy, Rule, Stack, Target, View, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::invariant::{Calm, Has, Invariants};
-use quell_toy::ToyHost;
 
 /// What must hold of every plan.
-fn check_plans(host: &ToyHost, stack: &Stack<AnyPolicy>) {
+fn check_plans(host: &TestHost, stack: &Stack<AnyPolicy>) {
     stack.stepped().for_each(|layer| check_plan(host, stack.view(), &layer.plan));
 }
 
-fn check_plan(host: &ToyHost, view: &View, plan: &Plan) {
+fn check_plan(host: &TestHost, view: &View, plan: &Plan) {
     let pool = view.pool();
     let mut granted = CpuSet::EMPTY;
     for command in &plan.grants {
@@ -57,15 +56,16 @@ fn ids(view: &View) -> impl Iterator<Item = WorkloadId> + '_ {
 }
 
 /// What must hold after things have been calm for a while: what the policy's folder says.
-fn check_calm(host: &ToyHost, stack: &Stack<AnyPolicy>) {
+fn check_calm(host: &TestHost, stack: &Stack<AnyPolicy>) {
     let quell_model::Layer { policy, plan, .. } = stack.first();
     let has = ids(stack.view()).map(|id| Has {
         cpus: host.cpus_of(id),
         held: host.held(id),
         classes: host.classes(id).collect(),
-        ways: host.ways_of(id),
+        // Where contention is not modelled all are everybody's.
+        ways: host.cache_ways(id).unwrap_or(0xf_ffff),
     });
-    let (cpus, banned, knobs_set) = (host.online(), host.banned(), host.knobs_set());
+    let (cpus, banned, knobs_set) = (host.online(), host.banned(), host.policy_costs().commands);
     policy.check(&Calm { view: stack.view(), plan, cpus, banned, knobs_set, has: has.collect() });
 }
 
@@ -105,11 +105,18 @@ proptest! {
 }
 
 #[test]
-fn every_policy_can_work_on_the_toy_host() {
+fn every_policy_can_work_on_the_simulated_host() {
     use quell_model::Host;
-    let host = ToyHost::new(quell_model::Topology::synthetic(1, 1, 2, 1), quell_toy::Machine::default());
+    let profile = Some(quell_sim::contention::ProfileName::Known("computing".into()));
+    let batch = quell_sim::WorkloadSpec {
+        batch: Some(quell_sim::workload::BatchSpec::default()),
+        profile,
+        ..quell_sim::WorkloadSpec::new("batch", quell_model::Class::BestEffort)
+    };
+    let topology = quell_model::Topology::synthetic(1, 1, 2, 1);
+    let story = Story { topology, loads: vec![batch], happenings: Vec::new(), seed: 1 };
     for policy in every_policy() {
-        let fidelity = host.capabilities().fidelity(policy.describe());
+        let fidelity = story.host(policy.describe().grants).capabilities().fidelity(policy.describe());
         assert!(fidelity.missing.is_empty(), "{}: {:?}", policy.describe().name, fidelity.missing);
     }
 }

@@ -46,6 +46,13 @@ pub(crate) struct Settings {
     lifting: Option<usize>,
 }
 
+impl Settings {
+    /// The ways that a tenant may fill, as set.
+    pub fn ways_of(&self, tenant: usize) -> Option<u32> {
+        self.ways.get(tenant).copied()
+    }
+}
+
 /// Contention and what was set.
 #[derive(Clone, Debug)]
 pub(crate) struct Contention {

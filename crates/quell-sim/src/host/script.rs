@@ -96,6 +96,18 @@ impl SimHost {
         self.withheld = signals;
     }
 
+    /// How many slots for workloads there are, the empty ones included.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.members.slots()
+    }
+
+    /// The cache ways that a workload may fill, as set; None where contention is not modelled.
+    #[must_use]
+    pub fn cache_ways(&self, id: WorkloadId) -> Option<u32> {
+        self.sim.contention.as_ref()?.settings.ways_of(id.index())
+    }
+
     /// A workload as its owner describes it.
     #[must_use]
     pub fn spec(&self, id: WorkloadId) -> Option<&Workload> {
