@@ -1,4 +1,4 @@
-//! The API over a real socket, in front of a loop on a toy host.
+//! The API over a real socket, in front of a loop on a simulated host.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, Watch, watch};
-use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake, Workload};
+use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Machine, ToyHost, ToyWorkload};
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 struct Bench {
     stack: Stack,
-    host: ToyHost,
+    host: SimHost,
     watch: Watch,
     feed: Feed,
     socket: PathBuf,
@@ -24,11 +24,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 1), Machine::default());
-        let mut db = Workload::new("db", quell_model::Class::LatencyCritical, CpuCount::whole(1));
-        db.slo = Some(Slo { quantile: 0.99, bound: Nanos::from_millis(1) });
-        host.attach(ToyWorkload::new(db).threads(&[0.5]));
-        host.attach(ToyWorkload::be("batch / jobs").threads(&[1.0, 1.0]));
+        let slo = Some(Slo { quantile: 0.99, bound: Nanos::from_millis(1) });
+        let db = WorkloadSpec { slo, ..WorkloadSpec::lc("db", CpuCount::whole(1)).using(1, 0.5) };
+        let workloads = [db, WorkloadSpec::be("batch / jobs").busy(2)];
+        let host =
+            SimHost::new(Topology::synthetic(1, 1, 4, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
         let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
         let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
         stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -37,7 +37,7 @@ impl Bench {
         let socket = directory.path().join("api.sock");
         let about = About {
             mode: "dry-run".into(),
-            host: "toy".into(),
+            host: "sim".into(),
             limits: vec!["guard: a limit".into()],
             warnings: Vec::new(),
         };

@@ -9,7 +9,7 @@ use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Machine, ToyHost, ToyWorkload};
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 /// Counts the allocations of a thread while it is told to.
 struct Counting;
@@ -57,11 +57,11 @@ const WARM: u64 = 3300;
 
 #[test]
 fn witnesses_allocate_nothing_in_steady_state() {
-    let mut host = ToyHost::new(Topology::synthetic(1, 1, 8, 2), Machine::default());
-    for number in 0..20 {
-        host.attach(ToyWorkload::lc(&format!("lc{number}"), CpuCount(100)).threads(&[0.1, 0.2]));
-        host.attach(ToyWorkload::be(&format!("be{number}")).threads(&[1.0]));
-    }
+    let lc = |number| WorkloadSpec::lc(format!("lc{number}"), CpuCount(100)).using(2, 0.15);
+    let pair = |number| [lc(number), WorkloadSpec::be(format!("be{number}")).busy(1)];
+    let workloads: Vec<WorkloadSpec> = (0..20).flat_map(pair).collect();
+    let topology = Topology::synthetic(1, 1, 8, 2);
+    let mut host = SimHost::new(topology, KernelConfig::default(), &workloads, 1, false).unwrap();
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(16)).unwrap();
     stack.also_measure(SIGNALS, quell_linux::cpu_time);

@@ -8,17 +8,19 @@ use proptest::prelude::*;
 use quell_agent::record::{Record, Recorder, Summary, With, replay};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::SIGNALS;
-use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Topology, Wake};
+use quell_model::{CpuCount, CpuSet, Description, Host, HostDomain, Nanos, Policy, Signal, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Arrivals, Faults, Machine, ToyHost, ToyWorkload};
+use quell_sim::contention::ProfileName;
+use quell_sim::workload::Arrivals;
+use quell_sim::{Faults, Faulty, KernelConfig, SimHost, WorkloadSpec};
 
 /// A machine and what happens on it.
 #[derive(Clone, Debug)]
 struct Story {
     cores: u32,
     siblings: u32,
-    /// Class, CPUs, threads' demands, mean distance of requests in µs.
-    workloads: Vec<(bool, u32, Vec<f64>, Option<u64>)>,
+    /// Class, CPUs, threads, the part of a CPU that each wants, mean distance of requests in µs.
+    workloads: Vec<(bool, u32, u32, f64, Option<u64>)>,
     /// One of this many commands is refused.
     faults: Option<u64>,
     /// Slots that detach, one a millisecond.
@@ -27,8 +29,7 @@ struct Story {
 }
 
 fn story() -> impl Strategy<Value = Story> {
-    let workload =
-        (any::<bool>(), 0u32..3000, proptest::collection::vec(0.0f64..=1.0, 0..4), proptest::option::of(100u64..2000));
+    let workload = (any::<bool>(), 0u32..3000, 1u32..4, 0.0f64..=1.0, proptest::option::of(100u64..2000));
     let machine = (1u32..5, 1u32..3, proptest::collection::vec(workload, 1..5));
     let events = (proptest::option::of(any::<u64>()), proptest::collection::vec(0usize..5, 0..3), 20u64..100);
     (machine, events).prop_map(|((cores, siblings, workloads), (faults, leavers, turns))| Story {
@@ -42,34 +43,41 @@ fn story() -> impl Strategy<Value = Story> {
 }
 
 impl Story {
-    fn host(&self) -> ToyHost {
-        let mut host = ToyHost::new(Topology::synthetic(1, 1, self.cores, self.siblings), Machine::default());
-        for (number, (lc, cpus, threads, distance)) in self.workloads.iter().enumerate() {
-            let name = format!("w{number}");
-            let workload =
-                if *lc { ToyWorkload::lc(&name, CpuCount(*cpus)) } else { ToyWorkload::be(&name) }.threads(threads);
-            let mean = distance.map(Nanos::from_micros);
-            let workload = match mean {
-                Some(mean) => workload
-                    .requests(Arrivals::Poisson { mean, seed: number as u64 }, Nanos::from_micros(20))
-                    .bandwidth(1e9),
-                None => workload,
+    /// Where CPUs are granted, Quell's own scheduler lends them.
+    fn host(&self, grants: bool) -> Faulty<SimHost> {
+        let topology = Topology::synthetic(1, 1, self.cores, self.siblings);
+        let workload =
+            |(number, &(lc, cpus, threads, demand, distance)): (usize, &(bool, u32, u32, f64, Option<u64>))| {
+                let name = format!("w{number}");
+                let described = if lc { WorkloadSpec::lc(name, CpuCount(cpus)) } else { WorkloadSpec::be(name) };
+                match distance {
+                    Some(distance) => {
+                        WorkloadSpec { profile: Some(ProfileName::Known("streaming".into())), ..described }.serving(
+                            threads,
+                            Arrivals::Poisson(1e6 / distance as f64),
+                            Nanos::from_micros(20),
+                        )
+                    }
+                    None => described.using(threads, demand),
+                }
             };
-            host.attach(workload);
-        }
-        if let Some(seed) = self.faults {
-            let mut faults = Faults::seeded(seed);
-            (faults.knobs_refused, faults.grants_refused, faults.others_refused) = (0.2, 0.2, 0.2);
-            faults.vanishing = 0.01;
-            host.faults = faults;
+        let workloads: Vec<WorkloadSpec> = self.workloads.iter().enumerate().map(workload).collect();
+        let host = SimHost::new(topology, KernelConfig::default(), &workloads, 1, grants).unwrap();
+        let mut host = Faulty::new(host, self.faults.unwrap_or(0)).losing(|host, dice| {
+            host.detach(quell_model::WorkloadId(dice % host.slots().max(1) as u32));
+        });
+        if self.faults.is_some() {
+            let (knobs_refused, grants_refused, others_refused, vanishing) = (0.2, 0.2, 0.2, 0.01);
+            host.faults = Faults { knobs_refused, grants_refused, others_refused, vanishing, ..Faults::default() };
         }
         host
     }
 
     /// Runs it with these policies, recorded in this file. Returns how many turns had a step.
     fn record(&self, policies: &[&str], file: &Path) -> u64 {
-        let mut host = self.host();
-        let layers = policies.iter().map(|name| Layer::new(AnyPolicy::named(name).unwrap(), None)).collect();
+        let named = |name: &&str| AnyPolicy::named(name).unwrap();
+        let mut host = self.host(policies.iter().map(named).any(|policy| describe(&policy).grants));
+        let layers = policies.iter().map(|name| Layer::new(named(name), None)).collect();
         let pool = CpuSet::first((self.cores * self.siblings) as usize);
         let mut stack = Stack::new(layers, host.view(), pool).unwrap();
         stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -95,6 +103,10 @@ impl Story {
         drop(recorder);
         stepped
     }
+}
+
+fn describe(policy: &AnyPolicy) -> &'static Description {
+    Policy::<HostDomain>::describe(policy)
 }
 
 /// Replays a file. Returns the summary and how many plans differ from the recorded ones.
@@ -123,7 +135,7 @@ proptest! {
 }
 
 fn busy() -> Story {
-    let workloads = vec![(true, 1000, vec![0.9, 0.9], Some(300)), (false, 0, vec![1.0, 1.0], Some(200))];
+    let workloads = vec![(true, 1000, 2, 0.9, Some(300)), (false, 0, 2, 1.0, None)];
     Story { cores: 2, siblings: 1, workloads, faults: None, leavers: vec![], turns: 200 }
 }
 
@@ -179,7 +191,7 @@ impl Write for Disk {
 fn a_gap_is_counted_and_replay_goes_on_after_it() {
     let (gate, written) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(Vec::new())));
     let disk = Box::new(Disk { gate: Arc::clone(&gate), written: Arc::clone(&written) });
-    let mut host = busy().host();
+    let mut host = busy().host(false);
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(2)).unwrap();
     let mut recorder = Recorder::into(disk, Path::new("disk"), stack.view(), stack.layers()).unwrap();
@@ -216,7 +228,7 @@ fn a_gap_is_counted_and_replay_goes_on_after_it() {
 
 #[test]
 fn a_full_disk_is_said_at_the_start() {
-    let host = busy().host();
+    let host = busy().host(false);
     let error = Recorder::start(Path::new("/dev/full"), &host.view(), &[]).err().unwrap();
     assert!(error.to_string().contains("/dev/full") && error.to_string().contains("has room"), "{error}");
 }

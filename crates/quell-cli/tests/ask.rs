@@ -9,7 +9,7 @@ use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Machine, ToyHost, ToyWorkload};
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 fn quell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quell")).args(arguments).output().unwrap()
@@ -20,11 +20,11 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Half a second of guard on a toy machine, in front of these witnesses.
+/// Half a second of guard on a simulated machine, in front of these witnesses.
 fn run(witness: impl FnOnce(&Stack) -> Box<dyn Witness>) -> Box<dyn Witness> {
-    let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 1), Machine::default());
-    host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
-    host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
+    let workloads = [WorkloadSpec::lc("db", CpuCount::whole(1)).using(1, 0.5), WorkloadSpec::be("batch").busy(2)];
+    let mut host =
+        SimHost::new(Topology::synthetic(1, 1, 4, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
     stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -54,7 +54,7 @@ fn a_running_agent_tells_what_it_does() {
     let mut api = None;
     let _watch = run(|stack| {
         let (watch, watched) = watch(stack.view(), stack.layers());
-        let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new(), warnings: Vec::new() };
+        let about = About { mode: "run".into(), host: "sim".into(), limits: Vec::new(), warnings: Vec::new() };
         let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
         api = Some(Api::start(&config, api::state(about, watched).0).unwrap());
         Box::new(watch)

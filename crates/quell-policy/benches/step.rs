@@ -6,38 +6,39 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use quell_model::{CpuCount, Nanos, Plan, Policy, Stack, Topology, View};
+use quell_model::{CpuCount, Nanos, Plan, Policy, Stack, Topology, View, WorkloadId};
 use quell_policy::AnyPolicy;
-use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+use quell_sim::contention::ProfileName;
+use quell_sim::host::drive;
+use quell_sim::workload::Arrivals;
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
-/// A machine with this many workloads, every fifth latency-critical and with requests waiting.
-fn crowded(topology: Topology, workloads: usize) -> ToyHost {
+/// A machine with this many workloads of 10 threads, every fifth latency-critical and with requests waiting.
+fn crowded(topology: Topology, workloads: usize, grants: bool) -> SimHost {
     let cpus = topology.all().len();
-    let mut host = ToyHost::new(topology, Machine::default());
-    let threads = [0.1; 10];
-    for number in 0..workloads {
-        let load = if number % 5 == 0 {
+    let workload = |number: usize| {
+        if number.is_multiple_of(5) {
             let cores = CpuCount(((cpus * 1000 / 2) / workloads.div_ceil(5)).min(2_000) as u32);
-            ToyWorkload::lc(&format!("server{number}"), cores).requests(Arrivals::None, Nanos::from_millis(100))
+            WorkloadSpec::lc(format!("server{number}"), cores).serving(10, Arrivals::none(), Nanos::from_millis(100))
         } else {
-            ToyWorkload::be(&format!("batch{number}")).requests(Arrivals::Endless, Nanos::from_millis(1)).bandwidth(1e9)
-        };
-        let lc = load.spec.is_lc();
-        let id = host.attach(load.threads(&threads));
-        if lc {
-            host.send(id, 4);
+            let profile = Some(ProfileName::Known("streaming".into()));
+            WorkloadSpec { profile, ..WorkloadSpec::be(format!("batch{number}")).busy(10) }
         }
-    }
+    };
+    let all: Vec<WorkloadSpec> = (0..workloads).map(workload).collect();
+    let mut host = SimHost::new(topology, KernelConfig::default(), &all, 1, grants).expect("it makes sense");
+    (0..workloads as u32).step_by(5).for_each(|slot| host.send(WorkloadId(slot), 14));
     host
 }
 
-/// The policy after a few turns on this machine, and what it sees then.
-fn warmed_up(mut host: ToyHost, policy: AnyPolicy) -> (AnyPolicy, View) {
+/// The policy after a few turns on a machine with these workloads, and what it sees then.
+fn warmed_up(topology: Topology, workloads: usize, policy: AnyPolicy) -> (AnyPolicy, View) {
+    let mut host = crowded(topology, workloads, policy.describe().grants);
     let turn = policy.describe().interval.clamp(Nanos::from_micros(10), Nanos::from_millis(20));
     let mut stack = Stack::of_one(policy, host.view());
     for _ in 0..8 {
         let until = host.now() + turn;
-        quell_toy::run(&mut host, &mut stack, until, |_, _| {});
+        drive(&mut host, &mut stack, until, |_, _| {});
     }
     (stack.first().policy.clone(), stack.view().clone())
 }
@@ -61,7 +62,7 @@ fn every_policy(criterion: &mut Criterion) {
     for description in AnyPolicy::ALL {
         for workloads in [10, 100, 1_000] {
             let policy = AnyPolicy::named(description.name).expect("it is registered");
-            let (policy, view) = warmed_up(crowded(Topology::synthetic(2, 1, 16, 2), workloads), policy);
+            let (policy, view) = warmed_up(Topology::synthetic(2, 1, 16, 2), workloads, policy);
             let mut step = stepper(policy, view);
             group.bench_function(BenchmarkId::new(description.name, workloads), |bencher| bencher.iter(&mut step));
         }
@@ -79,7 +80,7 @@ fn caladan(criterion: &mut Criterion) {
     ] {
         for workloads in [4, 20, 100] {
             let policy = AnyPolicy::build("caladan", &mut serde_json::Deserializer::from_str(parameters));
-            let (policy, view) = warmed_up(crowded(topology.clone(), workloads), policy.expect("it takes these"));
+            let (policy, view) = warmed_up(topology.clone(), workloads, policy.expect("it takes these"));
             let mut step = stepper(policy, view);
             let name = BenchmarkId::new(format!("{cpus} CPUs"), workloads);
             group.bench_function(name, |bencher| bencher.iter(&mut step));

@@ -176,7 +176,9 @@ impl Invariants for Shenango {
 #[cfg(test)]
 mod tests {
     use quell_model::{CpuCount, CpuSet, Stack, Topology};
-    use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+    use quell_sim::host::drive;
+    use quell_sim::workload::Arrivals;
+    use quell_sim::{Costs, KernelConfig, SimHost, WorkloadSpec};
 
     use super::*;
 
@@ -185,18 +187,19 @@ mod tests {
     }
 
     /// A host with a task that is guaranteed this many cores, and one that is guaranteed none and always has work.
-    fn machine(topology: Topology, guaranteed: u32) -> (ToyHost, WorkloadId, WorkloadId) {
-        let mut host = ToyHost::new(topology, Machine::default());
-        let lc = ToyWorkload::lc("lc", CpuCount::whole(guaranteed)).requests(Arrivals::None, micros(1000));
-        let lc = host.attach(lc);
-        let be = host.attach(ToyWorkload::be("be").requests(Arrivals::Endless, micros(10)));
-        (host, lc, be)
+    fn machine(topology: Topology, guaranteed: u32) -> (SimHost, WorkloadId, WorkloadId) {
+        let workloads = [
+            WorkloadSpec::lc("lc", CpuCount::whole(guaranteed)).serving(8, Arrivals::none(), micros(1000)),
+            WorkloadSpec::be("be").busy(8),
+        ];
+        let config = KernelConfig { costs: Costs::FREE, ..KernelConfig::default() };
+        (SimHost::new(topology, config, &workloads, 1, true).unwrap(), WorkloadId(0), WorkloadId(1))
     }
 
-    fn run(host: &mut ToyHost, policy: &mut Shenango, span: Nanos, mut seen: impl FnMut(&ToyHost, &Plan)) {
+    fn run(host: &mut SimHost, policy: &mut Shenango, span: Nanos, mut seen: impl FnMut(&SimHost, &Plan)) {
         let mut stack = Stack::of_one(policy, host.view());
         let until = host.now() + span;
-        quell_toy::run(host, &mut stack, until, |host, stack| seen(host, &stack.first().plan));
+        drive(host, &mut stack, until, |host, stack| seen(host, &stack.first().plan));
     }
 
     #[test]
@@ -213,7 +216,11 @@ mod tests {
         });
         assert_eq!(host.held(lc).len(), 3, "bursting, it gets idle cores only, and there is none");
         run(&mut host, &mut policy, micros(4000), |_, _| {});
-        assert_eq!((host.completed(lc).0, host.held(be).len()), (8, 8), "yielded cores go back at once");
+        assert_eq!(
+            (host.sim().stats()[lc.index()].latencies.count(), host.held(be).len()),
+            (8, 8),
+            "yielded cores go back at once"
+        );
     }
 
     #[test]

@@ -12,7 +12,10 @@ use quell_model::{
     CpuCount, Description, Event, LeaseLimits, Nanos, Plan, Policy, Stack, Topology, View, Wake, WorkloadId,
 };
 use quell_policy::AnyPolicy;
-use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+use quell_sim::contention::ProfileName;
+use quell_sim::host::drive;
+use quell_sim::workload::Arrivals;
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -73,35 +76,37 @@ impl Policy for Counted {
 }
 
 /// A machine on which every controller has something to do: with requests for policies that act in microseconds, with
-/// threads for the others.
-fn busy_host(fast: bool) -> ToyHost {
-    let mut host = ToyHost::new(Topology::synthetic(1, 1, 8, 2), Machine::default());
+/// periodic threads for the others.
+fn busy_host(fast: bool, grants: bool) -> SimHost {
+    let profile = |name: &str| Some(ProfileName::Known(name.into()));
+    let server = |number| {
+        let server = WorkloadSpec::lc(format!("server{number}"), CpuCount::whole(2));
+        let server = match fast {
+            true => server.serving(4, Arrivals::Poisson(6_500.0), Nanos::from_micros(50)),
+            false => server.using(2, 0.65),
+        };
+        WorkloadSpec { profile: profile("memcached"), ..server }
+    };
+    let batch = |number| WorkloadSpec {
+        profile: profile("streaming"),
+        ..WorkloadSpec::be(format!("batch{number}")).busy(if fast { 16 } else { 4 })
+    };
+    let workloads: Vec<WorkloadSpec> = (0..4).map(server).chain((0..4).map(batch)).collect();
+    let topology = Topology::synthetic(1, 1, 8, 2);
+    let mut host = SimHost::new(topology, KernelConfig::default(), &workloads, 1, grants).unwrap();
     host.limit_leases(LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() });
-    for seed in 0..4 {
-        let server = ToyWorkload::lc(&format!("server{seed}"), CpuCount::whole(2)).cache(6.0, 0.9).bandwidth(0.5e9);
-        let arrivals = Arrivals::Poisson { mean: Nanos::from_micros(150), seed };
-        let server = if fast { server.requests(arrivals, Nanos::from_micros(50)) } else { server.threads(&[0.8, 0.5]) };
-        host.attach(server);
-    }
-    for number in 0..4 {
-        let batch = ToyWorkload::be(&format!("batch{number}")).bandwidth(3e9);
-        let endless = |load: ToyWorkload| load.requests(Arrivals::Endless, Nanos::from_micros(50));
-        host.attach(if fast { endless(batch) } else { batch.threads(&[1.0; 4]) });
-    }
     host
 }
 
-/// The servers' behaviour changes every few slices of time: load, cache and memory.
-fn run_slices(host: &mut ToyHost, stack: &mut Stack<Counted>, slice: Nanos) {
+/// The servers' demand changes every few slices of time.
+fn run_slices(host: &mut SimHost, stack: &mut Stack<Counted>, slice: Nanos) {
     for number in 0..10 {
-        let (bandwidth, ways) = if number < 5 { (0.5e9, 6.0) } else { (4e9, 0.0) };
-        for id in (0..4).map(WorkloadId) {
-            host.change(id, |load| (load.bandwidth.0, load.cache.ways) = (bandwidth, ways));
-        }
+        let demand = if number < 5 { 0.1 } else { 0.4 };
+        (0..4).map(WorkloadId).for_each(|id| host.set_demand(id, demand));
         // Policies that step at events alone step here, too.
         stack.hasten();
         let until = host.now() + slice;
-        quell_toy::run(host, stack, until, |_, _| {});
+        drive(host, stack, until, |_, _| {});
     }
 }
 
@@ -112,9 +117,11 @@ fn no_policy_allocates_in_a_step_after_warm_up() {
         let name = policy.describe().name;
         let fast = policy.describe().interval < Nanos::from_millis(1) && policy.describe().grants;
         let slice = if fast { Nanos::from_millis(3) } else { Nanos::from_millis(400) };
-        let mut host = busy_host(fast);
+        let mut host = busy_host(fast, policy.describe().grants);
         let counted = Counted { policy, allocations: 0.into(), steps: 0.into(), commands: 0.into() };
         let mut stack = Stack::of_one(counted, host.view());
+        // Twice: buffers are as long as the longest plan so far, and the longest is rare.
+        run_slices(&mut host, &mut stack, slice);
         run_slices(&mut host, &mut stack, slice);
         let counted = &stack.first().policy;
         [&counted.allocations, &counted.steps, &counted.commands].iter().for_each(|count| count.set(0));

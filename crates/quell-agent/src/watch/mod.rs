@@ -142,12 +142,12 @@ mod tests {
     use crate::stack::Stack;
     use quell_model::{CpuCount, CpuId, CpuSet, WorkloadId};
     use quell_policy::AnyPolicy;
-    use quell_toy::{Machine, ToyHost, ToyWorkload};
+    use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
-    fn toy() -> (Stack, ToyHost) {
-        let mut host = ToyHost::new(quell_model::Topology::synthetic(1, 1, 4, 1), Machine::default());
-        host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
-        host.attach(ToyWorkload::be("batch").threads(&[1.0, 1.0]));
+    fn simulated() -> (Stack, SimHost) {
+        let workloads = [WorkloadSpec::lc("db", CpuCount::whole(1)).using(1, 0.5), WorkloadSpec::be("batch").busy(2)];
+        let topology = quell_model::Topology::synthetic(1, 1, 4, 1);
+        let host = SimHost::new(topology, KernelConfig::default(), &workloads, 1, false).unwrap();
         let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
         let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
         stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_reader_sees_the_newest_turn_and_every_decision() {
-        let (mut stack, mut host) = toy();
+        let (mut stack, mut host) = simulated();
         let (mut watch, mut watched) = watch(stack.view(), stack.layers());
         assert_eq!(watched.glance().turn, 0, "nothing has happened yet");
         stack.turn(&mut host).unwrap();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_sleeps_loses_decisions_and_the_loop_goes_on() {
-        let (mut stack, mut host) = toy();
+        let (mut stack, mut host) = simulated();
         let (mut watch, mut watched) = watch(stack.view(), stack.layers());
         stack.turn(&mut host).unwrap();
         for _ in 0..QUEUE {

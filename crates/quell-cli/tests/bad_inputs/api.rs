@@ -9,7 +9,7 @@ use quell_agent::stack::{Layer, Stack};
 use quell_agent::watch::{SIGNALS, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Machine, ToyHost, ToyWorkload};
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 /// Method and path, body, status, and what the answer says.
 pub const ROWS: &[(&str, &str, u16, &str)] = &[
@@ -80,8 +80,9 @@ fn ask(socket: &Path, request: &str, body: &str) -> (u16, String) {
 
 #[test]
 fn a_bad_request_is_refused_with_the_mend() {
-    let mut host = ToyHost::new(Topology::synthetic(1, 1, 4, 1), Machine::default());
-    host.attach(ToyWorkload::lc("db", CpuCount::whole(1)).threads(&[0.5]));
+    let workloads = [WorkloadSpec::lc("db", CpuCount::whole(1)).using(1, 0.5)];
+    let mut host =
+        SimHost::new(Topology::synthetic(1, 1, 4, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
     let layers = vec![Layer::new(AnyPolicy::named("guard").unwrap(), None)];
     let mut stack = Stack::new(layers, host.view(), CpuSet::first(4)).unwrap();
     stack.also_measure(SIGNALS, quell_linux::cpu_time);
@@ -91,7 +92,7 @@ fn a_bad_request_is_refused_with_the_mend() {
     host.wait(wake.sooner(Wake::At(host.now() + Nanos::from_millis(20)))).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("api.sock");
-    let about = About { mode: "run".into(), host: "toy".into(), ..About::default() };
+    let about = About { mode: "run".into(), host: "sim".into(), ..About::default() };
     let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
     let _api = Api::start(&config, api::state(about, watched).0).unwrap();
 

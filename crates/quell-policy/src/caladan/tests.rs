@@ -1,15 +1,20 @@
-//! Scenarios on the toy host; the assertions are sentences of the paper.
+//! Scenarios on the simulated host; the assertions are sentences of the paper.
 
 use quell_model::{
-    BytesPerSecond, Class, CpuCount, CpuId, CpuSet, GrantCommand, Layer, Sample, Stack, Topology, Workload, WorkloadId,
+    BytesPerSecond, Class, CpuCount, CpuId, CpuSet, GrantCommand, Host, Layer, Sample, Stack, Topology, Workload,
+    WorkloadId,
 };
-use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+use quell_sim::contention::ProfileName;
+use quell_sim::workload::{Arrivals, BatchSpec, Turn};
+use quell_sim::{Costs, Faulty, KernelConfig, SimHost, WorkloadSpec};
 
 use quell_model::Rule;
 
 use super::*;
 
 const ROUND: u64 = 10;
+/// Threads of each workload: as many as the largest machine has CPUs.
+const MOST: u32 = 24;
 
 fn micros(micros: u64) -> Nanos {
     Nanos::from_micros(micros)
@@ -21,7 +26,7 @@ fn cores(cores: u32) -> CpuCount {
 
 /// A host, the policy, and the loop between them.
 struct Scene {
-    host: ToyHost,
+    host: Faulty<SimHost>,
     stack: Stack<Caladan>,
     notes: Vec<String>,
 }
@@ -33,33 +38,61 @@ impl Scene {
     }
 
     fn with_rules(topology: Topology, config: CaladanConfig) -> Scene {
-        let host = ToyHost::new(topology, Machine::default());
+        let config_of_kernel = KernelConfig { costs: Costs::FREE, ..KernelConfig::default() };
+        let host = SimHost::new(topology, config_of_kernel, &[], 1, true).unwrap();
+        let host = Faulty::new(host, 1);
         let stack = Stack::of_one(Caladan::new(config), host.view());
         Scene { host, stack, notes: Vec::new() }
     }
 
+    /// A server that requests so many CPUs, with threads enough for all, and no request yet.
     fn lc(&mut self, name: &str, guaranteed: u32, service: Nanos) -> WorkloadId {
-        self.host.attach(ToyWorkload::lc(name, cores(guaranteed)).requests(Arrivals::None, service))
+        self.attach(WorkloadSpec::lc(name, cores(guaranteed)).serving(MOST, Arrivals::none(), service))
     }
 
-    fn be(&mut self, name: &str, bandwidth: f64) -> WorkloadId {
-        self.host.attach(ToyWorkload::be(name).requests(Arrivals::Endless, micros(10)).bandwidth(bandwidth))
+    /// Work without end on every CPU.
+    fn be(&mut self, name: &str) -> WorkloadId {
+        self.attach(WorkloadSpec::be(name).busy(MOST))
+    }
+
+    fn attach(&mut self, workload: WorkloadSpec) -> WorkloadId {
+        self.host.attach(&workload).unwrap()
+    }
+
+    /// Requests that were completed.
+    fn completed(&self, id: WorkloadId) -> u64 {
+        self.host.sim().stats()[id.index()].latencies.count()
     }
 
     fn run(&mut self, span: Nanos) {
         self.watch(span, |_, _| {});
     }
 
-    fn watch(&mut self, span: Nanos, mut seen: impl FnMut(&ToyHost, &Plan)) {
+    fn watch(&mut self, span: Nanos, mut seen: impl FnMut(&SimHost, &Plan)) {
         let until = self.host.now() + span;
-        let notes = &mut self.notes;
-        quell_toy::run(&mut self.host, &mut self.stack, until, |host, stack| {
-            for layer in stack.stepped() {
-                notes.extend(layer.plan.notes.iter().map(|note| note.text.to_string()));
-                seen(host, &layer.plan);
+        while self.host.now() < until {
+            let wake = self.stack.turn(&mut self.host).unwrap();
+            for layer in self.stack.stepped() {
+                self.notes.extend(layer.plan.notes.iter().map(|note| note.text.to_string()));
+                seen(&self.host, &layer.plan);
             }
-        });
+            self.host.wait(wake.sooner(Wake::At(until))).unwrap();
+        }
     }
+}
+
+fn known(profile: &str) -> ProfileName {
+    ProfileName::Known(profile.into())
+}
+
+/// Work without end on every CPU that uses as much memory bandwidth as it gets.
+fn streaming(name: &str) -> WorkloadSpec {
+    WorkloadSpec { profile: Some(known("streaming")), ..WorkloadSpec::be(name).busy(MOST) }
+}
+
+/// Work without end on every CPU that uses next to none.
+fn computing(name: &str) -> WorkloadSpec {
+    WorkloadSpec { profile: Some(known("computing")), ..WorkloadSpec::be(name).busy(MOST) }
 }
 
 fn smt(cores: u32) -> Topology {
@@ -74,7 +107,7 @@ fn plain(cores: u32) -> Topology {
 fn a_delayed_lc_task_gets_one_core_every_round_from_best_effort_work() {
     let mut scene = Scene::new(plain(8), CaladanConfig::default());
     let lc = scene.lc("lc", 4, micros(1000));
-    let be = scene.be("be", 0.0);
+    let be = scene.be("be");
     scene.run(micros(10 * ROUND));
     assert_eq!(scene.host.held(be).len(), 8, "best-effort work gets what is left: all");
     scene.host.send(lc, 8);
@@ -85,7 +118,7 @@ fn a_delayed_lc_task_gets_one_core_every_round_from_best_effort_work() {
     });
     assert_eq!(scene.host.held(lc).len(), 8, "burstable cores too: a BE task has them only when no LC task needs them");
     scene.run(micros(2000));
-    assert_eq!((scene.host.completed(lc).0, scene.host.held(lc).len()), (8, 0));
+    assert_eq!((scene.completed(lc), scene.host.held(lc).len()), (8, 0));
     assert_eq!(scene.host.held(be).len(), 8, "yielded cores go back at once");
 }
 
@@ -165,9 +198,7 @@ fn guaranteed_cores_are_preempted_from_bursting_lc_tasks_but_not_below_their_gua
 #[test]
 fn a_limit_is_kept() {
     let mut scene = Scene::new(plain(4), CaladanConfig::default());
-    let mut load = ToyWorkload::be("be").requests(Arrivals::Endless, micros(1));
-    load.spec.limit = Some(cores(3));
-    let be = scene.host.attach(load);
+    let be = scene.attach(WorkloadSpec { limit: Some(cores(3)), ..WorkloadSpec::be("be").busy(MOST) });
     scene.run(micros(100));
     assert_eq!(scene.host.held(be).len(), 3);
 }
@@ -227,17 +258,26 @@ fn a_collector_is_throttled_one_core_every_round_until_the_bus_is_no_longer_satu
     let thresh = 25e9;
     let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(thresh)), ..CaladanConfig::default() };
     let mut scene = Scene::new(plain(16), config);
-    let (collector, quiet) = (scene.be("collector", 0.0), scene.be("quiet", 0.1e9));
+    // It collects from 500 µs to 700 µs.
+    let turn = |profile: &str, lasts| Turn { profile: known(profile), lasts: Some(micros(lasts)), work: None };
+    let cycle = vec![turn("computing", 500), turn("streaming", 200), turn("computing", 9_000)];
+    let batch = Some(BatchSpec { phases: None, cycle });
+    let collector = scene.attach(WorkloadSpec { threads: MOST, batch, ..WorkloadSpec::be("collector") });
+    let quiet = scene.attach(computing("quiet"));
     scene.run(micros(500));
     assert_eq!(scene.host.held(collector).len() + scene.host.held(quiet).len(), 16);
     let (held, began) = (scene.host.held(collector).len(), scene.host.now());
-    scene.host.change(collector, |load| load.bandwidth = BytesPerSecond(6e9));
+    let mut before = (scene.host.sim().memory_bytes(), scene.host.now());
     let (mut revoked, mut below_at) = (Vec::new(), None);
     scene.watch(micros(15 * ROUND), |host, plan| {
         let lost = plan.notes.iter().filter(|note| note.about == Some(collector)).count();
         revoked.extend(std::iter::repeat_n(host.now() - began, lost));
-        if host.held(collector).len() < held && host.bandwidth() < thresh {
-            below_at = below_at.or(Some(host.now() - began));
+        let (bytes, now) = (host.sim().memory_bytes(), host.now());
+        let span = (now - before.1).as_secs_f64();
+        let below = span > 0.0 && (bytes - before.0) / span < thresh;
+        before = (bytes, now);
+        if host.held(collector).len() < held && below {
+            below_at = below_at.or(Some(now - began));
         }
     });
     // Four cores of 6 GB/s fit under 25 GB/s.
@@ -252,8 +292,8 @@ fn a_collector_is_throttled_one_core_every_round_until_the_bus_is_no_longer_satu
         "when one task is throttled, another one can use the core"
     );
     // The collection ends: the limit is raised again, one core every round.
-    scene.host.change(collector, |load| load.bandwidth = BytesPerSecond(0.0));
     scene.host.detach(quiet);
+    scene.run(micros(200));
     scene.run(micros(30 * ROUND));
     assert_eq!(scene.host.held(collector).len(), 16);
 }
@@ -262,10 +302,9 @@ fn a_collector_is_throttled_one_core_every_round_until_the_bus_is_no_longer_satu
 fn the_worst_best_effort_task_pays_and_lc_tasks_do_not() {
     let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), ..CaladanConfig::default() };
     let mut scene = Scene::new(plain(8), config);
-    let lc = scene
-        .host
-        .attach(ToyWorkload::lc("lc", cores(2)).requests(Arrivals::None, Nanos::from_millis(9)).bandwidth(9e9));
-    let (light, heavy) = (scene.be("light", 0.1e9), scene.be("heavy", 3e9));
+    let lc = WorkloadSpec::lc("lc", cores(2)).serving(MOST, Arrivals::none(), Nanos::from_millis(9));
+    let lc = scene.attach(WorkloadSpec { profile: Some(known("streaming")), ..lc });
+    let (light, heavy) = (scene.attach(computing("light")), scene.attach(streaming("heavy")));
     scene.host.send(lc, 2);
     let mut paid = Vec::new();
     scene.watch(micros(600), |_, plan| paid.extend(plan.notes.iter().filter_map(|note| note.about)));
@@ -278,9 +317,8 @@ fn the_worst_best_effort_task_pays_and_lc_tasks_do_not() {
 fn saturation_by_lc_tasks_alone_is_reported() {
     let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(25e9)), ..CaladanConfig::default() };
     let mut scene = Scene::new(plain(4), config);
-    let lc = scene
-        .host
-        .attach(ToyWorkload::lc("lc", cores(4)).requests(Arrivals::None, Nanos::from_millis(9)).bandwidth(9e9));
+    let lc = WorkloadSpec::lc("lc", cores(4)).serving(MOST, Arrivals::none(), Nanos::from_millis(9));
+    let lc = scene.attach(WorkloadSpec { profile: Some(known("streaming")), ..lc });
     scene.host.send(lc, 4);
     scene.run(micros(300));
     assert_eq!(scene.notes.iter().filter(|note| note.contains("can be throttled")).count(), 1, "{:?}", scene.notes);
@@ -296,7 +334,7 @@ fn bans_after(thresh_ht: u64) -> CaladanConfig {
 fn a_long_request_gets_the_physical_core_until_it_completes() {
     let mut scene = Scene::new(smt(2), bans_after(40));
     let lc = scene.lc("lc", 1, micros(120));
-    let be = scene.be("be", 0.0);
+    let be = scene.be("be");
     scene.run(micros(100));
     assert_eq!(scene.host.held(be).len(), 4);
     scene.host.send(lc, 1);
@@ -307,7 +345,7 @@ fn a_long_request_gets_the_physical_core_until_it_completes() {
     assert_eq!(scene.host.banned(), smt(2).siblings_of(on));
     assert_eq!(scene.host.held(be).len(), 2);
     scene.run(micros(200));
-    assert_eq!(scene.host.completed(lc).0, 1);
+    assert_eq!(scene.completed(lc), 1);
     assert!(scene.host.banned().is_empty());
     assert_eq!(scene.host.held(be).len(), 4, "the bans end with the request");
 }
@@ -316,7 +354,7 @@ fn a_long_request_gets_the_physical_core_until_it_completes() {
 fn an_infinite_threshold_never_bans() {
     let mut scene = Scene::new(smt(1), CaladanConfig::default());
     let lc = scene.lc("lc", 1, Nanos::from_millis(5));
-    scene.be("be", 0.0);
+    scene.be("be");
     scene.host.send(lc, 1);
     scene.watch(Nanos::from_millis(2), |host, _| assert!(host.banned().is_empty()));
 }
@@ -328,7 +366,7 @@ fn an_lc_sibling_is_banned_only_if_it_can_go_elsewhere() {
         let mut scene = Scene::new(machine, bans_after(50));
         let (long, short) = (scene.lc("long", 1, micros(400)), scene.lc("short", 1, micros(400)));
         if elsewhere {
-            scene.be("be", 0.0);
+            scene.be("be");
         }
         scene.host.send(long, 1);
         scene.run(micros(30));
@@ -345,8 +383,8 @@ fn an_lc_sibling_is_banned_only_if_it_can_go_elsewhere() {
 fn bans_cost_an_overloaded_lc_task_hardly_any_core() {
     let mut scene = Scene::new(smt(11), bans_after(40));
     // 22 cores would be busy with requests of 58 µs that come every 2.6 µs; these come twice as often.
-    let arrivals = Arrivals::Poisson { mean: Nanos(1_300), seed: 1 };
-    let lc = scene.host.attach(ToyWorkload::lc("lc", cores(22)).requests(arrivals, micros(58)));
+    let arrivals = Arrivals::Poisson(1e9 / 1_300.0);
+    let lc = scene.attach(WorkloadSpec::lc("lc", cores(22)).serving(MOST, arrivals, micros(58)));
     scene.run(micros(2_000));
     let (mut held, mut looks) = (0, 0);
     scene.watch(micros(5_000), |host, _| (held, looks) = (held + host.held(lc).len(), looks + 1));
@@ -399,8 +437,8 @@ fn what_is_not_measured_switches_a_controller_off_and_is_said_once() {
     let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(1.0)), ..bans_after(1) };
     let mut scene = Scene::new(smt(2), config);
     let lc = scene.lc("lc", 1, micros(100));
-    scene.be("be", 1e9);
-    scene.host.blind = true;
+    scene.attach(streaming("be"));
+    scene.host.withhold(SignalSet::of(Signal::ALL));
     scene.host.send(lc, 4);
     scene.run(Nanos::from_millis(1));
     for text in ["queueing delay is not measured", "bandwidth controller is off", "hyperthread controller is off"] {
@@ -411,9 +449,8 @@ fn what_is_not_measured_switches_a_controller_off_and_is_said_once() {
 
 #[test]
 fn a_grant_under_way_is_not_given_again() {
-    let late = Machine { grant_latency: micros(25), ..Machine::default() };
     let mut scene = Scene::new(plain(2), CaladanConfig::default());
-    scene.host = ToyHost::new(plain(2), late);
+    scene.host.faults.grants_late = micros(25);
     let lc = scene.lc("lc", 2, Nanos::from_millis(5));
     scene.host.send(lc, 2);
     let mut granted = Vec::new();
@@ -424,7 +461,7 @@ fn a_grant_under_way_is_not_given_again() {
 #[test]
 fn refused_grants_are_tried_again() {
     let mut scene = Scene::new(plain(4), CaladanConfig::default());
-    let be = scene.be("be", 0.0);
+    let be = scene.be("be");
     scene.host.faults.grants_refused = 0.5;
     scene.run(Nanos::from_millis(1));
     assert_eq!(scene.host.held(be).len(), 4);
@@ -435,7 +472,7 @@ fn only_the_pool_is_handed_out() {
     let mut scene = Scene::new(plain(4), CaladanConfig::default());
     let policy = Caladan::new(CaladanConfig { rules: false, ..CaladanConfig::default() });
     scene.stack = Stack::new(vec![Layer::new(policy, None)], scene.host.view(), CpuSet::first(2)).unwrap();
-    let be = scene.be("be", 0.0);
+    let be = scene.be("be");
     scene.run(micros(200));
     assert_eq!(scene.host.held(be), CpuSet::first(2));
 }
@@ -444,7 +481,7 @@ fn only_the_pool_is_handed_out() {
 fn standing_orders_are_given_when_they_change_and_not_again() {
     let mut scene = Scene::with_rules(plain(4), CaladanConfig::default());
     let lc = scene.lc("lc", 2, micros(100));
-    let [first, second] = ["a", "b"].map(|name| scene.be(name, 0.0));
+    let [first, second] = ["a", "b"].map(|name| scene.be(name));
     let mut given = Vec::new();
     scene.watch(micros(100 * ROUND), |_, plan| given.extend(plan.rules.iter().copied()));
     let count = |rule: Rule| given.iter().filter(|&&other| other == rule).count();
@@ -461,12 +498,12 @@ fn a_guaranteed_core_is_taken_at_the_wake_up_between_two_rounds() {
     let config = CaladanConfig { interval: micros(1000), ..CaladanConfig::default() };
     let mut scene = Scene::with_rules(plain(2), config);
     let lc = scene.lc("lc", 1, micros(50));
-    let be = scene.be("be", 0.0);
+    let be = scene.be("be");
     scene.run(micros(3500));
     assert_eq!(scene.host.held(be).len(), 2);
     scene.host.send(lc, 1);
     scene.run(micros(200));
-    assert_eq!(scene.host.completed(lc).0, 1, "no round was near");
+    assert_eq!(scene.completed(lc), 1, "no round was near");
     assert_eq!(scene.host.held(be).len(), 2, "and best-effort work has its core again");
 }
 
@@ -474,7 +511,7 @@ fn a_guaranteed_core_is_taken_at_the_wake_up_between_two_rounds() {
 fn the_bandwidth_controllers_limit_binds_the_rules_too() {
     let config = CaladanConfig { thresh_bw: Some(BytesPerSecond(1e9)), ..CaladanConfig::default() };
     let mut scene = Scene::with_rules(plain(4), config);
-    let be = scene.be("be", 1e9);
+    let be = scene.attach(streaming("be"));
     let mut limits = Vec::new();
     scene.watch(micros(100 * ROUND), |_, plan| {
         limits.extend(plan.rules.iter().filter_map(|rule| match rule {

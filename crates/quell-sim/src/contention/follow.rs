@@ -47,6 +47,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// A CPU's highest frequency, as set, kHz.
+    pub fn khz_of(&self, cpu: CpuId) -> Option<u32> {
+        self.khz.get(cpu.index()).copied()
+    }
+
     /// The ways that a tenant may fill, as set.
     pub fn ways_of(&self, tenant: usize) -> Option<u32> {
         self.ways.get(tenant).copied()

@@ -140,6 +140,12 @@ impl SimHost {
         &self.sim
     }
 
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.sim.now()
+    }
+
     /// What is counted is counted from now on.
     pub fn end_warm_up(&mut self) {
         self.sim.end_warm_up();

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use quell_model::{CpuId, CpuSet, Event, SchedClass, SignalSet, SoloEnd, ThreadId, Workload, WorkloadId};
+use quell_model::{
+    CpuId, CpuSet, Event, LeaseBook, LeaseLimits, SchedClass, SignalSet, SoloEnd, ThreadId, Workload, WorkloadId,
+};
 
 use super::gauges::Gauges;
 use super::{Member, SimHost, thread_id};
@@ -91,6 +93,11 @@ impl SimHost {
         }
     }
 
+    /// Bounds solo runs by these limits.
+    pub fn limit_leases(&mut self, limits: LeaseLimits) {
+        self.leases = LeaseBook::new(limits);
+    }
+
     /// These signals are absent from now on, although the host says that it measures them.
     pub fn withhold(&mut self, signals: SignalSet) {
         self.withheld = signals;
@@ -105,7 +112,15 @@ impl SimHost {
     /// The cache ways that a workload may fill, as set; None where contention is not modelled.
     #[must_use]
     pub fn cache_ways(&self, id: WorkloadId) -> Option<u32> {
-        self.sim.contention.as_ref()?.settings.ways_of(id.index())
+        let all = u32::MAX >> (32 - self.sim.machine.llc.ways.clamp(1, 32));
+        Some(self.sim.contention.as_ref()?.settings.ways_of(id.index())? & all)
+    }
+
+    /// The highest frequency that is set for a CPU, kHz.
+    #[must_use]
+    pub fn max_khz(&self, cpu: CpuId) -> u32 {
+        let set = self.sim.contention.as_ref().and_then(|contention| contention.settings.khz_of(cpu));
+        set.unwrap_or(self.sim.machine.frequencies.max_khz)
     }
 
     /// A workload as its owner describes it.

@@ -7,6 +7,7 @@ mod change;
 mod draws;
 pub mod graph;
 mod load;
+mod make;
 mod service;
 mod spec;
 mod stats;

@@ -1,14 +1,16 @@
-//! An agent on a toy machine, paced to real time: something for `quell status`, `quell top` and `quell why` to look at
-//! without touching this machine. `cargo run -p quell-agent --example toy_agent -- SOCKET POLICY [SECONDS [RECORD]]`
+//! An agent on a simulated machine, paced to real time: something for `quell status`, `quell top` and `quell why` to look at
+//! without touching this machine. `cargo run -p quell-agent --example simulated_agent -- SOCKET POLICY [SECONDS [RECORD]]`
 
 use std::time::{Duration, Instant};
 
 use quell_agent::api::{About, ApiConfig};
 use quell_agent::observers::{ObserverConfig, Observers};
 use quell_agent::stack::{self, Layer, Witness};
-use quell_model::{Class, CpuCount, CpuSet, Host, HostDomain, Nanos, Policy, Sample, Slo, Topology, Wake, Workload};
+use quell_model::{CpuCount, CpuSet, Host, HostDomain, Nanos, Policy, Sample, Slo, Topology, Wake};
 use quell_policy::AnyPolicy;
-use quell_toy::{Arrivals, Machine, ToyHost, ToyWorkload};
+use quell_sim::contention::ProfileName;
+use quell_sim::workload::Arrivals;
+use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -17,32 +19,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds: u64 = arguments.next().map_or(Ok(60), |text| text.parse())?;
     let record = arguments.next().map(Into::into);
 
-    let mut host = ToyHost::new(Topology::synthetic(1, 1, 8, 2), Machine::default());
     let lc = |name: &str, cpus, bound| {
         let slo = Some(Slo { quantile: 0.99, bound: Nanos::from_micros(bound) });
-        Workload { slo, ..Workload::new(name, Class::LatencyCritical, CpuCount::whole(cpus)) }
+        WorkloadSpec { slo, ..WorkloadSpec::lc(name, CpuCount::whole(cpus)) }
     };
     let any = AnyPolicy::named(&policy).ok_or_else(AnyPolicy::names)?;
-    // Requests run on granted CPUs, threads on shared ones.
-    let grants = Policy::<HostDomain>::describe(&any).grants;
-    let requests = |mean, seed| match grants {
-        true => Arrivals::Poisson { mean: Nanos::from_micros(mean), seed },
-        false => Arrivals::None,
-    };
     let service = Nanos::from_micros(400);
-    host.attach(
-        ToyWorkload::new(lc("memcached", 4, 1000)).threads(&[0.7, 0.6, 0.4]).requests(requests(300, 1), service),
-    );
-    host.attach(
-        ToyWorkload::new(lc("checkout", 2, 2000)).threads(&[0.9, 0.8, 0.9]).requests(requests(900, 2), service),
-    );
-    host.attach(
-        ToyWorkload::be("batch / video").threads(&[1.0; 12]).requests(requests(200, 3), service).bandwidth(4e9),
-    );
-    host.attach(ToyWorkload::be("backup").threads(&[0.3, 0.3]));
+    let streaming = Some(ProfileName::Known("streaming".into()));
+    let workloads = [
+        lc("memcached", 4, 1000).serving(3, Arrivals::Poisson(3_300.0), service),
+        lc("checkout", 2, 2000).serving(3, Arrivals::Poisson(1_100.0), service),
+        WorkloadSpec { profile: streaming, ..WorkloadSpec::be("batch / video").busy(12) },
+        WorkloadSpec::be("backup").using(2, 0.3),
+    ];
+    let grants = Policy::<HostDomain>::describe(&any).grants;
+    let mut host = SimHost::new(Topology::synthetic(1, 1, 8, 2), KernelConfig::default(), &workloads, 1, grants)?;
 
     let layers = vec![Layer::new(any, None)];
-    let about = About { mode: "run".into(), host: "toy".into(), limits: Vec::new(), warnings: Vec::new() };
+    let about = About { mode: "run".into(), host: "sim".into(), limits: Vec::new(), warnings: Vec::new() };
     let mut stack = stack::over(layers, host.view(), CpuSet::first(16))?;
     let api = Some(ApiConfig { socket: socket.into(), ..ApiConfig::default() });
     let (mut observers, feed) = Observers::start(&ObserverConfig { api, record }, about, &mut stack)?;
