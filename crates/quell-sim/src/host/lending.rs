@@ -5,11 +5,13 @@
 //! at most, as that host does.
 
 use quell_model::{
-    CpuId, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Refusal, Target, Verdict, Wake, WorkloadId,
+    Capabilities, CpuId, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Refusal, Rule, RuleKind,
+    Support, Target, Verdict, Wake, WorkloadId,
 };
 
-use super::SimHost;
+use super::{SimHost, actuators};
 use crate::SimError;
+use crate::kernel::ServerSpec;
 
 /// It looks, and binds, at most this often.
 const LOOK: Nanos = Nanos::from_millis(1);
@@ -33,6 +35,29 @@ impl From<bool> for Lending {
     /// With grants by Quell's own scheduler, or without any.
     fn from(grants: bool) -> Lending {
         if grants { Lending::Scheduler } else { Lending::Nothing }
+    }
+}
+
+impl Lending {
+    /// Says what can be granted, and which rules stand.
+    pub(super) fn tell(self, found: &mut Capabilities) {
+        let no_grants = || Support::No {
+            why: "the kernel's own scheduler runs".into(),
+            mend: "run a policy that grants CPUs".into(),
+        };
+        for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
+            found.rules.insert(rule, if self == Lending::Scheduler { Support::Yes } else { no_grants() });
+        }
+        found.rules.insert(RuleKind::Server, Support::Yes);
+        found.grants = match self {
+            Lending::Scheduler => Support::Yes,
+            Lending::Affinity => Support::Partly(
+                "by affinity, once a millisecond at most: best-effort threads keep to the CPUs that they hold, or to one \
+                 where they hold none"
+                    .into(),
+            ),
+            Lending::Nothing => no_grants(),
+        };
     }
 }
 
@@ -135,6 +160,55 @@ impl SimHost {
         })
     }
 
+    /// A rule stands from now on.
+    pub(super) fn rule(&mut self, rule: Rule) -> Verdict {
+        let mut has = Capabilities::default();
+        self.lending().tell(&mut has);
+        if let Some(Support::No { why, .. }) = has.rules.get(&rule.kind()) {
+            return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
+        }
+        if matches!(rule.key(), (_, Some(id), _) if !self.members.has(id)) {
+            return Verdict::Vanished;
+        }
+        let kernel = &mut self.sim.kernel;
+        match rule {
+            Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
+            Rule::Server { workload, cpu, budget, period, priority } => {
+                let in_turns = self.members.get(workload).is_some_and(|member| !member.spec.is_lc());
+                kernel.set_server(workload.0, cpu, ServerSpec { budget, period, priority, in_turns });
+            }
+            rule => kernel.enact(rule),
+        }
+        Verdict::Applied(self.sim.now())
+    }
+
+    /// A CPU changes hands.
+    pub(super) fn grant(&mut self, command: GrantCommand) -> Verdict {
+        let kernel = &mut self.sim.kernel;
+        let (cpu, to) = match command {
+            GrantCommand::Grant(cpu, to) => (cpu, Some(to)),
+            GrantCommand::Revoke(cpu) => (cpu, None),
+        };
+        if !kernel.grants.is_on {
+            return self.lend(command);
+        }
+        if !kernel.online.contains(cpu) {
+            return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
+        }
+        match to {
+            Some(id) if !self.members.has(id) => return Verdict::Vanished,
+            Some(_) if kernel.grants.banned.contains(cpu) => {
+                return Verdict::Refused(Refusal::System(format!("CPU {cpu} is parked by a sibling ban")));
+            }
+            _ => {}
+        }
+        kernel.hand(cpu, to);
+        if let Some(id) = to {
+            self.sim.granted(id.index(), cpu);
+        }
+        Verdict::Applied(self.sim.now())
+    }
+
     /// A workload with fewer runnable threads than CPUs yields the rest.
     pub(super) fn look_at_lent(&mut self, events: &mut Vec<Event>) {
         let Some(affinity) = &mut self.affinity else { return };
@@ -177,7 +251,8 @@ impl SimHost {
             let room = affinity.holders.room_for(id, &before.unwrap_or(CpuSet::EMPTY), &pool);
             if before != Some(room) && !room.is_empty() {
                 affinity.bound[slot] = Some(room);
-                self.turn_knob(&KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(room) });
+                let setting = KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(room) };
+                actuators::set(&setting, &mut self.on());
                 bound += 1;
             }
         }

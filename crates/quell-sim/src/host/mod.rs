@@ -3,14 +3,13 @@
 //! The policy runs beside the machine, not on it, as on a core of its own; its step and its commands take the time that
 //! [`crate::Costs`] says, and the machine goes on meanwhile.
 
+mod actuators;
 mod apply;
 mod capabilities;
-mod gauges;
 mod lending;
 mod members;
-mod observe;
-mod reports;
 mod script;
+mod sensors;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,14 +19,13 @@ use quell_model::{
     Wake, Workload, WorkloadId,
 };
 
-use gauges::Gauges;
 use lending::Affinity;
 use members::{Member, Members};
-use reports::Reports;
+use sensors::Sensors;
 
 pub use capabilities::capabilities;
 pub use lending::Lending;
-pub use reports::REPORT;
+pub use sensors::REPORT;
 
 use crate::kernel::{KernelConfig, Partition, TaskId};
 use crate::scenario::Watch;
@@ -58,10 +56,7 @@ pub struct SimHost {
     leases: LeaseBook,
     happened: Vec<Event>,
     costs: PolicyCosts,
-    /// Counters, where contention is modelled.
-    gauges: Option<Box<Gauges>>,
-    /// Clients' reports of latency, if a policy asks for them.
-    reports: Option<Reports>,
+    sensors: Sensors,
     /// Who looks on, if anybody does.
     watch: Option<Watch>,
     /// Lending by affinity, where CPUs are lent like that.
@@ -108,16 +103,13 @@ impl SimHost {
             partition,
             paused: false,
         };
-        let (meters, cpus) = (sim.machine.contention.counters, sim.kernel.cpus.len());
-        let gauges = sim.has_contention().then(|| Box::new(Gauges::new(meters, seed, specs.len(), cpus)));
         let mut host = SimHost {
-            gauges,
+            sensors: Sensors::of(&sim),
             sim,
             members: Members::of(specs.into_iter().zip(cpusets).map(untouched)),
             leases: LeaseBook::new(LeaseLimits::default()),
             happened,
             costs: PolicyCosts::default(),
-            reports: None,
             watch: None,
             affinity: None,
             withheld: SignalSet::default(),
@@ -198,10 +190,15 @@ impl SimHost {
         self.watch.as_ref().map_or(Nanos::MAX, Watch::next)
     }
 
+    /// Takes the samples that are due.
+    fn take_samples(&mut self) {
+        self.sensors.counters.take_samples(&self.sim, &mut self.happened);
+    }
+
     /// Time passes until then, whatever happens.
     fn let_pass(&mut self, until: Nanos) {
         while self.sim.now() < until {
-            self.sim.run_until(until.min(self.next_look()).min(self.next_sample()));
+            self.sim.run_until(until.min(self.next_look()).min(self.sensors.counters.next_sample()));
             self.take_samples();
             self.look();
         }
@@ -210,7 +207,7 @@ impl SimHost {
     fn pass(&mut self, until: Nanos) {
         while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
-            self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.next_sample()));
+            self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.sensors.counters.next_sample()));
             self.take_samples();
             if self.sim.now() >= ends {
                 self.end_lease(SoloEnd::Elapsed);
@@ -248,7 +245,10 @@ impl Host for SimHost {
     }
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
-        self.fill(wanted, view);
+        view.now = self.sim.now();
+        self.members.tell(view);
+        view.blank(wanted);
+        self.sensors.observe(wanted.difference(self.withheld), &self.members, &mut self.sim, view);
         events.append(&mut self.happened);
         events.append(&mut self.sim.kernel.happened);
         self.look_at_lent(events);

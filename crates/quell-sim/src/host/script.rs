@@ -7,8 +7,8 @@ use quell_model::{
     CpuId, CpuSet, Event, LeaseBook, LeaseLimits, SchedClass, SignalSet, SoloEnd, ThreadId, Workload, WorkloadId,
 };
 
-use super::gauges::Gauges;
-use super::{Member, SimHost, thread_id};
+use super::members::Member;
+use super::{SimHost, thread_id};
 use crate::{SimError, WorkloadSpec};
 
 impl SimHost {
@@ -27,11 +27,12 @@ impl SimHost {
             paused: false,
         };
         self.members.attach(id, member);
-        self.admit_to_sensors(id);
+        self.sensors.admit(id, &mut self.sim);
         if let Some(affinity) = &mut self.affinity {
             affinity.admit(id);
         }
         self.refit();
+        self.sim.settle();
         self.happened.push(Event::Attached(id));
         let born = self.sim.tenants[id.index()].tasks.iter().map(|&task| Event::ThreadBorn(id, thread_id(task)));
         self.happened.extend(born);
@@ -52,6 +53,7 @@ impl SimHost {
             self.end_lease(SoloEnd::Detached);
         }
         self.refit();
+        self.sim.settle();
         self.happened.push(Event::Detached(id));
         true
     }
@@ -60,6 +62,7 @@ impl SimHost {
     pub fn add_thread(&mut self, id: WorkloadId) -> Option<ThreadId> {
         let born = thread_id(self.sim.add_thread(id.index())?);
         self.refit();
+        self.sim.settle();
         self.happened.push(Event::ThreadBorn(id, born));
         Some(born)
     }
@@ -89,6 +92,7 @@ impl SimHost {
                 affinity.take(cpu);
             }
             self.refit();
+            self.sim.settle();
             self.happened.push(if online { Event::Online(cpu) } else { Event::Offline(cpu) });
         }
     }
@@ -151,28 +155,5 @@ impl SimHost {
     #[must_use]
     pub fn banned(&self) -> CpuSet {
         self.sim.kernel.grants.banned
-    }
-
-    /// What was set holds for who there is now, on the CPUs that there are.
-    fn refit(&mut self) {
-        self.place_workloads();
-        self.stop_workloads();
-        self.sim.settle();
-    }
-
-    /// Who measures knows of a workload that has come.
-    fn admit_to_sensors(&mut self, id: WorkloadId) {
-        if let Some(reports) = &mut self.reports {
-            reports.admit(id);
-            if let Some(load) = self.sim.tenants[id.index()].load {
-                self.sim.loads[load].common.unreported = Some(crate::workload::Latencies::default());
-            }
-        }
-        if self.sim.has_contention() {
-            let (slots, cpus) = (self.members.slots(), self.sim.kernel.cpus.len());
-            let new = || Box::new(Gauges::new(self.sim.machine.contention.counters, self.sim.seed, slots, cpus));
-            let counted = self.sim.counted_by_tenant();
-            self.gauges.get_or_insert_with(new).admit(id, &counted[id.index()], self.sim.now());
-        }
     }
 }

@@ -3,11 +3,17 @@
 use std::collections::VecDeque;
 
 use quell_model::signal::Unit;
-use quell_model::{BytesPerSecond, CpuSet, Event, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
+use quell_model::{
+    BytesPerSecond, Capabilities, CpuSet, Event, Nanos, Refusal, Sample, SampleRequest, Signal, SignalSet, Support,
+    Verdict, View, WorkloadId,
+};
 
-use super::SimHost;
+use super::Sensor;
+use crate::Sim;
 use crate::contention::solve::Rates;
 use crate::contention::{MeasuredOfMemory, Meter, Meters};
+use crate::host::capabilities::no_contention;
+use crate::host::members::Members;
 use crate::math;
 use crate::random::Stream;
 
@@ -64,15 +70,13 @@ const COUNTERS: [Counter; 5] = [
     (Signal::BufferFullRate, |meters| &meters.instructions, |done, seconds| (done.buffer_full, seconds)),
 ];
 
-/// Is it there only where contention is modelled and counters are?
-pub(super) fn is_counted(signal: Signal) -> bool {
-    let of_others = [Signal::LlcMisses, Signal::MemoryBandwidth];
-    of_others.contains(&signal) || COUNTERS.iter().any(|&(counted, ..)| counted == signal)
-}
+/// The counters, where contention is modelled.
+#[derive(Clone, Debug, Default)]
+pub(in crate::host) struct Counters(Option<Box<Gauges>>);
 
 /// All of them.
 #[derive(Clone, Debug)]
-pub(super) struct Gauges {
+struct Gauges {
     meters: Meters,
     noise: Stream,
     bus: Gauge,
@@ -87,10 +91,11 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    pub fn new(meters: Meters, seed: u64, workloads: usize, cpus: usize) -> Gauges {
+    fn new(sim: &Sim) -> Gauges {
+        let (workloads, cpus) = (sim.tenants.len(), sim.kernel.cpus.len());
         Gauges {
-            meters,
-            noise: Stream::new(seed, STREAM),
+            meters: sim.machine.contention.counters,
+            noise: Stream::new(sim.seed, STREAM),
             bus: Gauge::default(),
             slowdown: Gauge::default(),
             workloads: vec![Default::default(); workloads],
@@ -101,41 +106,39 @@ impl Gauges {
     }
 }
 
-impl Gauges {
-    /// A workload comes: what is counted of its slot counts from now on.
-    pub fn admit(&mut self, id: WorkloadId, counted: &Rates, now: Nanos) {
-        self.workloads.resize_with(self.workloads.len().max(id.index() + 1), Default::default);
-        for (gauge, (_, _, counts)) in self.workloads[id.index()].iter_mut().zip(COUNTERS) {
-            *gauge = Gauge { before: counts(counted, now.as_secs_f64()), looked: now, ..Gauge::default() };
-        }
+impl Counters {
+    /// Those of this machine.
+    pub fn of(sim: &Sim) -> Counters {
+        Counters(sim.has_contention().then(|| Box::new(Gauges::new(sim))))
     }
-}
 
-impl SimHost {
     /// When a sample that was asked for is there.
-    pub(super) fn next_sample(&self) -> Nanos {
-        let sampling = self.gauges.iter().flat_map(|gauges| &gauges.sampling);
+    pub fn next_sample(&self) -> Nanos {
+        let sampling = self.0.iter().flat_map(|gauges| &gauges.sampling);
         sampling.map(|&(at, _)| at).min().unwrap_or(Nanos::MAX)
     }
 
-    /// Samples of LLC misses are asked for.
-    pub(super) fn sample(&mut self, cpus: CpuSet) {
-        let now = self.sim.now();
-        if let Some(gauges) = &mut self.gauges {
-            gauges.sampling.push((now + gauges.meters.misses.late, cpus));
+    /// Samples are asked for.
+    pub fn ask(&mut self, request: &SampleRequest, sim: &Sim) -> Verdict {
+        if sim.measured_of_memory() != MeasuredOfMemory::Everything {
+            let why = "no workload of this scenario has a profile, contention is off, or there are no counters".into();
+            return Verdict::Refused(Refusal::Unsupported(why));
         }
-        self.take_samples();
+        if let Some(gauges) = self.0.as_mut().filter(|_| request.signals.contains(Signal::LlcMisses)) {
+            gauges.sampling.push((sim.now() + gauges.meters.misses.late, request.cpus));
+        }
+        Verdict::Applied(sim.now())
     }
 
-    /// Takes the samples that are due.
-    pub(super) fn take_samples(&mut self) {
-        let now = self.sim.now();
-        let Some(gauges) = self.gauges.as_deref_mut() else { return };
+    /// Takes the samples that are due; says that each is there.
+    pub fn take_samples(&mut self, sim: &Sim, told: &mut Vec<Event>) {
+        let now = sim.now();
+        let Some(gauges) = self.0.as_deref_mut() else { return };
         while let Some(at) = gauges.sampling.iter().position(|&(at, _)| at <= now) {
             let (_, cpus) = gauges.sampling.remove(at);
             let columns = gauges.sampled.len();
             for cpu in cpus.iter().filter(|cpu| cpu.index() < columns) {
-                let exact = self.sim.counted_on(cpu).misses;
+                let exact = sim.counted_on(cpu).misses;
                 let (before, said) = &mut gauges.misses[cpu.index()];
                 let sigma = gauges.meters.misses.noise;
                 let factor = if sigma > 0.0 { (1.0 + sigma * gauges.noise.normal()).max(0.0) } else { 1.0 };
@@ -143,17 +146,47 @@ impl SimHost {
                 *before = exact;
                 gauges.sampled[cpu.index()] = Sample::exact(*said as u64, now);
             }
-            self.happened.push(Event::SamplesReady);
+            told.push(Event::SamplesReady);
+        }
+    }
+}
+
+impl Sensor for Counters {
+    fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
+        let no_counters = || Support::No {
+            why: "this scenario's machine has no counters".into(),
+            mend: "choose other `contention.counters`".into(),
+        };
+        let counted = COUNTERS.map(|(signal, ..)| signal);
+        for signal in counted.into_iter().chain([Signal::LlcMisses, Signal::MemoryBandwidth, Signal::MemorySlowdown]) {
+            let support = match of_memory {
+                MeasuredOfMemory::Nothing => no_contention(),
+                MeasuredOfMemory::Slowdown if signal != Signal::MemorySlowdown => no_counters(),
+                _ => Support::Yes,
+            };
+            found.signals.insert(signal, support);
         }
     }
 
-    /// Fills the columns that counters have.
-    pub(super) fn fill_counters(&mut self, wanted: SignalSet, view: &mut View) {
+    fn admit(&mut self, id: WorkloadId, sim: &mut Sim) {
+        if !sim.has_contention() {
+            return;
+        }
+        let gauges = self.0.get_or_insert_with(|| Box::new(Gauges::new(sim)));
+        let (counted, now) = (sim.counted_by_tenant(), sim.now());
+        gauges.workloads.resize_with(gauges.workloads.len().max(id.index() + 1), Default::default);
+        for (gauge, (_, _, counts)) in gauges.workloads[id.index()].iter_mut().zip(COUNTERS) {
+            let before = counts(&counted[id.index()], now.as_secs_f64());
+            *gauge = Gauge { before, looked: now, ..Gauge::default() };
+        }
+    }
+
+    fn observe(&mut self, wanted: SignalSet, members: &Members, sim: &mut Sim, view: &mut View) {
         let columns = &mut view.workloads;
-        let of_memory = self.sim.measured_of_memory();
-        let Some(gauges) = self.gauges.as_deref_mut() else { return };
+        let of_memory = sim.measured_of_memory();
+        let Some(gauges) = self.0.as_deref_mut() else { return };
         let Gauges { meters, noise, bus, slowdown, workloads, sampled, .. } = gauges;
-        let (sim, now) = (&self.sim, view.now);
+        let now = view.now;
         let seconds = now.as_secs_f64();
         if wanted.contains(Signal::MemorySlowdown) {
             view.machine.memory_slowdown =
@@ -173,13 +206,11 @@ impl SimHost {
             return;
         }
         let counted = sim.counted_by_tenant();
-        for (slot, (gauges, done)) in workloads.iter_mut().zip(counted).enumerate() {
-            if !self.members.has(WorkloadId(slot as u32)) {
-                continue;
-            }
-            for (gauge, (signal, meter, counts)) in gauges.iter_mut().zip(COUNTERS) {
+        for (id, _) in members.each() {
+            let (slot, done) = (id.index(), &counted[id.index()]);
+            for (gauge, (signal, meter, counts)) in workloads[slot].iter_mut().zip(COUNTERS) {
                 if wanted.contains(signal) {
-                    let sample = gauge.look(meter(meters), counts(&done, seconds), now, noise);
+                    let sample = gauge.look(meter(meters), counts(done, seconds), now, noise);
                     let most = if signal.info().unit == Unit::Ratio { 1.0 } else { f64::INFINITY };
                     columns.put(signal, slot, sample.map(|value| value.min(most)));
                 }
