@@ -19,11 +19,16 @@ pub mod scenario;
 pub mod vm;
 pub mod workload;
 
+mod domains;
 mod error;
+mod ids;
 mod math;
 mod random;
 mod sim;
 mod timers;
+mod trace;
+mod wakers;
+mod weight;
 
 pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use error::SimError;

@@ -129,7 +129,7 @@ impl SimHost {
     pub(super) fn lending(&self) -> Lending {
         match &self.affinity {
             Some(_) => Lending::Affinity,
-            None => self.sim.kernel.grants.is_on.into(),
+            None => self.sim.kernel.grants_cpus().into(),
         }
     }
 
@@ -137,7 +137,7 @@ impl SimHost {
     fn holders(&self) -> Option<&[Option<WorkloadId>]> {
         match &self.affinity {
             Some(affinity) => Some(affinity.all()),
-            None if self.sim.kernel.grants.is_on => Some(&self.sim.kernel.grants.holder),
+            None if self.sim.kernel.grants_cpus() => Some(&self.sim.kernel.grants.holder),
             None => None,
         }
     }
@@ -189,7 +189,7 @@ impl SimHost {
             GrantCommand::Grant(cpu, to) => (cpu, Some(to)),
             GrantCommand::Revoke(cpu) => (cpu, None),
         };
-        if !kernel.grants.is_on {
+        if !kernel.grants_cpus() {
             return self.lend(command);
         }
         if !kernel.online.contains(cpu) {

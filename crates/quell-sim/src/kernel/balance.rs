@@ -4,9 +4,10 @@
 //! the busiest other part, and waiting threads are pulled from the busiest queue there. Loads are present weights and
 //! numbers of threads; the kernel's decaying averages are not modelled.
 
-use quell_model::{CpuId, CpuSet, Topology};
+use quell_model::{CpuId, CpuSet};
 
 use super::Kernel;
+use super::class::Class;
 use super::fair::{Arrival, Departure};
 use super::state::{Content, TaskId};
 
@@ -25,26 +26,6 @@ const LOOK_NS: u64 = 100;
 const NOTHING_FOR_NS: u64 = 500_000;
 /// At most so many threads are moved at once (`sched_nr_migrate`).
 const BATCH: usize = 32;
-
-/// CPUs that are balanced against each other, in parts.
-#[derive(Clone, Debug)]
-struct Domain {
-    span: CpuSet,
-    parts: Vec<CpuSet>,
-    /// Do all of it share a core?
-    is_core: bool,
-    interval: u64,
-}
-
-/// The machine's domains, and those of each CPU from the smallest to the largest.
-#[derive(Clone, Debug)]
-pub(crate) struct Domains {
-    all: Vec<Domain>,
-    by_cpu: Vec<Vec<usize>>,
-    caches: Vec<CpuSet>,
-    /// When idle CPUs' balancing is done next.
-    idle_at: u64,
-}
 
 /// Why balancing is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,45 +51,6 @@ impl Part {
 
     fn load_per_cpu(&self) -> u64 {
         self.load / self.cpus.max(1)
-    }
-}
-
-impl Domains {
-    /// The domains within each of these sets of CPUs, which do not overlap; elsewhere nobody balances.
-    pub fn of(topology: &Topology, balanced: &[CpuSet]) -> Domains {
-        let units = [topology.cores(), topology.llcs(), topology.sockets(), &[topology.all()]];
-        let mut all: Vec<Domain> = Vec::new();
-        for (level, spans) in units.iter().enumerate() {
-            for (within, span) in balanced.iter().flat_map(|within| spans.iter().map(move |span| (within, span))) {
-                let span = span.intersection(within);
-                let parts: Vec<CpuSet> = match level {
-                    0 => span.iter().map(CpuSet::one).collect(),
-                    _ => units[level - 1].iter().map(|part| part.intersection(&span)).collect(),
-                };
-                let parts: Vec<CpuSet> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                if parts.len() > 1 {
-                    let interval = span.len() as u64 * 1_000_000;
-                    all.push(Domain { span, parts, is_core: level == 0, interval });
-                }
-            }
-        }
-        let of_cpu = |cpu: &quell_model::Cpu| (0..all.len()).filter(|&at| all[at].span.contains(cpu.id)).collect();
-        let by_cpu = topology.cpus().iter().map(of_cpu).collect();
-        let cache = |cpu: &quell_model::Cpu| {
-            let within = balanced.iter().find(|within| within.contains(cpu.id))?;
-            topology.llcs().iter().find(|llc| llc.contains(cpu.id)).map(|llc| llc.intersection(within))
-        };
-        let caches = topology.cpus().iter().map(|cpu| cache(cpu).unwrap_or(CpuSet::one(cpu.id))).collect();
-        Domains { all, by_cpu, caches, idle_at: 0 }
-    }
-
-    pub fn of_cpu(&self, cpu: usize) -> &[usize] {
-        &self.by_cpu[cpu]
-    }
-
-    /// The CPUs that share this one's last-level cache.
-    pub fn cache_of(&self, cpu: usize) -> &CpuSet {
-        &self.caches[cpu]
     }
 }
 
@@ -165,7 +107,7 @@ impl Kernel {
     }
 
     fn balances(&self) -> bool {
-        self.config.balance && !self.grants.is_on && self.cpus.len() > 1
+        self.config.balance && self.ordinary() == Class::Fair && self.cpus.len() > 1
     }
 
     fn balance_domains(&mut self, cpu: usize, reason: Reason) {

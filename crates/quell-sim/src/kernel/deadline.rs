@@ -45,6 +45,15 @@ impl Kernel {
         }
     }
 
+    /// A deadline thread ran for so long up to now.
+    pub(super) fn charge_deadline(&mut self, task: TaskId, cpu: usize, span: u64) {
+        let budget = &mut self.tasks[task.0 as usize].budget;
+        budget.left = budget.left.saturating_sub_unsigned(span);
+        if budget.left <= 0 {
+            self.reschedule(cpu);
+        }
+    }
+
     /// May a thread that could go on not run any longer in this period?
     pub(crate) fn has_exhausted_budget(&self, task: TaskId) -> bool {
         let seen = self.task(task);

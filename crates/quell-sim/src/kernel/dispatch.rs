@@ -1,12 +1,11 @@
 //! One CPU: what ran is accounted, somebody is picked, threads are switched.
 
-use quell_model::{CpuId, PreemptionMode, SchedClass};
+use quell_model::{CpuId, PreemptionMode};
 
+use super::class::{CLASSES, Class};
 use super::state::{ENDLESS, FULL_SPEED, LATE_START, State, TaskId};
 use super::{Kernel, RealTimeLimit};
 
-/// SCHED_RR's quantum, ns (`sched_rr_timeslice_ms`).
-const ROUND_ROBIN: u64 = 100_000_000;
 /// The fair server: so much CPU time, ns, …
 const SERVED: u64 = 50_000_000;
 /// … once ordinary threads have waited this long, ns: the server's period of a second less its budget.
@@ -28,28 +27,7 @@ impl Kernel {
         if running.left != ENDLESS && now > from {
             running.left = running.left.saturating_sub((now - from) * speed);
         }
-        match running.class {
-            SchedClass::Deadline { .. } => {
-                running.budget.left = running.budget.left.saturating_sub_unsigned(span);
-                if running.budget.left <= 0 {
-                    self.reschedule(cpu);
-                }
-            }
-            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.charge_real_time(cpu, span),
-            _ if running.served.is_some() => self.charge_server(task, cpu, span),
-            _ if self.grants.is_on => {}
-            _ => {
-                if self.fair_charge(task, span) {
-                    self.reschedule_lazily(cpu);
-                }
-                if let Some(left) = &mut self.cpus[cpu].serving {
-                    *left = left.saturating_sub(span);
-                    if *left == 0 {
-                        self.reschedule(cpu);
-                    }
-                }
-            }
-        }
+        self.charge(task, cpu, span);
     }
 
     /// The CPU picks again at the end of this event.
@@ -113,7 +91,7 @@ impl Kernel {
         self.set_stop(cpu);
     }
 
-    /// The class order: deadline, real time, fair; while the fair server serves, fair comes first.
+    /// The first class that has a thread; while the fair server serves, fair comes first.
     fn pick(&mut self, cpu: usize) -> Option<TaskId> {
         if self.cpus[cpu].serving.is_some() {
             let has_budget = self.cpus[cpu].serving != Some(0);
@@ -123,16 +101,30 @@ impl Kernel {
             }
             self.cpus[cpu].serving = None;
         }
-        let high = self.pick_deadline(cpu).or_else(|| self.pick_real_time(cpu));
-        if high.is_some() {
-            self.watch_for_starvation(cpu);
-            return high;
+        for class in CLASSES {
+            // No real-time thread keeps ordinary ones from this CPU.
+            if class == Class::Servers && std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
+                self.timers.cancel(self.cpus[cpu].fair_server);
+            }
+            let picked = self.pick_of(class, cpu);
+            if picked.is_some() {
+                if class < Class::Servers {
+                    self.watch_for_starvation(cpu);
+                }
+                return picked;
+            }
         }
-        if std::mem::take(&mut self.cpus[cpu].fair_server_is_set) {
-            self.timers.cancel(self.cpus[cpu].fair_server);
+        None
+    }
+
+    /// An ordinary thread ran here: the fair server's budget may be used up.
+    pub(super) fn charge_fair_server(&mut self, cpu: usize, span: u64) {
+        if let Some(left) = &mut self.cpus[cpu].serving {
+            *left = left.saturating_sub(span);
+            if *left == 0 {
+                self.reschedule(cpu);
+            }
         }
-        let served = self.pick_served(cpu);
-        served.or_else(|| if self.grants.is_on { self.pick_granted(cpu) } else { self.fair_pick(cpu) })
     }
 
     fn watch_for_starvation(&mut self, cpu: usize) {
@@ -211,9 +203,7 @@ impl Kernel {
         seen.ran_at = self.now;
         seen.ran_on = cpu;
         seen.preemptions += u64::from(seen.state == State::Runnable && !seen.stopped);
-        if self.is_granted(task) && self.task(task).state == State::Runnable {
-            self.requeue_granted(task, cpu);
-        }
+        self.put_back(task, cpu);
     }
 
     /// If the thread runs, its CPU runs nothing until it picks again at the end of this event.
@@ -317,19 +307,7 @@ impl Kernel {
         self.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
-            let seen = &self.tasks[task.0 as usize];
-            match seen.class {
-                SchedClass::RoundRobin { .. } if self.now - seen.turn_began >= ROUND_ROBIN => self.rotate(task, cpu),
-                SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } | SchedClass::Deadline { .. } => {}
-                _ if seen.served.is_some() => self.tick_served(task, cpu),
-                _ if self.grants.is_on => self.tick_granted(task, cpu),
-                _ => {
-                    self.update_group_weights(task);
-                    if self.fair_tick(task) {
-                        self.reschedule(cpu);
-                    }
-                }
-            }
+            self.tick_of(task, cpu);
         }
         if std::mem::take(&mut self.cpus[cpu].lazy) {
             self.reschedule(cpu);
@@ -343,18 +321,6 @@ impl Kernel {
         }
         self.fade_loads(cpu);
         self.balance_at_tick(cpu);
-    }
-
-    /// Is the thread in the fair class?
-    pub(crate) fn is_fair(&self, task: TaskId) -> bool {
-        let seen = self.task(task);
-        !self.grants.is_on && !seen.class.is_real_time() && seen.served.is_none()
-    }
-
-    /// Is the thread in Quell's own class, where CPUs belong to workloads?
-    pub(crate) fn is_granted(&self, task: TaskId) -> bool {
-        let seen = self.task(task);
-        self.grants.is_on && !seen.class.is_real_time() && seen.served.is_none()
     }
 
     /// Is the CPU allowed for the thread?

@@ -4,7 +4,8 @@ use quell_model::{CpuId, CpuSet, SchedClass};
 
 use super::fair::{Arrival, Departure};
 use super::state::{Content, Entity, Group, GroupId, Queue, State, TaskId};
-use super::{Kernel, Partition, weight};
+use super::{Kernel, Partition};
+use crate::weight;
 
 impl Kernel {
     /// A new group under another, with a `cpu.weight` (1–10000).

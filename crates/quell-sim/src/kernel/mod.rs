@@ -1,6 +1,6 @@
 //! The simulated kernel: threads on CPUs, by the rules of Linux.
 //!
-//! `state` has the data. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
+//! `state` has the data. `class` has the scheduling classes in their order. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
 //! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
 //! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
 //! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
@@ -8,6 +8,7 @@
 
 mod balance;
 mod bandwidth;
+mod class;
 mod deadline;
 mod dispatch;
 mod fair;
@@ -24,23 +25,22 @@ mod throttle;
 mod trace;
 mod wake;
 mod wakers;
-mod weight;
 
 use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
 
 pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
+pub use crate::ids::{GroupId, TaskId};
+pub use crate::trace::Stretch;
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;
 pub use server::ServerSpec;
 pub(crate) use state::{ENDLESS, FULL_SPEED, PhaseId, Timer};
-pub use state::{GroupId, TaskId};
-pub use trace::Stretch;
 
+use crate::domains::Domains;
 use crate::timers::Timers;
-use balance::Domains;
 use state::{Budget, Cpu, Entity, Group, Queue, State, Task};
 
 /// What the kernel has done so far.
@@ -99,11 +99,11 @@ pub struct Kernel {
     pub(crate) phases: phase::Changes,
     /// For the host: what a policy may want to hear of.
     pub(crate) happened: Vec<Event>,
-    wakers: wakers::Wakers,
+    wakers: crate::wakers::Wakers,
     /// Threads from under which a granted CPU was taken, for the workloads to hear of.
     pub(crate) preempted: Vec<TaskId>,
     /// Who ran where and when, if anybody asked.
-    trace: Option<Box<trace::Trace>>,
+    trace: Option<Box<crate::trace::Trace>>,
 }
 
 impl Kernel {
@@ -121,7 +121,7 @@ impl Kernel {
         let root = Group {
             parent: None,
             depth: 0,
-            shares: weight::NICE_0,
+            shares: crate::weight::NICE_0,
             idle: false,
             cpus: None,
             partition: Partition::Member,
@@ -157,7 +157,7 @@ impl Kernel {
             levels: Levels::default(),
             phases: phase::Changes::default(),
             happened: Vec::new(),
-            wakers: wakers::Wakers::default(),
+            wakers: crate::wakers::Wakers::default(),
             preempted: Vec::new(),
             trace: None,
             timers,
@@ -299,6 +299,7 @@ impl Kernel {
     /// Runnable threads on a CPU, the running one included.
     pub(crate) fn runnable(&self, cpu: usize) -> usize {
         let seen = &self.cpus[cpu];
+        // Those that run are in no queue of theirs.
         let granted = usize::from(seen.current.is_some_and(|task| self.is_granted(task)));
         self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + self.served(cpu) + granted
     }

@@ -4,8 +4,8 @@ use quell_model::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use super::Kernel;
-use super::balance::Domains;
 use super::state::{GroupId, TaskId};
+use crate::domains::Domains;
 
 /// `cpuset.cpus.partition`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

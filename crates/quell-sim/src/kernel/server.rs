@@ -127,7 +127,7 @@ impl Kernel {
     fn set_aside_for(&mut self, workload: u32, cpu: usize) -> Vec<TaskId> {
         let concerned = |task: &TaskId| {
             let seen = self.task(*task);
-            seen.workload == workload && (seen.cpu == cpu || self.grants.is_on && self.may_run(*task, cpu))
+            seen.workload == workload && (seen.cpu == cpu || self.grants_cpus() && self.may_run(*task, cpu))
         };
         let threads: Vec<TaskId> = (0..self.tasks.len() as u32).map(TaskId).filter(concerned).collect();
         for &task in threads.iter().filter(|&&task| self.is_granted(task)).collect::<Vec<_>>() {

@@ -7,21 +7,9 @@ use quell_model::{CpuSet, SchedClass};
 use super::fair::Average;
 use super::partition::Partition;
 use super::server::Servers;
-use super::weight;
+pub(crate) use crate::ids::{GroupId, TaskId};
 use crate::timers::TimerId;
-
-/// A thread's number in the simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskId(pub u32);
-
-/// A control group's number; 0 is the root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupId(pub u32);
-
-impl GroupId {
-    /// The root of the tree.
-    pub const ROOT: GroupId = GroupId(0);
-}
+use crate::weight;
 
 /// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
 /// The longest piece of work is thirteen days.

@@ -1,48 +1,12 @@
 //! Who ran where and when, written down on request.
 
-use quell_model::{CpuId, Nanos};
-
 use super::{Kernel, TaskId};
-
-/// A stretch of time in which one CPU ran one thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// Where.
-    pub cpu: CpuId,
-    /// Who.
-    pub task: TaskId,
-    /// Its start.
-    pub from: Nanos,
-    /// Its end.
-    pub to: Nanos,
-}
-
-/// The stretches that have ended, and where each CPU's present one began.
-#[derive(Clone, Debug)]
-pub(crate) struct Trace {
-    ended: Vec<Stretch>,
-    began: Vec<u64>,
-}
-
-impl Trace {
-    fn end(&mut self, cpu: usize, task: TaskId, now: u64) {
-        let from = std::mem::replace(&mut self.began[cpu], now);
-        if from == now {
-            return;
-        }
-        let new = Stretch { cpu: CpuId(cpu as u32), task, from: Nanos(from), to: Nanos(now) };
-        let last = self.ended.iter_mut().rev().find(|stretch| stretch.cpu == new.cpu);
-        match last {
-            Some(last) if last.task == task && last.to == new.from => last.to = new.to,
-            _ => self.ended.push(new),
-        }
-    }
-}
+use crate::trace::{Stretch, Trace};
 
 impl Kernel {
     /// From now on it is written down who runs where and when.
     pub fn begin_trace(&mut self) {
-        self.trace = Some(Box::new(Trace { ended: Vec::new(), began: vec![self.now; self.cpus.len()] }));
+        self.trace = Some(Box::new(Trace::new(self.cpus.len(), self.now)));
     }
 
     /// What was written down up to now, by the stretches' ends; stretches without a break are one. The next ones are
@@ -53,12 +17,12 @@ impl Kernel {
                 self.trace_end(cpu, task);
             }
         }
-        self.trace.as_mut().map(|trace| std::mem::take(&mut trace.ended)).unwrap_or_default()
+        self.trace.as_mut().map(|trace| trace.take()).unwrap_or_default()
     }
 
     pub(crate) fn trace_begin(&mut self, cpu: usize) {
         if let Some(trace) = &mut self.trace {
-            trace.began[cpu] = self.now;
+            trace.begin(cpu, self.now);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use quell_model::SchedClass;
 
+use super::class::{Class, Preempts};
 use super::fair::{Arrival, Departure};
 use super::state::{FULL_SPEED, State, TaskId};
 use super::{ENDLESS, Interrupts, Kernel};
@@ -111,13 +112,7 @@ impl Kernel {
             return;
         }
         seen.queued = true;
-        let (workload, class) = (seen.workload, seen.class);
-        match class {
-            SchedClass::Deadline { .. } => self.join_deadline(task, cpu),
-            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => self.join_real_time(task, cpu),
-            _ if self.is_served_on(workload, cpu) => self.join_server(task, cpu),
-            _ => self.fair_enqueue(task, arrival),
-        }
+        self.enqueue(task, cpu, arrival);
         self.refresh_masks(cpu);
         if self.cpus[cpu].current.is_none() {
             self.reschedule(cpu);
@@ -127,20 +122,13 @@ impl Kernel {
     /// Leaves the queue of its class, wherever that is.
     pub(crate) fn take_off(&mut self, task: TaskId, how: Departure) {
         let cpu = self.task(task).cpu;
-        if self.is_granted(task) {
-            return self.leave_granted(task);
-        }
+        let class = self.class_of(task);
         let was_queued = std::mem::take(&mut self.tasks[task.0 as usize].queued);
-        match self.task(task).class {
-            SchedClass::Deadline { .. } => self.cpus[cpu].deadline.retain(|&other| other != task),
-            SchedClass::Fifo { .. } | SchedClass::RoundRobin { .. } => {
-                self.cpus[cpu].real_time.retain(|&other| other != task);
-            }
-            _ if self.task(task).served.is_some() => self.leave_server(task, cpu),
-            _ if was_queued || self.entities[self.task(task).entity].delayed => self.fair_dequeue(task, how),
-            _ => {}
+        self.dequeue(task, cpu, how, was_queued);
+        // Those that wait for a granted CPU wait on none.
+        if class != Class::Grants {
+            self.refresh_masks(cpu);
         }
-        self.refresh_masks(cpu);
     }
 
     /// A thread came to this CPU: does it run before who runs there?
@@ -149,12 +137,11 @@ impl Kernel {
         if running == task || !self.task(task).queued {
             return;
         }
-        if self.outranks(task, running) {
-            return self.reschedule(cpu);
-        }
-        if self.is_fair(task) && self.is_fair(running) && self.fair_preempts(task, running) {
+        match self.preempts(task, running) {
+            Preempts::No => {}
             // Whoever wakes a thread on its own CPU looks when the system call or the interrupt returns.
-            if is_local { self.reschedule(cpu) } else { self.reschedule_lazily(cpu) }
+            Preempts::AsSet if !is_local => self.reschedule_lazily(cpu),
+            Preempts::AtOnce | Preempts::AsSet => self.reschedule(cpu),
         }
     }
 }

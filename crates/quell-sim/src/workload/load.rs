@@ -236,7 +236,7 @@ impl Load {
         }
         let granted = kernel.grants.oldest(number).map(|task| now - kernel.task(task).runnable_since);
         let queued = || self.common.tasks.iter().filter_map(|&task| kernel.waits_since(task)).map(|since| now - since);
-        let threads = granted.max(if kernel.grants.is_on && granted.is_some() { None } else { queued().max() });
+        let threads = granted.max(if kernel.grants_cpus() && granted.is_some() { None } else { queued().max() });
         oldest.max(threads.unwrap_or(0))
     }
 

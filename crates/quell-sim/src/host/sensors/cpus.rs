@@ -21,7 +21,7 @@ impl Sensor for Cpus {
         view.cpus.banned = kernel.grants.banned;
         view.cpus.idle = kernel.online.iter().filter(|&cpu| kernel.running_on(cpu).is_none()).collect();
         view.cpus.holder.clear();
-        if kernel.grants.is_on {
+        if kernel.grants_cpus() {
             view.cpus.holder.extend_from_slice(&kernel.grants.holder);
         } else if wanted.contains(Signal::Holder) {
             let on =

@@ -52,7 +52,7 @@ impl Sensor for Usage {
 
 /// How long the vCPU that has waited longest has waited for a CPU.
 fn longest_wait(kernel: &Kernel, number: usize, tenant: &Tenant) -> Nanos {
-    let since = if kernel.grants.is_on {
+    let since = if kernel.grants_cpus() {
         kernel.grants.oldest(number).map(|task| kernel.task(task).runnable_since)
     } else {
         tenant.tasks.iter().filter_map(|&task| kernel.waits_since(task)).min()

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quell_model::{Class, Nanos, PreemptionMode, SchedClass, Topology};
 
 use crate::kernel::TaskId;
-use crate::kernel::weight::NICE_0;
+use crate::weight::NICE_0;
 use crate::workload::{BatchSpec, ClosedSpec, Dispatch, Service};
 use crate::{Costs, KernelConfig, Sim, WorkloadSpec};
 

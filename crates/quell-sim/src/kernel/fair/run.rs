@@ -5,7 +5,7 @@ use quell_model::SchedClass;
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
 use crate::kernel::state::{Content, GroupId, TaskId};
-use crate::kernel::weight::virtual_time;
+use crate::weight::virtual_time;
 
 impl Kernel {
     /// The thread that should run on this CPU, if there is one. Delayed entities that come up are taken out.

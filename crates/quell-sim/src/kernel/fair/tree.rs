@@ -4,7 +4,7 @@ use super::virtual_time::{Arrival, Departure};
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
 use crate::kernel::state::{Content, TaskId};
-use crate::kernel::weight;
+use crate::weight;
 
 impl Kernel {
     /// The queue of a group on a CPU.

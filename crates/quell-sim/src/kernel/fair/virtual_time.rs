@@ -6,7 +6,7 @@
 
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
-use crate::kernel::weight::{self, SCALE, virtual_time};
+use crate::weight::{self, SCALE, virtual_time};
 
 /// The sums behind a queue's virtual time.
 #[derive(Clone, Copy, Debug)]

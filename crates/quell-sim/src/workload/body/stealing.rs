@@ -115,7 +115,7 @@ impl Stealing {
         let request = Request { arrived: kernel.now(), work, client };
         if let Some(thread) = self.steer(own, kernel) {
             self.push(thread, request, kernel.now());
-            if !self.rouse(own, kernel, thread) && !kernel.grants.is_on && self.active() < cpus(own, kernel) {
+            if !self.rouse(own, kernel, thread) && !kernel.grants_cpus() && self.active() < cpus(own, kernel) {
                 self.unpark(own, kernel, None);
             }
             return;
@@ -132,7 +132,7 @@ impl Stealing {
         for (thread, doing) in self.doing.iter().enumerate() {
             let is_active = match doing {
                 Doing::Parked | Doing::Parking => false,
-                _ => !kernel.grants.is_on || kernel.is_running(own.tasks[thread]),
+                _ => !kernel.grants_cpus() || kernel.is_running(own.tasks[thread]),
             };
             if is_active {
                 self.active.push(thread);
@@ -237,7 +237,7 @@ impl Stealing {
 
     /// Its CPUs became fewer, and one of its threads has to go. Where CPUs are granted the policy sees to that.
     fn is_surplus(&self, own: &Common, kernel: &Kernel) -> bool {
-        !kernel.grants.is_on && self.active() > cpus(own, kernel)
+        !kernel.grants_cpus() && self.active() > cpus(own, kernel)
     }
 
     fn set(&mut self, thread: usize, doing: Doing) {
