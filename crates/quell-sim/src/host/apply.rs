@@ -109,7 +109,7 @@ impl SimHost {
         }
         let machine = &self.sim.machine;
         let bounds = Bounds {
-            online: kernel.online,
+            online: kernel.masks.online,
             cache_ways: machine.llc.ways,
             khz: machine.frequencies.min_khz..=machine.frequencies.max_khz,
         };

@@ -192,7 +192,7 @@ impl SimHost {
         if !kernel.grants_cpus() {
             return self.lend(command);
         }
-        if !kernel.online.contains(cpu) {
+        if !kernel.masks.online.contains(cpu) {
             return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
         }
         match to {
@@ -226,7 +226,7 @@ impl SimHost {
             GrantCommand::Grant(cpu, id) => (cpu, Some(id)),
             GrantCommand::Revoke(cpu) => (cpu, None),
         };
-        if !self.sim.kernel.online.contains(cpu) {
+        if !self.sim.kernel.masks.online.contains(cpu) {
             return Verdict::Refused(Refusal::System(format!("CPU {cpu} is offline")));
         }
         let Some(affinity) = &mut self.affinity else {
@@ -240,7 +240,7 @@ impl SimHost {
     /// Binds every best-effort workload to what it holds now; returns how many were bound anew.
     pub(super) fn bind_lent(&mut self) -> u64 {
         let Some(mut affinity) = self.affinity.take() else { return 0 };
-        let (pool, mut bound) = (self.sim.kernel.online, 0);
+        let (pool, mut bound) = (self.sim.kernel.masks.online, 0);
         for slot in 0..self.members.slots() {
             let id = WorkloadId(slot as u32);
             let Some(member) = self.members.get(id) else { continue };
@@ -265,7 +265,7 @@ impl SimHost {
     pub fn held(&self, id: WorkloadId) -> CpuSet {
         let holders = self.holders().unwrap_or_default();
         let cpus = (0..holders.len() as u32).map(CpuId);
-        cpus.filter(|cpu| self.sim.kernel.online.contains(*cpu) && holders[cpu.index()] == Some(id)).collect()
+        cpus.filter(|cpu| self.sim.kernel.masks.online.contains(*cpu) && holders[cpu.index()] == Some(id)).collect()
     }
 
     /// CPUs that each workload holds, where CPUs are lent.

@@ -205,7 +205,7 @@ impl SimHost {
     }
 
     fn pass(&mut self, until: Nanos) {
-        while self.sim.now() < until && self.sim.kernel.happened.is_empty() && self.happened.is_empty() {
+        while self.sim.now() < until && self.sim.kernel.told.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
             self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.sensors.counters.next_sample()));
             self.take_samples();
@@ -214,7 +214,7 @@ impl SimHost {
             }
             self.look();
         }
-        self.happened.append(&mut self.sim.kernel.happened);
+        self.happened.append(&mut self.sim.kernel.told.happened);
     }
 }
 
@@ -250,7 +250,7 @@ impl Host for SimHost {
         view.blank(wanted);
         self.sensors.observe(wanted.difference(self.withheld), &self.members, &mut self.sim, view);
         events.append(&mut self.happened);
-        events.append(&mut self.sim.kernel.happened);
+        events.append(&mut self.sim.kernel.told.happened);
         self.look_at_lent(events);
         if let Some(affinity) = &self.affinity {
             view.cpus.holder.clear();

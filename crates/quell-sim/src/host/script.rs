@@ -136,7 +136,7 @@ impl SimHost {
     /// The CPUs that a workload was given, or all that are online.
     #[must_use]
     pub fn cpus_of(&self, id: WorkloadId) -> CpuSet {
-        self.members.get(id).map_or(CpuSet::EMPTY, |member| member.cpus.unwrap_or(self.sim.kernel.online))
+        self.members.get(id).map_or(CpuSet::EMPTY, |member| member.cpus.unwrap_or(self.sim.kernel.masks.online))
     }
 
     /// The scheduling class of each of a workload's threads.
@@ -148,7 +148,7 @@ impl SimHost {
     /// CPUs that are online.
     #[must_use]
     pub fn online(&self) -> CpuSet {
-        self.sim.kernel.online
+        self.sim.kernel.masks.online
     }
 
     /// CPUs that sibling bans park.

@@ -57,7 +57,7 @@ impl Part {
 impl Kernel {
     /// A CPU is about to go idle: it pulls waiting work unless its idle times are too short to be worth a look.
     pub(crate) fn balance_before_idling(&mut self, cpu: usize) -> bool {
-        if !self.balances() || self.crowded.is_empty() || !self.online.contains(CpuId(cpu as u32)) {
+        if !self.balances() || self.masks.crowded.is_empty() || !self.masks.online.contains(CpuId(cpu as u32)) {
             return false;
         }
         if self.now < self.cpus[cpu].nothing_to_pull_until {
@@ -70,13 +70,13 @@ impl Kernel {
             if self.cpus[cpu].mean_idle < spent {
                 return false;
             }
-            if !self.domains.all[domain].span.is_disjoint(&self.crowded)
+            if !self.domains.all[domain].span.is_disjoint(&self.masks.crowded)
                 && self.balance(cpu, at, domain, Reason::NewlyIdle) > 0
             {
                 return true;
             }
         }
-        if !self.crowded.iter().any(|other| self.has_something_for(other.index(), cpu)) {
+        if !self.masks.crowded.iter().any(|other| self.has_something_for(other.index(), cpu)) {
             self.cpus[cpu].nothing_to_pull_until = self.now + NOTHING_FOR_NS;
         }
         false
@@ -94,12 +94,13 @@ impl Kernel {
             return;
         }
         self.balance_domains(cpu, Reason::Busy);
-        let wanted = !self.crowded.is_empty() || (self.topology.has_siblings() && !self.idle_cores.is_empty());
-        if wanted && self.now >= self.domains.idle_at && !self.idle.is_empty() {
+        let wanted =
+            !self.masks.crowded.is_empty() || (self.topology.has_siblings() && !self.masks.idle_cores.is_empty());
+        if wanted && self.now >= self.domains.idle_at && !self.masks.idle.is_empty() {
             self.domains.idle_at = self.now + self.config.tick.0;
-            let idle = self.idle.intersection(&self.online);
+            let idle = self.masks.idle.intersection(&self.masks.online);
             for other in idle.iter() {
-                if self.idle.contains(other) {
+                if self.masks.idle.contains(other) {
                     self.balance_domains(other.index(), Reason::Idle);
                 }
             }
@@ -128,18 +129,18 @@ impl Kernel {
     fn speaks_for_part(&self, cpu: usize, domain: usize) -> bool {
         let id = CpuId(cpu as u32);
         let Some(part) = self.domains.all[domain].parts.iter().find(|part| part.contains(id)) else { return false };
-        let idle = part.intersection(&self.idle);
+        let idle = part.intersection(&self.masks.idle);
         idle.lowest().or(part.lowest()) == Some(id)
     }
 
     fn part(&self, cpus: &CpuSet) -> Part {
         let mut part = Part::default();
-        for cpu in cpus.intersection(&self.online).iter() {
+        for cpu in cpus.intersection(&self.masks.online).iter() {
             let runnable = self.runnable(cpu.index()) as u64;
             part.cpus += 1;
             part.idle += u64::from(runnable == 0);
             part.tasks += runnable;
-            part.load += self.queues[cpu.index()].load;
+            part.load += self.tree.queues[cpu.index()].load;
         }
         part
     }
@@ -169,7 +170,7 @@ impl Kernel {
         let moved = self.pull_threads(cpu, &from, (by_load, amount), reason, failed, is_core);
         if moved == 0 && reason != Reason::NewlyIdle {
             self.cpus[cpu].balance[at].1 += 1;
-            if failed >= RUNNING_AFTER && self.idle.contains(id) && self.push_running(cpu, &from) {
+            if failed >= RUNNING_AFTER && self.masks.idle.contains(id) && self.push_running(cpu, &from) {
                 self.cpus[cpu].balance[at].1 = 0;
                 return 1;
             }
@@ -191,9 +192,9 @@ impl Kernel {
     ) -> usize {
         let (by_load, amount) = wanted;
         let warm = is_core || failed > WARM_AFTER;
-        let crowded = from.intersection(&self.crowded);
+        let crowded = from.intersection(&self.masks.crowded);
         let weight = |cpu: &CpuId| {
-            let queue = &self.queues[cpu.index()];
+            let queue = &self.tree.queues[cpu.index()];
             if by_load { queue.load } else { u64::from(queue.tasks) }
         };
         let source = crowded.iter().max_by_key(|cpu| (weight(cpu), std::cmp::Reverse(cpu.0))).map(CpuId::index);
@@ -236,13 +237,13 @@ impl Kernel {
         self.account(to);
         self.take_off(task, Departure::Moved);
         self.put_on(task, to, Arrival::Moved);
-        self.counters.balanced += 1;
+        self.told.counters.balanced += 1;
     }
 
     /// The threads that wait on a CPU, each with the part of the CPU's load that it is.
     fn waiting_on(&self, cpu: usize, queue: usize, part: f64, found: &mut Vec<(TaskId, u64)>) {
-        for &member in &self.queues[queue].members {
-            let entity = &self.entities[member];
+        for &member in &self.tree.queues[queue].members {
+            let entity = &self.tree.entities[member];
             let load = entity.weight as f64 * part;
             match entity.content {
                 Content::Task(task) if !entity.delayed && self.cpus[cpu].current != Some(task) => {
@@ -250,7 +251,7 @@ impl Kernel {
                 }
                 Content::Task(_) => {}
                 Content::Queue(below) => {
-                    let below_load = self.queues[below].load.max(1) as f64;
+                    let below_load = self.tree.queues[below].load.max(1) as f64;
                     self.waiting_on(cpu, below, load / below_load, found);
                 }
             }

@@ -16,7 +16,7 @@ impl Kernel {
     /// Limits a group to `quota` ns of CPU time every `period`, and lets it save up to `burst`; None: no limit.
     pub fn set_quota(&mut self, group: GroupId, limit: Option<(u64, u64, u64)>) {
         let index = group.0 as usize;
-        let waiting = self.groups[index].bandwidth.take().map(|old| {
+        let waiting = self.tree.groups[index].bandwidth.take().map(|old| {
             self.timers.cancel(old.timer);
             self.timers.cancel(old.slack);
             old.throttled
@@ -24,7 +24,7 @@ impl Kernel {
         if let Some((quota, period, burst)) = limit {
             let timer = self.timers.add(Timer::Period(group.0));
             let slack = self.timers.add(Timer::Slack(group.0));
-            self.groups[index].bandwidth = Some(Bandwidth {
+            self.tree.groups[index].bandwidth = Some(Bandwidth {
                 quota,
                 period,
                 burst,
@@ -40,7 +40,7 @@ impl Kernel {
             });
         }
         for queue in waiting.into_iter().flatten() {
-            self.queues[queue].runtime = 1;
+            self.tree.queues[queue].runtime = 1;
             self.unthrottle(queue);
         }
     }
@@ -48,25 +48,25 @@ impl Kernel {
     /// Periods in which some CPU of the group had to wait for quota.
     #[must_use]
     pub fn throttled_periods(&self, group: GroupId) -> u64 {
-        self.groups[group.0 as usize].bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.periods_throttled)
+        self.tree.groups[group.0 as usize].bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.periods_throttled)
     }
 
     /// A queue ran. Says whether it has no runtime left and can get none.
     pub(crate) fn charge_runtime(&mut self, queue: usize, span: u64) -> bool {
-        let group = self.queues[queue].group.0 as usize;
-        if self.groups[group].bandwidth.is_none() {
+        let group = self.tree.queues[queue].group.0 as usize;
+        if self.tree.groups[group].bandwidth.is_none() {
             return false;
         }
-        self.queues[queue].runtime -= span as i64;
-        self.queues[queue].runtime <= 0 && !self.take_runtime(queue)
+        self.tree.queues[queue].runtime -= span as i64;
+        self.tree.queues[queue].runtime <= 0 && !self.take_runtime(queue)
     }
 
     /// Takes a slice from the pool, debts included. Says whether the queue has runtime then.
     fn take_runtime(&mut self, queue: usize) -> bool {
         let slice = self.config.bandwidth_slice.0;
         let now = self.now;
-        let (owed, group) = (-self.queues[queue].runtime, self.queues[queue].group.0 as usize);
-        let Some(bandwidth) = &mut self.groups[group].bandwidth else { return true };
+        let (owed, group) = (-self.tree.queues[queue].runtime, self.tree.queues[queue].group.0 as usize);
+        let Some(bandwidth) = &mut self.tree.groups[group].bandwidth else { return true };
         if !bandwidth.is_running {
             bandwidth.is_running = true;
             self.timers.set(bandwidth.timer, now + bandwidth.period);
@@ -74,16 +74,16 @@ impl Kernel {
         bandwidth.idle_period = false;
         let got = bandwidth.pool.min(owed.max(0) as u64 + slice);
         bandwidth.pool -= got;
-        self.queues[queue].runtime += got as i64;
-        self.queues[queue].runtime > 0
+        self.tree.queues[queue].runtime += got as i64;
+        self.tree.queues[queue].runtime > 0
     }
 
     /// A queue has members again: without runtime it is throttled at once. Says whether it is.
     pub(crate) fn throttle_if_empty_handed(&mut self, queue: usize) -> bool {
-        let group = self.queues[queue].group.0 as usize;
-        if self.groups[group].bandwidth.is_none()
-            || self.queues[queue].members.len() > 1
-            || self.queues[queue].runtime > 0
+        let group = self.tree.queues[queue].group.0 as usize;
+        if self.tree.groups[group].bandwidth.is_none()
+            || self.tree.queues[queue].members.len() > 1
+            || self.tree.queues[queue].runtime > 0
             || self.take_runtime(queue)
         {
             return false;
@@ -98,28 +98,28 @@ impl Kernel {
     pub(crate) fn throttle_exhausted(&mut self, queue: usize) {
         let mut at = Some(queue);
         while let Some(queue) = at {
-            let seen = &self.queues[queue];
+            let seen = &self.tree.queues[queue];
             let above = seen.entity;
-            let limited = self.groups[seen.group.0 as usize].bandwidth.is_some();
+            let limited = self.tree.groups[seen.group.0 as usize].bandwidth.is_some();
             if limited && !seen.throttled && seen.runtime <= 0 && !self.take_runtime(queue) {
                 self.throttle(queue);
             }
-            at = above.map(|entity| self.entities[entity].queue);
+            at = above.map(|entity| self.tree.entities[entity].queue);
         }
     }
 
     fn throttle(&mut self, queue: usize) {
-        let Some(entity) = self.queues[queue].entity else { return };
+        let Some(entity) = self.tree.queues[queue].entity else { return };
         self.count_above(queue, -1);
         self.mark_throttled(queue);
-        if self.entities[entity].queued {
+        if self.tree.entities[entity].queued {
             self.withdraw(entity, Departure::Throttled);
         }
     }
 
     fn mark_throttled(&mut self, queue: usize) {
-        self.queues[queue].throttled = true;
-        if let Some(bandwidth) = &mut self.groups[self.queues[queue].group.0 as usize].bandwidth {
+        self.tree.queues[queue].throttled = true;
+        if let Some(bandwidth) = &mut self.tree.groups[self.tree.queues[queue].group.0 as usize].bandwidth {
             bandwidth.throttled.push_back(queue);
             bandwidth.throttled_in_period = true;
         }
@@ -127,35 +127,35 @@ impl Kernel {
 
     /// Adds (1) or takes (−1) a queue's threads from the counts above it.
     fn count_above(&mut self, queue: usize, sign: i32) {
-        let seen = &self.queues[queue];
+        let seen = &self.tree.queues[queue];
         let (tasks, idle) = (seen.tasks as i32 * sign, seen.idle_tasks as i32 * sign);
-        let mut at = seen.entity.map(|entity| self.entities[entity].queue);
-        let mut is_idle = self.groups[seen.group.0 as usize].idle;
+        let mut at = seen.entity.map(|entity| self.tree.entities[entity].queue);
+        let mut is_idle = self.tree.groups[seen.group.0 as usize].idle;
         while let Some(queue) = at {
-            is_idle |= self.groups[self.queues[queue].group.0 as usize].idle;
-            let seen = &mut self.queues[queue];
+            is_idle |= self.tree.groups[self.tree.queues[queue].group.0 as usize].idle;
+            let seen = &mut self.tree.queues[queue];
             seen.tasks = seen.tasks.wrapping_add_signed(tasks);
             seen.idle_tasks = seen.idle_tasks.wrapping_add_signed(if is_idle { tasks } else { idle });
-            at = if seen.throttled { None } else { seen.entity.map(|entity| self.entities[entity].queue) };
+            at = if seen.throttled { None } else { seen.entity.map(|entity| self.tree.entities[entity].queue) };
         }
     }
 
     fn unthrottle(&mut self, queue: usize) {
-        let cpu = self.queues[queue].cpu;
+        let cpu = self.tree.queues[queue].cpu;
         self.account(cpu);
-        self.queues[queue].throttled = false;
+        self.tree.queues[queue].throttled = false;
         self.count_above(queue, 1);
         let mut below = queue;
-        while !self.queues[below].members.is_empty()
-            && let Some(entity) = self.queues[below].entity
+        while !self.tree.queues[below].members.is_empty()
+            && let Some(entity) = self.tree.queues[below].entity
         {
-            if self.entities[entity].queued {
-                self.entities[entity].delayed = false;
+            if self.tree.entities[entity].queued {
+                self.tree.entities[entity].delayed = false;
                 break;
             }
-            let above = self.entities[entity].queue;
+            let above = self.tree.entities[entity].queue;
             self.join(entity, above, Arrival::WakeUp);
-            if self.queues[above].throttled {
+            if self.tree.queues[above].throttled {
                 break;
             }
             below = above;
@@ -168,7 +168,7 @@ impl Kernel {
 
     /// A period ends: the quota is full again, and whoever waits gets what it owes.
     pub(crate) fn refill(&mut self, group: u32) {
-        let Some(bandwidth) = &mut self.groups[group as usize].bandwidth else { return };
+        let Some(bandwidth) = &mut self.tree.groups[group as usize].bandwidth else { return };
         bandwidth.pool = (bandwidth.pool + bandwidth.quota).min(bandwidth.quota + bandwidth.burst);
         if std::mem::take(&mut bandwidth.throttled_in_period) {
             bandwidth.periods_throttled += 1;
@@ -184,26 +184,27 @@ impl Kernel {
 
     /// Quota that was given back goes to those who wait.
     pub(crate) fn hand_out_slack(&mut self, group: u32) {
-        if let Some(bandwidth) = &mut self.groups[group as usize].bandwidth {
+        if let Some(bandwidth) = &mut self.tree.groups[group as usize].bandwidth {
             bandwidth.slack_is_set = false;
             self.hand_out(group);
         }
     }
 
     fn hand_out(&mut self, group: u32) {
-        let waiting = self.groups[group as usize].bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.throttled.len());
+        let waiting =
+            self.tree.groups[group as usize].bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.throttled.len());
         for _ in 0..waiting {
-            let Some(bandwidth) = &mut self.groups[group as usize].bandwidth else { return };
+            let Some(bandwidth) = &mut self.tree.groups[group as usize].bandwidth else { return };
             if bandwidth.pool == 0 {
                 bandwidth.throttled_in_period = true;
                 return;
             }
             let Some(queue) = bandwidth.throttled.pop_front() else { return };
-            let got = bandwidth.pool.min((1 - self.queues[queue].runtime).max(0) as u64);
+            let got = bandwidth.pool.min((1 - self.tree.queues[queue].runtime).max(0) as u64);
             bandwidth.pool -= got;
             bandwidth.idle_period = false;
-            self.queues[queue].runtime += got as i64;
-            if self.queues[queue].runtime > 0 {
+            self.tree.queues[queue].runtime += got as i64;
+            if self.tree.queues[queue].runtime > 0 {
                 self.unthrottle(queue);
             } else {
                 bandwidth.throttled.push_front(queue);
@@ -214,13 +215,13 @@ impl Kernel {
     /// An empty queue keeps a little runtime and gives the rest back.
     pub(crate) fn give_runtime_back(&mut self, queue: usize) {
         let slice = self.config.bandwidth_slice.0;
-        let group = self.queues[queue].group.0 as usize;
-        let Some(bandwidth) = &mut self.groups[group].bandwidth else { return };
-        let spare = self.queues[queue].runtime - KEPT;
+        let group = self.tree.queues[queue].group.0 as usize;
+        let Some(bandwidth) = &mut self.tree.groups[group].bandwidth else { return };
+        let spare = self.tree.queues[queue].runtime - KEPT;
         if spare <= 0 {
             return;
         }
-        self.queues[queue].runtime = KEPT;
+        self.tree.queues[queue].runtime = KEPT;
         bandwidth.pool += spare as u64;
         if bandwidth.pool > slice && !bandwidth.throttled.is_empty() && !bandwidth.slack_is_set {
             bandwidth.slack_is_set = true;

@@ -138,7 +138,9 @@ impl Kernel {
             Class::RealTime => self.cpus[cpu].real_time.retain(|&other| other != task),
             Class::Servers => self.leave_server(task, cpu),
             Class::Grants => self.leave_granted(task),
-            Class::Fair if was_queued || self.entities[self.task(task).entity].delayed => self.fair_dequeue(task, how),
+            Class::Fair if was_queued || self.tree.entities[self.task(task).entity].delayed => {
+                self.fair_dequeue(task, how)
+            }
             Class::Fair => {}
         }
     }

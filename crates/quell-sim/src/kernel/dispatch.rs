@@ -33,7 +33,7 @@ impl Kernel {
     /// The CPU picks again at the end of this event.
     pub(crate) fn reschedule(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].pending, true) {
-            self.pending.push(cpu);
+            self.masks.pending.push(cpu);
         }
     }
 
@@ -47,7 +47,7 @@ impl Kernel {
 
     /// Lets every CPU pick that has to.
     pub(crate) fn settle(&mut self) {
-        while let Some(cpu) = self.pending.pop() {
+        while let Some(cpu) = self.masks.pending.pop() {
             if self.cpus[cpu].away {
                 self.note(cpu);
             } else if std::mem::take(&mut self.cpus[cpu].pending) {
@@ -130,7 +130,7 @@ impl Kernel {
     fn watch_for_starvation(&mut self, cpu: usize) {
         let seen = &mut self.cpus[cpu];
         if self.config.real_time_limit == RealTimeLimit::FairServer
-            && self.queues[cpu].tasks > 0
+            && self.tree.queues[cpu].tasks > 0
             && !std::mem::replace(&mut seen.fair_server_is_set, true)
         {
             self.timers.set(seen.fair_server, self.now + STARVED_AFTER);
@@ -143,7 +143,7 @@ impl Kernel {
             return self.miss_fair_server(cpu);
         }
         self.cpus[cpu].fair_server_is_set = false;
-        if self.queues[cpu].tasks > 0 {
+        if self.tree.queues[cpu].tasks > 0 {
             self.cpus[cpu].serving = Some(SERVED);
             self.reschedule(cpu);
         }
@@ -160,11 +160,11 @@ impl Kernel {
         self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
         if let Some(task) = next {
-            self.counters.events += 1;
-            self.counters.switches += 1;
+            self.told.counters.events += 1;
+            self.told.counters.switches += 1;
             let from = self.tasks[task.0 as usize].ran_on;
             if from != cpu && from < self.cpus.len() {
-                self.counters.migrations += 1;
+                self.told.counters.migrations += 1;
                 cost += self.migration_cost(from, cpu);
             }
             let seen = &mut self.tasks[task.0 as usize];
@@ -262,7 +262,7 @@ impl Kernel {
         let task = self.cpus[cpu].current?;
         let running = &self.tasks[task.0 as usize];
         if running.left == 0 {
-            self.counters.events += 1;
+            self.told.counters.events += 1;
             if std::mem::take(&mut self.cpus[cpu].picks_after_completion) {
                 self.reschedule(cpu);
             }
@@ -304,7 +304,7 @@ impl Kernel {
         }
         let period = self.config.tick.0;
         self.timers.set(self.cpus[cpu].tick, (self.now / period + 1) * period);
-        self.counters.events += 1;
+        self.told.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
             self.tick_of(task, cpu);

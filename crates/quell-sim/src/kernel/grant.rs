@@ -92,11 +92,11 @@ impl Kernel {
         let queue = &mut self.grants.waiting[workload.index()];
         queue.push_back(task);
         if queue.len() == 1 {
-            self.happened.push(Event::QueueFormed(workload));
+            self.told.happened.push(Event::QueueFormed(workload));
         }
         let takes = |kind| self.grants.has_rule(kind, workload);
         if (takes(RuleKind::Guaranteed) || takes(RuleKind::Burst))
-            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.online, &self.topology), workload)
+            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.masks.online, &self.topology), workload)
         {
             self.hand(cpu, Some(workload));
         }
@@ -119,7 +119,7 @@ impl Kernel {
         }
         let (workload, ran) = (seen.workload as usize, self.now - seen.turn_began);
         if !self.is_held_by(cpu, workload) {
-            self.preempted.push(task);
+            self.told.preempted.push(task);
         }
         let is_over = ran >= TURN && self.grants.holder[cpu].is_some();
         let queue = &mut self.grants.waiting[workload];
@@ -153,7 +153,7 @@ impl Kernel {
     /// The holder's next thread; a holder without one yields the CPU, and whoever is next in line inherits it.
     pub(crate) fn pick_granted(&mut self, cpu: usize) -> Option<TaskId> {
         let id = CpuId(cpu as u32);
-        if self.grants.banned.contains(id) || !self.online.contains(id) {
+        if self.grants.banned.contains(id) || !self.masks.online.contains(id) {
             return None;
         }
         let current = self.cpus[cpu].current.filter(|&task| self.is_granted(task));
@@ -174,14 +174,14 @@ impl Kernel {
                 return Some(task);
             }
             self.grants.holder[cpu] = None;
-            self.happened.push(Event::Yielded(id, holder));
+            self.told.happened.push(Event::Yielded(id, holder));
             let waits = |workload: &WorkloadId| {
                 *workload != holder
                     && self.grants.has_rule(RuleKind::Rank, *workload)
                     && !self.grants.waiting[workload.index()].is_empty()
             };
             let waiting = (0..self.grants.waiting.len() as u32).map(WorkloadId).filter(waits);
-            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.online, &self.topology), id, waiting);
+            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.masks.online, &self.topology), id, waiting);
         }
     }
 

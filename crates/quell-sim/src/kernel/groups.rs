@@ -10,17 +10,17 @@ use crate::weight;
 impl Kernel {
     /// A new group under another, with a `cpu.weight` (1–10000).
     pub fn add_group(&mut self, parent: GroupId, cpu_weight: u32) -> GroupId {
-        let id = GroupId(self.groups.len() as u32);
+        let id = GroupId(self.tree.groups.len() as u32);
         let count = self.cpus.len();
-        let above = &self.groups[parent.0 as usize];
+        let above = &self.tree.groups[parent.0 as usize];
         let (first_above, depth) = (above.queues, above.depth);
-        let queues = self.queues.len();
+        let queues = self.tree.queues.len();
         for cpu in 0..count {
-            let entity = self.entities.len();
-            self.entities.push(Entity::new(Content::Queue(queues + cpu), first_above + cpu, depth));
-            self.queues.push(Queue::new(cpu, id, Some(entity)));
+            let entity = self.tree.entities.len();
+            self.tree.entities.push(Entity::new(Content::Queue(queues + cpu), first_above + cpu, depth));
+            self.tree.queues.push(Queue::new(cpu, id, Some(entity)));
         }
-        self.groups.push(Group {
+        self.tree.groups.push(Group {
             parent: Some(parent),
             depth: depth + 1,
             shares: weight::of_group(cpu_weight),
@@ -37,8 +37,8 @@ impl Kernel {
 
     /// Sets a group's `cpu.weight`.
     pub fn set_weight(&mut self, group: GroupId, cpu_weight: u32) {
-        self.groups[group.0 as usize].shares = weight::of_group(cpu_weight);
-        let queues = self.groups[group.0 as usize].queues;
+        self.tree.groups[group.0 as usize].shares = weight::of_group(cpu_weight);
+        let queues = self.tree.groups[group.0 as usize].queues;
         for cpu in 0..self.cpus.len() {
             self.account(cpu);
             self.update_weight(queues + cpu);
@@ -47,17 +47,17 @@ impl Kernel {
 
     /// Sets a group's `cpu.idle`.
     pub fn set_idle(&mut self, group: GroupId, idle: bool) {
-        if self.groups[group.0 as usize].idle != idle {
-            self.rebuild(group, |kernel| kernel.groups[group.0 as usize].idle = idle);
+        if self.tree.groups[group.0 as usize].idle != idle {
+            self.rebuild(group, |kernel| kernel.tree.groups[group.0 as usize].idle = idle);
         }
     }
 
     /// Sets the CPUs that a group's threads may use (`cpuset.cpus`); None: those of its parent.
     pub fn set_cpus(&mut self, group: GroupId, cpus: Option<CpuSet>) {
-        if std::mem::replace(&mut self.groups[group.0 as usize].cpus, cpus) == cpus {
+        if std::mem::replace(&mut self.tree.groups[group.0 as usize].cpus, cpus) == cpus {
             return;
         }
-        if self.groups[group.0 as usize].partition != Partition::Member {
+        if self.tree.groups[group.0 as usize].partition != Partition::Member {
             return self.rebuild_partitions();
         }
         for task in 0..self.tasks.len() as u32 {
@@ -86,7 +86,7 @@ impl Kernel {
                 _ => (weight::NICE_0, None, false),
             };
             kernel.reweigh(entity, weight);
-            let seen = &mut kernel.entities[entity];
+            let seen = &mut kernel.tree.entities[entity];
             seen.idle = idle;
             seen.has_own_slice = slice.is_some();
             seen.slice = slice.map_or(seen.slice, |slice| slice.0);
@@ -107,9 +107,9 @@ impl Kernel {
     /// Takes a CPU offline or brings it back. Where CPUs belong to workloads, one that is offline belongs to none.
     pub fn set_online(&mut self, cpu: CpuId, online: bool) {
         if online {
-            self.online.insert(cpu);
+            self.masks.online.insert(cpu);
         } else {
-            self.online.remove(cpu);
+            self.masks.online.remove(cpu);
             self.hand(cpu, None);
         }
         for task in 0..self.tasks.len() as u32 {
@@ -119,7 +119,7 @@ impl Kernel {
 
     fn is_below(&self, mut group: GroupId, above: GroupId) -> bool {
         while group != above {
-            match self.groups[group.0 as usize].parent {
+            match self.tree.groups[group.0 as usize].parent {
                 Some(parent) => group = parent,
                 None => return false,
             }
@@ -135,11 +135,11 @@ impl Kernel {
         let mut at = Some(seen.group);
         while let Some(group) = at {
             path.push(group);
-            at = self.groups[group.0 as usize].parent;
+            at = self.tree.groups[group.0 as usize].parent;
         }
-        let mut allowed = self.online.difference(&self.taken_from(&path));
+        let mut allowed = self.masks.online.difference(&self.taken_from(&path));
         if allowed.is_empty() {
-            allowed = self.online;
+            allowed = self.masks.online;
         }
         let mut narrow = |cpus: Option<CpuSet>| {
             let both = cpus.map_or(allowed, |cpus| cpus.intersection(&allowed));
@@ -147,10 +147,10 @@ impl Kernel {
                 allowed = both;
             }
         };
-        path.iter().rev().for_each(|group| narrow(self.groups[group.0 as usize].cpus));
+        path.iter().rev().for_each(|group| narrow(self.tree.groups[group.0 as usize].cpus));
         narrow(seen.affinity);
         let (queued, cpu) = (seen.queued, seen.cpu);
-        let delayed = self.entities[seen.entity].delayed;
+        let delayed = self.tree.entities[seen.entity].delayed;
         self.tasks[task.0 as usize].allowed = allowed;
         if (queued || delayed) && cpu < self.cpus.len() && !allowed.contains(CpuId(cpu as u32)) {
             self.while_away(task, |_| {});
@@ -195,7 +195,7 @@ impl Kernel {
             .map(TaskId)
             .filter(|&task| {
                 let seen = self.task(task);
-                let is_there = seen.queued || self.entities[seen.entity].delayed;
+                let is_there = seen.queued || self.tree.entities[seen.entity].delayed;
                 is_there && self.is_fair(task) && self.is_below(seen.group, group)
             })
             .collect();

@@ -68,7 +68,7 @@ impl Kernel {
         (seen.away, seen.accounted, seen.speed, seen.enters_at) = (false, self.now, speed, enters_at);
         seen.work_from += enters_at;
         if seen.pending {
-            self.pending.push(cpu);
+            self.masks.pending.push(cpu);
         }
         self.set_stop(cpu);
         for missed in std::mem::take(&mut self.levels.missed[cpu]) {

@@ -28,10 +28,11 @@ mod wakers;
 
 use std::sync::Arc;
 
-use quell_model::{CpuId, CpuSet, Event, SchedClass, Topology};
+use quell_model::{CpuId, CpuSet, SchedClass, Topology};
 
 pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use crate::ids::{GroupId, TaskId};
+pub use crate::told::Counters;
 pub use crate::trace::Stretch;
 pub(crate) use grant::Grants;
 use guest::Levels;
@@ -40,23 +41,10 @@ pub use server::ServerSpec;
 pub(crate) use state::{ENDLESS, FULL_SPEED, PhaseId, Timer};
 
 use crate::domains::Domains;
+use crate::masks::{Masks, Runnable};
 use crate::timers::Timers;
-use state::{Budget, Cpu, Entity, Group, Queue, State, Task};
-
-/// What the kernel has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counters {
-    /// Kernel events: wake-ups, switches, completions of a piece of work, and ticks on busy CPUs.
-    pub events: u64,
-    /// Threads that became runnable.
-    pub wake_ups: u64,
-    /// Times a CPU began to run another thread.
-    pub switches: u64,
-    /// Times a thread began to run on another CPU than before.
-    pub migrations: u64,
-    /// Threads that the load balancer moved.
-    pub balanced: u64,
-}
+use crate::told::Told;
+use state::{Budget, Cpu, Entity, State, Task, Tree};
 
 /// The kernel and its machine.
 #[derive(Clone, Debug)]
@@ -67,43 +55,15 @@ pub struct Kernel {
     pub(crate) timers: Timers<Timer>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
-    pub(crate) groups: Vec<Group>,
-    /// The first ones are the root's, by CPU.
-    pub(crate) queues: Vec<Queue>,
-    pub(crate) entities: Vec<Entity>,
+    pub(crate) tree: Tree,
     pub(crate) grants: Grants,
-    pub(crate) online: CpuSet,
-    /// CPUs where nothing is runnable.
-    idle: CpuSet,
-    /// CPUs on all of whose core nothing is runnable.
-    idle_cores: CpuSet,
-    /// CPUs where only SCHED_IDLE threads are runnable.
-    idle_class: CpuSet,
-    /// CPUs where some thread waits.
-    crowded: CpuSet,
-    /// CPUs where some real-time or deadline thread waits.
-    urgent: CpuSet,
-    pending: Vec<usize>,
+    pub(crate) masks: Masks,
     domains: Domains,
-    /// Groups whose CPUs are their own.
-    partitions: Vec<GroupId>,
-    /// When averages of loads on idle CPUs are looked at next.
-    fades_at: u64,
-    base_slice: u64,
-    latency: u64,
-    min_granularity: u64,
-    wakeup_granularity: u64,
+    fair: fair::Sizes,
     real_time_period: throttle::Period,
-    pub(crate) counters: Counters,
     pub(crate) levels: Levels,
     pub(crate) phases: phase::Changes,
-    /// For the host: what a policy may want to hear of.
-    pub(crate) happened: Vec<Event>,
-    wakers: crate::wakers::Wakers,
-    /// Threads from under which a granted CPU was taken, for the workloads to hear of.
-    pub(crate) preempted: Vec<TaskId>,
-    /// Who ran where and when, if anybody asked.
-    trace: Option<Box<crate::trace::Trace>>,
+    pub(crate) told: Told,
 }
 
 impl Kernel {
@@ -118,48 +78,19 @@ impl Kernel {
         let mut timers = Timers::new();
         let domains = Domains::of(&topology, &[topology.all()]);
         let cpus = (0..count).map(|cpu| new_cpu(cpu, &mut timers, domains.of_cpu(cpu).len())).collect();
-        let root = Group {
-            parent: None,
-            depth: 0,
-            shares: crate::weight::NICE_0,
-            idle: false,
-            cpus: None,
-            partition: Partition::Member,
-            queues: 0,
-            load: 0,
-            average: 0,
-            bandwidth: None,
-        };
         Kernel {
             now: 0,
             cpus,
             tasks: Vec::new(),
-            groups: vec![root],
-            queues: (0..count).map(|cpu| Queue::new(cpu, GroupId::ROOT, None)).collect(),
-            entities: Vec::new(),
+            tree: Tree::new(count),
             grants: Grants::new(count),
-            online: topology.all(),
-            idle: topology.all(),
-            idle_cores: topology.all(),
-            idle_class: CpuSet::EMPTY,
-            crowded: CpuSet::EMPTY,
-            urgent: CpuSet::EMPTY,
-            pending: Vec::new(),
+            masks: Masks::new(topology.all()),
             domains,
-            partitions: Vec::new(),
-            fades_at: 0,
-            base_slice: config.base_slice_of(count),
-            latency: config.latency_of(count),
-            min_granularity: config.min_granularity_of(count),
-            wakeup_granularity: config.wakeup_granularity_of(count),
+            fair: fair::Sizes::of(&config, count),
             real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
-            counters: Counters::default(),
             levels: Levels::default(),
             phases: phase::Changes::default(),
-            happened: Vec::new(),
-            wakers: crate::wakers::Wakers::default(),
-            preempted: Vec::new(),
-            trace: None,
+            told: Told::default(),
             timers,
             topology,
             config,
@@ -169,10 +100,10 @@ impl Kernel {
     /// A new thread, asleep and without work, in a group and of a workload.
     pub fn spawn(&mut self, group: GroupId, workload: u32, class: SchedClass) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
-        let entity = self.entities.len();
-        let depth = self.groups[group.0 as usize].depth;
-        let queue = self.groups[group.0 as usize].queues;
-        self.entities.push(Entity::new(state::Content::Task(id), queue, depth));
+        let entity = self.tree.entities.len();
+        let depth = self.tree.groups[group.0 as usize].depth;
+        let queue = self.tree.groups[group.0 as usize].queues;
+        self.tree.entities.push(Entity::new(state::Content::Task(id), queue, depth));
         let timer = self.timers.add(Timer::Task(id.0));
         self.tasks.push(Task {
             state: State::Sleeping,
@@ -182,7 +113,7 @@ impl Kernel {
             class: SchedClass::NORMAL,
             cpu: usize::MAX,
             affinity: None,
-            allowed: self.online,
+            allowed: self.masks.online,
             group,
             workload,
             served: None,
@@ -255,13 +186,13 @@ impl Kernel {
     /// CPUs where nothing is runnable.
     #[must_use]
     pub fn idle(&self) -> CpuSet {
-        self.idle
+        self.masks.idle
     }
 
     /// What the kernel has done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.told.counters
     }
 
     /// Time that all CPUs have been busy up to now, ns.
@@ -301,29 +232,22 @@ impl Kernel {
         let seen = &self.cpus[cpu];
         // Those that run are in no queue of theirs.
         let granted = usize::from(seen.current.is_some_and(|task| self.is_granted(task)));
-        self.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + self.served(cpu) + granted
+        self.tree.queues[cpu].tasks as usize + seen.real_time.len() + seen.deadline.len() + self.served(cpu) + granted
     }
 
     /// Brings the sets of CPUs up to date with what is runnable on this one.
     pub(crate) fn refresh_masks(&mut self, cpu: usize) {
-        let id = CpuId(cpu as u32);
-        let count = self.runnable(cpu);
-        let mark = |set: &mut CpuSet, is_in: bool| if is_in { set.insert(id) } else { set.remove(id) };
-        mark(&mut self.crowded, count > 1);
         let high = self.cpus[cpu].real_time.len() + self.cpus[cpu].deadline.len();
         let high_runs = self.cpus[cpu].current.is_some_and(|task| self.task(task).class.is_real_time());
-        mark(&mut self.urgent, high > usize::from(high_runs));
-        let root = &self.queues[cpu];
+        let root = &self.tree.queues[cpu];
         let only_fair = high == 0 && self.served(cpu) == 0;
-        mark(&mut self.idle_class, only_fair && root.tasks > 0 && root.tasks == root.idle_tasks);
-        if self.idle.contains(id) != (count == 0) {
-            mark(&mut self.idle, count == 0);
-            let core = self.topology.core_of(id);
-            let whole = core.is_subset(&self.idle);
-            for sibling in core.iter() {
-                if whole { self.idle_cores.insert(sibling) } else { self.idle_cores.remove(sibling) }
-            }
-        }
+        let runnable = Runnable {
+            count: self.runnable(cpu),
+            urgent: high > usize::from(high_runs),
+            idle_class: only_fair && root.tasks > 0 && root.tasks == root.idle_tasks,
+        };
+        let id = CpuId(cpu as u32);
+        self.masks.note(id, runnable, &self.topology.core_of(id));
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Partition {
 impl Kernel {
     /// Makes a group's CPUs a partition, or gives them back. A group without CPUs of its own is none.
     pub fn set_partition(&mut self, group: GroupId, partition: Partition) {
-        if std::mem::replace(&mut self.groups[group.0 as usize].partition, partition) != partition {
+        if std::mem::replace(&mut self.tree.groups[group.0 as usize].partition, partition) != partition {
             self.rebuild_partitions();
         }
     }
@@ -31,14 +31,14 @@ impl Kernel {
     /// CPUs or partitions of groups changed.
     pub(crate) fn rebuild_partitions(&mut self) {
         let is_one = |group: &GroupId| {
-            let seen = &self.groups[group.0 as usize];
+            let seen = &self.tree.groups[group.0 as usize];
             seen.partition != Partition::Member && seen.cpus.is_some()
         };
-        self.partitions = (0..self.groups.len() as u32).map(GroupId).filter(is_one).collect();
+        self.tree.partitions = (0..self.tree.groups.len() as u32).map(GroupId).filter(is_one).collect();
         let mut rest = self.topology.all();
         let mut balanced = Vec::new();
-        for group in &self.partitions {
-            let seen = &self.groups[group.0 as usize];
+        for group in &self.tree.partitions {
+            let seen = &self.tree.groups[group.0 as usize];
             let own = seen.cpus.unwrap_or_default().intersection(&rest);
             rest = rest.difference(&own);
             if seen.partition == Partition::Root {
@@ -55,7 +55,9 @@ impl Kernel {
 
     /// CPUs of partitions that are none of these groups.
     pub(crate) fn taken_from(&self, path: &[GroupId]) -> CpuSet {
-        let others = self.partitions.iter().filter(|group| !path.contains(group));
-        others.fold(CpuSet::EMPTY, |taken, group| taken.union(&self.groups[group.0 as usize].cpus.unwrap_or_default()))
+        let others = self.tree.partitions.iter().filter(|group| !path.contains(group));
+        others.fold(CpuSet::EMPTY, |taken, group| {
+            taken.union(&self.tree.groups[group.0 as usize].cpus.unwrap_or_default())
+        })
     }
 }

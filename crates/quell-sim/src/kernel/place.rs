@@ -31,7 +31,7 @@ impl Kernel {
     /// Nothing runs there, or only what gives way to everybody.
     fn is_free(&self, cpu: usize) -> bool {
         let id = CpuId(cpu as u32);
-        self.idle.contains(id) || self.idle_class.contains(id)
+        self.masks.idle.contains(id) || self.masks.idle_class.contains(id)
     }
 
     /// The kernel's `wake_affine`: is the waker's CPU the better one to look from?
@@ -40,11 +40,11 @@ impl Kernel {
             return false;
         }
         let id = CpuId(waker as u32);
-        if self.idle.contains(id) && self.domains.cache_of(previous).contains(id) {
+        if self.masks.idle.contains(id) && self.domains.cache_of(previous).contains(id) {
             return true;
         }
-        let weight = self.entities[self.task(task).entity].weight;
-        self.queues[waker].load + weight < self.queues[previous].load
+        let weight = self.tree.entities[self.task(task).entity].weight;
+        self.tree.queues[waker].load + weight < self.tree.queues[previous].load
     }
 
     /// The kernel's `select_idle_sibling`: a free CPU that shares the last-level cache with the target, a whole idle
@@ -59,14 +59,17 @@ impl Kernel {
         }
         let allowed = self.task(task).allowed.intersection(cache);
         let any = |set: &CpuSet| first_from(&set.intersection(&allowed), target + 1);
-        any(&self.idle_cores).or_else(|| any(&self.idle)).or_else(|| any(&self.idle_class)).unwrap_or(target)
+        any(&self.masks.idle_cores)
+            .or_else(|| any(&self.masks.idle))
+            .or_else(|| any(&self.masks.idle_class))
+            .unwrap_or(target)
     }
 
     /// Where a new thread goes: the least crowded CPU, on an idle core, in the cache domain with the most idle CPUs.
     fn idlest(&self, task: TaskId) -> usize {
         let key = |cpu: CpuId| {
-            let free = self.domains.cache_of(cpu.index()).intersection(&self.idle).len();
-            (self.runnable(cpu.index()), !self.idle_cores.contains(cpu), Reverse(free), cpu)
+            let free = self.domains.cache_of(cpu.index()).intersection(&self.masks.idle).len();
+            (self.runnable(cpu.index()), !self.masks.idle_cores.contains(cpu), Reverse(free), cpu)
         };
         self.task(task).allowed.iter().min_by_key(|&cpu| key(cpu)).map_or(0, CpuId::index)
     }

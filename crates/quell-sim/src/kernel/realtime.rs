@@ -60,9 +60,9 @@ impl Kernel {
     /// Brings the first waiting thread of a class here that comes before all of the class here.
     pub(crate) fn pull(&mut self, cpu: usize, list: impl Fn(&super::state::Cpu) -> &Vec<TaskId>) {
         let here = CpuId(cpu as u32);
-        let mut urgent = self.urgent;
+        let mut urgent = self.masks.urgent;
         urgent.remove(here);
-        if urgent.is_empty() || !self.online.contains(here) {
+        if urgent.is_empty() || !self.masks.online.contains(here) {
             return;
         }
         let mut best: Option<TaskId> = list(&self.cpus[cpu]).first().copied();
@@ -85,7 +85,7 @@ impl Kernel {
             self.take_off(task, Departure::Moved);
             self.put_on(task, cpu, super::fair::Arrival::Moved);
             self.refresh_masks(from);
-            self.counters.balanced += 1;
+            self.told.counters.balanced += 1;
         }
     }
 
@@ -98,7 +98,7 @@ impl Kernel {
         if before < self.cpus.len() && self.may_run(task, before) && runs_at(before) {
             return before;
         }
-        if let Some(cpu) = first_from(&allowed.intersection(&self.idle), before) {
+        if let Some(cpu) = first_from(&allowed.intersection(&self.masks.idle), before) {
             return cpu;
         }
         let least = allowed.iter().max_by_key(|cpu| {

@@ -297,3 +297,34 @@ impl Queue {
         }
     }
 }
+
+/// The tree of groups, with a queue for each group and CPU, and what stands in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub groups: Vec<Group>,
+    /// The first ones are the root's, by CPU.
+    pub queues: Vec<Queue>,
+    pub entities: Vec<Entity>,
+    /// Groups whose CPUs are their own.
+    pub partitions: Vec<GroupId>,
+}
+
+impl Tree {
+    /// The root alone, on so many CPUs.
+    pub fn new(cpus: usize) -> Tree {
+        let root = Group {
+            parent: None,
+            depth: 0,
+            shares: weight::NICE_0,
+            idle: false,
+            cpus: None,
+            partition: Partition::Member,
+            queues: 0,
+            load: 0,
+            average: 0,
+            bandwidth: None,
+        };
+        let queues = (0..cpus).map(|cpu| Queue::new(cpu, GroupId::ROOT, None)).collect();
+        Tree { groups: vec![root], queues, entities: Vec::new(), partitions: Vec::new() }
+    }
+}

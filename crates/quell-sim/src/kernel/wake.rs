@@ -24,8 +24,8 @@ impl Kernel {
         seen.state = State::Runnable;
         seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
         seen.runnable_since = self.now;
-        self.counters.events += 1;
-        self.counters.wake_ups += 1;
+        self.told.counters.events += 1;
+        self.told.counters.wake_ups += 1;
         if seen.stopped {
             return;
         }
@@ -36,7 +36,7 @@ impl Kernel {
             return self.wake_granted(task);
         }
         let is_new = self.task(task).cpu == usize::MAX;
-        let delayed = self.entities[self.task(task).entity].delayed;
+        let delayed = self.tree.entities[self.task(task).entity].delayed;
         let cpu = if delayed && self.is_fair(task) { self.task(task).cpu } else { self.choose_cpu(task, waker) };
         self.account(cpu);
         self.put_on(task, cpu, if is_new { Arrival::New } else { Arrival::WakeUp });
@@ -97,7 +97,7 @@ impl Kernel {
         self.put_aside(task);
         self.set_request(task, None);
         self.forget_missed(task);
-        self.wakers.forget(task);
+        self.told.wakers.forget(task);
         let seen = &mut self.tasks[task.0 as usize];
         (seen.state, seen.stopped, seen.ended) = (State::Sleeping, true, true);
         self.timers.cancel(seen.timer);

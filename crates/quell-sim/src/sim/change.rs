@@ -88,8 +88,8 @@ impl Sim {
     /// A CPU goes offline or comes back. False: it is so already, or it is the last one.
     pub(crate) fn set_online(&mut self, cpu: CpuId, online: bool) -> bool {
         let kernel = &mut self.kernel;
-        let is_there = kernel.topology.cpu(cpu).is_some() && kernel.online.contains(cpu) != online;
-        if !is_there || !online && kernel.online.len() == 1 {
+        let is_there = kernel.topology.cpu(cpu).is_some() && kernel.masks.online.contains(cpu) != online;
+        if !is_there || !online && kernel.masks.online.len() == 1 {
             return false;
         }
         kernel.set_online(cpu, online);

@@ -46,7 +46,7 @@ impl Actuator for Cpusets {
             let cpus = match member.cpus {
                 _ if lifted == Some(id) => None,
                 None if taken.is_empty() => None,
-                wanted => Some(wanted.unwrap_or(on.sim.kernel.online).difference(&taken)),
+                wanted => Some(wanted.unwrap_or(on.sim.kernel.masks.online).difference(&taken)),
             };
             let group = on.sim.tenants[id.index()].group;
             // While one runs alone, no CPUs are another's own.

@@ -17,9 +17,9 @@ impl Sensor for Cpus {
 
     fn observe(&mut self, wanted: SignalSet, _: &Members, sim: &mut Sim, view: &mut View) {
         let (kernel, now) = (&sim.kernel, view.now);
-        view.cpus.online = kernel.online;
+        view.cpus.online = kernel.masks.online;
         view.cpus.banned = kernel.grants.banned;
-        view.cpus.idle = kernel.online.iter().filter(|&cpu| kernel.running_on(cpu).is_none()).collect();
+        view.cpus.idle = kernel.masks.online.iter().filter(|&cpu| kernel.running_on(cpu).is_none()).collect();
         view.cpus.holder.clear();
         if kernel.grants_cpus() {
             view.cpus.holder.extend_from_slice(&kernel.grants.holder);

@@ -42,32 +42,32 @@ impl Kernel {
     pub(crate) fn follow_load(&mut self, queue: usize) {
         if self.config.loads == Loads::Decaying {
             let now = self.now;
-            let seen = &mut self.queues[queue];
+            let seen = &mut self.tree.queues[queue];
             seen.average.follow(seen.load, now);
         }
     }
 
     /// The load that a group's part on one CPU is weighed by, and the sum over all CPUs.
     pub(crate) fn loads(&mut self, queue: usize) -> (u64, u64) {
-        let group = self.queues[queue].group.0 as usize;
+        let group = self.tree.queues[queue].group.0 as usize;
         if self.config.loads == Loads::Present {
-            return (self.queues[queue].load, self.groups[group].load);
+            return (self.tree.queues[queue].load, self.tree.groups[group].load);
         }
         self.contribute(queue);
-        let seen = &self.queues[queue];
+        let seen = &self.tree.queues[queue];
         let load = seen.load.max(seen.average.load as u64);
-        (load, self.groups[group].average - seen.average.contribution + load)
+        (load, self.tree.groups[group].average - seen.average.contribution + load)
     }
 
     fn contribute(&mut self, queue: usize) {
         self.follow_load(queue);
         let now = self.now;
-        let seen = &mut self.queues[queue];
+        let seen = &mut self.tree.queues[queue];
         let (average, group) = (&mut seen.average, seen.group.0 as usize);
         let load = average.load as u64;
         let is_new = now >= average.contributed_at + CONTRIBUTES_EVERY;
         if is_new && load.abs_diff(average.contribution) > average.contribution / 64 {
-            let sum = &mut self.groups[group].average;
+            let sum = &mut self.tree.groups[group].average;
             *sum = *sum - average.contribution + load;
             (average.contribution, average.contributed_at) = (load, now);
         }
@@ -79,17 +79,17 @@ impl Kernel {
             return;
         }
         self.fade_on(cpu);
-        if self.now >= self.fades_at {
-            self.fades_at = self.now + BLOCKED_EVERY;
-            let idle = self.idle;
+        if self.now >= self.fair.fades_at {
+            self.fair.fades_at = self.now + BLOCKED_EVERY;
+            let idle = self.masks.idle;
             idle.iter().for_each(|cpu| self.fade_on(cpu.index()));
         }
     }
 
     fn fade_on(&mut self, cpu: usize) {
-        for group in 1..self.groups.len() {
-            let queue = self.groups[group].queues + cpu;
-            let seen = &self.queues[queue];
+        for group in 1..self.tree.groups.len() {
+            let queue = self.tree.groups[group].queues + cpu;
+            let seen = &self.tree.queues[queue];
             if seen.members.is_empty() && seen.average.contribution > 0 {
                 self.contribute(queue);
             }

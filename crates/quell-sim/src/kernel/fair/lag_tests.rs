@@ -33,7 +33,7 @@ fn lags(sim: &mut Sim) -> Vec<(usize, f64)> {
     sim.kernel.account(0);
     let kernel = &sim.kernel;
     let lag = |at: usize| {
-        let entity = &kernel.entities[kernel.tasks[at].entity];
+        let entity = &kernel.tree.entities[kernel.tasks[at].entity];
         let behind = (kernel.mean(entity.queue).now() - entity.vruntime) as f64;
         (entity.queued && !entity.delayed).then(|| (at, behind * entity.weight as f64 / NICE_0 as f64))
     };

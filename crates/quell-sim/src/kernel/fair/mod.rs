@@ -9,3 +9,28 @@ mod virtual_time;
 
 pub(crate) use average::Average;
 pub(crate) use virtual_time::{Arrival, Departure};
+
+use crate::KernelConfig;
+
+/// Sizes that depend on the number of CPUs, ns, and what is looked at now and then.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes {
+    pub base_slice: u64,
+    pub latency: u64,
+    pub min_granularity: u64,
+    pub wakeup_granularity: u64,
+    /// When averages of loads on idle CPUs are looked at next.
+    pub fades_at: u64,
+}
+
+impl Sizes {
+    pub fn of(config: &KernelConfig, cpus: usize) -> Sizes {
+        Sizes {
+            base_slice: config.base_slice_of(cpus),
+            latency: config.latency_of(cpus),
+            min_granularity: config.min_granularity_of(cpus),
+            wakeup_granularity: config.wakeup_granularity_of(cpus),
+            fades_at: 0,
+        }
+    }
+}

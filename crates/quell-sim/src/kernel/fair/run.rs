@@ -17,11 +17,11 @@ impl Kernel {
                     FairScheduler::Eevdf => self.earliest_deadline(queue, true)?,
                     FairScheduler::Cfs => self.least_virtual(queue)?,
                 };
-                if self.entities[entity].delayed {
+                if self.tree.entities[entity].delayed {
                     self.finish_delayed(entity);
                     continue 'again;
                 }
-                match self.entities[entity].content {
+                match self.tree.entities[entity].content {
                     Content::Task(task) => return Some(task),
                     Content::Queue(below) => queue = below,
                 }
@@ -31,32 +31,32 @@ impl Kernel {
 
     /// EEVDF's `pick_eevdf`. With `keeps` the running entity stays while its slice is protected.
     fn earliest_deadline(&self, queue: usize, keeps: bool) -> Option<usize> {
-        let seen = &self.queues[queue];
+        let seen = &self.tree.queues[queue];
         if let [only] = seen.members[..] {
             return Some(only);
         }
         let mean = self.mean(queue);
         let current = seen.current.filter(|&entity| {
-            let entity = &self.entities[entity];
+            let entity = &self.tree.entities[entity];
             entity.queued && !entity.delayed && mean.is_eligible(entity.vruntime)
         });
         if let Some(entity) = current.filter(|_| keeps)
-            && self.entities[entity].protected_until > self.entities[entity].vruntime
+            && self.tree.entities[entity].protected_until > self.tree.entities[entity].vruntime
         {
             return Some(entity);
         }
         let mut best: Option<usize> = None;
         for &member in &seen.members {
-            let entity = &self.entities[member];
+            let entity = &self.tree.entities[member];
             if Some(member) == seen.current || !mean.is_eligible(entity.vruntime) {
                 continue;
             }
-            if best.is_none_or(|best| entity.deadline < self.entities[best].deadline) {
+            if best.is_none_or(|best| entity.deadline < self.tree.entities[best].deadline) {
                 best = Some(member);
             }
         }
         match (best, current) {
-            (Some(best), Some(current)) if self.entities[current].deadline < self.entities[best].deadline => {
+            (Some(best), Some(current)) if self.tree.entities[current].deadline < self.tree.entities[best].deadline => {
                 Some(current)
             }
             (None, current) => current.or(seen.members.first().copied()),
@@ -66,22 +66,22 @@ impl Kernel {
 
     /// CFS: the least virtual run time.
     fn least_virtual(&self, queue: usize) -> Option<usize> {
-        self.queues[queue].members.iter().copied().min_by_key(|&entity| self.entities[entity].vruntime)
+        self.tree.queues[queue].members.iter().copied().min_by_key(|&entity| self.tree.entities[entity].vruntime)
     }
 
     /// A picked thread begins to run: it and its groups are the current ones of their queues.
     pub(crate) fn fair_begin(&mut self, task: TaskId) {
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
-            let queue = self.entities[entity].queue;
-            self.queues[queue].current = Some(entity);
+            let queue = self.tree.entities[entity].queue;
+            self.tree.queues[queue].current = Some(entity);
             // Protected for the shortest slice in the queue (RUN_TO_PARITY).
-            let least = self.queues[queue].members.iter().map(|&member| self.entities[member].slice).min();
-            let seen = &mut self.entities[entity];
+            let least = self.tree.queues[queue].members.iter().map(|&member| self.tree.entities[member].slice).min();
+            let seen = &mut self.tree.entities[entity];
             seen.picked_at = seen.run_time;
             let least = least.unwrap_or(seen.slice).min(seen.slice);
             seen.protected_until = seen.deadline.min(seen.vruntime + virtual_time(least, seen.weight));
-            at = self.queues[queue].entity;
+            at = self.tree.queues[queue].entity;
         }
     }
 
@@ -89,8 +89,8 @@ impl Kernel {
     pub(crate) fn fair_end(&mut self, group: GroupId, cpu: usize) {
         let mut at = Some(self.queue_of(group, cpu));
         while let Some(queue) = at {
-            self.queues[queue].current = None;
-            at = self.queues[queue].entity.map(|entity| self.entities[entity].queue);
+            self.tree.queues[queue].current = None;
+            at = self.tree.queues[queue].entity.map(|entity| self.tree.entities[entity].queue);
         }
     }
 
@@ -99,7 +99,7 @@ impl Kernel {
         let mut gives_way = false;
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
-            let seen = &mut self.entities[entity];
+            let seen = &mut self.tree.entities[entity];
             seen.run_time += span;
             seen.vruntime += virtual_time(span, seen.weight);
             let queue = seen.queue;
@@ -107,26 +107,26 @@ impl Kernel {
                 let ended = seen.vruntime >= seen.deadline;
                 if ended {
                     let own = seen.has_own_slice;
-                    seen.slice = if own { seen.slice } else { self.base_slice };
+                    seen.slice = if own { seen.slice } else { self.fair.base_slice };
                     seen.deadline = seen.vruntime + virtual_time(seen.slice, seen.weight);
                 }
                 let unprotected = seen.protected_until <= seen.vruntime;
-                gives_way |= (ended || unprotected) && self.queues[queue].members.len() > 1;
+                gives_way |= (ended || unprotected) && self.tree.queues[queue].members.len() > 1;
             }
             gives_way |= self.charge_runtime(queue, span);
             self.raise_zero(queue);
-            at = self.queues[queue].entity;
+            at = self.tree.queues[queue].entity;
         }
         gives_way
     }
 
     fn raise_zero(&mut self, queue: usize) {
-        let least = match &self.queues[queue].members[..] {
+        let least = match &self.tree.queues[queue].members[..] {
             [] => return,
-            [only] => self.entities[*only].vruntime,
-            members => members.iter().map(|&member| self.entities[member].vruntime).min().unwrap_or(0),
+            [only] => self.tree.entities[*only].vruntime,
+            members => members.iter().map(|&member| self.tree.entities[member].vruntime).min().unwrap_or(0),
         };
-        let zero = &mut self.queues[queue].zero;
+        let zero = &mut self.tree.queues[queue].zero;
         *zero = (*zero).max(least);
     }
 
@@ -137,8 +137,8 @@ impl Kernel {
         }
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
-            let seen = &self.entities[entity];
-            let queue = &self.queues[seen.queue];
+            let seen = &self.tree.entities[entity];
+            let queue = &self.tree.queues[seen.queue];
             at = queue.entity;
             if queue.members.len() < 2 {
                 continue;
@@ -148,8 +148,8 @@ impl Kernel {
                 return true;
             }
             let others = queue.members.iter().filter(|&&member| member != entity);
-            let least = others.map(|&member| self.entities[member].vruntime).min();
-            if ran >= self.min_granularity && least.is_some_and(|least| seen.vruntime - least > ideal as i64) {
+            let least = others.map(|&member| self.tree.entities[member].vruntime).min();
+            if ran >= self.fair.min_granularity && least.is_some_and(|least| seen.vruntime - least > ideal as i64) {
                 return true;
             }
         }
@@ -159,9 +159,9 @@ impl Kernel {
     /// Should a thread that woke up on the CPU run before the ordinary one that runs there?
     pub(crate) fn fair_preempts(&mut self, woken: TaskId, running: TaskId) -> bool {
         let (mut new, mut now) = (self.tasks[woken.0 as usize].entity, self.tasks[running.0 as usize].entity);
-        while self.entities[new].queue != self.entities[now].queue {
+        while self.tree.entities[new].queue != self.tree.entities[now].queue {
             let (above_new, above_now) = (self.above(new), self.above(now));
-            match self.entities[new].depth.cmp(&self.entities[now].depth) {
+            match self.tree.entities[new].depth.cmp(&self.tree.entities[now].depth) {
                 std::cmp::Ordering::Greater => new = above_new.unwrap_or(new),
                 std::cmp::Ordering::Less => now = above_now.unwrap_or(now),
                 std::cmp::Ordering::Equal => {
@@ -170,12 +170,12 @@ impl Kernel {
                 }
             }
         }
-        if new == now || !self.entities[new].queued {
+        if new == now || !self.tree.entities[new].queued {
             return false;
         }
         match (self.is_idle_entity(now), self.is_idle_entity(new)) {
             (true, false) => {
-                self.entities[now].protected_until = self.entities[now].vruntime;
+                self.tree.entities[now].protected_until = self.tree.entities[now].vruntime;
                 return true;
             }
             (false, true) => return false,
@@ -186,16 +186,16 @@ impl Kernel {
         }
         match self.config.fair {
             FairScheduler::Eevdf => {
-                let queue = self.entities[new].queue;
+                let queue = self.tree.entities[new].queue;
                 let short = self.is_short_preemption(queue, new, now);
                 if short {
-                    self.entities[now].protected_until = self.entities[now].vruntime;
+                    self.tree.entities[now].protected_until = self.tree.entities[now].vruntime;
                 }
                 self.earliest_deadline(queue, !short) == Some(new)
             }
             FairScheduler::Cfs => {
-                let (new, now) = (&self.entities[new], &self.entities[now]);
-                now.vruntime - new.vruntime > virtual_time(self.wakeup_granularity, new.weight)
+                let (new, now) = (&self.tree.entities[new], &self.tree.entities[now]);
+                now.vruntime - new.vruntime > virtual_time(self.fair.wakeup_granularity, new.weight)
             }
         }
     }
@@ -203,21 +203,21 @@ impl Kernel {
     /// PREEMPT_SHORT: a shorter slice may cut a longer one's protection.
     fn is_short_preemption(&self, queue: usize, new: usize, now: usize) -> bool {
         let mean = self.mean(queue);
-        let (new, now) = (&self.entities[new], &self.entities[now]);
+        let (new, now) = (&self.tree.entities[new], &self.tree.entities[now]);
         new.slice < now.slice
             && mean.is_eligible(new.vruntime)
             && (new.deadline < now.deadline || !mean.is_eligible(now.vruntime))
     }
 
     fn above(&self, entity: usize) -> Option<usize> {
-        self.queues[self.entities[entity].queue].entity
+        self.tree.queues[self.tree.entities[entity].queue].entity
     }
 
     fn is_idle_entity(&self, entity: usize) -> bool {
-        let seen = &self.entities[entity];
+        let seen = &self.tree.entities[entity];
         match seen.content {
             Content::Task(_) => seen.idle,
-            Content::Queue(queue) => self.groups[self.queues[queue].group.0 as usize].idle,
+            Content::Queue(queue) => self.tree.groups[self.tree.queues[queue].group.0 as usize].idle,
         }
     }
 }

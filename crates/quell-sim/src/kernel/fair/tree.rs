@@ -9,7 +9,7 @@ use crate::weight;
 impl Kernel {
     /// The queue of a group on a CPU.
     pub(crate) fn queue_of(&self, group: crate::GroupId, cpu: usize) -> usize {
-        self.groups[group.0 as usize].queues + cpu
+        self.tree.groups[group.0 as usize].queues + cpu
     }
 
     /// A thread joins its group's queue on its CPU, and its groups those above. The CPU's time must be accounted.
@@ -18,29 +18,29 @@ impl Kernel {
             let task = &self.tasks[task.0 as usize];
             (task.cpu, task.group, task.entity)
         };
-        let idle = self.entities[entity].idle;
+        let idle = self.tree.entities[entity].idle;
         let mut queue = self.queue_of(group, cpu);
         self.count_tasks(queue, 1, idle);
-        if self.entities[entity].delayed {
+        if self.tree.entities[entity].delayed {
             self.revive(entity);
             return;
         }
         self.come_to(entity, queue);
         loop {
-            if self.entities[entity].queued {
-                if self.entities[entity].delayed {
+            if self.tree.entities[entity].queued {
+                if self.tree.entities[entity].delayed {
                     self.revive(entity);
                 }
                 break;
             }
             self.join(entity, queue, arrival);
             arrival = Arrival::WakeUp;
-            if self.queues[queue].throttled || self.throttle_if_empty_handed(queue) {
+            if self.tree.queues[queue].throttled || self.throttle_if_empty_handed(queue) {
                 break;
             }
-            let Some(above) = self.queues[queue].entity else { break };
+            let Some(above) = self.tree.queues[queue].entity else { break };
             entity = above;
-            queue = self.entities[entity].queue;
+            queue = self.tree.entities[entity].queue;
         }
         self.update_group_weights(task);
     }
@@ -52,9 +52,9 @@ impl Kernel {
             let task = &self.tasks[task.0 as usize];
             (task.cpu, task.group, task.entity)
         };
-        let idle = self.entities[entity].idle;
+        let idle = self.tree.entities[entity].idle;
         let queue = self.queue_of(group, cpu);
-        if !self.entities[entity].delayed {
+        if !self.tree.entities[entity].delayed {
             self.count_tasks(queue, -1, idle);
         }
         self.withdraw(entity, how);
@@ -65,22 +65,22 @@ impl Kernel {
     pub(crate) fn withdraw(&mut self, mut entity: usize, how: Departure) {
         loop {
             if self.config.fair == FairScheduler::Eevdf && how == Departure::Asleep {
-                let seen = &self.entities[entity];
+                let seen = &self.tree.entities[entity];
                 if !seen.delayed && !self.mean(seen.queue).is_eligible(seen.vruntime) {
-                    self.entities[entity].delayed = true;
+                    self.tree.entities[entity].delayed = true;
                     return;
                 }
             }
             let queue = self.leave(entity, how);
-            if !self.queues[queue].members.is_empty() {
+            if !self.tree.queues[queue].members.is_empty() {
                 return;
             }
             self.give_runtime_back(queue);
-            if self.queues[queue].throttled {
+            if self.tree.queues[queue].throttled {
                 return;
             }
-            let Some(above) = self.queues[queue].entity else { return };
-            if !self.entities[above].queued {
+            let Some(above) = self.tree.queues[queue].entity else { return };
+            if !self.tree.entities[above].queued {
                 return;
             }
             entity = above;
@@ -89,21 +89,21 @@ impl Kernel {
 
     /// One entity joins one queue.
     pub(crate) fn join(&mut self, entity: usize, queue: usize, arrival: Arrival) {
-        self.entities[entity].queue = queue;
-        if let Content::Queue(own) = self.entities[entity].content {
+        self.tree.entities[entity].queue = queue;
+        if let Content::Queue(own) = self.tree.entities[entity].content {
             self.update_weight(own);
         }
         self.place(entity, arrival);
-        self.entities[entity].queued = true;
-        self.queues[queue].members.push(entity);
-        self.change_load(queue, self.entities[entity].weight as i64);
+        self.tree.entities[entity].queued = true;
+        self.tree.queues[queue].members.push(entity);
+        self.change_load(queue, self.tree.entities[entity].weight as i64);
     }
 
     /// One entity leaves its queue and remembers its lag.
     fn leave(&mut self, entity: usize, how: Departure) -> usize {
-        let queue = self.entities[entity].queue;
+        let queue = self.tree.entities[entity].queue;
         let lag = self.lag(entity);
-        let seen = &mut self.entities[entity];
+        let seen = &mut self.tree.entities[entity];
         seen.lag = lag;
         if how == Departure::Moved && self.config.fair == FairScheduler::Eevdf {
             seen.deadline -= seen.vruntime;
@@ -115,7 +115,7 @@ impl Kernel {
         }
         seen.queued = false;
         let weight = seen.weight as i64;
-        let members = &mut self.queues[queue].members;
+        let members = &mut self.tree.queues[queue].members;
         if let Some(place) = members.iter().position(|&member| member == entity) {
             members.remove(place);
         }
@@ -126,10 +126,10 @@ impl Kernel {
     /// A delayed entity is wanted again: it keeps its place, but earns nothing by having waited.
     fn revive(&mut self, entity: usize) {
         let lag = self.lag(entity);
-        self.entities[entity].delayed = false;
+        self.tree.entities[entity].delayed = false;
         if lag > 0 {
             let queue = self.leave(entity, Departure::Asleep);
-            self.entities[entity].lag = 0;
+            self.tree.entities[entity].lag = 0;
             self.join(entity, queue, Arrival::WakeUp);
         }
     }
@@ -141,9 +141,9 @@ impl Kernel {
 
     /// Virtual run times are those of a queue; CFS carries them over when a thread changes its CPU.
     fn come_to(&mut self, entity: usize, queue: usize) {
-        let from = std::mem::replace(&mut self.entities[entity].queue, queue);
+        let from = std::mem::replace(&mut self.tree.entities[entity].queue, queue);
         if from != queue && self.config.fair == FairScheduler::Cfs {
-            self.entities[entity].vruntime += self.queues[queue].zero - self.queues[from].zero;
+            self.tree.entities[entity].vruntime += self.tree.queues[queue].zero - self.tree.queues[from].zero;
         }
     }
 
@@ -152,23 +152,23 @@ impl Kernel {
         let mut idle = idle;
         let mut at = Some(queue);
         while let Some(queue) = at {
-            let group = self.queues[queue].group;
-            idle |= self.groups[group.0 as usize].idle;
-            let queue = &mut self.queues[queue];
+            let group = self.tree.queues[queue].group;
+            idle |= self.tree.groups[group.0 as usize].idle;
+            let queue = &mut self.tree.queues[queue];
             queue.tasks = queue.tasks.wrapping_add_signed(by);
             if idle {
                 queue.idle_tasks = queue.idle_tasks.wrapping_add_signed(by);
             }
-            at = if queue.throttled { None } else { queue.entity.map(|entity| self.entities[entity].queue) };
+            at = if queue.throttled { None } else { queue.entity.map(|entity| self.tree.entities[entity].queue) };
         }
     }
 
     pub(crate) fn change_load(&mut self, queue: usize, by: i64) {
         self.follow_load(queue);
-        let group = self.queues[queue].group;
-        let queue = &mut self.queues[queue];
+        let group = self.tree.queues[queue].group;
+        let queue = &mut self.tree.queues[queue];
         queue.load = queue.load.wrapping_add_signed(by);
-        let group = &mut self.groups[group.0 as usize];
+        let group = &mut self.tree.groups[group.0 as usize];
         group.load = group.load.wrapping_add_signed(by);
     }
 
@@ -177,23 +177,23 @@ impl Kernel {
         let task = &self.tasks[task.0 as usize];
         let mut at = Some(self.queue_of(task.group, task.cpu));
         while let Some(queue) = at {
-            let above = self.queues[queue].entity;
+            let above = self.tree.queues[queue].entity;
             if above.is_some() {
                 self.update_weight(queue);
             }
-            at = above.map(|entity| self.entities[entity].queue);
+            at = above.map(|entity| self.tree.entities[entity].queue);
         }
     }
 
     /// A group's weight on one CPU: the part of its shares that this queue's load is of the group's (the kernel's
     /// `calc_group_shares`).
     pub(crate) fn update_weight(&mut self, queue: usize) {
-        let Some(entity) = self.queues[queue].entity else { return };
-        if self.queues[queue].load == 0 {
+        let Some(entity) = self.tree.queues[queue].entity else { return };
+        if self.tree.queues[queue].load == 0 {
             return;
         }
         let (load, sum) = self.loads(queue);
-        let group = &self.groups[self.queues[queue].group.0 as usize];
+        let group = &self.tree.groups[self.tree.queues[queue].group.0 as usize];
         let weight = if group.idle {
             weight::IDLE
         } else {

@@ -53,12 +53,12 @@ pub(crate) enum Departure {
 impl Kernel {
     /// A queue's virtual time, over all its members.
     pub(crate) fn mean(&self, queue: usize) -> Mean {
-        let queue = &self.queues[queue];
+        let queue = &self.tree.queues[queue];
         let Some(&first) = queue.members.first() else { return Mean { base: queue.zero, sum: 0, load: 0 } };
-        let base = self.entities[first].vruntime;
+        let base = self.tree.entities[first].vruntime;
         let (mut sum, mut load) = (0i64, 0i64);
         for &member in &queue.members {
-            let entity = &self.entities[member];
+            let entity = &self.tree.entities[member];
             let weight = (entity.weight >> SCALE) as i64;
             sum = sum.saturating_add((entity.vruntime - base).saturating_mul(weight));
             load += weight;
@@ -68,13 +68,13 @@ impl Kernel {
 
     /// The virtual time that an entity's slice lasts.
     pub(crate) fn virtual_slice(&self, entity: usize) -> i64 {
-        let entity = &self.entities[entity];
+        let entity = &self.tree.entities[entity];
         virtual_time(entity.slice, entity.weight)
     }
 
     /// The entity's lag behind its queue, within the kernel's bounds: two slices, or a tick.
     pub(crate) fn lag(&self, entity: usize) -> i64 {
-        let seen = &self.entities[entity];
+        let seen = &self.tree.entities[entity];
         let lag = self.mean(seen.queue).now() - seen.vruntime;
         let limit = virtual_time((2 * seen.slice).max(self.config.tick.0), seen.weight);
         lag.clamp(-limit, limit)
@@ -82,8 +82,8 @@ impl Kernel {
 
     /// Gives an entity that is about to join its queue its virtual run time and deadline.
     pub(crate) fn place(&mut self, entity: usize, arrival: Arrival) {
-        if !self.entities[entity].has_own_slice {
-            self.entities[entity].slice = self.base_slice;
+        if !self.tree.entities[entity].has_own_slice {
+            self.tree.entities[entity].slice = self.fair.base_slice;
         }
         match self.config.fair {
             FairScheduler::Eevdf => self.place_by_lag(entity, arrival),
@@ -93,7 +93,7 @@ impl Kernel {
 
     fn place_by_lag(&mut self, entity: usize, arrival: Arrival) {
         let slice = self.virtual_slice(entity);
-        let seen = &self.entities[entity];
+        let seen = &self.tree.entities[entity];
         let mean = self.mean(seen.queue);
         // Joining moves the queue's virtual time; the lag is stretched so that what remains after it is the lag.
         let own = (seen.weight >> SCALE) as i64;
@@ -102,7 +102,7 @@ impl Kernel {
         } else {
             (i128::from(seen.lag) * i128::from(mean.load + own) / i128::from(mean.load)) as i64
         };
-        let entity = &mut self.entities[entity];
+        let entity = &mut self.tree.entities[entity];
         entity.vruntime = mean.now() - lag;
         if std::mem::take(&mut entity.deadline_is_relative) {
             entity.deadline += entity.vruntime;
@@ -115,56 +115,56 @@ impl Kernel {
 
     /// CFS's `place_entity`: a newcomer waits for one slice; a sleeper is at most half a latency behind.
     fn place_by_least(&mut self, entity: usize, arrival: Arrival) {
-        let seen = &self.entities[entity];
-        let zero = self.queues[seen.queue].zero;
+        let seen = &self.tree.entities[entity];
+        let zero = self.tree.queues[seen.queue].zero;
         let ideal = self.ideal_run_time(entity);
-        let entity = &mut self.entities[entity];
+        let entity = &mut self.tree.entities[entity];
         entity.vruntime = match arrival {
             Arrival::New => entity.vruntime.max(zero + virtual_time(ideal, entity.weight)),
-            Arrival::WakeUp => entity.vruntime.max(zero - (self.latency / 2) as i64),
+            Arrival::WakeUp => entity.vruntime.max(zero - (self.fair.latency / 2) as i64),
             Arrival::Moved => entity.vruntime,
         };
     }
 
     /// CFS's `sched_slice`: the part of a scheduling period that an entity should run at once.
     pub(crate) fn ideal_run_time(&self, entity: usize) -> u64 {
-        let root = self.entities[entity].queue;
-        let tasks = u64::from(self.queues[root].tasks).max(1);
-        let most = self.latency / self.min_granularity.max(1);
-        let mut slice = if tasks > most { tasks * self.min_granularity } else { self.latency };
+        let root = self.tree.entities[entity].queue;
+        let tasks = u64::from(self.tree.queues[root].tasks).max(1);
+        let most = self.fair.latency / self.fair.min_granularity.max(1);
+        let mut slice = if tasks > most { tasks * self.fair.min_granularity } else { self.fair.latency };
         let mut at = Some(entity);
         while let Some(entity) = at {
-            let seen = &self.entities[entity];
-            let queue = &self.queues[seen.queue];
+            let seen = &self.tree.entities[entity];
+            let queue = &self.tree.queues[seen.queue];
             let load = if seen.queued { queue.load } else { queue.load + seen.weight };
             slice = (u128::from(slice) * u128::from(seen.weight) / u128::from(load.max(1))) as u64;
             at = queue.entity;
         }
-        slice.max(self.min_granularity)
+        slice.max(self.fair.min_granularity)
     }
 
     /// Changes the weight of an entity. Its lag in real time stays what it was, so the queue's virtual time does too.
     pub(crate) fn reweigh(&mut self, entity: usize, weight: u64) {
         let weight = weight.max(weight::LEAST);
-        let old = self.entities[entity].weight;
+        let old = self.tree.entities[entity].weight;
         if old == weight {
             return;
         }
         let rescaled = |span: i64| (i128::from(span) * i128::from(old) / i128::from(weight)) as i64;
-        if self.entities[entity].queued {
-            let queue = self.entities[entity].queue;
+        if self.tree.entities[entity].queued {
+            let queue = self.tree.entities[entity].queue;
             if self.config.fair == FairScheduler::Eevdf {
                 let now = self.mean(queue).now();
-                let seen = &mut self.entities[entity];
+                let seen = &mut self.tree.entities[entity];
                 let (deadline, protected) = (seen.deadline - seen.vruntime, seen.protected_until - seen.vruntime);
                 seen.vruntime = now - rescaled(now - seen.vruntime);
                 seen.deadline = seen.vruntime + rescaled(deadline);
                 seen.protected_until = seen.vruntime + rescaled(protected);
             }
-            self.entities[entity].weight = weight;
+            self.tree.entities[entity].weight = weight;
             self.change_load(queue, weight as i64 - old as i64);
         } else {
-            let seen = &mut self.entities[entity];
+            let seen = &mut self.tree.entities[entity];
             seen.lag = rescaled(seen.lag);
             if seen.deadline_is_relative {
                 seen.deadline = rescaled(seen.deadline);
