@@ -6,12 +6,14 @@
 
 mod body;
 mod check;
+mod course;
 mod error;
 mod pace;
 mod play;
 mod threads;
 
 pub use check::check;
+pub use course::Course;
 pub use error::{Error, Result};
 pub use pace::Pace;
-pub use play::{Course, Part, Played, play};
+pub use play::{Part, Played, play};

@@ -10,27 +10,10 @@ use quell_sim::workload::Draws;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Body, Shared};
+use crate::course::Course;
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::threads::{Had, become_thread, had, sleep_until};
-
-/// When a scene is played, in CLOCK_MONOTONIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Course {
-    /// Work begins.
-    pub begin: Nanos,
-    /// Requests that arrive from now on count.
-    pub from: Nanos,
-    /// Work ends.
-    pub end: Nanos,
-}
-
-impl Course {
-    /// Does a request count that arrived then?
-    pub(crate) fn counts(&self, arrived: Nanos) -> bool {
-        arrived >= self.from && arrived < self.end
-    }
-}
 
 /// One workload of a scene.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use quell_report::stats::Histogram;
 use quell_sim::WorkloadSpec;
 use quell_sim::workload::Draws;
 
+use crate::course::Course;
 use crate::pace::Pace;
-use crate::play::Course;
 
 /// What a workload's threads share.
 pub struct Shared {
