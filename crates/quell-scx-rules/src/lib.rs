@@ -1,6 +1,8 @@
 //! The kernel half, compiled for this machine: its rules, and all of it on a kernel of this crate's own. See the tests.
 
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod half;
 #[cfg(test)]
 mod races;

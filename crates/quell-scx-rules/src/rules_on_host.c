@@ -9,6 +9,7 @@
 #define OPAQUE(i) (void)(i)
 #define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
 #include "rules.h"
+#include "budget.h"
 
 __u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, const __u64 *cpus)
 {
@@ -33,4 +34,24 @@ bool quell_rule_ban_holds(__u64 banned_for, __u64 now_on)
 bool quell_rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 since)
 {
 	return rule_system_turn(s, cpu, polls, now, since);
+}
+
+__u64 quell_rule_server_left(struct server *s, __u64 now)
+{
+	return rule_server_left(s, now);
+}
+
+bool quell_rule_server_has_budget(const struct server *s, __u64 now)
+{
+	return rule_server_has_budget(s, now);
+}
+
+__u64 quell_rule_server_ran(struct server *s, __u64 since, __u64 now)
+{
+	return rule_server_ran(s, since, now);
+}
+
+__u64 quell_rule_server_ends(const struct server *s, __u64 now)
+{
+	return rule_server_ends(s, now);
 }

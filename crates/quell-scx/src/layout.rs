@@ -2,8 +2,10 @@
 //! CPUs at once, hence atomics. The compiler holds every field against the type that libbpf read from the program.
 
 use std::mem::{offset_of, size_of};
-use std::sync::atomic::Ordering::{Acquire, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use quell_model::Nanos;
 
 use crate::program::types;
 
@@ -31,6 +33,8 @@ pub const MAX_CPUS: usize = 1024;
 /// Workloads that it knows.
 pub const MAX_SLOTS: usize = 1023;
 pub const SIBLINGS: usize = 3;
+/// Servers of one CPU.
+pub const SERVERS: usize = 4;
 /// Waiting threads of a workload whose waiting time is known exactly.
 pub const QUEUE_TIMES: usize = 64;
 /// Sockets of a workload that have unread data, at once.
@@ -60,6 +64,7 @@ as_in_the_header! {
         grace_signal: AtomicU32,
         grace_ns: AtomicU64,
         pulls: AtomicU32,
+        servers: AtomicU32,
         queued: AtomicU64,
         taken: AtomicU64,
         formed: AtomicU64,
@@ -105,6 +110,40 @@ as_in_the_header! {
 }
 
 as_in_the_header! {
+    /// `struct server`.
+    ServerState = server {
+        on: AtomicU32,
+        slot: AtomicU32,
+        priority: AtomicU32,
+        given: AtomicU32,
+        budgets: [AtomicU64; 2],
+        periods: [AtomicU64; 2],
+        budget: AtomicU64,
+        period: AtomicU64,
+        left: AtomicU64,
+        next_period: AtomicU64,
+        told_until: AtomicU64,
+        exhausted: AtomicU64,
+        overrun: AtomicU64,
+    }
+}
+
+as_in_the_header! {
+    /// `struct serving`.
+    ServingState = serving {
+        servers: AtomicU32,
+        served: AtomicU32,
+        comes: AtomicU32,
+        turns: AtomicU32,
+        turn_until: AtomicU64,
+        waits_until: AtomicU64,
+        timer_at: AtomicU64,
+        serve_at: AtomicU64,
+        server: [ServerState; SERVERS],
+    }
+}
+
+as_in_the_header! {
     /// `struct shared`.
     Shared = shared {
         nr_cpus: AtomicU32,
@@ -124,9 +163,44 @@ as_in_the_header! {
         bans: AtomicU64,
         fetches: AtomicU64,
         loops_thread: AtomicU64,
+        drain_server: AtomicU64,
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],
+        serving: [ServingState; MAX_CPUS],
     }
+}
+
+impl ServerState {
+    /// Its first period begins now, with a full budget. It is not on yet.
+    pub fn begin(&self, budget: Nanos, period: Nanos, now: Nanos) {
+        let (budget, period) = cut(budget, period);
+        self.given.store(0, Relaxed);
+        for (ours, value) in [(&self.budgets[0], budget), (&self.periods[0], period)] {
+            ours.store(value.0, Relaxed);
+        }
+        for (ours, value) in [(&self.budget, budget), (&self.period, period), (&self.left, budget)] {
+            ours.store(value.0, Relaxed);
+        }
+        self.next_period.store((now + period).0, Relaxed);
+        for none in [&self.told_until, &self.exhausted, &self.overrun] {
+            none.store(0, Relaxed);
+        }
+    }
+
+    /// Another budget and period count from the next period on. The same ones again change nothing.
+    pub fn set(&self, budget: Nanos, period: Nanos) {
+        let (budget, period) = cut(budget, period);
+        let other = (self.given.load(Relaxed) + 1) % 2;
+        self.budgets[other as usize].store(budget.0, Relaxed);
+        self.periods[other as usize].store(period.0, Relaxed);
+        self.given.store(other, Release);
+    }
+}
+
+/// As the reference function has it.
+fn cut(budget: Nanos, period: Nanos) -> (Nanos, Nanos) {
+    let period = period.max(Nanos(1));
+    (budget.min(period), period)
 }
 
 impl Shared {

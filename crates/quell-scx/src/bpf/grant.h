@@ -20,6 +20,7 @@
 #define NEWS 1             /* wakes a loader that listens: queues that formed, CPUs that came or went */
 #define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
+#define SERVERS 4              /* of one CPU; a power of two */
 
 /* One workload. The first part is the loader's, the second the scheduler's. */
 struct workload {
@@ -36,6 +37,7 @@ struct workload {
 	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
 
 	__u32 pulls;      /* CPUs that take a thread from its queue just now */
+	__u32 servers;    /* the loader's: CPUs on which it has a server */
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
 	__u64 formed;     /* queues that formed, ever */
@@ -77,6 +79,37 @@ struct cpu {
 	__u64 away_since;    /* when a higher class took it last */
 };
 
+/* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */
+struct server {
+	__u32 on;
+	__u32 slot;        /* whose */
+	__u32 priority;    /* higher runs first */
+	__u32 given;       /* which of the two below counts from the next period on */
+	__u64 budgets[2];  /* ns a period, at most the period */
+	__u64 periods[2];  /* ns, above zero */
+
+	__u64 budget;      /* of this period */
+	__u64 period;
+	__u64 left;        /* of the budget */
+	__u64 next_period; /* when it begins */
+	__u64 told_until;  /* the end of the last period in which its threads were seen to wait without a budget */
+	__u64 exhausted;   /* such periods, ever */
+	__u64 overrun;     /* ns, the longest run beyond a budget; the loader sets it to 0 */
+};
+
+/* The servers of one CPU. */
+struct serving {
+	__u32 servers;     /* the loader's: those beyond were never on */
+	__u32 served;      /* the server whose thread runs here or is about to, plus one; 0: none */
+	__u32 comes;       /* is that thread about to run? */
+	__u32 turns;       /* of others, while a server had work and budget, ever */
+	__u64 turn_until;  /* such a turn ends then; 0: there is none */
+	__u64 waits_until; /* a server whose threads wait without a budget has one again then */
+	__u64 timer_at;    /* when the timer is to end something; 0: nothing */
+	__u64 serve_at;    /* a thread of a server that waits is not looked at before, since it could not run here */
+	struct server server[SERVERS];
+};
+
 struct shared {
 	__u32 nr_cpus;
 	__u32 nr_slots;
@@ -95,8 +128,10 @@ struct shared {
 	__u64 bans;          /* the loader's: may any CPU be banned? */
 	__u64 fetches;       /* times that a thread was to be fetched, ever */
 	__u64 loops_thread;  /* the loader's thread that decides, by number; 0: none */
+	__u64 drain_server;  /* the server, counted over all CPUs, whose queue the loader wants emptied */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
+	struct serving serving[MAX_CPUS];
 };
 
 #endif
