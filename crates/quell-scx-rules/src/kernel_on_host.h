@@ -12,7 +12,7 @@
 
 #define HOST_CPUS 8
 #define HOST_THREADS 64
-#define HOST_QUEUES 8192
+#define HOST_QUEUES 16384
 
 #define SEC(name)
 #define __noinline __attribute__((noinline))
@@ -22,6 +22,9 @@
 #define barrier_var(i) __asm__ volatile("" : "+r"(i))
 #define can_loop 1
 #define APART __noinline
+#define SWITCH bool
+#define BPF_F_TIMER_ABS 1
+#define BPF_F_TIMER_CPU_PIN 2
 #define OP(name, args...) name(args)
 #define SLEEPABLE_OP(name, args...) name(args)
 
@@ -225,7 +228,7 @@ static void delete_entry(void *map, __u64 key)
 /* Timers. */
 #define bpf_timer_init(timer, map, clock) ((void)(timer))
 #define bpf_timer_set_callback(timer, callback) ((void)(timer))
-#define bpf_timer_start(timer, in, flags) timer_start(timer, in)
+#define bpf_timer_start(timer, in, flags) timer_start(timer, (flags) & BPF_F_TIMER_ABS ? (in) - host.now : (in))
 static int timer_start(struct bpf_timer *timer, __u64 in)
 {
 	passes(AT_TIMER_START);

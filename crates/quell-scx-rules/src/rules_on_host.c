@@ -8,6 +8,7 @@
 #define task_may_use(cpus, cpu) ((cpus)[(cpu) / 64] >> ((cpu) % 64) & 1)
 #define OPAQUE(i) (void)(i)
 #define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
+#define SERVED(s, cpu) ((s)->serving[cpu].served)
 #include "rules.h"
 #include "budget.h"
 

@@ -182,9 +182,8 @@ impl ServerState {
             ours.store(value.0, Relaxed);
         }
         self.next_period.store((now + period).0, Relaxed);
-        for none in [&self.told_until, &self.exhausted, &self.overrun] {
-            none.store(0, Relaxed);
-        }
+        self.told_until.store(0, Relaxed);
+        self.overrun.store(0, Relaxed);
     }
 
     /// Another budget and period count from the next period on. The same ones again change nothing.

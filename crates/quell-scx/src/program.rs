@@ -84,7 +84,8 @@ impl Default for Slices {
 /// or the process ends, the kernel's own scheduler takes over.
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
-    _link: Link,
+    link: Option<Link>,
+    pub(crate) servers: bool,
     pub(crate) requests: Option<Link>,
     pub(crate) sockets: Vec<Link>,
     pub(crate) wakeups: RingBuffer<'static>,
@@ -108,7 +109,7 @@ pub(crate) fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Scx
 impl Grant {
     /// Loads the scheduler; the CPUs of `pool` are those that it hands out, which need not be there yet. Nobody holds one
     /// yet, and every thread belongs to the system. `online` is asked for the CPUs that are online, and again where one came
-    /// or went while the scheduler was loaded.
+    /// or went while the scheduler was loaded. Without `servers` it has none, and the kernel drops their code.
     ///
     /// # Errors
     /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours; what `online` says.
@@ -117,12 +118,13 @@ impl Grant {
         mut online: impl FnMut() -> Result<CpuSet, ScxError>,
         pool: &CpuSet,
         slices: Slices,
+        servers: bool,
     ) -> Result<Grant, ScxError> {
         kernel::ready()?;
         messages::listen();
         for _ in 1..LOADS {
             let seen = kernel::hotplugs();
-            let grant = Grant::start(topology, &online()?, pool, slices, seen)?;
+            let grant = Grant::start(topology, &online()?, pool, (slices, servers), seen)?;
             if grant.is_of_these_cpus(seen) {
                 return Ok(grant);
             }
@@ -130,7 +132,7 @@ impl Grant {
             drop(grant);
             kernel::await_end();
         }
-        Grant::start(topology, &online()?, pool, slices, kernel::hotplugs())
+        Grant::start(topology, &online()?, pool, (slices, servers), kernel::hotplugs())
     }
 
     /// Did no CPU come or go since so many had? The kernel ends a scheduler that was loaded meanwhile.
@@ -149,7 +151,7 @@ impl Grant {
         topology: &Topology,
         online: &CpuSet,
         pool: &CpuSet,
-        slices: Slices,
+        (slices, servers): (Slices, bool),
         hotplugs: u64,
     ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
@@ -158,6 +160,7 @@ impl Grant {
         let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
         open.struct_ops.grant_ops_mut().flags |= kernel::flag_of_bound_threads(&types);
         open.struct_ops.grant_ops_mut().hotplug_seq = hotplugs;
+        open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches").servers_on = servers;
         open.progs.request_given.set_autoload(requests::is_traceable(&types));
         for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
             program.set_autoload(sockets::are_traceable(&types));
@@ -173,7 +176,8 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        Ok(Grant { _link: link, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
+        let link = Some(link);
+        Ok(Grant { link, servers, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -201,7 +205,7 @@ impl Grant {
         state.lc.store(spec.is_lc().into(), Relaxed);
         state.limit.store(u32::MAX, Relaxed);
         state.rank.store(u32::MAX, Relaxed);
-        for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
+        for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line, &state.servers] {
             off.store(0, Relaxed);
         }
         sockets::forget(state);
@@ -329,6 +333,12 @@ impl Grant {
     /// threads; if it may run on one CPU only, others have turns there only if they waited for long.
     pub fn set_loop(&self, thread: i32) {
         self.shared().loops_thread.store(thread as u64, Release);
+    }
+
+    /// The kernel's own scheduler takes over.
+    pub(crate) fn end(&mut self) {
+        self.link = None;
+        kernel::await_end();
     }
 
     /// Is it still the machine's scheduler?

@@ -5,6 +5,7 @@
 
 #include "holders.h"
 #include "quota.h"
+#include "serve.h"
 
 /* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
 static __always_inline bool pull(__u32 slot)
@@ -83,12 +84,6 @@ static __always_inline bool run_starving(__u32 cpu, bool prev_wants_on, __u64 no
 	return now >= cpu_at(&shared, cpu)->look_at && !is_just_taken(cpu) && look_for_starving(cpu, prev_wants_on, now);
 }
 
-/* Does the thread that ran here want to run on? */
-static __always_inline bool wants_on(struct task_struct *prev)
-{
-	return prev && (prev->scx.flags & SCX_TASK_QUEUED);
-}
-
 /* May it go on? Then it gets another slice. */
 static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 now)
 {
@@ -96,7 +91,7 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 		return false;
 	struct thread *t = thread_of(prev);
 
-	if (!t || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
+	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
 	price(t);
 	advance(t);
@@ -126,7 +121,7 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 		return false;
 	struct thread *t = thread_of(prev);
 
-	if (!t || slot_of(prev, t) != slot || !comes_first(slot, place_in_order(t, slot)))
+	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || !comes_first(slot, place_in_order(t, slot)))
 		return false;
 	return go_on(prev, slot, now);
 }
@@ -284,6 +279,81 @@ static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
 	return rule_system_turn(&shared, cpu, polled, now, first_waits_since(SYSTEM, cpu, now));
 }
 
+/* On a server's CPU the turns of others end by the timer, so that its latency has no longer holes than this. */
+#define TURN_BESIDE_SERVER_NS 500000ULL
+/* Nobody starves for longer, whatever a server's budget and period are. */
+#define LONGEST_BLACKOUT_NS 15000000000ULL
+
+/* Of a workload's threads that starve the first that may run here has a turn: no sooner than others are to wait anyway. */
+APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
+{
+	__u64 blackout, oldest;
+	__u32 slot = NOBODY;
+	int i;
+
+	if (cpu >= MAX_CPUS)
+		return false;
+	struct server *s = server_at(cpu, at);
+
+	blackout = 2 * s->budget;
+	if (s->budget >= s->period || blackout > LONGEST_BLACKOUT_NS)
+		blackout = LONGEST_BLACKOUT_NS;
+	if (blackout < PATIENCE * shared.starving_ns)
+		blackout = PATIENCE * shared.starving_ns;
+	oldest = now - blackout;
+	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
+	FOR(i, 0, shared.nr_slots) {
+		__u64 since = first_waits_since(i, cpu, now);
+
+		if (since < oldest) {
+			oldest = since;
+			slot = i;
+		}
+	}
+	if (slot == NOBODY || !run_first(slot, now))
+		return false;
+	cpu_at(&shared, cpu)->starving = 1;
+	__sync_fetch_and_add(&shared.starved, 1);
+	return true;
+}
+
+/* Has somebody else a turn, though this server has work and budget? Then it ends soon. */
+static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+	bool gives = false;
+
+	if (is_waiting(workload_of(SYSTEM)) && now >= c->look_for_system_at &&
+	    lasts(c->system_until, now, 2 * shared.system_ns)) {
+		c->look_for_system_at = now + shared.be_slice_ns;
+		gives = lasts(first_waits_since(SYSTEM, cpu, now), now, 2 * shared.system_ns) && run_first(SYSTEM, now);
+	}
+	if (!gives && now >= c->look_at)
+		gives = look_for_starving_beside(cpu, at, now);
+	if (!gives)
+		return false;
+	serving_on(cpu)->turns++;
+	serving_on(cpu)->turn_until = now + TURN_BESIDE_SERVER_NS;
+	ring_at(cpu, now + TURN_BESIDE_SERVER_NS);
+	return true;
+}
+
+/* Does a server of this CPU have work and budget? Then that is what runs, or somebody's turn beside it. */
+static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u64 now)
+{
+	struct thread *t = wants_on(prev) ? thread_of(prev) : NULL;
+	__u32 number = t ? t->served - 1 : 0;
+	__u32 runs = t && t->served && number / SERVERS == cpu ? number % SERVERS + 1 : 0;
+
+	stop_serving(cpu);
+	__u32 at = server_to_run(cpu, runs, now);
+
+	if (at < SERVERS && (gives_turn(cpu, at, now) || serve(cpu, at, prev, now)))
+		return true;
+	ring_at(cpu, serving_on(cpu)->waits_until);
+	return false;
+}
+
 static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct workload *system = workload_of(SYSTEM);
@@ -302,6 +372,8 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		if (t && t->slot == SYSTEM && !polled)
 			cpu_at(&shared, cpu)->system_until = now;
 	}
+	if (servers_on && serving_on(cpu)->servers && run_server(cpu, prev, now))
+		return;
 	if (is_waiting(system) && system_has_turn(cpu, polled, now) &&
 	    ((!polled && goes_on_first(prev, SYSTEM, now)) || run_first(SYSTEM, now)))
 		return;

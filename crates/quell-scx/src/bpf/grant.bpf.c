@@ -36,6 +36,12 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return prev_cpu;
 	__u32 slot = slot_of(p, t);
 
+	if (servers_on && slot < SYSTEM && workload_of(slot)->servers) {
+		__u32 cpu = cpu_of_server(p, slot);
+
+		if (cpu < MAX_CPUS)
+			return cpu;
+	}
 	if (throttled_groups && throttled_by(p, t, bpf_ktime_get_ns()) != NO_GROUP)
 		return prev_cpu;
 	if (slot == SYSTEM) {
@@ -110,7 +116,11 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t ? wants(t, enq_flags) : 0;
 
-	if (!t || is_bound(p, cpu)) {
+	bool bound = !t || is_bound(p, cpu);
+
+	if (servers_on && enqueue_served(p, t, cpu, bound, enq_flags))
+		return;
+	if (bound) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		/* The CPU has decided to be idle, and would not look again. */
 		if (enq_flags & SCX_ENQ_LAST)
@@ -124,7 +134,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
 	 * one is rather idle than to go on with it.
 	 */
-	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away;
+	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
 	t->goes_on = 0;
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
@@ -138,7 +148,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && goes_before_best_effort(p) && !runs_lc(cpu) &&
-	    (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
+	    !SERVED(&shared, cpu) && (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
@@ -198,7 +208,8 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, t);
-	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !is_bound(p, cpu))
+	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !(servers_on && t->served) &&
+		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
 	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
@@ -211,6 +222,8 @@ void OP(grant_running, struct task_struct *p)
 	c->runs = slot;
 	c->runs_idle = group_at(t->group)->idle;
 	c->awaits = 0;
+	if (servers_on)
+		runs_beside_servers(t, cpu, now);
 	if (loop_waits && slot < SYSTEM && !runs_lc(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -232,6 +245,8 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	c->stopped = runnable && ((p->scx.slice && may_stay(p, t)) || makes_way(p, t, cpu, now)) ? p->pid : 0;
 	c->leaving = 0;
 	c->runs = NOBODY;
+	if (servers_on)
+		stops_beside_servers(cpu);
 	if (t->slot == SYSTEM)
 		c->system_until = now;
 	if (c->request_start)
@@ -247,6 +262,8 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 		parts(t);
 		t->goes_on = 0;
 		t->wants_since = 0;
+		if (servers_on)
+			t->served = t->turn = 0;
 		/* It may have gone to another cgroup. */
 		if (!(deq_flags & SCX_DEQ_SLEEP))
 			t->generation = 0;
@@ -264,8 +281,10 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	c->away = 0;
 	c->runs = NOBODY;
 	c->stopped_at = 0;
+	if (servers_on)
+		stop_serving(cpu);
 
-	if (is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
+	if ((servers_on && waits_for_cpu(cpu, bpf_ktime_get_ns())) || is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
 	    (holder == NOBODY && heir_of(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -280,6 +299,8 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 		return;
 	bool waits = stays(cpu);
 
+	if (servers_on)
+		stop_serving(cpu);
 	lose_cpu(cpu, args->task, TOOK, waits);
 	if (!waits)
 		scx_bpf_reenqueue_local();
@@ -289,6 +310,8 @@ void OP(grant_cpu_online, __s32 cpu)
 {
 	if (cpu >= 0 && cpu < MAX_CPUS) {
 		prepare_notice(cpu);
+		if (servers_on)
+			prepare_bell(cpu);
 		/* The kernel tells of one at a time. It may be one that was not there when the scheduler was loaded. */
 		if ((__u32)cpu >= shared.nr_cpus)
 			shared.nr_cpus = cpu + 1;
@@ -334,6 +357,23 @@ void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)
 	end_group(cgrp->kn->id);
 }
 
+/* The servers' queues and timers, of the CPUs that are known by now. */
+static __always_inline __s32 begin_serving(void)
+{
+	int i;
+
+	bpf_for(i, 0, shared.nr_cpus * SERVERS) {
+		__u32 number = i;
+		__s32 error = scx_bpf_create_dsq(SERVING + number, -1);
+
+		if (error)
+			return error;
+		if (number % SERVERS == 0)
+			prepare_bell(number / SERVERS);
+	}
+	return 0;
+}
+
 __s32 SLEEPABLE_OP(grant_init)
 {
 	int i;
@@ -346,7 +386,7 @@ __s32 SLEEPABLE_OP(grant_init)
 	}
 	prepare_notices();
 	start_patrol();
-	return 0;
+	return servers_on ? begin_serving() : 0;
 }
 
 void OP(grant_exit, struct scx_exit_info *info)
@@ -387,6 +427,15 @@ int drain_queue(void *unused)
 		return 0;
 	move_all(queue_in(slot, true), now);
 	return move_all(queue_in(slot, false), now);
+}
+
+/* Empties the queue of a server that is gone. */
+SEC("syscall")
+int drain_server(void *unused)
+{
+	if (shared.drain_server >= MAX_CPUS * SERVERS)
+		return 0;
+	return move_all(SERVING + shared.drain_server, bpf_ktime_get_ns());
 }
 
 SEC(".struct_ops.link")

@@ -177,6 +177,8 @@ struct sched_ext_ops {
 #define PF_KTHREAD 0x00200000U
 #define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
+#define BPF_F_TIMER_ABS 1
+#define BPF_F_TIMER_CPU_PIN 2
 #define ENOMEM 12
 #define EEXIST 17
 #define RCV_SHUTDOWN 1
@@ -239,6 +241,9 @@ settled:                                                                        
 
 /* A function that the kernel's verifier looks at once, whatever it is called with, and not once a call. */
 #define APART __noinline
+
+/* A variable that the loader sets before the kernel sees the program: what it turns off costs nothing. */
+#define SWITCH const volatile bool
 
 #define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SLEEPABLE_OP(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)

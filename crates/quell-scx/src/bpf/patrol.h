@@ -5,6 +5,7 @@
 
 #include "holders.h"
 #include "quota.h"
+#include "serve.h"
 #include "stay.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
@@ -23,6 +24,24 @@ static __always_inline void wake_idle_cpus(void)
 	FOR(i, 0, shared.nr_cpus)
 		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
 }
+
+/* To the queue of its server, from the queue that is iterated over, if there is a server for the thread. */
+#define move_to_server(it, p, t, slot, now)                                                           \
+	({                                                                                            \
+		__u32 home_ = NO_CPU, at_ = NO_SERVER;                                                \
+		if (servers_on && workload_of(slot)->servers)                                         \
+			home_ = cpu_of_server(p, slot);                                               \
+		if (home_ < MAX_CPUS)                                                                 \
+			at_ = server_of(home_, slot);                                                 \
+		if (at_ < SERVERS) {                                                                  \
+			begin_turn(t, slot, now);                                                     \
+			t->served = server_number(home_, at_) + 1;                                    \
+			scx_bpf_dsq_move_set_vtime(it, now);                                          \
+			if (scx_bpf_dsq_move_vtime(it, p, queue_of_server(home_, at_), 0))            \
+				scx_bpf_kick_cpu(home_, SCX_KICK_PREEMPT);                            \
+		}                                                                                     \
+		at_ < SERVERS;                                                                        \
+	})
 
 /* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
 APART int unpark(__u32 at, bool only_overdue, __u64 now)
@@ -52,6 +71,10 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		if (above != NO_GROUP) {
 			if (above != at)
 				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
+			continue;
+		}
+		if (move_to_server(&___it, p, t, slot, now)) {
+			moved = true;
 			continue;
 		}
 		/* Before it moves: it may run at once, and ceases to wait then. */
@@ -90,6 +113,10 @@ APART int move_all(__u64 queue, __u64 now)
 			continue;
 		__u32 slot = slot_of(p, t);
 
+		if (move_to_server(&___it, p, t, slot, now))
+			continue;
+		if (servers_on)
+			t->served = 0;
 		begins_to_wait(t, slot, now, false);
 		/* `___it` is the iterator that the macro declares. */
 		move_into(&___it, p, t, slot);
@@ -228,6 +255,26 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 	return 0;
 }
 
+/* Threads in the queue of a server that went, and those whose CPU was told of them a moment before they were in the queue. */
+APART int visit_servers(__u64 now)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus * SERVERS) {
+		__u32 number = i, cpu = number / SERVERS, at = number % SERVERS;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!serving_on(cpu)->servers || !scx_bpf_dsq_nr_queued(queue_of_server(cpu, at)))
+			continue;
+		if (!server_at(cpu, at)->on || !cpu_at(&shared, cpu)->online)
+			move_all(queue_of_server(cpu, at), now);
+		else if (!serving_on(cpu)->served && waits_for_cpu(cpu, now))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
 static int patrol(void *map, __u32 *key, struct patrol *timer)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -240,6 +287,8 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 		visit_cpus(now);
 		visit_groups(look_for_overdue, now);
 		visit_queues(look_for_overdue, now);
+		if (servers_on)
+			visit_servers(now);
 	}
 	if (look_for_overdue)
 		looked_for_overdue = now;

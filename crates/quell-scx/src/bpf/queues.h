@@ -5,6 +5,7 @@
 
 #include "state.h"
 #include "groups.h"
+#include "slots.h"
 
 /* cpu.idle's threads come after all others of the queue. */
 #define IDLE_BEHIND (1ULL << 60)

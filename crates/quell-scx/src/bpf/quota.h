@@ -149,6 +149,8 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 	__u64 ran = t->ran_at ? now - t->ran_at : 0;
 	__u32 at = group_of(p, t, now);
 
+	if (servers_on && t->served)
+		charge(t, now);
 	t->ran_at = now;
 	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	__sync_fetch_and_add(&w->run_time, ran);

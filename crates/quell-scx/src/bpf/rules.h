@@ -9,6 +9,7 @@
  *   task_may_use(cpus, cpu) is the CPU in that set?
  *   OPAQUE(i)               keeps the compiler from knowing what i is
  *   FIT(s, cpu, slot)       calls rule_fit
+ *   SERVED(s, cpu)          does a server's thread have the CPU?
  */
 #ifndef QUELL_RULES_H
 #define QUELL_RULES_H
@@ -60,7 +61,7 @@ static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 		return false;
 	const struct cpu *c = cpu_at(s, cpu);
 
-	return c->in_pool && c->online && !c->away && !is_banned(s, cpu);
+	return c->in_pool && c->online && !c->away && !SERVED(s, cpu) && !is_banned(s, cpu);
 }
 
 static inline bool is_waiting(const struct workload *w)

@@ -61,7 +61,7 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 	if (!came || home < 0 || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
 		return;
 	/* One of its own kind is not preempted: each such preemption would cause the next one. */
-	if (cpu_at(&shared, home)->runs < SYSTEM && rule_system_turn(&shared, home, false, now, now))
+	if (cpu_at(&shared, home)->runs < SYSTEM && !SERVED(&shared, home) && rule_system_turn(&shared, home, false, now, now))
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 

@@ -6,6 +6,9 @@
 #include "kernel.h"
 #include "grant.h"
 
+/* Are there servers? */
+SWITCH servers_on;
+
 /* A zero of which the verifier does not know that it is one: it would follow a loop that begins at a known number turn by turn. */
 int zero;
 
@@ -14,8 +17,10 @@ int zero;
 #define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
 #define OPAQUE(i) barrier_var(i)
 #define FIT(s, cpu, slot) fit_of(cpu, slot)
+#define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
 __u32 fit_of(__u32 cpu, __u32 slot);
 #include "rules.h"
+#include "budget.h"
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
@@ -58,6 +63,10 @@ struct thread {
 	__u64 vtime_of;   /* the slot whose clock that is by, plus one */
 	__u64 unpriced;   /* ns that it ran and that are not in its virtual time yet */
 
+	__u32 served;     /* the server for which it waits or runs, counted over all CPUs, plus one; 0: none */
+	__u32 unserved;   /* its workload has servers, but none for it: it is the system's */
+	__u64 turn;       /* its place in the server's queue: when its turn of a slice began to be due; 0: it sleeps */
+
 	__u64 tg;         /* the address of its cgroup's record in the kernel, as of the last look */
 	__u32 groups_generation;
 	__u32 group;      /* its place */
@@ -96,44 +105,5 @@ static __always_inline struct workload *workload_of(__u32 slot)
 }
 
 #define MAX_DEPTH 24 /* of cgroups; what is deeper belongs to the workload of what is above */
-
-/* The slot of the nearest cgroup, upwards, that belongs to a workload. */
-APART __u32 look_up(__u64 address)
-{
-	int i;
-
-	FOR(i, 0, MAX_DEPTH) {
-		struct cgroup *cgroup = bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct cgroup));
-		__u64 id = cgroup->kn->id;
-		__u32 *slot = bpf_map_lookup_elem(&cgroups, &id);
-
-		if (slot)
-			return *slot < SYSTEM ? *slot : SYSTEM;
-		struct cgroup_subsys_state *parent = cgroup->self.parent;
-
-		if (!parent)
-			break;
-		address = (__u64)parent->cgroup;
-		if (!address)
-			break;
-	}
-	return SYSTEM;
-}
-
-/* The thread's workload: remembered, and looked up again when its cgroup or the table changed. */
-static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
-{
-	struct cgroup *cgroup = p->cgroups->dfl_cgrp;
-	__u64 id = cgroup->kn->id, address = 0;
-
-	if (t->cgroup != id || t->generation != shared.generation) {
-		t->generation = shared.generation;
-		t->cgroup = id;
-		/* Read like this it is a number to the verifier, which takes no pointers across this call. */
-		BPF_CORE_READ_INTO(&address, p, cgroups, dfl_cgrp);
-		t->slot = look_up(address);
-	}
-	return t->slot;
-}
 
 #endif

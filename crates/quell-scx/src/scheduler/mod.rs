@@ -5,10 +5,11 @@ mod grants;
 mod hogs;
 mod observe;
 mod rules;
+mod servers;
 mod wait;
 mod workloads;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use quell_model::{
 
 use self::hogs::Hogs;
 use self::workloads::Attached;
+use crate::layout::SERVERS;
 use crate::program::Holder;
 use crate::{Grant, ScxError, Slices, requests, sockets};
 
@@ -46,12 +48,14 @@ pub struct ScxOptions {
     pub poll: Poll,
     /// The names of the workloads that CPUs are granted to; None: all. The others' threads are the system's.
     pub granted: Option<BTreeSet<String>>,
+    /// Are there to be deferrable servers? Otherwise the scheduler is loaded anew when the first one is asked for.
+    pub servers: bool,
 }
 
 impl Default for ScxOptions {
     /// All CPUs, adaptive with a look each millisecond.
     fn default() -> ScxOptions {
-        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)), granted: None }
+        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)), granted: None, servers: false }
     }
 }
 
@@ -80,6 +84,10 @@ pub struct Scx {
     fetched: u64,
     /// CPUs that were offline when it was loaded, and have not come since.
     absent: CpuSet,
+    /// Workloads that no CPU is granted to: those with a server are in a slot.
+    others: BTreeMap<WorkloadId, Workload>,
+    /// Budgets that were used up, by CPU and place: as of the last observation.
+    exhausted: Vec<[u64; SERVERS]>,
 }
 
 impl Scx {
@@ -88,11 +96,8 @@ impl Scx {
     /// # Errors
     /// If the kernel refuses.
     pub fn load(topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
+        let grant = Scx::load_grant(&topology, &roots, &options)?;
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
-        let pool = options.pool.unwrap_or(possible);
-        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::load(&topology, online, &pool, options.slices)?;
-        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         let absent = possible.difference(&topology.all());
         Ok(Scx {
@@ -111,7 +116,18 @@ impl Scx {
             threads: Kernel::new()?,
             fetched: 0,
             absent,
+            others: BTreeMap::new(),
+            exhausted: Vec::new(),
         })
+    }
+
+    fn load_grant(topology: &Topology, roots: &Roots, options: &ScxOptions) -> Result<Grant, ScxError> {
+        let possible = quell_linux::sysfs::possible(&roots.sys)?;
+        let pool = options.pool.unwrap_or(possible);
+        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
+        let grant = Grant::load(topology, online, &pool, options.slices, options.servers)?;
+        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
+        Ok(grant)
     }
 
     /// The program in the kernel.
@@ -148,7 +164,7 @@ impl Scheduler for Scx {
     }
 
     fn check(&self, workload: &Workload) -> Result<(), LinuxError> {
-        if self.is_granted(workload) {
+        if self.is_granted(workload) || self.is_to_be_served(workload) {
             self.cgroups(workload)?;
         }
         Ok(())
@@ -157,15 +173,22 @@ impl Scheduler for Scx {
     fn attach(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
         if self.is_granted(workload) {
             self.enter(id, workload.clone())?;
+        } else {
+            self.others.insert(id, workload.clone());
         }
         Ok(())
     }
 
     fn update(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
+        if let Some(other) = self.others.get_mut(&id) {
+            *other = workload.clone();
+        }
         Ok(self.describe(id, workload)?)
     }
 
     fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
+        self.others.remove(&id);
+        self.take_servers(id)?;
         Ok(self.leave(id)?)
     }
 
@@ -211,11 +234,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
         can.rules.insert(rule, Support::Yes);
     }
-    let no_servers = Support::No {
-        why: "Quell's own scheduler keeps no budgets yet".to_owned(),
-        mend: "see what it does with `quell sim`".to_owned(),
-    };
-    can.rules.insert(RuleKind::Server, no_servers);
+    can.rules.insert(RuleKind::Server, Support::Yes);
     let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
     for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
         if can.knobs.get(&knob) == Some(&Support::Yes) {

@@ -93,6 +93,7 @@ impl Scx {
                 events.push(Event::QueueFormed(id));
             }
         }
+        self.hear_of_servers(events);
     }
 }
 

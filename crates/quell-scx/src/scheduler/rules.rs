@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use quell_model::{CpuSet, Refusal, Rule, Verdict};
+use quell_model::{CpuId, CpuSet, Nanos, Rule, Verdict};
 
 use super::Scx;
 use crate::ScxError;
@@ -14,7 +14,10 @@ impl Scx {
         | Rule::Limit { workload, .. }
         | Rule::Rank { workload, .. }) = *rule
         else {
-            return Ok(self.ban(rule, kicks));
+            return match *rule {
+                Rule::SiblingBan { cpu, request_start } => Ok(self.ban(cpu, request_start, kicks)),
+                _ => self.serve(rule, kicks),
+            };
         };
         if !self.is_attached(workload) {
             return Ok(Verdict::Vanished);
@@ -36,11 +39,7 @@ impl Scx {
         Ok(Verdict::Applied(quell_linux::now()))
     }
 
-    fn ban(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Verdict {
-        let Rule::SiblingBan { cpu, request_start } = *rule else {
-            let what = "it has no deferrable servers; use the simulator".to_owned();
-            return Verdict::Refused(Refusal::Unsupported(what));
-        };
+    fn ban(&mut self, cpu: CpuId, request_start: Nanos, kicks: &mut CpuSet) -> Verdict {
         if !self.is_in_pool(cpu) {
             return Verdict::Vanished;
         }

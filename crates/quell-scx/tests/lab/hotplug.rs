@@ -44,7 +44,7 @@ lab_tests! {
                 }
                 Ok(online)
             };
-            let grant = Grant::load(&topology, online, &topology.all(), Slices::default()).unwrap();
+            let grant = Grant::load(&topology, online, &topology.all(), Slices::default(), false).unwrap();
             pass(500);
             grant.check().unwrap();
             assert_eq!(looks, 2);
