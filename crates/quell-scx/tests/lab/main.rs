@@ -11,6 +11,7 @@ mod hotplug;
 mod moves;
 mod programs;
 mod requests;
+mod servers;
 mod sockets;
 mod stay;
 mod support;

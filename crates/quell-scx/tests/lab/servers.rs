@@ -1,0 +1,222 @@
+//! Deferrable servers: what a service has on its CPU with a budget, beside work that never sleeps.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+
+use quell_lab::{Lockstep, lab_tests};
+use quell_model::demand::Task;
+use quell_model::{Class, CpuId, Event, Nanos, Rule, WorkloadId};
+use quell_policy::vas::{Analysis, Busy, Margin, Releases, TaskSet};
+use quell_scx::ScxOptions;
+
+use crate::support::*;
+
+/// A thread that has a job every period, and what became of them.
+struct Periodic {
+    loops: AtomicU64,
+    period: AtomicU64,
+    /// When the next job begins, ns.
+    release: AtomicU64,
+    jobs: AtomicU64,
+    /// Latencies, ns.
+    total: AtomicU64,
+    longest: AtomicU64,
+}
+
+const MOST: usize = 8;
+static THREADS: AtomicPtr<[Periodic; MOST]> = AtomicPtr::new(std::ptr::null_mut());
+/// The next child's place.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+fn threads() -> &'static [Periodic; MOST] {
+    if THREADS.load(Acquire).is_null() {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping of zeros, which are values of atomics; it stays, and children inherit it.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        THREADS.store(at.cast(), Release);
+    }
+    // SAFETY: see above.
+    unsafe { &*THREADS.load(Acquire) }
+}
+
+fn work(loops: u64) {
+    for turn in 0..loops {
+        std::hint::black_box(turn);
+    }
+}
+
+fn sleep_until(at: u64) {
+    let at = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
+    // SAFETY: a time on the stack; what is left is not asked for.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut()) };
+}
+
+fn periodic() {
+    let own = &threads()[NEXT.load(Acquire)];
+    loop {
+        let release = own.release.load(Acquire);
+        sleep_until(release);
+        work(own.loops.load(Relaxed));
+        let latency = monotonic().0 - release;
+        own.release.store(release + own.period.load(Relaxed), Release);
+        // The first one is the program's start.
+        if own.jobs.fetch_add(1, Relaxed) > 0 {
+            own.total.fetch_add(latency, Relaxed);
+            own.longest.fetch_max(latency, Relaxed);
+        }
+    }
+}
+
+/// Loops a microsecond.
+fn speed() -> u64 {
+    const LOOPS: u64 = 100_000;
+    work(LOOPS);
+    let begin = monotonic().0;
+    work(LOOPS);
+    LOOPS * 1000 / (monotonic().0 - begin)
+}
+
+/// One child for each task, in this cgroup and on CPU 1; their first jobs come soon.
+fn begin(tasks: &[Task], speed: u64, group: &Group) -> Vec<Child> {
+    let soon = monotonic().0 + 100_000_000;
+    let child = |(at, task): (usize, &Task)| {
+        let own = &threads()[at];
+        own.loops.store(task.work.0 / 1000 * speed, Relaxed);
+        own.period.store(task.period.0, Relaxed);
+        own.release.store(soon + task.offset.0, Release);
+        [&own.jobs, &own.total, &own.longest].iter().for_each(|number| number.store(0, Relaxed));
+        NEXT.store(at, Release);
+        Child::run(Some(group), Some(1), periodic)
+    };
+    tasks.iter().enumerate().map(child).collect()
+}
+
+/// Of each task's jobs but the first: how many, mean and longest latency, µs.
+fn latencies(tasks: &[Task]) -> Vec<(u64, u64, u64)> {
+    let of = |own: &Periodic| {
+        let jobs = own.jobs.load(Acquire).saturating_sub(1);
+        (jobs, own.total.load(Acquire) / jobs.max(1) / 1000, own.longest.load(Acquire) / 1000)
+    };
+    threads()[..tasks.len()].iter().map(of).collect()
+}
+
+fn server(workload: WorkloadId, budget: Nanos, period: Nanos) -> Rule {
+    Rule::Server { workload, cpu: CpuId(1), budget, period, priority: 1 }
+}
+
+fn with_servers() -> Machine {
+    Machine::with(ScxOptions { servers: true, ..ScxOptions::default() })
+}
+
+/// How often budgets were used up since the last time, and the longest overrun.
+fn exhausted(machine: &mut Machine) -> (u64, Nanos) {
+    machine.observe();
+    let mut found = (0, Nanos::ZERO);
+    for event in &machine.events {
+        if let Event::BudgetExhausted(.., overrun) = event {
+            found = (found.0 + 1, found.1.max(*overrun));
+        }
+    }
+    found
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Tasks with harmonic periods that keep a CPU busy for some 60 %.
+fn random_tasks(state: &mut u64) -> Vec<Task> {
+    [8, 16, 32].map(|period| period * 1000)
+        .map(|period| Task {
+            offset: Nanos::from_micros(random(state) % period),
+            work: Nanos::from_micros(period * (15 + random(state) % 10) / 100),
+            period: Nanos::from_micros(period),
+        })
+        .into()
+}
+
+lab_tests! {
+    mod servers {
+        machine: quell_lab::Machine {
+            kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
+            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 500, quantum_ns: 10_000 }, Vec::new())
+        };
+
+        fn a_runaway_is_held_to_its_budget_and_others_have_the_rest() {
+            let _first = RealTime::begin();
+            let group = Group::new("service");
+            let mut machine = with_servers();
+            let id = machine.attach("service", Class::LatencyCritical);
+            let rule = server(id, Nanos::from_millis(3), Nanos::from_millis(10));
+            machine.apply(&[rule], &[]);
+            let runaway = [0, 1].map(|_| Child::spin(Some(&group), Some(1)));
+            let others = [0, 1].map(|_| Child::spin(None, Some(1)));
+            pass(200);
+            exhausted(&mut machine);
+            let all = [&runaway[0], &runaway[1], &others[0], &others[1]];
+            let before: Vec<_> = all.iter().map(|child| child.ran()).collect();
+            let begin = monotonic();
+            let (mut times, mut overrun) = (0, Nanos::ZERO);
+            // The same rule again and again neither fills the budget nor moves the periods.
+            for _ in 0..60 {
+                pass(17);
+                let (more, longest) = exhausted(&mut machine);
+                (times, overrun) = (times + more, overrun.max(longest));
+                machine.apply(&[rule], &[]);
+            }
+            let span = (monotonic() - begin).0;
+            let ran: Vec<u64> =
+                all.iter().zip(before).map(|(child, before)| (child.ran() - before).as_nanos() as u64 * 1000 / span).collect();
+            let (served, rest) = (ran[0] + ran[1], ran[2] + ran[3]);
+            println!("{ran:?} thousandths, {times} periods in {} ms, overrun {overrun}", span / 1_000_000);
+            assert!((294..=306).contains(&served), "{served} is not within 2 % of 300");
+            assert!(rest > 660, "{rest}");
+            assert!(times >= span / 10_000_000 - 2, "{times}: each period is told of");
+            assert!(overrun > Nanos::ZERO && overrun <= Nanos::from_micros(50), "{overrun}");
+            assert!(ran[2..].iter().all(|one| *one > 200), "{ran:?}");
+            machine.scx().grant().check().unwrap();
+        }
+
+        /// Random task sets: with the budget of the analysis, beside threads that never sleep, jobs take as long as alone.
+        fn periodic_jobs_have_the_latency_of_a_whole_cpu() {
+            let _first = RealTime::begin();
+            let group = Group::new("service");
+            let speed = speed();
+            let mut state = 7;
+            for _ in 0..2 {
+                let tasks = random_tasks(&mut state);
+                let alone = {
+                    let mut machine = Machine::load();
+                    let id = machine.attach("service", Class::LatencyCritical);
+                    machine.apply(&rights(id, 1, 1, 0), &[]);
+                    let _children = begin(&tasks, speed, &group);
+                    pass(900);
+                    latencies(&tasks)
+                };
+                let set = TaskSet::new(tasks.clone(), Releases::Periodic).unwrap();
+                let interface = Analysis::least(&Busy::of(&set), Margin::USUAL).recommended;
+                let (beside, others, times) = {
+                    let mut machine = with_servers();
+                    let id = machine.attach("service", Class::LatencyCritical);
+                    machine.apply(&[server(id, interface.budget, interface.period)], &[]);
+                    let others = [0, 1].map(|_| Child::spin(None, Some(1)));
+                    let _children = begin(&tasks, speed, &group);
+                    pass(100);
+                    let others = shares(&[&others[0], &others[1]], 800);
+                    let times = exhausted(&mut machine).0;
+                    (latencies(&tasks), others, times)
+                };
+                println!("{interface:?}: alone {alone:?}, beside {beside:?} (jobs, mean and longest, us), {others:?}, {times}");
+                assert_eq!(times, 0);
+                for (alone, beside) in alone.iter().zip(&beside) {
+                    assert!(alone.0 > 15 && beside.0 > 15);
+                    assert!(beside.1 * 100 <= alone.1 * 105, "mean of {alone:?} alone, {beside:?}");
+                    assert!(beside.2 * 100 <= alone.2 * 110, "longest of {alone:?} alone, {beside:?}");
+                }
+                assert!(others.iter().sum::<u128>() > 200, "{others:?}");
+            }
+        }
+    }
+}
