@@ -1,6 +1,6 @@
 //! Values of workloads and threads that hold until a policy changes them.
 
-use quell_model::{Knob, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
+use quell_model::{Knob, KnobKind, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
 
 use super::Subject;
 use super::solo::Solo;
@@ -64,6 +64,13 @@ impl Values {
             None => self.workloads.clear(),
         }
         self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
+    }
+
+    /// A thread's class is its own again; whose values are to be made true for that.
+    pub fn release_class(&mut self, thread: ThreadId) -> Option<WorkloadId> {
+        let (owner, own) = self.overrides.get_mut(&thread)?;
+        own.clear(KnobKind::Class);
+        Some(*owner)
     }
 
     pub fn forget_thread(&mut self, thread: ThreadId) {

@@ -1,6 +1,6 @@
 //! Carries plans out.
 
-use quell_model::{Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, Verdict, WorkloadId};
+use quell_model::{Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId};
 
 use super::LinuxHost;
 use crate::LinuxError;
@@ -36,19 +36,61 @@ impl LinuxHost {
         let mut settings = std::mem::take(&mut self.settings);
         settings.clear();
         self.scheduler.carry_out(plan, &mut settings, events)?;
+        if self.scheduler.wants_threads() {
+            self.look_first()?;
+            self.meet(&mut settings);
+        }
         if !settings.is_empty() {
             self.look_first()?;
             let verdict = self.set_knobs(&settings);
             let refused = matches!(verdict, Verdict::Refused(_));
             self.scheduler.settled(!refused);
             for event in events[first..].iter_mut().filter(|_| refused) {
-                if let Event::Outcome(Outcome { part: Part::Grant(_), verdict: granted, .. }) = event {
-                    *granted = verdict.clone();
+                if let Event::Outcome(Outcome { part: Part::Grant(_) | Part::Rule(_), verdict: done, .. }) = event
+                    && matches!(done, Verdict::Applied(_))
+                {
+                    *done = verdict.clone();
                 }
             }
         }
         self.settings = settings;
         Ok(())
+    }
+
+    /// The scheduler meets the threads of its workloads. Those that it lets go have their class back.
+    fn meet(&mut self, settings: &mut Vec<KnobSetting>) {
+        let threads = &self.members.threads;
+        let threads_of = |id: WorkloadId| {
+            let own = threads.iter().filter(|thread| thread.workload == id && !thread.is_dead());
+            let mut own: Vec<ThreadId> = own.map(|thread| thread.id).collect();
+            own.sort_unstable_by_key(|thread| (thread.start, thread.tid));
+            own
+        };
+        let freed = self.scheduler.meet(&threads_of, settings);
+        let mut dirty: Vec<WorkloadId> =
+            freed.into_iter().filter_map(|thread| self.standing.values.release_class(thread)).collect();
+        dirty.dedup();
+        if !dirty.is_empty() {
+            self.reapply(&dirty, &[]);
+        }
+    }
+
+    /// After a look for threads: who came may be the one that is to have what another one had.
+    pub(super) fn meet_again(&mut self) {
+        if !self.scheduler.wants_threads() {
+            return;
+        }
+        let mut settings = Vec::new();
+        self.meet(&mut settings);
+        if settings.is_empty() {
+            return;
+        }
+        let verdict = self.set_knobs(&settings);
+        let refused = matches!(verdict, Verdict::Refused(_));
+        self.scheduler.settled(!refused);
+        if let Verdict::Refused(why) = verdict {
+            tracing::warn!(%why, "a thread that came could not have its workload's server");
+        }
     }
 
     /// Settings on threads are made on the present ones, so these are scanned first.

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::members::{Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
-use crate::scheduler::{Scheduler, Stock};
+use crate::scheduler::{Scheduler, Stock, tell_stock};
 use crate::sensors::Sensors;
 use crate::write::{DryRun, Journal, Machine, Medium, Writes};
 use crate::{HostOptions, LinuxError, Roots};
@@ -74,12 +74,13 @@ impl LinuxHost {
         let machine = Machine::new(ProcFs::open(&roots.proc)?, calls);
         let medium: Box<dyn Medium + Send> =
             if options.dry_run { Box::new(DryRun::of(machine)) } else { Box::new(machine) };
+        let scheduler = Box::new(Stock::new(&roots));
         let members = Members::new(roots, options)?;
         Ok(LinuxHost {
             sensors: Sensors::new(&members.roots, members.topology.columns()),
             writes: Writes::to(medium),
             standing: Standing::new(members.options.leases),
-            scheduler: Box::new(Stock),
+            scheduler,
             settings: Vec::new(),
             unsettled: Vec::new(),
             news: News::default(),
@@ -220,6 +221,9 @@ impl LinuxHost {
             dirty.dedup();
             self.reapply(&dirty, &refused);
         }
+        if result.is_ok() {
+            self.meet_again();
+        }
         result
     }
 }
@@ -229,7 +233,7 @@ impl Host for LinuxHost {
 
     fn capabilities(&self) -> Capabilities {
         let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
-        Stock.tell(&mut found);
+        tell_stock(&mut found);
         actuators::tell(&self.members, &mut found);
         self.sensors.tell(&self.members, &mut found);
         self.scheduler.tell(&mut found);

@@ -1,6 +1,7 @@
 //! The CPUs of each workload: the actuator of grants and of rules, one a host.
 
 pub mod affinity;
+mod deadline;
 
 pub use affinity::Affinity;
 
@@ -9,10 +10,11 @@ use std::fmt::Debug;
 
 use quell_model::{
     Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, Verdict, View,
-    Wake, Workload, WorkloadId,
+    ThreadId, Wake, Workload, WorkloadId,
 };
 
-use crate::LinuxError;
+use self::deadline::Deadline;
+use crate::{LinuxError, Roots};
 pub use crate::sensors::Activity;
 
 /// Hands CPUs out to workloads.
@@ -76,7 +78,23 @@ pub trait Scheduler: Any + Debug + Send {
         events: &mut Vec<Event>,
     ) -> Result<(), LinuxError>;
 
-    /// Reports whether the settings that it needed were made. If not, none of the plan's grants is made.
+    /// Does it need to know the threads of workloads? Then it meets them when a plan was carried out, and after each look for
+    /// new ones.
+    fn wants_threads(&self) -> bool {
+        false
+    }
+
+    /// Meets the threads of its workloads, which `threads_of` tells, the oldest first. What they are to have is added to
+    /// `settings`; then [`Scheduler::settled`] follows. Returns those that are to have the class back that they had.
+    fn meet(
+        &mut self,
+        _threads_of: &dyn Fn(WorkloadId) -> Vec<ThreadId>,
+        _settings: &mut Vec<KnobSetting>,
+    ) -> Vec<ThreadId> {
+        Vec::new()
+    }
+
+    /// Reports whether the settings that it needed were made. If not, none of the plan's rules and grants is made.
     fn settled(&mut self, _done: bool) {}
 
     /// Waits, or says until when the host is to wait.
@@ -88,25 +106,56 @@ pub trait Scheduler: Any + Debug + Send {
     }
 }
 
-/// Linux's scheduler: it takes classes and shares, but no grants.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stock;
+/// Linux's scheduler: it takes classes and shares, but no grants. It keeps budgets of single threads.
+#[derive(Debug)]
+pub(crate) struct Stock(Deadline);
 
+impl Stock {
+    pub fn new(roots: &Roots) -> Stock {
+        Stock(Deadline::new(roots))
+    }
+}
+
+const NO_RULES: &str = "it has no rules in the kernel";
 const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
+
+/// What no Linux host can by itself.
+pub(crate) fn tell_stock(found: &mut Capabilities) {
+    let no = |why: &str| Support::No { why: why.into(), mend: OWN_SCHEDULER.into() };
+    found.grants = no("the kernel's own scheduler decides who runs where");
+    let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
+    found.keys.insert(Key::Grace, no(why));
+    found.rules.insert(RuleKind::Server, no("CPUs are granted by affinity, beside which nothing keeps budgets"));
+}
 
 impl Scheduler for Stock {
     fn tell(&self, found: &mut Capabilities) {
-        let no = |why: &str| Support::No { why: why.into(), mend: OWN_SCHEDULER.into() };
-        found.grants = no("the kernel's own scheduler decides who runs where");
-        let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
-        found.keys.insert(Key::Grace, no(why));
-        let why = "the kernel's own scheduler keeps no budgets for policies".to_owned();
-        let mend = "see what it does with `quell sim`".to_owned();
-        found.rules.insert(RuleKind::Server, Support::No { why, mend });
+        deadline::tell(found);
+    }
+
+    fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
+        self.0.detach(id);
+        Ok(())
+    }
+
+    fn wants_threads(&self) -> bool {
+        self.0.wants_threads()
+    }
+
+    fn meet(
+        &mut self,
+        threads_of: &dyn Fn(WorkloadId) -> Vec<ThreadId>,
+        settings: &mut Vec<KnobSetting>,
+    ) -> Vec<ThreadId> {
+        self.0.meet(threads_of, settings)
+    }
+
+    fn settled(&mut self, done: bool) {
+        self.0.settled(done);
     }
 
     fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
-        refuse_rules(plan, events);
+        self.0.enact(plan, events);
         refuse(plan.grants.len(), Part::Grant, "it grants no single CPUs", plan, events);
         Ok(())
     }
@@ -114,13 +163,15 @@ impl Scheduler for Stock {
 
 /// Linux's scheduler keeps no rules.
 fn refuse_rules(plan: &Plan, events: &mut Vec<Event>) {
-    refuse(plan.rules.len(), Part::Rule, "it has no rules in the kernel", plan, events);
+    refuse(plan.rules.len(), Part::Rule, NO_RULES, plan, events);
 }
 
 fn refuse(count: usize, part: fn(u32) -> Part, why: &str, plan: &Plan, events: &mut Vec<Event>) {
     events.extend((0..count as u32).map(|at| {
-        let what = format!("{why}; use the scx host or the simulator");
-        let verdict = Verdict::Refused(Refusal::Unsupported(what));
-        Event::Outcome(Outcome { plan: plan.number, part: part(at), verdict })
+        Event::Outcome(Outcome { plan: plan.number, part: part(at), verdict: refusal(why) })
     }));
+}
+
+fn refusal(why: &str) -> Verdict {
+    Verdict::Refused(Refusal::Unsupported(format!("{why}; use the scx host or the simulator")))
 }

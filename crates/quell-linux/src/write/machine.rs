@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 
-use quell_model::{ThreadId, ThreadState};
+use quell_model::{SchedClass, ThreadId, ThreadState};
 
 use super::{Place, Value};
 use crate::error::is_gone;
@@ -84,7 +84,7 @@ impl Medium for Machine {
             Ok(()) => Ok(Written::Done),
             Err(error) if is_gone(&error) => Ok(Written::Vanished),
             Err(source) => {
-                let mend = mend_of(place, &source);
+                let mend = mend_of(place, value, &source);
                 Err(LinuxError::Thread { op, tid: thread.tid, value: value.to_string(), source, mend })
             }
         }
@@ -102,14 +102,25 @@ fn found(result: io::Result<Value>, op: &'static str, thread: ThreadId) -> Resul
     }
 }
 
-fn mend_of(place: &Place, error: &io::Error) -> &'static str {
+fn mend_of(place: &Place, value: &Value, error: &io::Error) -> &'static str {
+    let is_deadline = matches!(value, Value::Class(class) if matches!(class.class, SchedClass::Deadline { .. }));
     match (place, error.raw_os_error()) {
+        (Place::Class(_), Some(libc::EPERM)) if is_deadline => {
+            "as root the kernel takes deadline threads on whole scheduling domains alone: make the CPU an exclusive partition \
+             (cpuset.cpus.partition = root) of a cgroup that has the thread and its neighbours below it, or use a kernel with \
+             sched_ext"
+        }
+        (Place::Class(_), Some(libc::EBUSY)) if is_deadline => {
+            "deadline threads may have 95 % of a CPU together (kernel.sched_rt_runtime_us), and not leave the CPUs of their \
+             partition; ask for less, or make the CPU an exclusive partition"
+        }
+        (Place::Affinity(_), Some(libc::EBUSY)) => {
+            "a deadline thread may be kept on no fewer CPUs than its scheduling domain has: make its CPU an exclusive \
+             partition (cpuset.cpus.partition = root) of a cgroup that has the thread and its neighbours below it"
+        }
         (Place::Class(_), Some(libc::EPERM)) => {
             "run as root or with CAP_SYS_NICE; if it is root already: a cgroup without real-time budget \
              (CONFIG_RT_GROUP_SCHED, cpu.rt_runtime_us) forbids real-time classes"
-        }
-        (Place::Class(_), Some(libc::EBUSY)) => {
-            "the deadline tasks would need more CPU time than there is; ask for less"
         }
         (Place::Class(_), Some(libc::EINVAL)) => {
             "this kernel does not know that class or its parameters; choose others"
