@@ -69,6 +69,42 @@ await 'sockets are looked at' sees_sockets
 kill -9 $guardian $worker
 await 'the kernel has its own once more' is disabled
 
+# Servers: the first one of a reloaded configuration has the scheduler loaded anew, and a runaway is held to its budget.
+sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do :; done' &
+cat > /run/vas.toml <<END
+[[policy]]
+name = "vas"
+[[workload]]
+name = "batch"
+class = "be"
+match = [{ cgroup = "batch" }]
+[[workload]]
+name = "server"
+class = "lc"
+match = [{ cgroup = "server" }]
+END
+"$QUELL" run --config /run/vas.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'it took over for vas' is enabled
+echo 'demand = { budget = "30 ms", period = "100 ms" }' >> /run/vas.toml
+kill -HUP $guardian
+await 'it was loaded anew' grep -q 'runs after=.* servers=true' /run/quell.log
+used_by() { sed -n 's/usage_usec //p' $cgroups/$1/cpu.stat; }
+now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+is_served() { # of a CPU: some 30 %, where it would take much more
+    before=$(used_by server) began=$(now)
+    sleep 3
+    percent=$((($(used_by server) - before) / ($(now) - began) / 100))
+    echo "the server has $percent % of a CPU"
+    [ $percent -gt 20 ] && [ $percent -lt 40 ]
+}
+await 'the server is held to its budget' is_served
+await 'others have the rest' works
+"$QUELL" why server --socket /run/quell/api.sock | grep -m1 -o 'asks for more than its demand'
+"$QUELL" status --socket /run/quell/api.sock | head -n 1
+kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
+await 'without Quell there are no servers' is disabled
+
 # A limit is kept whatever the policy: by the kernel's own scheduler, under a policy that sets none.
 cat > /run/limited.toml <<END
 machine.enable_controllers = true
@@ -122,6 +158,9 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "quell-api may use 0-1",
         "sockets are looked at",
         "the kernel has its own once more",
+        "it took over for vas\nit was loaded anew\n",
+        "the server is held to its budget\nothers have the rest\nasks for more than its demand\n",
+        "without Quell there are no servers",
         "a limit that is kept is no warning\nthe limit stands under guard\nit gets half a CPU\nthere is no limit any more",
         "check: 1",
     ] {

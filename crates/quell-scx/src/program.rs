@@ -84,7 +84,7 @@ impl Default for Slices {
 /// or the process ends, the kernel's own scheduler takes over.
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
-    link: Option<Link>,
+    _link: Link,
     pub(crate) servers: bool,
     pub(crate) requests: Option<Link>,
     pub(crate) sockets: Vec<Link>,
@@ -176,8 +176,7 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        let link = Some(link);
-        Ok(Grant { link, servers, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
+        Ok(Grant { _link: link, servers, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -333,12 +332,6 @@ impl Grant {
     /// threads; if it may run on one CPU only, others have turns there only if they waited for long.
     pub fn set_loop(&self, thread: i32) {
         self.shared().loops_thread.store(thread as u64, Release);
-    }
-
-    /// The kernel's own scheduler takes over.
-    pub(crate) fn end(&mut self) {
-        self.link = None;
-        kernel::await_end();
     }
 
     /// Is it still the machine's scheduler?

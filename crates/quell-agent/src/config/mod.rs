@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use quell_model::Policy as _;
 pub use quell_model::Scheduler;
-use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, Workload, WorkloadId};
+use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, RuleKind, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
 use serde::Deserialize;
@@ -186,6 +186,13 @@ impl Config {
         self.policies.iter().any(|layer| layer.policy.describe().grants)
     }
 
+    /// Will a policy ask for deferrable servers?
+    #[must_use]
+    pub fn asks_for_servers(&self) -> bool {
+        let keeps = |layer: &Layer| layer.policy.describe().rules.iter().any(|need| need.what == RuleKind::Server);
+        self.policies.iter().any(keeps) && self.workloads.iter().any(|member| member.workload.demand.is_some())
+    }
+
     /// Does a policy set scheduling classes?
     #[must_use]
     pub fn sets_classes(&self) -> bool {
@@ -262,7 +269,7 @@ impl Config {
     }
 
     /// Would a running agent have to begin anew to change from this configuration to another? It need not if only
-    /// workloads changed.
+    /// workloads changed, but for the first server: Quell's own scheduler is loaded with servers or without.
     #[must_use]
     pub fn needs_restart(&self, next: &Config) -> bool {
         let stack = |config: &Config| {
@@ -273,6 +280,7 @@ impl Config {
             || self.api != next.api
             || self.metrics != next.metrics
             || stack(self) != stack(next)
+            || self.has_own_scheduler() && !self.asks_for_servers() && next.asks_for_servers()
     }
 }
 

@@ -237,7 +237,11 @@ impl Agent {
             }
         };
         if self.config.needs_restart(&config) {
-            tracing::info!("the new configuration has other policies or settings: everything is put back and set anew");
+            let what = match !self.config.asks_for_servers() && config.asks_for_servers() {
+                true => "the new configuration has the first server: Quell's scheduler is loaded anew",
+                false => "the new configuration has other policies or settings: everything is put back and set anew",
+            };
+            tracing::info!("{what}");
             return true;
         }
         tracing::info!("the configuration was read again");

@@ -48,7 +48,7 @@ pub struct ScxOptions {
     pub poll: Poll,
     /// The names of the workloads that CPUs are granted to; None: all. The others' threads are the system's.
     pub granted: Option<BTreeSet<String>>,
-    /// Are there to be deferrable servers? Otherwise the scheduler is loaded anew when the first one is asked for.
+    /// Are there to be deferrable servers? Without them their code costs nothing.
     pub servers: bool,
 }
 
@@ -96,8 +96,13 @@ impl Scx {
     /// # Errors
     /// If the kernel refuses.
     pub fn load(topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
-        let grant = Scx::load_grant(&topology, &roots, &options)?;
+        let began = quell_linux::now();
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
+        let pool = options.pool.unwrap_or(possible);
+        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
+        let grant = Grant::load(&topology, online, &pool, options.slices, options.servers)?;
+        tracing::info!(after = %(quell_linux::now() - began), servers = options.servers, "Quell's scheduler runs");
+        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         let absent = possible.difference(&topology.all());
         Ok(Scx {
@@ -119,15 +124,6 @@ impl Scx {
             others: BTreeMap::new(),
             exhausted: Vec::new(),
         })
-    }
-
-    fn load_grant(topology: &Topology, roots: &Roots, options: &ScxOptions) -> Result<Grant, ScxError> {
-        let possible = quell_linux::sysfs::possible(&roots.sys)?;
-        let pool = options.pool.unwrap_or(possible);
-        let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::load(topology, online, &pool, options.slices, options.servers)?;
-        grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
-        Ok(grant)
     }
 
     /// The program in the kernel.

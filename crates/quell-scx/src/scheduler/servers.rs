@@ -1,24 +1,14 @@
 //! Deferrable servers: asked for by rule, told of when their budgets are used up.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
-
 use quell_model::{CpuId, CpuSet, Event, Nanos, Refusal, Rule, Verdict, Workload, WorkloadId};
 
 use super::Scx;
 use crate::ScxError;
-use crate::layout::WorkloadState;
-use crate::program::Grant;
 
 /// A shorter budget would be used up by the kernel's own work for it: a switch, a timer.
 const LEAST_BUDGET: Nanos = Nanos::from_micros(100);
 /// The kernel ends a scheduler under which a thread waits for 30 s; a third of that is left to what comes on top.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
-
-/// What a workload may do by itself.
-fn rights(state: &WorkloadState) -> [&AtomicU32; 6] {
-    [&state.guaranteed, &state.burst, &state.limit, &state.in_line, &state.rank, &state.on_wake_up]
-}
 
 impl Scx {
     pub(super) fn serve(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {
@@ -32,10 +22,13 @@ impl Scx {
         if !self.is_in_pool(cpu) {
             return Ok(Verdict::Vanished);
         }
+        if !self.grant.has_servers() {
+            let what = "its scheduler was loaded without servers; start anew, with a demand in the configuration";
+            return Ok(Verdict::Refused(Refusal::Unsupported(what.to_owned())));
+        }
         if let Some(why) = obstacle(budget, period) {
             return Ok(Verdict::Refused(Refusal::System(why)));
         }
-        self.begin_serving()?;
         match self.make_room(workload) {
             Ok(true) => {}
             Ok(false) => return Ok(Verdict::Vanished),
@@ -107,42 +100,6 @@ impl Scx {
                 events.push(Event::BudgetExhausted(found.workload, found.cpu, std::mem::take(&mut overrun)));
             }
         }
-    }
-
-    /// The first server: the scheduler is loaded anew, with the code for it. Workloads keep their rights and CPUs.
-    fn begin_serving(&mut self) -> Result<(), ScxError> {
-        if self.grant.has_servers() {
-            return Ok(());
-        }
-        let began = quell_linux::now();
-        let held: Vec<_> = self.grant.cpus().map(|cpu| (cpu, self.grant.holder(cpu))).collect();
-        let rights_of = |grant: &Grant, id: WorkloadId| -> Result<[u32; 6], ScxError> {
-            Ok(rights(grant.workload(id)?).map(|right| right.load(Acquire)))
-        };
-        let ids = (0..self.slots.len() as u32).map(WorkloadId).filter(|id| self.is_attached(*id));
-        let kept = ids.map(|id| Ok((id, rights_of(&self.grant, id)?))).collect::<Result<Vec<_>, ScxError>>()?;
-        self.grant.end();
-        self.options.servers = true;
-        self.grant = Scx::load_grant(&self.topology, &self.roots, &self.options)?;
-        for (id, values) in kept {
-            let Some(Some(attached)) = self.slots.get_mut(id.index()) else { continue };
-            self.grant.attach(id, &attached.spec, &attached.cgroups)?;
-            let state = self.grant.workload(id)?;
-            rights(state).into_iter().zip(values).for_each(|(right, value)| right.store(value, Release));
-            (attached.run_time_before, attached.formed) = (0, 0);
-        }
-        for (cpu, before) in held {
-            let now = self.grant.holder(cpu);
-            if before != now {
-                self.grant.hand_on(cpu, now, before.workload());
-            }
-            self.holders[cpu.index()] = self.grant.holder(cpu);
-        }
-        self.yields.fill(0);
-        self.fetched = 0;
-        let gap = quell_linux::now() - began;
-        tracing::info!(%gap, "the scheduler was loaded anew, with servers; the kernel's own ran meanwhile");
-        Ok(())
     }
 }
 
