@@ -109,6 +109,28 @@ fn with_servers() -> Machine {
     Machine::with(ScxOptions { servers: true, ..ScxOptions::default() })
 }
 
+/// Looks at the clock again and again, and keeps how long it did not come to that, ns.
+fn watch() {
+    let own = &threads()[NEXT.load(Acquire)];
+    let mut last = monotonic().0;
+    loop {
+        let now = monotonic().0;
+        if now - last > 100_000 {
+            own.jobs.fetch_add(1, Relaxed);
+            own.total.fetch_add(now - last, Relaxed);
+            own.longest.fetch_max(now - last, Relaxed);
+        }
+        last = now;
+    }
+}
+
+fn watcher(at: usize, group: &Group) -> Child {
+    let own = &threads()[at];
+    [&own.jobs, &own.total, &own.longest].iter().for_each(|number| number.store(0, Relaxed));
+    NEXT.store(at, Release);
+    Child::run(Some(group), Some(1), watch)
+}
+
 /// How often budgets were used up since the last time, and the longest overrun.
 fn exhausted(machine: &mut Machine) -> (u64, Nanos) {
     machine.observe();
@@ -141,7 +163,7 @@ lab_tests! {
     mod servers {
         machine: quell_lab::Machine {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 500, quantum_ns: 10_000 }, Vec::new())
+            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 125, quantum_ns: 10_000 }, Vec::new())
         };
 
         fn a_runaway_is_held_to_its_budget_and_others_have_the_rest() {
@@ -177,6 +199,77 @@ lab_tests! {
             assert!(overrun > Nanos::ZERO && overrun <= Nanos::from_micros(50), "{overrun}");
             assert!(ran[2..].iter().all(|one| *one > 200), "{ran:?}");
             machine.scx().grant().check().unwrap();
+        }
+
+        /// Who has a whole CPU loses it for half a millisecond at a time: to the system each 100 ms, and to those who starve no
+        /// sooner than after what others are to wait anyway.
+        fn turns_beside_a_server_end_soon_and_nobody_starves() {
+            let _first = RealTime::begin();
+            let (group, be_group, whole_group) = (Group::new("service"), Group::new("be"), Group::new("whole"));
+            let mut machine = with_servers();
+            let whole = machine.attach("whole", Class::LatencyCritical);
+            let id = machine.attach("service", Class::LatencyCritical);
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(be, 0, 2, 1), &[]);
+            // 900 ms of a second: two budgets in a row are 1.8 s, and a busy interval is longer than the system waits.
+            machine.apply(&[server(id, Nanos::from_millis(900), Nanos::from_millis(1000))], &[]);
+            let _watch = watcher(0, &group);
+            let starves = Child::spin(Some(&be_group), Some(1));
+            let system = Child::spin(None, Some(1));
+            pass(2200);
+            let own = &threads()[0];
+            let (holes, longest) = (own.jobs.load(Acquire), own.longest.load(Acquire) / 1000);
+            let turns = machine.scx().grant().turns_beside_servers(CpuId(1));
+            println!("{holes} holes, the longest {longest} us; {turns} turns; system {:?}, BE {:?}", system.ran(), starves.ran());
+            assert!(turns > 10, "the system has a turn each 100 ms: {turns}");
+            assert!(starves.ran().as_millis() > 20, "{:?}", starves.ran());
+            machine.scx().grant().check().unwrap();
+            // Exhausted it waits for 100 ms; all else is turns.
+            assert!(longest < 110_000, "{longest}");
+            drop((_watch, starves, system));
+
+            // A whole CPU: nothing but turns.
+            machine.apply(&[server(id, Nanos::ZERO, Nanos::from_millis(1000))], &[]);
+            machine.apply(&[server(whole, Nanos::from_millis(1000), Nanos::from_millis(1000))], &[]);
+            let _watch = watcher(1, &whole_group);
+            pass(200);
+            let before = threads()[1].jobs.load(Acquire);
+            let system = Child::spin(None, Some(1));
+            threads()[1].longest.store(0, Release);
+            pass(1000);
+            let own = &threads()[1];
+            let (holes, longest) = (own.jobs.load(Acquire) - before, own.longest.load(Acquire) / 1000);
+            println!("{holes} holes, the longest {longest} us; system {:?}", system.ran());
+            assert!((2..30).contains(&holes), "{holes}");
+            assert!(longest < 700, "half a millisecond and the switches: {longest} us");
+            assert!(system.ran().as_micros() > 2000, "{:?}", system.ran());
+        }
+
+        /// Of two servers on a CPU the higher one comes first, and the other one has what it leaves, before all others.
+        fn the_higher_server_comes_first() {
+            let _first = RealTime::begin();
+            let groups = ["high", "low"].map(Group::new);
+            let mut machine = with_servers();
+            let ids = ["high", "low"].map(|name| machine.attach(name, Class::LatencyCritical));
+            let rule = |workload, budget, priority| Rule::Server {
+                workload,
+                cpu: CpuId(1),
+                budget: Nanos::from_millis(budget),
+                period: Nanos::from_millis(20),
+                priority,
+            };
+            machine.apply(&[rule(ids[1], 10, 1), rule(ids[0], 6, 2)], &[]);
+            let low = Child::spin(Some(&groups[1]), Some(1));
+            let tasks = [Task { offset: Nanos::ZERO, work: Nanos::from_millis(3), period: Nanos::from_millis(10) }];
+            let _high = begin(&tasks, speed(), &groups[0]);
+            let other = Child::spin(None, Some(1));
+            pass(200);
+            let shares = shares(&[&low, &other], 800);
+            let latencies = latencies(&tasks);
+            println!("high {latencies:?}, low and other {shares:?}");
+            assert!(latencies[0].0 > 50 && latencies[0].2 < 4000, "{latencies:?}");
+            assert!((470..=520).contains(&shares[0]), "its half: {shares:?}");
+            assert!(shares[1] > 120, "what is left: {shares:?}");
         }
 
         /// Random task sets: with the budget of the analysis, beside threads that never sleep, jobs take as long as alone.
