@@ -14,6 +14,12 @@ pub enum ScxError {
         /// What was looked for.
         path: PathBuf,
     },
+    /// The kernel is a real-time one.
+    #[error(
+        "this is a real-time kernel (PREEMPT_RT), which refuses BPF timers and so Quell's scheduler; servers are kept by \
+         SCHED_DEADLINE here (policy vas), CPUs granted by affinity: machine.scheduler = \"auto\""
+    )]
+    RealTimeKernel,
     /// Another scheduler is loaded.
     #[error("the scheduler '{name}' is loaded already, and the kernel takes one at a time; stop it first")]
     Busy {

@@ -9,6 +9,8 @@ use libbpf_rs::btf::{self, Btf};
 use crate::ScxError;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// 1 on a kernel with PREEMPT_RT; others do not have it.
+const REAL_TIME: &str = "/sys/kernel/realtime";
 const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 /// The inode of the machine's own pid namespace, on every kernel (`PROC_PID_INIT_INO`).
 const MACHINES_PIDS: u64 = 0xEFFF_FFFC;
@@ -18,11 +20,20 @@ const ENDS: Duration = Duration::from_secs(5);
 /// Can this kernel load a scheduler now?
 ///
 /// # Errors
-/// [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded, or
-/// [`ScxError::PidNamespace`].
+/// [`ScxError::RealTimeKernel`], [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded,
+/// or [`ScxError::PidNamespace`].
 pub fn ready() -> Result<(), ScxError> {
+    check_timers(Path::new(REAL_TIME))?;
     check_kernel(Path::new(SCHED_EXT))?;
     check_namespace(Path::new(PID_NAMESPACE))
+}
+
+/// The scheduler needs timers of BPF, which only ordinary kernels have.
+fn check_timers(real_time: &Path) -> Result<(), ScxError> {
+    match std::fs::read_to_string(real_time) {
+        Ok(text) if text.trim() == "1" => Err(ScxError::RealTimeKernel),
+        _ => Ok(()),
+    }
 }
 
 /// The scheduler and we must mean the same threads by the same numbers.
@@ -78,6 +89,18 @@ mod tests {
     fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
         let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
         assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell lab"), "{error}");
+    }
+
+    #[test]
+    fn a_real_time_kernel_is_refused_with_the_mend() {
+        let path = std::env::temp_dir().join(format!("quell-realtime-{}", std::process::id()));
+        std::fs::write(&path, "1\n").unwrap();
+        let error = check_timers(&path).unwrap_err().to_string();
+        assert!(error.contains("PREEMPT_RT") && error.contains("; servers are kept by SCHED_DEADLINE"), "{error}");
+        std::fs::write(&path, "0\n").unwrap();
+        assert!(check_timers(&path).is_ok());
+        std::fs::remove_file(&path).unwrap();
+        assert!(check_timers(&path).is_ok(), "ordinary kernels do not have it");
     }
 
     #[test]

@@ -121,6 +121,15 @@ fn interrupts_are_named_by_how_often_they_came_there() {
 }
 
 #[test]
+fn a_real_time_kernel_cannot_load_quells_scheduler() {
+    let tree = clean();
+    tree.write("sys/kernel/realtime", "1");
+    let found = found(&tree);
+    assert_eq!(kinds(&found), ["the kernel is a real-time one (PREEMPT_RT)"]);
+    assert!(found[0].consequence.contains("SCHED_DEADLINE"), "{}", found[0].consequence);
+}
+
+#[test]
 fn a_machine_without_these_files_says_only_what_it_lacks() {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 2));
     let facts = examine(&tree.roots()).unwrap();
