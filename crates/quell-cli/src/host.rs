@@ -82,8 +82,13 @@ pub fn run_agent(
     let possible = quell_linux::sysfs::possible("/sys".as_ref())?;
     let later = if config.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
     let pool = Some(config.pool(all).union(&later));
-    let options =
-        ScxOptions { pool, poll, granted: config.granted(), servers: config.asks_for_servers(), ..ScxOptions::default() };
+    let options = ScxOptions {
+        pool,
+        poll,
+        granted: config.granted(),
+        servers: config.asks_for_servers(),
+        ..ScxOptions::default()
+    };
     let scheduler = Scx::load(linux.topology(), Roots::default(), options)?;
     let host = linux.with_scheduler(scheduler)?;
     let mut agent = Agent::new(host, config, extras)?;

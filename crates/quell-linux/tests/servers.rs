@@ -65,23 +65,23 @@ fn the_oldest_thread_has_the_server_and_another_one_when_it_ends() {
     tree.join("web", &[1000, 1010]);
     let mut host = tree.host(HostOptions::default()).unwrap();
     let id = host.attach(workload(Selector::Cgroup("web".into()))).unwrap();
-    let who = |tree: &FakeTree, pids: &[i32]| -> Vec<i32> {
+    let served = |tree: &FakeTree, pids: &[i32]| -> Vec<i32> {
         pids.iter().copied().filter(|&pid| is_deadline(&tree.threads(), pid)).collect()
     };
     ask(&mut host, &[server(id, 1, 10, 100)]).unwrap();
-    assert_eq!(who(&tree, &[1000, 1010]), [1000], "one thread a server, the oldest");
+    assert_eq!(served(&tree, &[1000, 1010]), [1000], "one thread a server, the oldest");
     assert_eq!(tree.read("cgroup/web/cpuset.cpus"), "1", "on the server's CPU");
     ask(&mut host, &[server(id, 1, 10, 100)]).unwrap();
-    assert_eq!(who(&tree, &[1000, 1010]), [1000], "the same rule again changes nothing");
+    assert_eq!(served(&tree, &[1000, 1010]), [1000], "the same rule again changes nothing");
 
     tree.remove("proc/1000");
     tree.join("web", &[1010]);
-    assert!(eventually(&mut host, || who(&tree, &[1010]) == [1010]), "who is left has it");
+    assert!(eventually(&mut host, || served(&tree, &[1010]) == [1010]), "the one that is left has it");
 
     ask(&mut host, &[server(id, 1, 0, 100)]).unwrap();
-    assert!(who(&tree, &[1010]).is_empty(), "taken back");
+    assert!(served(&tree, &[1010]).is_empty(), "taken back");
     ask(&mut host, &[server(id, 1, 10, 100)]).unwrap();
-    assert_eq!(who(&tree, &[1010]), [1010]);
+    assert_eq!(served(&tree, &[1010]), [1010]);
     host.restore();
     assert_eq!(tree.read("cgroup/web/cpuset.cpus"), "", "put back");
 }

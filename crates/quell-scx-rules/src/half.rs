@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use quell_model::Nanos;
 use quell_scx::layout::{CpuState, Shared, WorkloadState};
 
 /// Where a test may have something happen in between: `enum place`.
@@ -44,6 +45,12 @@ unsafe extern "C" {
     fn half_drains(slot: u32);
     fn half_belongs_to(number: u32, slot: u32);
     fn half_is_mixed() -> bool;
+    fn half_begins_serving();
+    fn half_runs(number: u32);
+    fn half_stops(number: u32, runnable: bool);
+    fn half_idles(cpu: u32);
+    fn half_rings_at(cpu: u32) -> u64;
+    fn half_waits_for_server(cpu: u32) -> u32;
 }
 
 /// It is one set of variables: one test at a time has it.
@@ -231,6 +238,47 @@ impl Half {
     pub fn drains(&self, slot: u32) {
         // SAFETY: see above.
         unsafe { half_drains(slot) };
+    }
+
+    /// A server for the workload in this slot, the CPU's first.
+    pub fn serves(&self, cpu: u32, slot: u32, budget: Nanos, period: Nanos, now: Nanos) {
+        // SAFETY: see above.
+        unsafe { half_begins_serving() };
+        let serving = &self.shared.serving[cpu as usize];
+        serving.server[0].begin(budget, period, now);
+        serving.server[0].slot.store(slot, Relaxed);
+        serving.server[0].on.store(1, Relaxed);
+        serving.servers.store(1, Relaxed);
+        self.shared.workload[slot as usize].servers.store(1, Relaxed);
+    }
+
+    pub fn runs(&self, number: u32) {
+        // SAFETY: see above.
+        unsafe { half_runs(number) };
+    }
+
+    pub fn stops(&self, number: u32, runnable: bool) {
+        // SAFETY: see above.
+        unsafe { half_stops(number, runnable) };
+    }
+
+    /// The CPU finds nothing to run.
+    pub fn idles(&self, cpu: u32) {
+        assert_eq!(self.dispatches(cpu), None);
+        // SAFETY: see above.
+        unsafe { half_idles(cpu) };
+    }
+
+    /// When the CPU's timer ends a budget, a period or a turn; 0: it is not set.
+    pub fn rings_at(&self, cpu: u32) -> u64 {
+        // SAFETY: see above.
+        unsafe { half_rings_at(cpu) }
+    }
+
+    /// Threads that wait in the queue of the CPU's first server.
+    pub fn waits_for_server(&self, cpu: u32) -> u32 {
+        // SAFETY: see above.
+        unsafe { half_waits_for_server(cpu) }
     }
 
     pub fn is_mixed(&self) -> bool {

@@ -22,6 +22,7 @@ struct shared *half_begin(__u32 cpus)
 	unserved = visited = looked_for_overdue = 0;
 	throttled_groups = nr_stuck = 0;
 	next_patrol = 0;
+	servers_on = false;
 	shared.nr_cpus = cpus;
 	shared.generation = 1;
 	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
@@ -39,6 +40,57 @@ struct shared *half_begin(__u32 cpus)
 	nr_groups = groups_generation = 1;
 	grant_init();
 	return &shared;
+}
+
+/* From now on there are servers. */
+void half_begins_serving(void)
+{
+	servers_on = true;
+	begin_serving();
+}
+
+/* The thread runs from now on, on the CPU where it is. */
+void half_runs(__u32 number)
+{
+	struct task_struct *p = &host.thread[number % HOST_THREADS];
+
+	p->queue = 0;
+	p->scx.flags = SCX_TASK_QUEUED;
+	host.here = p->cpu;
+	grant_running(p);
+}
+
+/* It stops. If it could go on it is enqueued again. */
+void half_stops(__u32 number, bool runnable)
+{
+	struct task_struct *p = &host.thread[number % HOST_THREADS];
+
+	host.here = p->cpu;
+	grant_stopping(p, runnable);
+	p->scx.flags = 0;
+	if (runnable)
+		grant_enqueue(p, 0);
+	else
+		grant_quiescent(p, SCX_DEQ_SLEEP);
+}
+
+/* The CPU has found nothing to run. */
+void half_idles(__u32 cpu)
+{
+	host.here = cpu;
+	grant_update_idle(cpu, true);
+}
+
+/* When the servers' timer of this CPU ends something. */
+__u64 half_rings_at(__u32 cpu)
+{
+	return shared.serving[cpu].timer_at;
+}
+
+/* The queue of threads of this CPU's first server: how many wait there. */
+__u32 half_waits_for_server(__u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(queue_of_server(cpu, 0));
 }
 
 struct shared *half_shared(void)

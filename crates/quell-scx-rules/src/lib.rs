@@ -7,4 +7,6 @@ mod half;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod tests;

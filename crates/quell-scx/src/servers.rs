@@ -13,7 +13,7 @@ use crate::{Grant, ScxError};
 pub(crate) struct Exhausted {
     pub workload: WorkloadId,
     pub cpu: CpuId,
-    /// In so many periods since it was asked last.
+    /// Number of such periods since the last call.
     pub periods: u64,
     /// The longest run beyond a budget since then.
     pub overrun: Nanos,
@@ -54,9 +54,8 @@ impl Grant {
     ) -> Result<(), ScxError> {
         let serving = self.serving(cpu);
         let now = quell_linux::now();
-        let goes_on = |server: &&ServerState| {
-            server.is_of(id) && (server.is_on() || server.next_period.load(Acquire) > now.0)
-        };
+        let goes_on =
+            |server: &&ServerState| server.is_of(id) && (server.is_on() || server.next_period.load(Acquire) > now.0);
         let known = serving.server.iter().find(goes_on);
         let server = match known {
             Some(server) => {

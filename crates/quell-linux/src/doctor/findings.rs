@@ -104,15 +104,16 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
             mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell lab`".into(),
         });
     };
-    if facts.real_time_kernel {
+    if facts.real_time_kernel && sched_ext.loaded.is_none() {
         let kernel = facts.kernel.as_ref().map(|kernel| evidence(&kernel.path, &kernel.value));
         return Some(Finding {
             concern: Concern::Unavailable,
             what: "the kernel is a real-time one (PREEMPT_RT)".into(),
             evidence: kernel.into_iter().collect(),
-            consequence: "it refuses BPF timers, without which Quell's own scheduler cannot be loaded: CPUs are granted by \
+            consequence:
+                "it refuses BPF timers, without which Quell's own scheduler cannot be loaded: CPUs are granted by \
                           affinity, and servers (policy vas) are kept by SCHED_DEADLINE, for one thread each"
-                .into(),
+                    .into(),
             mend: "boot a kernel without PREEMPT_RT, if single CPUs are to be granted".into(),
         });
     }

@@ -1,6 +1,8 @@
 //! Carries plans out.
 
-use quell_model::{Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId};
+use quell_model::{
+    Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
+};
 
 use super::LinuxHost;
 use crate::LinuxError;
@@ -75,7 +77,7 @@ impl LinuxHost {
         }
     }
 
-    /// After a look for threads: who came may be the one that is to have what another one had.
+    /// After a scan: a new thread may inherit the place of one that ended.
     pub(super) fn meet_again(&mut self) {
         if !self.scheduler.wants_threads() {
             return;

@@ -5,8 +5,8 @@
 //! thread's.
 
 use quell_model::{
-    Capabilities, CpuId, Event, Knob, KnobKind, KnobSetting, Nanos, Outcome, Part, Plan, Refusal, Rule, RuleKind, SchedClass, Support,
-    Target, ThreadId, Verdict, WorkloadId,
+    Capabilities, CpuId, Event, Knob, KnobKind, KnobSetting, Nanos, Outcome, Part, Plan, Refusal, Rule, RuleKind,
+    SchedClass, Support, Target, ThreadId, Verdict, WorkloadId,
 };
 
 use super::{NO_RULES, refusal};
@@ -29,7 +29,7 @@ struct Server {
     cpu: CpuId,
     budget: Nanos,
     period: Nanos,
-    /// Who has it; None: no thread was there, or the kernel refused it.
+    /// Its thread; None: there was none, or the kernel refused it.
     thread: Option<ThreadId>,
 }
 
@@ -145,7 +145,7 @@ impl Deadline {
         std::mem::take(&mut self.freed)
     }
 
-    /// Were the settings made? Else nobody has what they were to give.
+    /// Reports whether the settings were made. If not, their threads have no servers.
     pub fn settled(&mut self, done: bool) {
         if done {
             return;
@@ -168,7 +168,7 @@ fn longest(roots: &Roots) -> Nanos {
     read.map_or(LONGEST, Nanos::from_micros)
 }
 
-/// Can threads have servers here? Whoever may set classes may.
+/// Threads can have servers where Quell can set classes.
 pub(super) fn tell(found: &mut Capabilities) {
     let support = match found.knobs.get(&KnobKind::Class) {
         Some(Support::No { .. }) => Support::No {

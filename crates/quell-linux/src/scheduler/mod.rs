@@ -9,13 +9,13 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use quell_model::{
-    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, Verdict, View,
-    ThreadId, Wake, Workload, WorkloadId,
+    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, ThreadId,
+    Verdict, View, Wake, Workload, WorkloadId,
 };
 
 use self::deadline::Deadline;
-use crate::{LinuxError, Roots};
 pub use crate::sensors::Activity;
+use crate::{LinuxError, Roots};
 
 /// Hands CPUs out to workloads.
 pub trait Scheduler: Any + Debug + Send {
@@ -119,7 +119,7 @@ impl Stock {
 const NO_RULES: &str = "it has no rules in the kernel";
 const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\"";
 
-/// What no Linux host can by itself.
+/// What no Linux host can do by itself.
 pub(crate) fn tell_stock(found: &mut Capabilities) {
     let no = |why: &str| Support::No { why: why.into(), mend: OWN_SCHEDULER.into() };
     found.grants = no("the kernel's own scheduler decides who runs where");
@@ -167,9 +167,10 @@ fn refuse_rules(plan: &Plan, events: &mut Vec<Event>) {
 }
 
 fn refuse(count: usize, part: fn(u32) -> Part, why: &str, plan: &Plan, events: &mut Vec<Event>) {
-    events.extend((0..count as u32).map(|at| {
-        Event::Outcome(Outcome { plan: plan.number, part: part(at), verdict: refusal(why) })
-    }));
+    events.extend(
+        (0..count as u32)
+            .map(|at| Event::Outcome(Outcome { plan: plan.number, part: part(at), verdict: refusal(why) })),
+    );
 }
 
 fn refusal(why: &str) -> Verdict {

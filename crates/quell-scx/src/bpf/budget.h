@@ -25,7 +25,7 @@ static inline __u64 rule_server_left(struct server *s, __u64 now)
 	return s->left;
 }
 
-/* The same, by whoever may not change it. */
+/* The same without a change: for code that does not hold the kernel's lock of the CPU. */
 static inline bool rule_server_has_budget(const struct server *s, __u64 now)
 {
 	return (now < s->next_period ? s->left : s->budgets[s->given & 1]) != 0;

@@ -281,7 +281,7 @@ static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
 
 /* On a server's CPU the turns of others end by the timer, so that its latency has no longer holes than this. */
 #define TURN_BESIDE_SERVER_NS 500000ULL
-/* Nobody starves for longer, whatever a server's budget and period are. */
+/* The longest wait for a turn, for all budgets and periods. */
 #define LONGEST_BLACKOUT_NS 15000000000ULL
 
 /* Of a workload's threads that starve the first that may run here has a turn: no sooner than others are to wait anyway. */
@@ -317,7 +317,7 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 	return true;
 }
 
-/* Has somebody else a turn, though this server has work and budget? Then it ends soon. */
+/* A turn of other threads, though this server has work and budget: it ends soon. */
 static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
@@ -338,7 +338,7 @@ static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
 	return true;
 }
 
-/* Does a server of this CPU have work and budget? Then that is what runs, or somebody's turn beside it. */
+/* Runs the CPU's highest server that has work and budget, or a turn of other threads beside it. */
 static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct thread *t = wants_on(prev) ? thread_of(prev) : NULL;

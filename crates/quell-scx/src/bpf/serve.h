@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deferrable servers. On its CPU a server's threads come before everybody but a higher server's while it has budget, and wait
- * in a queue of their own when it has none. Who holds the CPU goes on holding it meanwhile.
+ * Deferrable servers. With budget a server's threads preempt all others on its CPU but those of a higher server. Without budget
+ * they wait in the server's own queue. The CPU's holder keeps holding it.
  *
  * A server's threads run in the order in which they woke up, a slice each: as those of a workload on a CPU of its own.
  */

@@ -55,7 +55,13 @@ pub struct ScxOptions {
 impl Default for ScxOptions {
     /// All CPUs, adaptive with a look each millisecond.
     fn default() -> ScxOptions {
-        ScxOptions { pool: None, slices: Slices::default(), poll: Poll::Adaptive(Nanos::from_millis(1)), granted: None, servers: false }
+        ScxOptions {
+            pool: None,
+            slices: Slices::default(),
+            poll: Poll::Adaptive(Nanos::from_millis(1)),
+            granted: None,
+            servers: false,
+        }
     }
 }
 

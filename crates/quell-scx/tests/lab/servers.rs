@@ -150,7 +150,8 @@ fn random(state: &mut u64) -> u64 {
 
 /// Tasks with harmonic periods that keep a CPU busy for some 60 %.
 fn random_tasks(state: &mut u64) -> Vec<Task> {
-    [8, 16, 32].map(|period| period * 1000)
+    [8, 16, 32]
+        .map(|period| period * 1000)
         .map(|period| Task {
             offset: Nanos::from_micros(random(state) % period),
             work: Nanos::from_micros(period * (15 + random(state) % 10) / 100),
@@ -201,8 +202,8 @@ lab_tests! {
             machine.scx().grant().check().unwrap();
         }
 
-        /// Who has a whole CPU loses it for half a millisecond at a time: to the system each 100 ms, and to those who starve no
-        /// sooner than after what others are to wait anyway.
+        /// A server of a whole CPU loses it for half a millisecond at a time: to the system each 100 ms, and to starving
+        /// workloads no sooner than after the declared blackout.
         fn turns_beside_a_server_end_soon_and_nobody_starves() {
             let _first = RealTime::begin();
             let (group, be_group, whole_group) = (Group::new("service"), Group::new("be"), Group::new("whole"));
