@@ -9,7 +9,7 @@ mod servers;
 mod wait;
 mod workloads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,9 +21,10 @@ use quell_model::{
     Topology, View, Wake, Workload, WorkloadId,
 };
 
+use self::fetch::Fetcher;
 use self::hogs::Hogs;
+use self::servers::Served;
 use self::workloads::Attached;
-use crate::layout::SERVERS;
 use crate::program::Holder;
 use crate::{Grant, ScxError, Slices, requests, sockets};
 
@@ -85,15 +86,12 @@ pub struct Scx {
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
     hogs: Hogs,
-    /// To have the kernel enqueue threads anew, and how often that was asked for before.
-    threads: Kernel,
-    fetched: u64,
+    /// Has the kernel enqueue threads anew.
+    fetcher: Fetcher,
     /// CPUs that were offline when it was loaded, and have not come since.
     absent: CpuSet,
-    /// Workloads that no CPU is granted to: those with a server are in a slot.
-    others: BTreeMap<WorkloadId, Workload>,
-    /// Budgets that were used up, by CPU and place: as of the last observation.
-    exhausted: Vec<[u64; SERVERS]>,
+    /// Workloads with servers, and exhausted budgets.
+    served: Served,
 }
 
 impl Scx {
@@ -124,11 +122,9 @@ impl Scx {
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
             hogs: Hogs::default(),
-            threads: Kernel::new()?,
-            fetched: 0,
+            fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             absent,
-            others: BTreeMap::new(),
-            exhausted: Vec::new(),
+            served: Served::default(),
         })
     }
 
@@ -176,20 +172,20 @@ impl Scheduler for Scx {
         if self.is_granted(workload) {
             self.enter(id, workload.clone())?;
         } else {
-            self.others.insert(id, workload.clone());
+            self.served.others.insert(id, workload.clone());
         }
         Ok(())
     }
 
     fn update(&mut self, id: WorkloadId, workload: &Workload) -> Result<(), LinuxError> {
-        if let Some(other) = self.others.get_mut(&id) {
+        if let Some(other) = self.served.others.get_mut(&id) {
             *other = workload.clone();
         }
         Ok(self.describe(id, workload)?)
     }
 
     fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
-        self.others.remove(&id);
+        self.served.others.remove(&id);
         self.take_servers(id)?;
         Ok(self.leave(id)?)
     }

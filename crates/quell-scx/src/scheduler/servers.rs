@@ -1,14 +1,26 @@
 //! Deferrable servers: asked for by rule, told of when their budgets are used up.
 
+use std::collections::BTreeMap;
+
 use quell_model::{CpuId, CpuSet, Event, Nanos, Refusal, Rule, Verdict, Workload, WorkloadId};
 
 use super::Scx;
 use crate::ScxError;
+use crate::layout::SERVERS;
 
 /// A shorter budget would be used up by the kernel's own work for it: a switch, a timer.
 const LEAST_BUDGET: Nanos = Nanos::from_micros(100);
 /// The kernel ends a scheduler under which a thread waits for 30 s; a third of that is left to what comes on top.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
+
+/// Workloads with servers, and exhausted budgets.
+#[derive(Default)]
+pub(super) struct Served {
+    /// Workloads without grants: one of them has a slot only while it has a server.
+    pub others: BTreeMap<WorkloadId, Workload>,
+    /// How often budgets were exhausted, by CPU and place: as of the last observation.
+    pub exhausted: Vec<[u64; SERVERS]>,
+}
 
 impl Scx {
     pub(super) fn serve(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {
@@ -59,14 +71,14 @@ impl Scx {
         if self.is_attached(id) {
             return Ok(true);
         }
-        let Some(spec) = self.others.get(&id).cloned() else { return Ok(false) };
+        let Some(spec) = self.served.others.get(&id).cloned() else { return Ok(false) };
         self.enter(id, spec)?;
         Ok(true)
     }
 
     /// A workload without servers to which no CPU is granted is the system's again.
     fn let_go(&mut self, id: WorkloadId) -> Result<(), ScxError> {
-        if self.others.contains_key(&id) && self.grant.servers_of(id) == 0 {
+        if self.served.others.contains_key(&id) && self.grant.servers_of(id) == 0 {
             self.leave(id)?;
         }
         Ok(())
@@ -94,7 +106,7 @@ impl Scx {
 
     /// Budgets that were used up while threads wanted to run.
     pub(super) fn hear_of_servers(&mut self, events: &mut Vec<Event>) {
-        for found in self.grant.exhausted(&mut self.exhausted) {
+        for found in self.grant.exhausted(&mut self.served.exhausted) {
             let mut overrun = found.overrun;
             for _ in 0..found.periods {
                 events.push(Event::BudgetExhausted(found.workload, found.cpu, std::mem::take(&mut overrun)));
