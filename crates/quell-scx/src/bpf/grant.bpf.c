@@ -170,6 +170,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		seek_cpu(p, t, slot, formed, now);
 	else if (slot == SYSTEM)
 		find_cpu_for_system(p, false, now);
+	else
+		take_unheld_cpu(p, slot);
 }
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)

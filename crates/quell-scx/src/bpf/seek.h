@@ -113,4 +113,41 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 		wake_loader();
 }
 
+/* Of the CPUs that nobody holds that which is fittest for the thread. */
+static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot)
+{
+	__u32 best = NO_CPU, least = UNFIT;
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (cpu_at(&shared, cpu)->holder != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
+			continue;
+		__u32 fit = fit_of(cpu, slot);
+
+		if (fit < least) {
+			least = fit;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/*
+ * The thread could have gone on, and another one runs in its place: a CPU that nobody holds instead, if there is one. Not
+ * somebody else's: those would do the same, again and again.
+ */
+static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot)
+{
+	if (!workload_of(slot)->on_wake_up)
+		return;
+	__u32 cpu = unheld_cpu(p, slot);
+
+	if (cpu < MAX_CPUS && hand(cpu, NOBODY, slot))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 #endif
