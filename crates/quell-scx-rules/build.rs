@@ -1,19 +1,66 @@
-//! Compiles the scheduler's rules, and all of its kernel half, for this machine.
+//! Compiles the scheduler's rules, and all of its kernel half, for this machine; and the simulation of it, as it is and with
+//! each mended fault put back.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+include!("faults.rs");
 
 const RULES: &str = "src/rules_on_host.c";
 const HALF: &str = "src/half_on_host.c";
-const KERNEL: &str = "src/kernel_on_host.h";
+const SIMULATION: &str = "src/simulation_on_host.c";
 const HEADERS: &str = "../quell-scx/src/bpf";
+/// Operations leave parameters unused, and tests functions.
+const LENIENT: [&str; 5] = [
+    "-Wno-unused-parameter",
+    "-Wno-unused-function",
+    "-Wno-unused-variable",
+    "-Wno-sign-compare",
+    "-Wno-stringop-truncation",
+];
 
 fn main() {
-    for source in [RULES, HALF, KERNEL, HEADERS] {
+    for source in ["src", "faults.rs", HEADERS] {
         println!("cargo::rerun-if-changed={source}");
     }
     cc::Build::new().file(RULES).include(HEADERS).warnings_into_errors(true).compile("quell_rules");
-    // Operations leave parameters unused, and tests functions.
     let mut half = cc::Build::new();
-    for flag in ["-Wno-unused-parameter", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-sign-compare"] {
+    for flag in LENIENT {
         half.flag_if_supported(flag);
     }
     half.file(HALF).include(HEADERS).warnings_into_errors(true).compile("quell_half");
+
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
+    library(Path::new(HEADERS), &out.join("simulation.so"));
+    for (number, fault) in FAULTS.iter().enumerate() {
+        let headers = out.join(format!("fault-{number}"));
+        put_back(fault, &headers);
+        library(&headers, &out.join(format!("fault-{number}.so")));
+    }
+}
+
+/// A library of its own each: they have the same names, and variables.
+fn library(headers: &Path, to: &Path) {
+    let mut build = cc::Build::new();
+    for flag in LENIENT {
+        build.flag_if_supported(flag);
+    }
+    let compiler = build.include(headers).opt_level(2).pic(true).warnings_into_errors(true).get_compiler();
+    let status = compiler.to_command().args(["-shared", SIMULATION, "-o"]).arg(to).status().expect("the compiler runs");
+    assert!(status.success(), "{SIMULATION} does not compile with {}", headers.display());
+}
+
+/// A copy of the headers in which the fault is there again.
+fn put_back(fault: &Fault, headers: &Path) {
+    fs::create_dir_all(headers).expect("a folder");
+    for entry in fs::read_dir(HEADERS).expect("the headers") {
+        let path = entry.expect("a header").path();
+        let name = path.file_name().expect("a name");
+        let mut text = fs::read_to_string(&path).expect("text");
+        if name == fault.file {
+            assert_eq!(text.matches(fault.now).count(), 1, "{}: the mend is not where it was", fault.name);
+            text = text.replace(fault.now, fault.then);
+        }
+        fs::write(headers.join(name), text).expect("a copy");
+    }
 }

@@ -114,7 +114,11 @@ struct task_struct {
 	/* The tests' own. */
 	__u32 cpu;
 	__u64 queue; /* plus one; 0: in none */
-	__u64 came;  /* the number of its last insertion */
+	__s64 came;  /* the number of its last insertion; below zero: at the head */
+	struct {
+		__u64 queue, flags;
+		bool is_due, timed;
+	} direct; /* where it goes when the callback returns, if this kernel defers that */
 	__u64 storage[64];
 };
 
@@ -151,7 +155,7 @@ struct sched_ext_ops {
 };
 
 /* Where a test may have something happen in between. */
-enum place { AT_LOOK_FOR_REAL_TIME, AT_LOOK_AT_CURRENT, AT_TIMER_START, AT_INSERT, PLACES };
+enum place { AT_LOOK_FOR_REAL_TIME, AT_LOOK_AT_CURRENT, AT_TIMER_START, AT_INSERT, AT_MOVE, AT_CHOICE, PLACES };
 
 static struct {
 	__u64 now;
@@ -159,10 +163,13 @@ static struct {
 	struct task_struct thread[HOST_THREADS];
 	struct task_struct *current, *runs[HOST_CPUS];
 	struct rq rq[HOST_CPUS];
-	__u64 idle, kicked;
+	__u64 idle, kicked, preempted, kicked_if_idle; /* CPUs, as bits */
 	bool exists[HOST_QUEUES], mixed; /* mixed: in one queue both by time and in the order of coming: the kernel's error */
-	__u64 came;
+	__s64 came, came_first;
 	void (*hook[PLACES])(void);
+	void (*between)(enum place); /* at each place, every time */
+	void (*reenqueue_local)(void);
+	bool defers; /* a thread is in its queue only when the callback that put it there has returned, as in the kernel */
 	struct {
 		void *map;
 		__u64 key, value[4];
@@ -179,6 +186,8 @@ static void passes(enum place place)
 	host.hook[place] = NULL;
 	if (hook)
 		hook();
+	if (host.between)
+		host.between(place);
 }
 
 /* Reading the kernel's memory. */
@@ -208,6 +217,7 @@ static void *entry_of(void *map, __u64 key, bool create)
 			return host.entry[i].value;
 	if (!create || host.entries >= 64)
 		return NULL;
+	memset(&host.entry[host.entries], 0, sizeof(host.entry[0]));
 	host.entry[host.entries].map = map;
 	host.entry[host.entries].key = key;
 	return host.entry[host.entries++].value;
@@ -220,7 +230,7 @@ static void delete_entry(void *map, __u64 key)
 {
 	for (__u32 i = 0; i < host.entries; i++)
 		if (host.entry[i].map == map && host.entry[i].key == key)
-			host.entry[i].map = NULL;
+			host.entry[i] = host.entry[--host.entries];
 }
 #define bpf_task_storage_get(map_, p, initial, flags) ((__typeof__((map_)->value))(p)->storage)
 #define bpf_ringbuf_output(ring, data, size, flags) ((void)(data))
@@ -254,7 +264,8 @@ static __u64 queue_number(struct task_struct *p, __u64 id)
 /* Was the thread put where it is by virtual time? */
 static bool by_time[HOST_THREADS];
 
-static void put(struct task_struct *p, __u64 id, bool timed)
+/* At the head, as the kernel does with who preempts; else at the end. */
+static void put_at(struct task_struct *p, __u64 id, bool timed, bool at_head)
 {
 	__u64 queue = queue_number(p, id);
 
@@ -262,8 +273,13 @@ static void put(struct task_struct *p, __u64 id, bool timed)
 		if (queue < HOST_QUEUES && host.thread[i].queue == queue + 1 && &host.thread[i] != p && by_time[i] != timed)
 			host.mixed = true;
 	p->queue = queue + 1;
-	p->came = ++host.came;
+	p->came = at_head ? --host.came_first : ++host.came;
 	by_time[p - host.thread] = timed;
+}
+
+static void put(struct task_struct *p, __u64 id, bool timed)
+{
+	put_at(p, id, timed, false);
 }
 
 /* The first thread of the queue that is not among those seen, and may run on this CPU, if one is named. */
@@ -276,27 +292,38 @@ static struct task_struct *first_of(__u64 queue, const bool *seen, __u32 cpu)
 
 		if (p->queue != queue + 1 || (seen && seen[i]) || (cpu < HOST_CPUS && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
 			continue;
-		if (!first || (by_time[i] ? (__s64)(p->scx.dsq_vtime - first->scx.dsq_vtime) < 0 : p->came < first->came))
+		__s64 sooner = first && by_time[i] ? (__s64)(p->scx.dsq_vtime - first->scx.dsq_vtime) : 0;
+
+		if (!first || sooner < 0 || (!sooner && p->came < first->came))
 			first = p;
 	}
 	return first;
 }
 
+static void insert_into(struct task_struct *p, __u64 id, __u64 flags, bool timed)
+{
+	passes(AT_INSERT);
+	if (!host.defers) {
+		put(p, id, timed);
+		return;
+	}
+	p->direct.queue = id;
+	p->direct.flags = flags;
+	p->direct.timed = timed;
+	p->direct.is_due = true;
+}
+
 static void scx_bpf_dsq_insert(struct task_struct *p, __u64 id, __u64 slice, __u64 flags)
 {
-	(void)flags;
-	passes(AT_INSERT);
 	p->scx.slice = slice;
-	put(p, id, false);
+	insert_into(p, id, flags, false);
 }
 
 static void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 id, __u64 slice, __u64 vtime, __u64 flags)
 {
-	(void)flags;
-	passes(AT_INSERT);
 	p->scx.slice = slice;
 	p->scx.dsq_vtime = vtime;
-	put(p, id, true);
+	insert_into(p, id, flags, true);
 }
 
 static bool scx_bpf_dsq_move_to_local(__u64 id)
@@ -304,6 +331,11 @@ static bool scx_bpf_dsq_move_to_local(__u64 id)
 	struct task_struct *p = first_of(id, NULL, host.here);
 
 	if (!p)
+		return false;
+	/* The kernel gives the lock of this CPU away for a moment, to have that of the other one. */
+	if (p->cpu != host.here)
+		passes(AT_MOVE);
+	if (p->queue != id + 1)
 		return false;
 	p->cpu = host.here;
 	put(p, SCX_DSQ_LOCAL, false);
@@ -334,7 +366,8 @@ static __s32 scx_bpf_create_dsq(__u64 id, __s32 node)
 /* The threads that were in the queue when the iteration began, in its order. */
 struct bpf_iter {
 	struct task_struct *thread[HOST_THREADS];
-	__u64 queue, began, vtime;
+	__u64 queue, vtime;
+	__s64 began;
 	__u32 next, last;
 };
 
@@ -428,8 +461,12 @@ static struct task_struct *scx_bpf_cpu_curr(__s32 cpu)
 
 static void scx_bpf_kick_cpu(__s32 cpu, __u64 flags)
 {
-	(void)flags;
-	host.kicked |= 1ULL << cpu;
+	if (flags & SCX_KICK_IDLE)
+		host.kicked_if_idle |= 1ULL << cpu;
+	else
+		host.kicked |= 1ULL << cpu;
+	if (flags & SCX_KICK_PREEMPT)
+		host.preempted |= 1ULL << cpu;
 }
 
 static __s32 scx_bpf_task_cpu(const struct task_struct *p)
@@ -439,6 +476,8 @@ static __s32 scx_bpf_task_cpu(const struct task_struct *p)
 
 static __u32 scx_bpf_reenqueue_local(void)
 {
+	if (host.reenqueue_local)
+		host.reenqueue_local();
 	return 0;
 }
 

@@ -2,11 +2,17 @@
 
 #[cfg(test)]
 mod budget;
+#[allow(dead_code, reason = "the build reads the rest")]
+mod faults {
+    include!("../faults.rs");
+}
 #[cfg(test)]
 mod half;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
 mod serving;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

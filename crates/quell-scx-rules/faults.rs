@@ -1,0 +1,31 @@
+// Mended faults, put back: in a copy of the header `file`, `now` becomes `then`. For `build.rs` and the tests.
+
+/// One of them.
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) now: &'static str,
+    pub(crate) then: &'static str,
+}
+
+/// All of them.
+pub(crate) const FAULTS: [Fault; 3] = [
+    Fault {
+        name: "a CPU stays idle when the first three in line cannot use it",
+        file: "dispatch.h",
+        now: "FOR(i, 0, shared.nr_slots) {\n\t\tplace = next_in_line",
+        then: "FOR(i, 0, 3) {\n\t\tplace = next_in_line",
+    },
+    Fault {
+        name: "who is displaced looks for no CPU that nobody holds",
+        file: "grant.bpf.c",
+        now: "else\n\t\ttake_unheld_cpu(p, slot);",
+        then: "",
+    },
+    Fault {
+        name: "threads that end are held back by a quota",
+        file: "quota.h",
+        now: "|| t->overdue || (p->flags & PF_EXITING))",
+        then: "|| t->overdue)",
+    },
+];

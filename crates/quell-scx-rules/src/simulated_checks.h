@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What must hold. After each event in short, now and then wholly. */
+#ifndef QUELL_SIMULATED_CHECKS_H
+#define QUELL_SIMULATED_CHECKS_H
+
+#define LONGEST_WAIT_NS 18000000000ULL /* overdue after 15 s, found within 1 s, and then the turns of those before it */
+#define LONGEST_PARKED_NS 110000000ULL /* two patrols, in a queue of a group that is throttled no more */
+#define LONGEST_IDLE_NS 600000000ULL /* starving after 500 ms, and found by the patrol */
+#define LATEST_PATROL_NS 1000000ULL
+
+/* The kind of a queue, and the slot whose it is. */
+static bool is_by_time(__u64 queue)
+{
+	return queue >= BY_TIME && queue < PARKING;
+}
+
+static bool is_barred(const struct task_struct *p)
+{
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
+		if (may_use(p, cpu) && sim.active[cpu] && !sim.real_time[cpu])
+			return false;
+	return true;
+}
+
+/* May the CPU, which idles, run a thread from this queue, by rule? */
+static bool may_serve(__u32 cpu, __u64 queue)
+{
+	struct cpu *c = &shared.cpu[cpu];
+	__u32 slot = queue % MAX_SLOTS;
+	struct workload *w = workload_of(slot);
+
+	if (slot == SYSTEM)
+		return true;
+	if (is_by_time(queue) == !!w->lc || !is_available(&shared, cpu))
+		return false;
+	return c->holder == slot || (c->holder == NOBODY && w->in_line && w->held < w->limit);
+}
+
+static __u64 unserved_by_idle; /* threads, as bits */
+
+/*
+ * No CPU idles while a thread waits that it may run. Some things are made good by the patrol only: a thread was sent to an
+ * idle CPU that another one took meanwhile; a workload below its limit again waits for other CPUs than that which it left; the
+ * loader sets rules while threads wait. Else it holds at once.
+ */
+static void check_service(void)
+{
+	for (int i = 0; i < THREADS; i++) {
+		if (!(unserved_by_idle >> i & 1))
+			sim.idle_since[i] = host.now;
+		else if (sim.calm || host.now - sim.idle_since[i] > LONGEST_IDLE_NS)
+			violated("a CPU idles while a thread waits that may use it", i, thread_of(&host.thread[i])->slot);
+	}
+}
+
+static void check_idle(__u32 cpu)
+{
+	for (int i = 0; i < THREADS; i++) {
+		struct task_struct *p = &host.thread[i];
+		__u64 queue = p->queue - 1;
+
+		if (sim.where[i] != READY || !p->queue)
+			continue;
+		if (queue == LOCAL_OF(cpu))
+			violated("a CPU idles while a thread is on it", cpu, i);
+		if (queue >= PARKING || !may_use(p, cpu) || throttled_by(p, thread_of(p), host.now) != NO_GROUP)
+			continue;
+		if (may_serve(cpu, queue))
+			unserved_by_idle |= 1ULL << i;
+	}
+}
+
+static void check_cpus(void)
+{
+	__u32 held[WORKLOADS] = { 0 };
+
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
+		struct cpu *c = &shared.cpu[cpu];
+		struct task_struct *p = host.runs[cpu];
+
+		if (c->holder < WORKLOADS)
+			held[c->holder]++;
+		else if (c->holder < SYSTEM)
+			violated("a CPU is held by no workload that there is", cpu, c->holder);
+		if (c->holder < SYSTEM && !c->online)
+			violated("a CPU that is offline has a holder", cpu, c->holder);
+		if (sim.locked >> cpu & 1)
+			continue;
+		if (is_idle(cpu))
+			check_idle(cpu);
+		if (!is_ours(p))
+			continue;
+		if (sim.where[number_of(p)] != RUNS || p->cpu != cpu || p->queue)
+			violated("a thread runs and is elsewhere, too", cpu, number_of(p));
+		__u32 slot = thread_of(p)->slot;
+
+		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && !sim.starves[cpu])
+			violated("a CPU runs a thread that is not its holder's", cpu, number_of(p));
+		if (!may_use(p, cpu))
+			violated("a thread runs where it may not", cpu, number_of(p));
+	}
+	for (__u32 slot = 0; slot < WORKLOADS; slot++) {
+		struct workload *w = &shared.workload[slot];
+
+		if (w->held != held[slot])
+			violated("held is not the number of CPUs held", slot, w->held);
+		if (w->held > most_held[slot])
+			violated("a workload holds more than its limit", slot, w->held);
+	}
+}
+
+/* Briefly, after each event. */
+static void check(void)
+{
+	if (host.mixed)
+		violated("a queue has threads by time and in the order of coming", 0, 0);
+	unserved_by_idle = 0;
+	check_cpus();
+	check_service();
+}
+
+static void check_threads(void)
+{
+	__u64 waiting[MAX_SLOTS] = { 0 };
+
+	for (int i = 0; i < THREADS; i++) {
+		struct task_struct *p = &host.thread[i];
+		struct thread *t = thread_of(p);
+		__u64 queue = p->queue - 1;
+
+		switch (sim.where[i]) {
+		case RUNS:
+			if (host.runs[p->cpu] != p)
+				violated("a thread runs and does not", i, p->cpu);
+			/* fallthrough */
+		case UNBORN:
+		case ASLEEP:
+			if (p->queue)
+				violated("a thread that does not wait is in a queue", i, p->queue);
+			if (t->waits_in)
+				violated("a thread that does not wait counts as waiting", i, t->waits_in);
+			break;
+		case READY:
+			if (!p->queue)
+				violated("a thread that waits is in no queue", i, 0);
+			if (queue < PARKING && t->waits_in != queue % MAX_SLOTS + 1)
+				violated("a thread counts for another queue than it is in", i, t->waits_in);
+			if (p->flags & PF_EXITING && queue >= PARKING && queue < HOST_QUEUES)
+				violated("a thread that ends waits for a quota", i, queue - PARKING);
+			if (is_barred(p))
+				sim.ready_since[i] = host.now;
+			else if (host.now - sim.ready_since[i] > LONGEST_WAIT_NS)
+				violated("a thread waits for too long", i, thread_of(p)->slot);
+			if (queue < PARKING || queue >= HOST_QUEUES || throttled_by(p, t, host.now) != NO_GROUP)
+				sim.parked_since[i] = host.now;
+			else if (host.now - sim.parked_since[i] > LONGEST_PARKED_NS)
+				violated("a thread stays in the queue of a group that is not throttled", i, queue - PARKING);
+			break;
+		}
+		if (sim.where[i] != READY)
+			sim.parked_since[i] = host.now;
+		if (t->waits_in)
+			waiting[t->waits_in - 1]++;
+	}
+	for (__u32 slot = 0; slot < MAX_SLOTS; slot++)
+		if ((slot < WORKLOADS || slot == SYSTEM) && workload_of(slot)->queued - workload_of(slot)->taken != waiting[slot])
+			violated("queued and taken do not differ by those that wait", slot, waiting[slot]);
+}
+
+/* The patrol is on its way when a period ends. */
+static void check_groups(void)
+{
+	__u32 first = 0, throttled = 0;
+	__u64 patrol_at = ((struct patrol *)bpf_map_lookup_elem(&patrols, &first))->timer.at;
+
+	for (__u32 at = 1; at < CGROUPS; at++) {
+		struct group *g = group_at(at);
+		throttled += g->throttled;
+		if (g->throttled && patrol_at > host.now + LATEST_PATROL_NS && patrol_at > g->began + g->period + LATEST_PATROL_NS)
+			violated("the patrol comes later than a period ends", at, (patrol_at - g->began - g->period) / 1000);
+	}
+	if (throttled != throttled_groups)
+		violated("throttled groups are counted wrongly", throttled, throttled_groups);
+}
+
+static void check_wholly(void)
+{
+	check();
+	check_threads();
+	check_groups();
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The machine at first: its CPUs, cgroups and threads; and what the loader does to workloads, as `program.rs` does it. */
+#ifndef QUELL_SIMULATED_MACHINE_H
+#define QUELL_SIMULATED_MACHINE_H
+
+#define WORKLOADS 6
+#define CGROUPS 9 /* the root; one of each workload; and two that are nested in the first two workloads' */
+#define FIRST_CGROUP_ID 100
+
+static struct {
+	struct css_set css_set;
+	struct cgroup cgroup;
+	struct kernfs_node node;
+	struct task_group task_group;
+} cgroup[CGROUPS];
+static struct cgroup_subsys_state above_root;
+static struct task_struct loader = { .pid = 9999, .prio = 120 };
+static __u32 most_held[WORKLOADS]; /* the limit, or more where that was lowered while more was held */
+
+static __u32 parent_of(__u32 at)
+{
+	return at <= WORKLOADS ? 0 : at - WORKLOADS;
+}
+
+static void set_affinity(struct task_struct *p, __u32 cpus)
+{
+	p->cpus_mask.bits[0] = cpus;
+	p->nr_cpus_allowed = __builtin_popcount(cpus);
+}
+
+static void set_cgroup(struct task_struct *p, __u32 at)
+{
+	p->cgroups = &cgroup[at].css_set;
+	p->sched_task_group = &cgroup[at].task_group;
+}
+
+static void set_weight(struct task_struct *p, __u32 weight)
+{
+	p->scx.weight = weight;
+}
+
+static void make_cgroups(void)
+{
+	memset(cgroup, 0, sizeof(cgroup));
+	for (__u32 at = 0; at < CGROUPS; at++) {
+		struct task_group *tg = &cgroup[at].task_group;
+
+		cgroup[at].node.id = FIRST_CGROUP_ID + at;
+		cgroup[at].cgroup.kn = &cgroup[at].node;
+		cgroup[at].cgroup.self.cgroup = &cgroup[at].cgroup;
+		cgroup[at].cgroup.self.parent = at ? &cgroup[parent_of(at)].cgroup.self : &above_root;
+		cgroup[at].css_set.dfl_cgrp = &cgroup[at].cgroup;
+		tg->css.cgroup = &cgroup[at].cgroup;
+		tg->shares = 1 << 20;
+		tg->parent = at ? &cgroup[parent_of(at)].task_group : NULL;
+		tg->cfs_bandwidth.quota = NO_QUOTA;
+		tg->cfs_bandwidth.period = 100000000;
+		grant_cgroup_init(&cgroup[at].cgroup, NULL);
+	}
+}
+
+static void bear(__u32 number, __u32 at)
+{
+	struct task_struct *p = &host.thread[number];
+
+	memset(p, 0, sizeof(*p));
+	p->pid = number + 1;
+	p->prio = 120;
+	p->cpus_ptr = &p->cpus_mask;
+	p->scx.slice = DEFAULT_SLICE;
+	p->scx.weight = WEIGHT_ONE;
+	set_affinity(p, (1 << sim.cpus) - 1);
+	set_cgroup(p, at);
+	grant_init_task(p, NULL);
+	in_state(p, ASLEEP);
+}
+
+/* `Scx::kick`: these CPUs decide again. */
+static void kick(__u64 cpus)
+{
+	shared.kick[0] = cpus;
+	kick_cpus(NULL);
+}
+
+/* `Shared::hand_on`. */
+static void hand_on(__u32 cpu, __u32 to)
+{
+	struct cpu *c = &shared.cpu[cpu];
+	__u32 from = c->holder;
+
+	if (from == to)
+		return;
+	if (to < SYSTEM)
+		__sync_fetch_and_add(&shared.workload[to].held, 1);
+	bool handed = __sync_bool_compare_and_swap(&c->holder, from, to);
+	__u32 loses = handed ? from : to;
+
+	if (loses < SYSTEM)
+		__sync_fetch_and_sub(&shared.workload[loses].held, 1);
+	if (to < SYSTEM && handed && !c->online && __sync_bool_compare_and_swap(&c->holder, to, NOBODY))
+		__sync_fetch_and_sub(&shared.workload[to].held, 1);
+}
+
+static void attach(__u32 slot, bool lc)
+{
+	struct workload *w = &shared.workload[slot];
+	__u64 id = FIRST_CGROUP_ID + slot + 1;
+
+	w->lc = lc;
+	w->limit = w->rank = ~0U;
+	w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
+	w->attached = 1;
+	most_held[slot] = ~0U;
+	if (shared.nr_slots <= slot)
+		shared.nr_slots = slot + 1;
+	bpf_map_update_elem(&cgroups, &id, &slot, BPF_ANY);
+	shared.generation++;
+}
+
+static void detach(__u32 slot)
+{
+	struct workload *w = &shared.workload[slot];
+	__u64 id = FIRST_CGROUP_ID + slot + 1, freed = 0;
+
+	bpf_map_delete_elem(&cgroups, &id);
+	shared.generation++;
+	w->attached = w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
+		if (shared.cpu[cpu].holder == slot) {
+			hand_on(cpu, PARKED);
+			freed |= 1ULL << cpu;
+		}
+	}
+	shared.drain = slot;
+	drain_queue(NULL);
+	kick(freed);
+}
+
+/* `Scx::enact`: the rules of a policy; a lower limit is followed by revokes. */
+static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 rank)
+{
+	struct workload *w = &shared.workload[slot];
+	__u64 freed = 0;
+
+	w->guaranteed = guaranteed;
+	w->burst = burst;
+	w->limit = limit;
+	w->rank = rank;
+	w->in_line = w->on_wake_up = 1;
+	most_held[slot] = limit;
+	for (__u32 cpu = 0; cpu < sim.cpus && w->held > limit; cpu++) {
+		if (shared.cpu[cpu].holder == slot) {
+			hand_on(cpu, PARKED);
+			freed |= 1ULL << cpu;
+		}
+	}
+	kick(freed);
+}
+
+static void begin_machine(__u32 cpus, bool calm)
+{
+	memset(&host, 0, sizeof(host));
+	memset(&sim, 0, sizeof(sim));
+	memset(&shared, 0, sizeof(shared));
+	memset(groups, 0, sizeof(groups));
+	memset(by_time, 0, sizeof(by_time));
+	loop_waits = false;
+	unserved = visited = looked_for_overdue = next_patrol = 0;
+	nr_groups = throttled_groups = nr_stuck = 0;
+	groups_generation = 1;
+	host.now = 1000000000;
+	host.defers = true;
+	host.current = &loader;
+	host.reenqueue_local = reenqueue_local;
+	sim.cpus = shared.nr_cpus = cpus;
+	sim.calm = calm;
+	shared.generation = 1;
+	shared.lc_slice_ns = 20000000;
+	shared.be_slice_ns = 4000000;
+	shared.system_ns = 50000000;
+	shared.starving_ns = 500000000;
+	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
+		struct cpu *c = &shared.cpu[cpu];
+
+		c->holder = c->runs = NOBODY;
+		c->banned_for = NO_REQUEST;
+		c->in_pool = c->online = cpu < cpus;
+		for (int i = 0; i < SIBLINGS; i++)
+			c->sibling[i] = NO_CPU;
+	}
+	for (__u32 cpu = 0; cpu < cpus; cpu++) {
+		struct task_struct *p = &host.thread[FIRST_REAL_TIME + cpu];
+
+		p->pid = FIRST_REAL_TIME + cpu + 1;
+		p->prio = 50;
+		p->cpu = cpu;
+		sim.active[cpu] = true;
+	}
+	next_patrol = host.now + PATROL_NS;
+	grant_init();
+	make_cgroups();
+	host.idle = (1ULL << cpus) - 1;
+}
+
+#endif

@@ -1,0 +1,168 @@
+//! The kernel half on a simulated kernel, driven by seeded random events on virtual CPUs; what fails is made shorter.
+
+use std::env;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+use crate::faults::FAULTS;
+
+/// `struct event`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Event {
+    kind: u8,
+    a: u8,
+    b: u8,
+    between: u8,
+}
+
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+const RTLD_NOW: c_int = 2;
+/// Events of one machine: a new one begins after them.
+const EVENTS: usize = 2_000;
+/// All is checked after so many events.
+const WHOLLY_EVERY: u32 = 1_000;
+
+type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
+type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, u32, *mut u32) -> *const c_char;
+type Name = unsafe extern "C" fn(*const Event) -> *const c_char;
+
+/// One compiled simulation. It is one set of variables: one test uses it.
+struct Simulation {
+    draws: Draws,
+    runs: Runs,
+    name: Name,
+}
+
+/// Which invariant does not hold, and after which event.
+#[derive(Debug)]
+struct Violation {
+    what: String,
+    at: usize,
+}
+
+/// What a seed decides of the machine.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    cpus: u32,
+    /// Nothing happens in between, and no workload has a limit.
+    calm: bool,
+}
+
+impl Machine {
+    fn of(seed: u64) -> Machine {
+        Machine { cpus: 1 + (seed % 8) as u32, calm: seed / 8 % 2 == 1 }
+    }
+}
+
+impl Simulation {
+    fn load(library: &str) -> Simulation {
+        let path = CString::new(format!("{}/{library}", env!("OUT_DIR"))).unwrap();
+        // SAFETY: a library that this crate's build made; it stays loaded.
+        let library = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        assert!(!library.is_null(), "{path:?} is there");
+        let find = |name: &CStr| {
+            // SAFETY: the library is loaded.
+            let found = unsafe { dlsym(library, name.as_ptr()) };
+            assert!(!found.is_null(), "{name:?} is in it");
+            found
+        };
+        // SAFETY: the functions have these types in `simulation_on_host.c` and `simulated_events.h`.
+        unsafe {
+            Simulation {
+                draws: std::mem::transmute::<*mut c_void, Draws>(find(c"simulation_draws")),
+                runs: std::mem::transmute::<*mut c_void, Runs>(find(c"simulation_runs")),
+                name: std::mem::transmute::<*mut c_void, Name>(find(c"simulation_name")),
+            }
+        }
+    }
+
+    fn draw(&self, seed: u64) -> Vec<Event> {
+        let mut events = vec![Event::default(); EVENTS];
+        // SAFETY: so many events are there.
+        unsafe { (self.draws)(seed, events.as_mut_ptr(), EVENTS as u32) };
+        events
+    }
+
+    fn run(&self, events: &[Event], on: Machine, wholly_every: u32) -> Option<Violation> {
+        let mut at = 0;
+        // SAFETY: so many events are there, and the answer is a string that stays until the next call.
+        let answer =
+            unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, wholly_every, &raw mut at) };
+        if answer.is_null() {
+            return None;
+        }
+        // SAFETY: see above.
+        let what = unsafe { CStr::from_ptr(answer) }.to_string_lossy().into_owned();
+        Some(Violation { what, at: at as usize })
+    }
+
+    /// Fewer events that violate the same invariant: without halves of them first, then without single ones.
+    fn shrink(&self, mut events: Vec<Event>, on: Machine, violation: &Violation) -> Vec<Event> {
+        let kind = |what: &str| what.split(" (").next().map(str::to_owned);
+        let fails = |events: &[Event]| {
+            let again = self.run(events, on, 1)?;
+            (kind(&again.what) == kind(&violation.what)).then_some(again.at)
+        };
+        let Some(at) = fails(&events) else { return events };
+        events.truncate(at + 1);
+        let mut step = events.len().div_ceil(2);
+        loop {
+            let before = events.len();
+            let mut from = 0;
+            while from < events.len() {
+                let mut fewer = events.clone();
+                fewer.drain(from..(from + step).min(events.len()));
+                match fails(&fewer) {
+                    Some(_) => events = fewer,
+                    None => from += step,
+                }
+            }
+            if step == 1 && events.len() == before {
+                return events;
+            }
+            step = (step / 2).max(1);
+        }
+    }
+
+    /// The first violation within so many events, by seed.
+    fn search(&self, events: usize) -> Option<(u64, Violation)> {
+        (1..=events.div_ceil(EVENTS) as u64)
+            .find_map(|seed| self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY).map(|found| (seed, found)))
+    }
+
+    fn tell(&self, seed: u64, violation: &Violation) -> String {
+        let on = Machine::of(seed);
+        let events = self.shrink(self.draw(seed), on, violation);
+        let mut told = format!("seed {seed}, {on:?}: {}; {} events:\n", violation.what, events.len());
+        for event in &events {
+            // SAFETY: the event is there, and the name is static.
+            let name = unsafe { CStr::from_ptr((self.name)(event)) }.to_string_lossy();
+            told += &format!("  {name}: {event:?}\n");
+        }
+        told
+    }
+}
+
+#[test]
+fn no_invariant_is_violated_in_a_million_random_events() {
+    let events = env::var("QUELL_SCX_EVENTS").map_or(1_000_000, |count| count.parse().expect("a number of events"));
+    let simulation = Simulation::load("simulation.so");
+    if let Some((seed, violation)) = simulation.search(events) {
+        panic!("{}", simulation.tell(seed, &violation));
+    }
+}
+
+#[test]
+fn each_mended_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
+    for (number, fault) in FAULTS.iter().enumerate() {
+        let simulation = Simulation::load(&format!("fault-{number}.so"));
+        let (seed, violation) = simulation.search(1_000_000).unwrap_or_else(|| panic!("not found: {}", fault.name));
+        let shrunk = simulation.shrink(simulation.draw(seed), Machine::of(seed), &violation);
+        assert!(shrunk.len() < EVENTS / 4, "{}: {} events", fault.name, shrunk.len());
+        println!("{}:\n{}", fault.name, simulation.tell(seed, &violation));
+    }
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The whole kernel half on a simulated kernel, driven by random events. One event is four bytes: see `simulation.rs`. */
+#include <stdio.h>
+#include "kernel_on_host.h"
+/* What traces the kernel beside the scheduler is left out. */
+#define QUELL_REQUESTS_H
+#define QUELL_UNREAD_H
+#include "grant.bpf.c"
+#include "simulated_kernel.h"
+#include "simulated_machine.h"
+#include "simulated_checks.h"
+#include "simulated_events.h"
+
+#define WHOLLY_EVERY 1000
+
+/* So many random events: the same for the same seed. */
+void simulation_draws(__u64 seed, struct event *events, __u32 count)
+{
+	__u64 state = seed * 0x9e3779b97f4a7c15ULL + 1;
+
+	for (__u32 i = 0; i < count; i++) {
+		__u64 word = state += 0x9e3779b97f4a7c15ULL;
+
+		word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ULL;
+		word = (word ^ word >> 27) * 0x94d049bb133111ebULL;
+		word ^= word >> 31;
+		events[i] = (struct event){ .kind = word, .a = word >> 8, .b = word >> 16, .between = word >> 24 };
+		/* Mostly nothing happens in between. */
+		if (word >> 32 & 3)
+			events[i].between = 0;
+	}
+}
+
+/*
+ * Runs these events on a machine with so many CPUs, calmly or not, checking wholly after every so many: NULL, or which invariant does not
+ * hold, after the event `at`.
+ */
+const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm,
+			    __u32 wholly_every, __u32 *at)
+{
+	begin_machine(cpus, calm);
+	begin_workloads();
+	sim_events = events;
+	sim_count = count;
+	for (sim_next = 0; sim_next < count && !sim.violation[0];) {
+		__u32 event = sim_next++;
+
+		*at = event;
+		happens(&events[event], false);
+		settle_cpus();
+		check();
+		if (!(event % wholly_every))
+			check_wholly();
+	}
+	if (!sim.violation[0]) {
+		check_wholly();
+		*at = count;
+	}
+	return sim.violation[0] ? sim.violation : NULL;
+}
