@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod budget;
+#[cfg(test)]
 #[allow(dead_code, reason = "the build reads the rest")]
 mod faults {
     include!("../faults.rs");
