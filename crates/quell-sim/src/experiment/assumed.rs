@@ -22,8 +22,8 @@ pub const ASSUMED: [(&str, f64); 13] = [
     ("caladan.parties-target", 100.0),
     ("caladan.memory", 33.0),
     ("caladan.memory-latency", 72.0),
-    ("caladan.streaml2-suffers", 0.8),
-    ("caladan.streaml2-takes", 1.0),
+    ("caladan.streaml2-suffers", 1.0),
+    ("caladan.streaml2-takes", 0.8),
 ];
 
 /// From now on these inputs have these values, in all of this process. Once, before anything runs.
