@@ -5,6 +5,7 @@
 #define QUELL_REQUESTS_H
 #define QUELL_UNREAD_H
 #include "grant.bpf.c"
+#include "cpus_on_host.h"
 
 static struct css_set css_set;
 static struct cgroup cgroup;
@@ -25,15 +26,7 @@ struct shared *half_begin(__u32 cpus)
 	servers_on = false;
 	shared.nr_cpus = cpus;
 	shared.generation = 1;
-	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
-		struct cpu *c = &shared.cpu[cpu];
-
-		c->holder = c->runs = NOBODY;
-		c->banned_for = NO_REQUEST;
-		c->in_pool = c->online = cpu < cpus;
-		for (int i = 0; i < SIBLINGS; i++)
-			c->sibling[i] = NO_CPU;
-	}
+	begin_cpus(cpus);
 	css_set.dfl_cgrp = &cgroup;
 	cgroup.kn = &node;
 	groups[0] = (struct group){ .id = 1, .parent = NO_GROUP, .weight = WEIGHT_ONE };

@@ -179,15 +179,7 @@ static void begin_machine(__u32 cpus, bool calm)
 	shared.be_slice_ns = 4000000;
 	shared.system_ns = 50000000;
 	shared.starving_ns = 500000000;
-	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
-		struct cpu *c = &shared.cpu[cpu];
-
-		c->holder = c->runs = NOBODY;
-		c->banned_for = NO_REQUEST;
-		c->in_pool = c->online = cpu < cpus;
-		for (int i = 0; i < SIBLINGS; i++)
-			c->sibling[i] = NO_CPU;
-	}
+	begin_cpus(cpus);
 	for (__u32 cpu = 0; cpu < cpus; cpu++) {
 		struct task_struct *p = &host.thread[FIRST_REAL_TIME + cpu];
 

@@ -6,6 +6,7 @@
 #define QUELL_REQUESTS_H
 #define QUELL_UNREAD_H
 #include "grant.bpf.c"
+#include "cpus_on_host.h"
 #include "simulated_kernel.h"
 #include "simulated_machine.h"
 #include "simulated_checks.h"

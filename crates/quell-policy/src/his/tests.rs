@@ -111,13 +111,25 @@ fn llc_contention_is_met_by_cache_ways_until_it_is_below_five_percent() {
     assert_eq!(scene.turned.len(), 1, "only the initial cores so far: {:?}", scene.turned);
     scene.run(Nanos::from_secs(6));
     assert_eq!(scene.first_isolation(), Some(KnobKind::CacheWays), "hardware first");
+    assert!(scene.turned[1..].iter().flatten().all(|&kind| kind == KnobKind::CacheWays), "{:?}", scene.turned);
     let ways = (scene.host.cache_ways(foreground).unwrap(), scene.host.cache_ways(background).unwrap());
     assert_eq!(ways.0 & ways.1, 0, "strict partitions");
+    assert_eq!(ways.0.count_ones(), 11, "one way at a time, and no more than needed: {ways:x?}");
     assert!(scene.contention(Resource::Llc) > -0.05);
 }
 
 #[test]
 fn bandwidth_contention_is_met_by_the_backgrounds_frequency_then_by_cores() {
+    let mut scene = Scene::new(8);
+    scene.foreground("streaming");
+    let background = scene.background(6, "stress-ng-memory");
+    scene.run(Nanos::from_secs(8));
+    assert_eq!(scene.turned[1..], [[KnobKind::MaxFrequencyKhz]; 2], "hardware first, and no more than needed");
+    let its = scene.host.cpus_of(background).lowest().unwrap();
+    assert_eq!(scene.host.max_khz(its), 1_900_000, "a step at a time");
+    assert_eq!(scene.host.max_khz(CpuId(0)), 2_100_000, "the foreground keeps its speed");
+    assert!(scene.contention(Resource::MemoryBandwidth) > -0.05);
+
     let mut scene = Scene::new(8);
     scene.foreground("streaming");
     let background = scene.background(6, "streaming");
@@ -127,6 +139,9 @@ fn bandwidth_contention_is_met_by_the_backgrounds_frequency_then_by_cores() {
     // "The per-core DVFS may be not enough for mitigating severe memory contention": then cores.
     let cores = kinds.iter().position(|&kind| kind == KnobKind::Cpus).expect("cores in the end");
     assert_eq!(kinds[..cores], [KnobKind::MaxFrequencyKhz; 9], "all ten frequencies first");
+    let its = scene.host.cpus_of(background).lowest().unwrap();
+    assert!(scene.host.max_khz(its) < 2_100_000);
+    assert_eq!(scene.host.max_khz(CpuId(0)), 2_100_000, "the foreground keeps its speed");
     assert!(scene.host.cpus_of(background).len() < 6);
     assert!(scene.contention(Resource::MemoryBandwidth) > -0.05);
 }

@@ -1,5 +1,6 @@
 //! A stack of policies beside the scene: `quell run` with a configuration made from it.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +41,10 @@ impl Agent {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.args(["run", "--quiet", "--config"]).arg(&config).arg("--socket").arg(&socket);
         command.arg("--run-dir").arg(directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        // It puts everything back and ends when this process does, however that ends.
+        let ends_with_us = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?);
+        // SAFETY: between fork and exec, one system call and no memory.
+        unsafe { command.pre_exec(ends_with_us) };
         let child = command.spawn().context("start the agent")?;
         let mut agent = Agent { child, socket, _directory: directory };
         agent.await_all(workloads.len())?;

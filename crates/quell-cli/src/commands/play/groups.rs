@@ -8,6 +8,8 @@ use quell_model::CpuCount;
 use quell_sim::{Partition, WorkloadSpec};
 
 const ROOT: &str = "/sys/fs/cgroup";
+/// The names of all groups of this command begin with it; the number of its process follows.
+const PREFIX: &str = "quell-play-";
 const CONTROLLERS: [&str; 2] = ["cpu", "cpuset"];
 
 /// The groups of a scene's workloads, all at the top, as the simulator has them.
@@ -38,6 +40,7 @@ pub fn needed_by(spec: &WorkloadSpec) -> Option<&'static str> {
 impl Groups {
     /// Makes them.
     pub fn make<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Result<Groups> {
+        remove_left(Path::new(ROOT), Path::new("/proc"))?;
         let mut groups = Groups { made: Vec::new() };
         for name in CONTROLLERS {
             write(&Path::new(ROOT).join("cgroup.subtree_control"), &format!("+{name}"))?;
@@ -59,7 +62,20 @@ impl Groups {
 
 /// The name of a workload's group.
 pub fn name_of(spec: &WorkloadSpec) -> String {
-    format!("quell-play-{}-{}", std::process::id(), spec.name)
+    format!("{PREFIX}{}-{}", std::process::id(), spec.name)
+}
+
+/// Removes the empty groups of processes that were killed before they could.
+fn remove_left(root: &Path, proc: &Path) -> Result<()> {
+    for entry in fs::read_dir(root).with_context(|| format!("read {}", root.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if pid.is_some_and(|pid| !proc.join(pid).exists()) {
+            fs::remove_dir(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn set(path: &Path, spec: &WorkloadSpec) -> Result<()> {
@@ -97,5 +113,22 @@ impl Drop for Groups {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_killed_processes_are_removed_and_no_others() {
+        let (root, proc) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["quell-play-7-web", "quell-play-8-web", "system.slice"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        fs::create_dir(proc.path().join("8")).unwrap();
+        remove_left(root.path(), proc.path()).unwrap();
+        let left = |name: &str| root.path().join(name).exists();
+        assert_eq!(["quell-play-7-web", "quell-play-8-web", "system.slice"].map(left), [false, true, true]);
     }
 }

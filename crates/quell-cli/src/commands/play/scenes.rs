@@ -21,7 +21,8 @@ pub struct Treated {
 /// The scene of a file: a figure's, or the file itself.
 pub fn text(path: &Path) -> Result<(String, Vec<Treatment>)> {
     let text = sim::text(path)?;
-    if !text.contains("[scene]") {
+    let is_figure = toml::from_str::<toml::Table>(&text).is_ok_and(|file| file.contains_key("scene"));
+    if !is_figure {
         return Ok((text, Vec::new()));
     }
     let figure = Figure::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;

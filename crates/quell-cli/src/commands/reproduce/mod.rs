@@ -10,7 +10,7 @@ mod page;
 mod queueing;
 mod rkube;
 pub mod table;
-mod trial;
+pub mod trial;
 mod vas;
 
 use std::io::{self, Write};

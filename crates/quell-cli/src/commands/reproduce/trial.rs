@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use quell_evidence::{Found, Measure, Topic};
 use quell_report::page::Block;
 use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Options of one run of an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -76,16 +78,13 @@ impl Kept {
         let Some(directory) = &self.directory else { return run() };
         let length = if trial.quick { "-quick" } else { "" };
         let path = directory.join(format!("{name}-{}{length}.json", trial.seed));
-        if let Ok(text) = std::fs::read(&path) {
-            let measures = serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
-            return Ok(Figure { measures, blocks: Vec::new() });
-        }
-        let figure = run()?;
-        let whole = path.with_extension("part");
-        std::fs::write(&whole, serde_json::to_vec(&figure.measures)?)
-            .and_then(|()| std::fs::rename(&whole, &path))
-            .with_context(|| format!("write {}", path.display()))?;
-        Ok(figure)
+        let mut blocks = Vec::new();
+        let measures = once(&path, || {
+            let figure = run()?;
+            blocks = figure.blocks;
+            Ok(figure.measures)
+        })?;
+        Ok(Figure { measures, blocks })
     }
 
     /// The part's results with each seed, joined; the pictures are the first one's.
@@ -100,6 +99,19 @@ impl Kept {
         let figures = Trial::all(quick, self.seeds).map(|trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
     }
+}
+
+/// What the file has; if it is not there, what `run` finds, written whole or not at all.
+pub fn once<T: Serialize + DeserializeOwned>(path: &Path, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    if let Ok(text) = std::fs::read(path) {
+        return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
+    }
+    let found = run()?;
+    let whole = path.with_extension("part");
+    std::fs::write(&whole, serde_json::to_vec(&found)?)
+        .and_then(|()| std::fs::rename(&whole, path))
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(found)
 }
 
 /// The joined results of trials.

@@ -9,13 +9,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_evidence::Cell;
 use quell_report::screen::Screen;
 use serde_json::json;
 
 use super::output::stamped;
 use super::play::scenes;
 use super::reproduce::figure::{lab, sim};
+use super::reproduce::trial::once;
 use compare::Row;
 
 /// Hold the simulated kernel against a real one, scene by scene
@@ -77,22 +77,11 @@ fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
     for seed in 1..=arguments.seeds {
         simulated.push(sim::cells(&treated, seed)?);
         eprintln!("validate: {name}, seed {seed} of {}", arguments.seeds);
-        real.push(kept(arguments, &format!("{name}-{seed}"), || lab::in_guest(file, cpus, seed))?);
+        let boot = || lab::in_guest(file, cpus, seed);
+        real.push(match &arguments.keep {
+            Some(directory) => once(&directory.join(format!("{name}-{seed}.json")), boot)?,
+            None => boot()?,
+        });
     }
     Ok(compare::rows(&name, &simulated, &real))
-}
-
-/// What a boot found: kept from before, or of one now.
-fn kept(arguments: &Arguments, name: &str, run: impl FnOnce() -> Result<Vec<Cell>>) -> Result<Vec<Cell>> {
-    let Some(directory) = &arguments.keep else { return run() };
-    let path = directory.join(format!("{name}.json"));
-    if let Ok(text) = std::fs::read(&path) {
-        return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
-    }
-    let cells = run()?;
-    let part = path.with_extension("part");
-    std::fs::write(&part, serde_json::to_vec(&cells)?)
-        .and_then(|()| std::fs::rename(&part, &path))
-        .with_context(|| format!("write {}", path.display()))?;
-    Ok(cells)
 }
