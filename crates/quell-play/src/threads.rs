@@ -2,9 +2,10 @@
 
 use std::io;
 
+use quell_linux::sched::{Kernel, ThreadCalls, ThreadClass};
 use quell_model::{Nanos, SchedClass};
 use quell_sim::WorkloadSpec;
-use quell_thread::{Class, class, clock};
+use quell_thread::clock;
 use rustix::thread::{ClockId as SleepClock, clock_nanosleep_absolute};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::Timespec;
@@ -23,21 +24,12 @@ pub fn become_thread(spec: &WorkloadSpec, thread: u32) -> Result<()> {
         sched_setaffinity(None, &set).map_err(|why| failed("bind a thread")(why.into()))?;
     }
     match spec.class_of(thread) {
-        SchedClass::Fair { nice: 0, slice: None } => Ok(()),
-        SchedClass::Fair { nice, slice: None } => become_nice(nice).map_err(failed("set a nice value")),
-        SchedClass::Idle => class::become_class(Class::Idle).map_err(failed("make a thread SCHED_IDLE")),
-        SchedClass::Fifo { priority } => {
-            class::become_class(Class::Fifo(priority)).map_err(failed("make a thread SCHED_FIFO"))
+        SchedClass::NORMAL => Ok(()),
+        class => {
+            let mut kernel =
+                Kernel::new().map_err(|why| failed("ask for its scheduling class")(io::Error::other(why)))?;
+            kernel.set_class(0, &ThreadClass::of(class)).map_err(failed("set its scheduling class"))
         }
-        _ => Err(Error::Unplayable { workload: spec.name.clone(), what: "this scheduling class" }),
-    }
-}
-
-fn become_nice(nice: i8) -> io::Result<()> {
-    // SAFETY: numbers, no pointer; 0 is the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, i32::from(nice)) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

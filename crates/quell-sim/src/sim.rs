@@ -12,9 +12,6 @@ use crate::workload::graph::{GraphSpec, Graphs, Plans};
 use crate::workload::{Done, GroupSpec, Load, PhaseSet, WorkloadSpec, WorkloadStats};
 use crate::{Machine, SimError};
 
-/// `cpu.max`'s usual period, ns.
-pub(crate) const QUOTA_PERIOD: u64 = 100_000_000;
-
 /// What is on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Population<'a> {
@@ -161,7 +158,7 @@ impl Sim {
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
-        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(quota));
+        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(|cpus| quota(cpus, spec.quota_period)));
         let mut tasks = Vec::new();
         for thread in 0..spec.threads {
             let task = kernel.spawn(group, tenant as u32, spec.class_of(thread));
@@ -433,6 +430,6 @@ pub(crate) fn tighter(quota: Option<CpuCount>, limit: Option<CpuCount>) -> Optio
 }
 
 /// A quota in CPUs as the kernel has it: time, period and burst, ns.
-pub(crate) fn quota(cpus: CpuCount) -> (u64, u64, u64) {
-    (cpus.of(Nanos(QUOTA_PERIOD)).0, QUOTA_PERIOD, 0)
+pub(crate) fn quota(cpus: CpuCount, period: Nanos) -> (u64, u64, u64) {
+    (cpus.of(period).0, period.0, 0)
 }

@@ -14,6 +14,7 @@ use quell_model::{Class, Topology};
 use crate::kernel::{GroupId, Kernel, ServerSpec, TaskId};
 use crate::random::Stream;
 use crate::sim::{Owner, Sim, Tenant, quota, tighter};
+use crate::workload::QUOTA_PERIOD;
 
 pub(crate) use join::Guest;
 pub(crate) use spec::homes;
@@ -135,7 +136,7 @@ impl Sim {
         kernel.set_cpus(group, spec.cpuset.map(|list| list.0));
         kernel.set_partition(group, spec.partition);
         kernel.set_idle(group, spec.idle);
-        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(quota));
+        kernel.set_quota(group, tighter(spec.quota, spec.limit).map(|cpus| quota(cpus, QUOTA_PERIOD)));
         let mut tasks = Vec::new();
         for cpu in 0..spec.vcpus {
             let task = kernel.spawn(group, number as u32, spec.scheduling);

@@ -20,6 +20,7 @@ pub use body::{
 pub use draws::Draws;
 pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
+pub(crate) use spec::QUOTA_PERIOD;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::{Latencies, WorkloadStats};
 

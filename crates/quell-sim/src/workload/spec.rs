@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quell_model::{Class, CpuCount, CpuSet, Demand, Knob, Reservation, SchedClass, Slo, Workload};
+use quell_model::{Class, CpuCount, CpuSet, Demand, Knob, Nanos, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::body::{BatchSpec, ClosedSpec, Dispatch, JobsSpec, ParallelSpec, PeriodicSpec, ServerSpec};
@@ -51,9 +51,12 @@ pub struct WorkloadSpec {
     /// The groups around its own, the outermost first; workloads that name the same ones share them.
     #[serde(default)]
     pub within: Vec<GroupSpec>,
-    /// `cpu.max` of its group, in CPUs, with a period of 100 ms.
+    /// `cpu.max` of its group, in CPUs.
     #[serde(default)]
     pub quota: Option<CpuCount>,
+    /// The quota's period, 1 ms to 1 s.
+    #[serde(default = "quota_period", skip_serializing_if = "is_quota_period")]
+    pub quota_period: Nanos,
     /// `cpu.idle` of its group.
     #[serde(default)]
     pub idle: bool,
@@ -124,6 +127,18 @@ fn hundred() -> u32 {
     100
 }
 
+/// The kernel's period of cpu.max.
+pub(crate) const QUOTA_PERIOD: Nanos = Nanos::from_millis(100);
+
+fn quota_period() -> Nanos {
+    QUOTA_PERIOD
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_quota_period(period: &Nanos) -> bool {
+    *period == QUOTA_PERIOD
+}
+
 /// CPUs in the kernel's list format, `"0-3,8"`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -161,6 +176,7 @@ impl WorkloadSpec {
             weight: 100,
             within: Vec::new(),
             quota: None,
+            quota_period: QUOTA_PERIOD,
             idle: false,
             cpuset: None,
             partition: Partition::Member,
@@ -246,6 +262,9 @@ impl WorkloadSpec {
         }
         if self.pool.iter().flat_map(BTreeMap::values).any(|&threads| threads == 0) {
             return bad("a role without threads: give it at least one");
+        }
+        if !(Nanos::from_millis(1)..=Nanos::from_secs(1)).contains(&self.quota_period) {
+            return bad("the kernel takes periods of cpu.max from 1 ms to 1 s; give quota_period one of these");
         }
         if self.quota == Some(CpuCount::ZERO) {
             return bad("a quota of nothing would stop it for ever; leave the quota out or raise it");

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use quell_model::CpuCount;
 use quell_sim::{Partition, WorkloadSpec};
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -81,9 +80,8 @@ fn remove_left(root: &Path, proc: &Path) -> Result<()> {
 fn set(path: &Path, spec: &WorkloadSpec) -> Result<()> {
     write(&path.join("cpu.weight"), &spec.weight.to_string())?;
     if let Some(quota) = spec.quota {
-        const PERIOD_US: u64 = 100_000;
-        let quota = quota.0 as u64 * PERIOD_US / u64::from(CpuCount::whole(1).0);
-        write(&path.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
+        let period = spec.quota_period;
+        write(&path.join("cpu.max"), &format!("{} {}", quota.of(period).0 / 1000, period.0 / 1000))?;
     }
     if spec.idle {
         write(&path.join("cpu.idle"), "1")?;

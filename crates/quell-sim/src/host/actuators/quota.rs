@@ -5,6 +5,7 @@ use quell_model::{Capabilities, Knob, KnobKind, KnobSetting, Support, Target};
 use super::{Actuator, On};
 use crate::contention::MeasuredOfMemory;
 use crate::sim::{quota, tighter};
+use crate::workload::QUOTA_PERIOD;
 
 pub(super) struct Quota;
 
@@ -18,7 +19,8 @@ impl Actuator for Quota {
             && let Some(member) = on.members.get(id)
         {
             let group = on.sim.tenants[id.index()].group;
-            on.sim.kernel.set_quota(group, tighter(cpus, member.spec.limit).map(quota));
+            let limit = tighter(cpus, member.spec.limit).map(|cpus| quota(cpus, QUOTA_PERIOD));
+            on.sim.kernel.set_quota(group, limit);
         }
     }
 }
