@@ -1,5 +1,7 @@
 //! Scenes of one workload on this machine's own threads.
 
+use std::sync::{Mutex, PoisonError};
+
 use quell_model::{Class, Nanos};
 use quell_play::{Course, Pace, Part, Played, play};
 use quell_sim::WorkloadSpec;
@@ -10,8 +12,12 @@ use quell_thread::clock;
 
 const MS: u64 = 1_000_000;
 
+/// The time of all of a process' threads is read: the tests of this one are played one by one.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Plays it for 400 ms, of which the last 300 count.
 fn played(spec: WorkloadSpec) -> Played {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = clock::now() + Nanos(50 * MS);
     let course = Course { begin, from: begin + Nanos(100 * MS), end: begin + Nanos(400 * MS) };
     play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap()
@@ -65,9 +71,11 @@ fn work_without_end_runs_or_waits_all_the_time() {
 }
 
 #[test]
-fn a_class_that_cannot_be_played_is_an_error_at_once() {
-    let scheduling = quell_model::SchedClass::Batch { nice: 0 };
+fn a_class_that_the_kernel_refuses_is_an_error_at_once() {
+    let (runtime, deadline) = (Nanos::from_millis(2), Nanos::from_millis(1));
+    let scheduling = quell_model::SchedClass::Deadline { runtime, deadline, period: deadline };
     let spec = WorkloadSpec { scheduling, ..lc("odd") };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = clock::now();
     let course = Course { begin, from: begin, end: begin + Nanos::from_secs(600) };
     let error = play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap_err().to_string();

@@ -474,6 +474,19 @@ static __s32 scx_bpf_task_cpu(const struct task_struct *p)
 	return p->cpu;
 }
 
+/* Here a CPU is gone at once. */
+static const struct cpumask *scx_bpf_get_online_cpumask(void)
+{
+	static const struct cpumask none;
+
+	return &none;
+}
+
+static void scx_bpf_put_cpumask(const struct cpumask *cpus)
+{
+	(void)cpus;
+}
+
 static __u32 scx_bpf_reenqueue_local(void)
 {
 	if (host.reenqueue_local)

@@ -200,6 +200,8 @@ bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym;
 struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
+void scx_bpf_put_cpumask(const struct cpumask *cpus) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
 void bpf_task_release(struct task_struct *p) __ksym __weak;

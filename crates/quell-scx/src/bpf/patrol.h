@@ -204,6 +204,52 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 	return 0;
 }
 
+/* Threads of this queue whose CPU goes offline go to it: the kernel sends them elsewhere, and waits until it could. */
+APART int bring_home(__u64 queue, __u32 cpu)
+{
+	struct task_struct *p;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		/* `___it` is the iterator that the macro declares. */
+		if (scx_bpf_task_cpu(p) == (__s32)cpu)
+			scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/*
+ * A CPU that goes offline asks for no thread any more. Other CPUs take those of its that may run there; one that is bound to it
+ * would keep the kernel waiting, which ends a scheduler under which a thread waits.
+ */
+APART int empty(__u32 cpu)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	bool has_gone = !bpf_cpumask_test_cpu(cpu, online);
+	int i;
+
+	scx_bpf_put_cpumask(online);
+	if (has_gone)
+		return 0;
+	FOR(i, 0, shared.nr_slots + 1) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
+
+		bring_home(queue_in(at, false), cpu);
+		bring_home(queue_in(at, true), cpu);
+	}
+	FOR(i, 0, nr_groups) {
+		if (i >= MAX_GROUPS)
+			break;
+		if (group_at(i)->throttled)
+			bring_home(PARKING + i, cpu);
+	}
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
 /*
  * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
  * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues. And those that a
@@ -220,7 +266,7 @@ APART int visit_cpus(__u64 now)
 		if (cpu >= MAX_CPUS)
 			break;
 		if (!cpu_at(&shared, cpu)->online)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			empty(cpu);
 		fetch(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;

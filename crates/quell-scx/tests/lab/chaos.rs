@@ -1,32 +1,89 @@
 //! What must not break anything: no thread that has a CPU stands still, the kernel has no cause to end the scheduler.
 //!
 //! The long form (50 killed loaders, 1,000 cgroups) may take more than the quarter of an hour that a suite has otherwise:
-//! `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200 cargo test -p quell-scx --test lab chaos`.
+//! `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200 cargo test -p quell-scx --test lab chaos`. With a spinning workload's server
+//! on every CPU: `QUELL_SCX_CHAOS=servers`, or `long,servers`.
 
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
-use quell_model::Class;
+use quell_model::{Class, CpuId, Nanos, Rule};
+use quell_scx::ScxOptions;
 
 use crate::support::*;
 
 /// No thread may stand still for longer than this, on an emulated machine that shares its CPUs.
 const STALL: Duration = Duration::from_secs(3);
 
-/// Guests learn by their kernel's command line how long they are to run.
-const LONG: &str = "quell.chaos=long";
+/// Guests learn by their kernel's command line what is asked of them: words with this in front.
+const FORM: &str = "quell.chaos=";
 
 fn chaotic() -> quell_lab::Machine {
     let mut machine = guest(2);
-    if std::env::var("QUELL_SCX_CHAOS").is_ok_and(|form| form == "long") {
-        machine.kernel_arguments.push(LONG.to_owned());
-    }
+    let forms = std::env::var("QUELL_SCX_CHAOS").unwrap_or_default();
+    machine
+        .kernel_arguments
+        .extend(forms.split(',').filter(|form| !form.is_empty()).map(|form| format!("{FORM}{form}")));
     machine
 }
 
+fn is_asked(form: &str) -> bool {
+    fs::read_to_string("/proc/cmdline").unwrap().split_whitespace().any(|word| word.strip_prefix(FORM) == Some(form))
+}
+
 fn rounds(short: usize, long: usize) -> usize {
-    if fs::read_to_string("/proc/cmdline").unwrap().contains(LONG) { long } else { short }
+    if is_asked("long") { long } else { short }
+}
+
+/// A server of a fifth of every CPU, for the cgroup "served".
+fn serve(machine: &mut Machine) {
+    let served = machine.attach("served", Class::LatencyCritical);
+    let (budget, period) = (Nanos::from_millis(10), Nanos::from_millis(50));
+    let server = |cpu| Rule::Server { workload: served, cpu: CpuId(cpu), budget, period, priority: 1 };
+    machine.apply(&[0, 1].map(server), &[]);
+}
+
+/// A loaded scheduler, with threads that use a server on every CPU up where that is asked for.
+struct Loaded {
+    machine: Machine,
+    _served: Option<([Child; 2], Group)>,
+}
+
+impl Deref for Loaded {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl DerefMut for Loaded {
+    fn deref_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+}
+
+/// A loader that is going to be killed: nothing of its own may be left.
+fn loader() -> Machine {
+    if !is_asked("servers") {
+        return Machine::load();
+    }
+    let mut machine = Machine::with(ScxOptions { servers: true, ..ScxOptions::default() });
+    serve(&mut machine);
+    machine
+}
+
+fn load() -> Loaded {
+    if !is_asked("servers") {
+        return Loaded { machine: Machine::load(), _served: None };
+    }
+    let group = Group::new("served");
+    let mut machine = Machine::with(ScxOptions { servers: true, ..ScxOptions::default() });
+    serve(&mut machine);
+    let spinning = [0, 1].map(|cpu| Child::spin(Some(&group), Some(cpu)));
+    Loaded { machine, _served: Some((spinning, group)) }
 }
 
 /// Both classes at random, from a seed that is printed.
@@ -60,7 +117,7 @@ lab_tests! {
             let all = [&beating[0], &beating[1], &beating[2], &hogs[0], &hogs[1], &hogs[2]];
             for round in 0..rounds(3, 50) {
                 let loader = Child::run(None, None, || {
-                    let mut machine = Machine::load();
+                    let mut machine = loader();
                     let be = machine.attach("be", Class::BestEffort);
                     machine.apply(&rights(be, 0, 2, 0), &[]);
                     loop {
@@ -83,7 +140,7 @@ lab_tests! {
         fn cgroups_and_workloads_come_and_go_with_threads_in_them() {
             let _first = RealTime::begin();
             let be_group = Group::with_controller("be");
-            let mut machine = Machine::load();
+            let mut machine = load();
             let be = machine.attach("be", Class::BestEffort);
             machine.apply(&rights(be, 0, 2, 0), &[]);
             let beats = Beats::begin();
@@ -136,7 +193,7 @@ lab_tests! {
         fn forks_in_storms_beside_a_server() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = load();
             let (lc, _) = machine.attach_pair(1);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
@@ -155,7 +212,7 @@ lab_tests! {
         fn cpus_go_offline_and_come_back() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = load();
             let (_, be) = machine.attach_pair(1);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
@@ -184,7 +241,7 @@ lab_tests! {
         fn hogs_of_real_time_come_and_go_beside_grants() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = load();
             let (_, be) = machine.attach_pair(1);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
@@ -216,7 +273,7 @@ lab_tests! {
             be_group.set("cpu.max", "50000 100000");
             let tight = be_group.child("tight");
             tight.set("cpu.max", "1000 100000");
-            let mut machine = Machine::load();
+            let mut machine = load();
             let be = machine.attach("be", Class::BestEffort);
             machine.apply(&rights(be, 0, 2, 0), &[]);
             let beats = Beats::begin();

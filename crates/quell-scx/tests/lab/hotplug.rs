@@ -32,6 +32,25 @@ lab_tests! {
             machine.scx().grant().check().unwrap();
         }
 
+        fn threads_bound_to_a_cpu_that_goes_run_elsewhere() {
+            let _first = RealTime::begin();
+            let be_group = Group::new("be");
+            let mut machine = Machine::load();
+            let be = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(be, 0, 3, 0), &[]);
+            let bound = [Some(&be_group), Some(&be_group), None, None].map(|group| Child::spin(group, Some(2)));
+            pass(200);
+            for round in 0..3 {
+                set_online(2, false);
+                let run = shares(&[&bound[0], &bound[1], &bound[2], &bound[3]], 2000);
+                machine.scx().grant().check().unwrap_or_else(|error| panic!("round {round}: {error}"));
+                assert!(run.iter().all(|&share| share > 0), "round {round}: {run:?}");
+                set_online(2, true);
+                bound.iter().for_each(|child| pin(child.0, 2..3));
+                pass(200);
+            }
+        }
+
         fn it_is_loaded_again_if_a_cpu_goes_meanwhile() {
             let topology = quell_linux::sysfs::topology("/sys".as_ref()).unwrap();
             let mut looks = 0;
