@@ -111,6 +111,7 @@ lab_tests! {
         fn loaders_are_killed_under_load() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");
+            let _served = is_asked("servers").then(|| Group::new("served"));
             let beats = Beats::begin();
             let beating = [beats.child(Some(&be_group), None), beats.child(None, None), beats.child(None, Some(1))];
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));

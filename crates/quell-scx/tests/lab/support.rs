@@ -407,7 +407,7 @@ pub fn state() -> String {
 
 /// Waits until the kernel says so: it loads and ends schedulers in its own time.
 pub fn await_state(wanted: &str) {
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         if state() == wanted {
             return;
         }
