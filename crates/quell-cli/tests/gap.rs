@@ -99,7 +99,9 @@ fn who_took_the_time_is_named() {
     }
     let takers = web["taken_by"].as_array().expect("who took the time");
     let shell = takers.iter().find(|taker| taker["name"] == "sh" || taker["name"] == "dash" || taker["name"] == "bash");
-    assert!(shell.is_some_and(|taker| taker["time"].as_u64() > Some(50_000_000)), "{web}");
+    // It has the same weight: whatever else runs on that CPU, the two share the rest.
+    let got = web["exact"]["got"].as_u64().unwrap();
+    assert!(shell.is_some_and(|taker| taker["time"].as_u64() > Some(got / 4)), "{web}");
     let sum: u64 = takers.iter().map(|taker| taker["time"].as_u64().unwrap()).sum();
     let shared = web["exact"]["shared"].as_u64().unwrap();
     assert!(sum.abs_diff(shared) < 1_000_000, "{sum} of {shared}: {web}");

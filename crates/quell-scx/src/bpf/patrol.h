@@ -251,10 +251,23 @@ APART int empty(__u32 cpu)
 }
 
 /*
- * CPUs on which a real-time thread runs of which the kernel has not told. And those that go offline: the kernel waits until
- * no thread is on them, looks when they choose a thread, and other CPUs take the last ones from our queues. And those that a
- * real-time thread does not give back to who stays there.
+ * CPUs that go offline: the kernel waits until no thread is on them, looks when they choose a thread, and other CPUs take the
+ * last ones from our queues.
  */
+APART int visit_offline(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		if (i >= MAX_CPUS)
+			break;
+		if (!cpu_at(&shared, i)->online)
+			empty(i);
+	}
+	return 0;
+}
+
+/* CPUs on which a real-time thread runs of which the kernel has not told, and those that one does not give back. */
 APART int visit_cpus(__u64 now)
 {
 	int i;
@@ -265,8 +278,6 @@ APART int visit_cpus(__u64 now)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!cpu_at(&shared, cpu)->online)
-			empty(cpu);
 		fetch(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
@@ -330,6 +341,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	__sync_lock_test_and_set(&next_patrol, now + PATROL_NS);
 	if (visits) {
 		visited = now;
+		visit_offline();
 		visit_cpus(now);
 		visit_groups(look_for_overdue, now);
 		visit_queues(look_for_overdue, now);
