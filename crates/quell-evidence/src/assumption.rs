@@ -21,6 +21,9 @@ pub struct Assumption {
     /// The values that `--bands` tries; without any, the least and the most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<f64>,
+    /// Each run takes the best of the points for the opponent that it is of; `--bands` tries each alone, and no draw has it.
+    #[serde(default)]
+    pub tuned: bool,
     /// Source of the range. Without one it is at least from the value ÷ 1.5 to the value × 1.5.
     pub source: Option<String>,
     /// The day from which on the experiments have this value.
@@ -51,11 +54,11 @@ pub fn assumptions(topic: &str) -> &'static [Assumption] {
 }
 
 impl Assumption {
-    /// The values beside its own that it is varied to.
+    /// The values that it is varied to: beside its own, or all points of one that is tuned.
     #[must_use]
     pub fn varied(&self) -> Vec<f64> {
         let points = if self.points.is_empty() { vec![self.from, self.to] } else { self.points.clone() };
-        points.into_iter().filter(|point| *point != self.value).collect()
+        points.into_iter().filter(|point| self.tuned || *point != self.value).collect()
     }
 
     /// Can it touch the claim of this id?
@@ -75,12 +78,13 @@ mod tests {
 
     #[test]
     fn each_has_a_range_around_its_value_and_touches_rows_that_there_are() {
-        for Assumption { id, value, from, to, points, source, rows, .. } in
+        for Assumption { id, value, from, to, points, tuned, source, rows, .. } in
             FILES.iter().flat_map(|file| &file.assumption)
         {
             assert!(from < to && (from..=to).contains(&value), "{id}");
             let is_wide = *from <= value / 1.5 * 1.001 && *to >= value * 1.5 * 0.999;
             assert!(points.iter().all(|point| (from..=to).contains(&point)), "{id}: a point is out of the range");
+            assert!(!tuned || points.contains(value), "{id}: what is tuned is one of several points");
             assert!(source.is_some() || is_wide, "{id}: without a source a range is at least ÷ 1.5 to × 1.5");
             for row in rows {
                 let only = Assumption { rows: vec![row.clone()], ..assumptions("rkube")[0].clone() };

@@ -44,7 +44,13 @@ pub fn vary(values: BTreeMap<String, f64>) -> Result<(), String> {
 #[must_use]
 pub fn assumed(name: &str) -> f64 {
     let usual = || ASSUMED.iter().find(|(known, _)| *known == name).expect("an input of the table").1;
-    VARIED.get().and_then(|varied| varied.get(name)).copied().unwrap_or_else(usual)
+    varied(name).unwrap_or_else(usual)
+}
+
+/// The value that an input was varied to; None: it was not.
+#[must_use]
+pub fn varied(name: &str) -> Option<f64> {
+    VARIED.get()?.get(name).copied()
 }
 
 /// A time that is given in µs.
