@@ -5,11 +5,17 @@
 //! task is *guaranteed* some cores; one that holds more is *bursting*. A task below its guarantee gets an idle core, or
 //! that of a bursting task; one that bursts gets idle cores only. There is no other class: best-effort work is a task
 //! without guarantee, which bursts. Memory bandwidth and hyperthreads are ignored; Caladan adds those.
+//!
+//! Which core, and which task, is as in the authors' published allocator (github.com/shenango/shenango,
+//! `iokernel/cores.c`): `pick_core_for_proc` tries the siblings of a task's own cores, then the core that it left last, then the
+//! lowest idle one, and only where no core is idle does each of these mean a bursting task's; `pick_thread_for_core` gives a
+//! yielded core to the task that had it, then to that on its sibling, then to the one before. A core that has just been granted
+//! has "a pass this round": what waits then may wait for its thread to wake up.
 
 use std::cmp::Reverse;
 
 use quell_model::{
-    CpuId, Description, Event, Nanos, Need, NoteKind, Plan, Policy, Quality, Signal, View, Wake, WorkloadId,
+    CpuId, CpuSet, Description, Event, Nanos, Need, NoteKind, Plan, Policy, Quality, Signal, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +23,12 @@ use crate::cores::{self, Cores, Task, Tasks, Thresholds, queueing_delay};
 use crate::invariant::{Calm, Invariants};
 use crate::kit::once::Once;
 use crate::parameter::parameters;
+
+mod history;
+#[cfg(test)]
+mod tests;
+
+use history::History;
 
 /// Interval of congestion detection (NSDI 2019 §1, §4: "every 5 µs").
 pub const INTERVAL: Nanos = Nanos::from_micros(5);
@@ -37,6 +49,9 @@ pub struct Shenango {
     config: ShenangoConfig,
     tasks: Tasks,
     cores: Cores,
+    history: History,
+    /// Cores granted since the last check.
+    woken: CpuSet,
     next_check: Nanos,
     /// Congested tasks that hold their guaranteed cores; empty between steps.
     bursting: Vec<WorkloadId>,
@@ -52,6 +67,8 @@ impl Shenango {
             config,
             tasks: Tasks::default(),
             cores: Cores::default(),
+            history: History::default(),
+            woken: CpuSet::EMPTY,
             next_check: Nanos::ZERO,
             bursting: Vec::new(),
             said_absent: Once::default(),
@@ -73,23 +90,39 @@ impl Shenango {
 
     /// One core more for each congested task: first those below their guarantee, then those that burst.
     fn check(&mut self, view: &View, plan: &mut Plan) {
+        let passed = std::mem::take(&mut self.woken);
         for slot in 0..self.tasks.slots() {
             let id = WorkloadId(slot as u32);
             let Some(task) = self.tasks.get(id).filter(|task| self.is_congested(view, id, task)) else { continue };
+            if self.is_waking(id, &passed) {
+                continue;
+            }
             if self.cores.held(id) >= task.guaranteed {
                 self.bursting.push(id);
             } else if let Some(core) = self.pick_core(id, true) {
-                self.cores.grant(core, id, plan);
+                self.grant(core, id, plan);
             }
         }
         for at in 0..self.bursting.len() {
             let id = self.bursting[at];
             match self.pick_core(id, false) {
-                Some(core) => self.cores.grant(core, id, plan),
+                Some(core) => self.grant(core, id, plan),
                 None => break,
             }
         }
         self.bursting.clear();
+    }
+
+    fn grant(&mut self, core: CpuId, task: WorkloadId, plan: &mut Plan) {
+        self.woken.insert(core);
+        self.cores.grant(core, task, plan);
+    }
+
+    /// Has the task cores, all of which it was granted since the check before? ("if the thread just woke up, give it a pass this
+    /// round".)
+    fn is_waking(&self, id: WorkloadId, granted: &CpuSet) -> bool {
+        let held = self.cores.held(id) as usize;
+        held > 0 && granted.iter().filter(|&core| self.cores.task_on(core) == Some(id)).count() == held
     }
 
     fn note_absent(&mut self, view: &View, plan: &mut Plan) {
@@ -104,42 +137,46 @@ impl Shenango {
     }
 
     fn is_congested(&self, view: &View, id: WorkloadId, task: &Task) -> bool {
-        self.cores.held(id) < task.limit && queueing_delay(view, id).is_some_and(|delay| delay >= task.thresh_qd)
+        let held = self.cores.held(id);
+        // With no core the arrival of work is enough (`rx_send_to_runtime`).
+        let longest = if held == 0 { Nanos(1) } else { task.thresh_qd };
+        held < task.limit && queueing_delay(view, id).is_some_and(|delay| delay >= longest)
     }
 
-    /// The core that suits a task best: an idle one before a bursting task's; then one whose sibling runs the task
-    /// already, then the one that it used last, then the lowest.
+    /// The next core of a task (`pick_core_for_proc`).
     fn pick_core(&self, id: WorkloadId, may_preempt: bool) -> Option<CpuId> {
         let allowed = self.cores.allowed();
-        let candidates = allowed.iter().filter_map(|core| {
-            let on = self.cores.task_on(core);
-            let can_be_had = match on {
-                None => true,
-                Some(other) => may_preempt && other != id && self.is_bursting(other),
-            };
-            let pairs = self.cores.siblings(core).iter().any(|&sibling| self.cores.task_on(sibling) == Some(id));
-            can_be_had.then(|| ((on.is_none(), pairs, self.cores.last_used(id, core), Reverse(core)), core))
-        });
-        candidates.max_by_key(|(fitness, _)| *fitness).map(|(_, core)| core)
+        let has_idle = allowed.iter().any(|core| self.cores.task_on(core).is_none());
+        let can_be_had = |core: &CpuId| {
+            allowed.contains(*core)
+                && match self.cores.task_on(*core) {
+                    None => true,
+                    Some(other) => may_preempt && !has_idle && other != id && self.is_bursting(other),
+                }
+        };
+        let own = allowed.iter().filter(|&core| self.cores.task_on(core) == Some(id));
+        let mut siblings = own.flat_map(|core| self.cores.siblings(core).iter().copied());
+        let last = || self.history.left(id).filter(can_be_had);
+        siblings.find(can_be_had).or_else(last).or_else(|| allowed.iter().find(can_be_had))
     }
 
     fn is_bursting(&self, id: WorkloadId) -> bool {
         self.tasks.get(id).is_some_and(|task| self.cores.held(id) > task.guaranteed)
     }
 
-    /// A yielded core goes at once to a congested task: that on the sibling before the one that used it last.
+    /// A yielded core goes at once to a congested task (`pick_thread_for_core`).
     fn hand_on(&mut self, core: CpuId, view: &View, plan: &mut Plan) {
         if !self.cores.allowed().contains(core) || self.cores.task_on(core).is_some() {
             return;
         }
-        let cores = &self.cores;
-        let on_sibling = |id| cores.siblings(core).iter().any(|&sibling| cores.task_on(sibling) == Some(id));
+        let [had, before] = self.history.of(core);
+        let on_sibling = |id| self.cores.siblings(core).iter().any(|&sibling| self.cores.task_on(sibling) == Some(id));
         let congested = self.tasks.iter().filter(|(id, task)| self.is_congested(view, *id, task));
-        let below = |id: WorkloadId, task: &Task| cores.held(id) < task.guaranteed;
         let heir = congested
-            .max_by_key(|(id, task)| (below(*id, task), on_sibling(*id), cores.last_used(*id, core), Reverse(*id)));
-        if let Some((heir, _)) = heir {
-            self.cores.grant(core, heir, plan);
+            .max_by_key(|&(id, _)| (had == Some(id), on_sibling(id), before == Some(id), Reverse(id)))
+            .map(|(id, _)| id);
+        if let Some(heir) = heir {
+            self.grant(core, heir, plan);
         }
     }
 }
@@ -153,6 +190,7 @@ impl Policy for Shenango {
         let found_twice = Thresholds { qd: self.config.interval, ht: Nanos::MAX };
         self.tasks.meet(view, events, |_| found_twice);
         self.cores.look(view, events, self.tasks.slots());
+        self.history.look(&self.cores, view.topology.columns(), self.tasks.slots());
         self.note_absent(view, plan);
         if view.now >= self.next_check {
             self.next_check = view.now + self.config.interval;
@@ -170,82 +208,5 @@ impl Policy for Shenango {
 impl Invariants for Shenango {
     fn check(&self, calm: &Calm<'_>) {
         calm.check_limits();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use quell_model::{CpuCount, CpuSet, Stack, Topology};
-    use quell_sim::host::drive;
-    use quell_sim::workload::Arrivals;
-    use quell_sim::{Costs, KernelConfig, SimHost, WorkloadSpec};
-
-    use super::*;
-
-    fn micros(micros: u64) -> Nanos {
-        Nanos::from_micros(micros)
-    }
-
-    /// A host with a task that is guaranteed this many cores, and one that is guaranteed none and always has work.
-    fn machine(topology: Topology, guaranteed: u32) -> (SimHost, WorkloadId, WorkloadId) {
-        let workloads = [
-            WorkloadSpec::lc("lc", CpuCount::whole(guaranteed)).serving(8, Arrivals::none(), micros(1000)),
-            WorkloadSpec::be("be").busy(8),
-        ];
-        let config = KernelConfig { costs: Costs::FREE, ..KernelConfig::default() };
-        (SimHost::new(topology, config, &workloads, 1, true).unwrap(), WorkloadId(0), WorkloadId(1))
-    }
-
-    fn run(host: &mut SimHost, policy: &mut Shenango, span: Nanos, mut seen: impl FnMut(&SimHost, &Plan)) {
-        let mut stack = Stack::of_one(policy, host.view());
-        let until = host.now() + span;
-        drive(host, &mut stack, until, |host, stack| seen(host, &stack.first().plan));
-    }
-
-    #[test]
-    fn a_congested_task_gets_its_guarantee_a_core_a_check_and_not_more_from_others() {
-        let (mut host, lc, be) = machine(Topology::synthetic(1, 1, 8, 1), 3);
-        let mut policy = Shenango::new(ShenangoConfig::default());
-        run(&mut host, &mut policy, micros(100), |_, _| {});
-        assert_eq!(host.held(be).len(), 8, "what nobody else uses it bursts into");
-        host.send(lc, 8);
-        let before = host.now();
-        run(&mut host, &mut policy, micros(100), |host, _| {
-            let checks = (host.now() - before).0.div_ceil(INTERVAL.0) as usize;
-            assert!(host.held(lc).len() <= checks.max(1), "one core a check");
-        });
-        assert_eq!(host.held(lc).len(), 3, "bursting, it gets idle cores only, and there is none");
-        run(&mut host, &mut policy, micros(4000), |_, _| {});
-        assert_eq!(
-            (host.sim().stats()[lc.index()].latencies.count(), host.held(be).len()),
-            (8, 8),
-            "yielded cores go back at once"
-        );
-    }
-
-    #[test]
-    fn a_bursting_task_takes_idle_cores_beside_its_own() {
-        let (mut host, lc, be) = machine(Topology::synthetic(1, 1, 4, 2), 1);
-        host.detach(be);
-        let mut policy = Shenango::new(ShenangoConfig::default());
-        host.send(lc, 2);
-        run(&mut host, &mut policy, micros(50), |_, _| {});
-        let held = host.held(lc);
-        let topology = Topology::synthetic(1, 1, 4, 2);
-        let first = held.iter().next().unwrap();
-        assert_eq!(held, topology.core_of(first), "the sibling of its own core first");
-        assert_ne!(held, CpuSet::EMPTY);
-    }
-
-    #[test]
-    fn a_short_wait_is_no_congestion() {
-        let (mut host, lc, _) = machine(Topology::synthetic(1, 1, 2, 1), 2);
-        let mut policy = Shenango::new(ShenangoConfig { interval: micros(100) });
-        run(&mut host, &mut policy, micros(1000), |_, _| {});
-        host.send(lc, 1);
-        run(&mut host, &mut policy, micros(90), |_, _| {});
-        assert!(host.held(lc).is_empty());
-        run(&mut host, &mut policy, micros(120), |_, _| {});
-        assert_eq!(host.held(lc).len(), 1);
     }
 }
