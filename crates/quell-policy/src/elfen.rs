@@ -4,10 +4,12 @@
 //!
 //! Each pair of hyperthreads has a *request lane*, for latency-critical tasks alone, and a *batch lane*, for
 //! best-effort tasks alone. The mode says what a batch lane may do while the request lane is busy: *borrow idle*,
-//! nothing; *refresh budget*, run on for a budget that is refilled whenever the request lane becomes idle. In Elfen
-//! batch threads poll the request lane and step aside by themselves; here, as in Caladan's comparison, the scheduler
-//! does it once an interval. Request lanes follow queueing delay as in Caladan. A lane whose runtime polls for work
-//! serves no request: if the host reports when requests begin, the budget runs from then on.
+//! nothing; *refresh budget*, run on for a budget, which only time beside a request uses up and which is refilled
+//! whenever the request lane becomes idle. In Elfen batch threads poll the request lane and step aside by themselves;
+//! here, as in Caladan's comparison, the scheduler does it once an interval. Request lanes follow queueing delay as in
+//! Caladan. A lane whose runtime polls for work serves no request: if the host reports when requests begin, the budget
+//! runs from then on. A lane can idle between two looks: it did if another request began since the last one and none of
+//! the task's requests waits, for then the lane found none when the one before had ended.
 
 use quell_model::view::at;
 use quell_model::{
@@ -59,14 +61,24 @@ parameters! {
     check(config) { Ok(()) }
 }
 
+/// A request lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Lane {
+    /// Does it serve a request?
+    is_busy: bool,
+    /// The time for which its batch lane has been borrowed since the lane was idle last.
+    used: Nanos,
+}
+
 /// The policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elfen {
     config: ElfenConfig,
     tasks: Tasks,
     cores: Cores,
-    /// By request lane: since when it serves requests.
-    serves_since: Vec<Option<Nanos>>,
+    /// By request lane.
+    lanes: Vec<Lane>,
+    last_look: Nanos,
     next_look: Nanos,
     said_no_lanes: Once,
 }
@@ -79,7 +91,8 @@ impl Elfen {
             config,
             tasks: Tasks::default(),
             cores: Cores::default(),
-            serves_since: Vec::new(),
+            lanes: Vec::new(),
+            last_look: Nanos::ZERO,
             next_look: Nanos::ZERO,
             said_no_lanes: Once::default(),
         }
@@ -111,41 +124,50 @@ impl Elfen {
         self.cores.siblings(core).iter().copied().fold(core, CpuId::min)
     }
 
-    /// Notes which request lanes serve requests, and since when.
+    /// Notes which request lanes serve requests, and how much of the budgets was used up since the last look.
     fn look_at_lanes(&mut self, view: &View) {
-        self.serves_since.resize(view.topology.columns(), None);
+        self.lanes.resize(view.topology.columns(), Lane::default());
         for core in view.topology.all().iter() {
             if !self.is_request_lane(core) {
                 continue;
             }
             let begun = match view.cpus.request_start.is_empty() {
-                true => Some(view.now),
+                true => Some(self.last_look),
                 false => at(&view.cpus.request_start, core.index()).usable(),
             };
-            let since = &mut self.serves_since[core.index()];
-            *since = self.cores.task_on(core).and(begun).map(|begun| since.unwrap_or(begun));
+            let request = self.cores.task_on(core).zip(begun);
+            let Some((task, begun)) = request else {
+                self.lanes[core.index()] = Lane::default();
+                continue;
+            };
+            let lane = self.lanes[core.index()];
+            let waits = queueing_delay(view, task).is_some_and(|delay| delay > Nanos::ZERO);
+            let was_idle = !lane.is_busy || (begun > self.last_look && !waits);
+            let is_borrowed = self.cores.siblings(core).iter().any(|&sibling| self.cores.task_on(sibling).is_some());
+            let together = if is_borrowed { view.now - begun.max(self.last_look) } else { Nanos::ZERO };
+            let used = if was_idle { Nanos::ZERO } else { lane.used };
+            self.lanes[core.index()] = Lane { is_busy: true, used: used + together };
         }
+        self.last_look = view.now;
     }
 
     /// May best-effort work run on this batch lane now?
-    fn may_borrow(&self, core: CpuId, now: Nanos) -> bool {
+    fn may_borrow(&self, core: CpuId) -> bool {
         let request_lane = self.request_lane_of(core);
         match (self.cores.task_on(request_lane), self.config.mode) {
             (None, _) => true,
             (Some(_), Mode::BorrowIdle) => false,
-            (Some(_), Mode::RefreshBudget) => {
-                self.serves_since[request_lane.index()].is_none_or(|since| now - since < self.config.budget)
-            }
+            (Some(_), Mode::RefreshBudget) => self.lanes[request_lane.index()].used < self.config.budget,
         }
     }
 
     /// Best-effort work steps aside where it may not borrow, and off request lanes.
-    fn step_aside(&mut self, now: Nanos, plan: &mut Plan) {
+    fn step_aside(&mut self, plan: &mut Plan) {
         for core in self.cores.pool().iter() {
             let its = self.cores.task_on(core).and_then(|task| self.tasks.get(task));
             let Some(task) = its else { continue };
             let request_lane = self.is_request_lane(core);
-            if task.lc != request_lane || (!request_lane && !self.may_borrow(core, now)) {
+            if task.lc != request_lane || (!request_lane && !self.may_borrow(core)) {
                 self.cores.revoke(core, plan);
             }
         }
@@ -163,23 +185,23 @@ impl Elfen {
                 if !waits || held >= task.limit {
                     continue;
                 }
-                if let Some(core) = self.best_lane(id, lc, task.right_to_next(held), view.now) {
+                if let Some(core) = self.best_lane(id, lc, task.right_to_next(held)) {
                     self.cores.grant(core, id, plan);
                     if lc {
-                        self.clear_batch_lane(core, view.now, plan);
+                        self.clear_batch_lane(core, plan);
                     }
                 }
             }
         }
     }
 
-    fn best_lane(&self, id: WorkloadId, lc: bool, right: Right, now: Nanos) -> Option<CpuId> {
+    fn best_lane(&self, id: WorkloadId, lc: bool, right: Right) -> Option<CpuId> {
         let yields = |on: WorkloadId| {
             on != id && self.tasks.get(on).is_some_and(|task| task.right_to_keep(self.cores.held(on)) < right)
         };
         let fits = |&core: &CpuId| {
             self.is_request_lane(core) == lc
-                && (lc || self.may_borrow(core, now))
+                && (lc || self.may_borrow(core))
                 && self.cores.task_on(core).is_none_or(yields)
         };
         let allowed = self.cores.allowed();
@@ -190,11 +212,11 @@ impl Elfen {
     }
 
     /// A request lane is held from now on: if no batch lane may borrow then, best-effort work is preempted at once.
-    fn clear_batch_lane(&mut self, lane: CpuId, now: Nanos, plan: &mut Plan) {
+    fn clear_batch_lane(&mut self, lane: CpuId, plan: &mut Plan) {
         for index in 0..self.cores.siblings(lane).len() {
             let sibling = self.cores.siblings(lane)[index];
             let borrows = self.cores.task_on(sibling).is_some_and(|task| self.tasks.get(task).is_some());
-            if borrows && self.cores.pool().contains(sibling) && !self.may_borrow(sibling, now) {
+            if borrows && self.cores.pool().contains(sibling) && !self.may_borrow(sibling) {
                 self.cores.revoke(sibling, plan);
             }
         }
@@ -218,7 +240,7 @@ impl Policy for Elfen {
         }
         if view.now >= self.next_look {
             self.next_look = view.now + self.config.interval;
-            self.step_aside(view.now, plan);
+            self.step_aside(plan);
             self.allocate(view, plan);
         }
         if self.tasks.is_empty() { Wake::OnEvent } else { Wake::At(self.next_look) }
@@ -240,7 +262,7 @@ impl Invariants for Elfen {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{CpuCount, CpuSet, Stack, Topology};
+    use quell_model::{Class, CpuCount, CpuSet, Sample, Stack, Topology, Workload};
     use quell_sim::host::drive;
     use quell_sim::workload::Arrivals;
     use quell_sim::{Costs, KernelConfig, SimHost, WorkloadSpec};
@@ -312,6 +334,39 @@ mod tests {
         assert!(longest >= micros(20) && longest <= micros(70), "{longest}");
         let (_, longest) = together(Mode::RefreshBudget, micros(10_000));
         assert!(longest >= micros(180), "a budget longer than the request: {longest}");
+    }
+
+    /// The budget that is used up of a lane on one core, after looks at these beginnings of its request (µs; none: it is
+    /// idle) with the batch lane borrowed or not and requests waiting or not.
+    fn used(looks: &[(Option<u64>, bool, bool)]) -> Nanos {
+        let mut view = View::new(Topology::synthetic(1, 1, 1, 2).into());
+        for class in [Class::LatencyCritical, Class::BestEffort] {
+            view.workloads.spec.push(Some(Workload::new(format!("{class:?}"), class, CpuCount::whole(1)).into()));
+        }
+        let mut policy = Elfen::new(ElfenConfig::default());
+        for &(begun, borrowed, waits) in looks {
+            view.now = view.now + INTERVAL;
+            view.cpus.holder = vec![Some(WorkloadId(0)), borrowed.then_some(WorkloadId(1))];
+            let start = begun.map_or(Sample::default(), |begun| Sample::exact(micros(begun), view.now));
+            view.cpus.request_start = vec![start, Sample::default()];
+            let delay = Sample::exact(Nanos(u64::from(waits)), view.now);
+            view.workloads.queueing_delay = vec![delay, Sample::exact(Nanos::ZERO, view.now)];
+            let mut plan = Plan::default();
+            plan.begin(view.now.0);
+            policy.step(&view, &[], &mut plan);
+        }
+        policy.lanes[0].used
+    }
+
+    #[test]
+    fn time_beside_a_request_uses_the_budget_up_and_an_idle_moment_refills_it() {
+        assert_eq!(used(&[(Some(4), true, false)]), micros(6), "from the request's beginning");
+        assert_eq!(used(&[(Some(4), true, false), (Some(4), true, false)]), micros(16));
+        assert_eq!(used(&[(Some(4), true, false), (Some(4), false, false)]), micros(6), "not while it is not borrowed");
+        assert_eq!(used(&[(Some(4), true, false), (None, true, false)]), Nanos::ZERO);
+        assert_eq!(used(&[(Some(4), true, false), (Some(13), true, false)]), micros(7), "it idled in between");
+        let queue = [(Some(4), true, true), (Some(13), true, true)];
+        assert_eq!(used(&queue), micros(13), "with requests waiting it did not");
     }
 
     #[test]
