@@ -3,6 +3,7 @@
 //!
 //! What the paper calls *standard* is the policy `none`: requests are weights, limits are quotas, nothing is pinned.
 
+mod kubelet;
 mod target;
 mod trace;
 
@@ -152,11 +153,26 @@ impl Tenants {
     /// # Errors
     /// [`SimError::Scenario`] if a target makes no sense.
     pub fn run<P: Policy>(&self, policy: &mut P, span: Span) -> Result<Seen, SimError> {
-        let target = self.target.spec();
-        let requested = target.cpus;
-        let workloads: Vec<WorkloadSpec> = std::iter::once(target).chain(self.neighbour.map(Neighbour::spec)).collect();
-        let machine = Preset::named("rkube").expect("the machine of this paper").machine();
-        let host = observe(machine, &workloads, policy, span)?;
+        self.run_as(self.specs(), policy, span)
+    }
+
+    /// Runs them pinned as the kubelet's static CPU manager does it.
+    ///
+    /// # Errors
+    /// As [`Tenants::run`].
+    pub fn run_pinned<P: Policy>(&self, policy: &mut P, span: Span) -> Result<Seen, SimError> {
+        let mut workloads = self.specs();
+        kubelet::pin(&mut workloads, &machine().topology);
+        self.run_as(workloads, policy, span)
+    }
+
+    fn specs(&self) -> Vec<WorkloadSpec> {
+        std::iter::once(self.target.spec()).chain(self.neighbour.map(Neighbour::spec)).collect()
+    }
+
+    fn run_as<P: Policy>(&self, workloads: Vec<WorkloadSpec>, policy: &mut P, span: Span) -> Result<Seen, SimError> {
+        let requested = workloads[0].cpus;
+        let host = observe(machine(), &workloads, policy, span)?;
         let target = host.sim().stats().swap_remove(0);
         Ok(Seen {
             utilisation: target.run_time as f64 / requested.of(span.measured).0 as f64,
@@ -165,6 +181,10 @@ impl Tenants {
             target,
         })
     }
+}
+
+fn machine() -> Machine {
+    Preset::named("rkube").expect("the machine of this paper").machine()
 }
 
 /// The host after this time under a policy.

@@ -24,8 +24,26 @@ pub fn policy(rkube: bool) -> Result<AnyPolicy> {
     Ok(AnyPolicy::build("rkube", toml::Value::Table(parameters))?)
 }
 
-/// Tenants, and whether rKube decides.
-type Cell = (Tenants, bool);
+/// What decides which CPUs containers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Column {
+    /// Kubernetes' own means: weights and quotas.
+    Standard,
+    /// rKube.
+    Rkube,
+    /// The kubelet's static CPU manager beside Kubernetes' own means.
+    Static,
+}
+
+impl From<bool> for Column {
+    /// Does rKube decide?
+    fn from(rkube: bool) -> Column {
+        if rkube { Column::Rkube } else { Column::Standard }
+    }
+}
+
+/// Tenants, and what decides.
+type Cell = (Tenants, Column);
 
 /// The runs.
 pub struct Grid {
@@ -50,8 +68,9 @@ impl Grid {
     }
 
     /// Runs those that were not run yet, and prints the time taken on standard error.
-    pub fn run(&mut self, what: &str, mut cells: Vec<Cell>) -> Result<()> {
+    pub fn run<C: Into<Column>>(&mut self, what: &str, cells: Vec<(Tenants, C)>) -> Result<()> {
         let began = Instant::now();
+        let mut cells: Vec<Cell> = cells.into_iter().map(|(tenants, column)| (tenants, column.into())).collect();
         cells.sort_unstable();
         cells.dedup();
         cells.retain(|cell| !self.seen.contains_key(cell));
@@ -59,8 +78,12 @@ impl Grid {
         let seen: Result<Vec<Seen>> = cells
             .par_iter()
             .with_max_len(1)
-            .map(|&(tenants, rkube)| {
-                let seen = tenants.run(&mut policy(rkube)?, self.span(tenants.target))?;
+            .map(|&(tenants, column)| {
+                let (policy, span) = (&mut policy(column == Column::Rkube)?, self.span(tenants.target));
+                let seen = match column {
+                    Column::Static => tenants.run_pinned(policy, span),
+                    _ => tenants.run(policy, span),
+                }?;
                 bar.inc(1);
                 Ok(seen)
             })
@@ -73,8 +96,8 @@ impl Grid {
     }
 
     /// The target's result beside this neighbour.
-    pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, rkube: bool) -> Result<&Seen> {
-        let cell = (Tenants { target, neighbour }, rkube);
+    pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, column: impl Into<Column>) -> Result<&Seen> {
+        let cell = (Tenants { target, neighbour }, column.into());
         self.seen.get(&cell).with_context(|| format!("nobody ran {cell:?}"))
     }
 }

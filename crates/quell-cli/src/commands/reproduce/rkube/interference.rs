@@ -6,7 +6,7 @@ use quell_model::Nanos;
 use quell_report::human;
 use quell_sim::experiment::rkube::{BATCH, MEMCACHED, Neighbour, Seen, Target, Tenants};
 
-use super::grid::{BOTH, Grid};
+use super::grid::{BOTH, Column, Grid};
 use super::{batch, measure, memory_intensive, name, range};
 
 /// The highest rate of the paper's multi-tenant memcached, and the load of the single-tenant one beside it.
@@ -17,19 +17,23 @@ const ALONE_S: f64 = 60.0;
 
 pub fn measures(grid: &mut Grid) -> Result<Vec<Measure>> {
     let neighbours = |target: Target| Neighbour::all(target.cpus()).map(Some).into_iter().chain([None]);
-    let cells = |targets: &[Target], rkube| {
+    let cells = |targets: &[Target], column: Column| {
         let tenants = |&target: &Target| neighbours(target).map(move |neighbour| Tenants { target, neighbour });
-        targets.iter().flat_map(tenants).map(|tenants| (tenants, rkube)).collect()
+        targets.iter().flat_map(tenants).map(|tenants| (tenants, column)).collect()
     };
     let figure2: Vec<Target> = BATCH.map(Target::Batch).into_iter().chain([MEMCACHED]).collect();
-    grid.run("Figure 2", cells(&figure2, false))?;
-    grid.run("Figure 6", cells(&figure2, true))?;
-    grid.run("Figure 1b", BOTH.into_iter().flat_map(|rkube| cells(&[PAPERS_RATE], rkube)).collect())?;
+    grid.run("Figure 2", cells(&figure2, Column::Standard))?;
+    grid.run("Figure 6", cells(&figure2, Column::Rkube))?;
+    grid.run("Figure 6, static policy", cells(&figure2, Column::Static))?;
+    let columns = [Column::Standard, Column::Rkube, Column::Static];
+    let at_rate = |column| -> Vec<(Tenants, Column)> { cells(&[PAPERS_RATE], column) };
+    grid.run("Figure 1b", columns.into_iter().flat_map(at_rate).collect())?;
     let seen = Interference { grid };
     let mut measures = seen.batch_standard()?;
     measures.extend(seen.memcached_standard()?);
     measures.extend(seen.batch_rkube()?);
     measures.extend(seen.memcached_rkube()?);
+    measures.push(seen.static_policy()?);
     measures.extend(seen.host()?);
     measures.extend(tails(grid)?);
     Ok(measures)
@@ -52,24 +56,26 @@ fn list(values: [f64; 4], unit: &str) -> String {
 
 impl Interference<'_> {
     /// Ratio of the jobs' time to the time alone without rKube.
-    fn slowdown(&self, target: Target, neighbour: Neighbour, rkube: bool) -> Result<f64> {
+    fn slowdown(&self, target: Target, neighbour: Neighbour, column: impl Into<Column>) -> Result<f64> {
         let job = |seen: &Seen| seen.target.latencies.mean().0 as f64;
         let alone = self.grid.seen(target, None, false)?;
-        Ok(job(self.grid.seen(target, Some(neighbour), rkube)?) / job(alone))
+        Ok(job(self.grid.seen(target, Some(neighbour), column)?) / job(alone))
     }
 
-    fn slowdowns(&self, target: Target, rkube: bool) -> Result<[f64; 4]> {
+    fn slowdowns(&self, target: Target, column: impl Into<Column>) -> Result<[f64; 4]> {
+        let column = column.into();
         let mut all = [0.0; 4];
         for (slot, neighbour) in all.iter_mut().zip(Neighbour::all(target.cpus())) {
-            *slot = self.slowdown(target, neighbour, rkube)?;
+            *slot = self.slowdown(target, neighbour, column)?;
         }
         Ok(all)
     }
 
-    fn rates(&self, rkube: bool) -> Result<[f64; 4]> {
+    fn rates(&self, column: impl Into<Column>) -> Result<[f64; 4]> {
+        let column = column.into();
         let mut all = [0.0; 4];
         for (slot, neighbour) in all.iter_mut().zip(Neighbour::all(MEMCACHED.cpus())) {
-            *slot = self.grid.seen(MEMCACHED, Some(neighbour), rkube)?.rate();
+            *slot = self.grid.seen(MEMCACHED, Some(neighbour), column)?.rate();
         }
         Ok(all)
     }
@@ -152,24 +158,30 @@ impl Interference<'_> {
 
     fn batch_rkube(&self) -> Result<Vec<Measure>> {
         let streamcluster = Target::Batch(batch("streamcluster")?);
-        let speedups = |target: Target| -> Result<[f64; 4]> {
-            let (without, with) = (self.slowdowns(target, false)?, self.slowdowns(target, true)?);
+        let speedups = |target: Target, column: Column| -> Result<[f64; 4]> {
+            let (without, with) = (self.slowdowns(target, false)?, self.slowdowns(target, column)?);
             Ok(std::array::from_fn(|at| without[at] / with[at]))
         };
-        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        let (mut all, mut pinned, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for program in BATCH {
-            let own = speedups(Target::Batch(program))?;
+            pinned.extend(speedups(Target::Batch(program), Column::Static)?);
+            let own = speedups(Target::Batch(program), Column::Rkube)?;
             notes.push(format!("{} {}", program.name, own.map(|speedup| format!("{speedup:.2}")).join(" ")));
             all.extend(own);
         }
         let (least, most) = range(all.into_iter());
-        let got = self.grid.seen(streamcluster, Some(worst(streamcluster)), true)?.utilisation;
+        let (pinned_least, pinned_most) = range(pinned.into_iter());
+        notes.push(format!("with the static policy {pinned_least:.2} to {pinned_most:.2}"));
+        let got = |column: Column| -> Result<f64> {
+            Ok(self.grid.seen(streamcluster, Some(worst(streamcluster)), column)?.utilisation)
+        };
+        let got_pinned = format!("with the static policy {:.2}", got(Column::Static)?);
         let time = ALONE_S * self.slowdown(streamcluster, worst(streamcluster), true)?;
         let slowdowns = list(self.slowdowns(streamcluster, true)?, "");
         Ok(vec![
             measure("fig6.utilisation", self.utilisation_gain()?, "")?,
             measure("fig6a.streamcluster-time", time, format!("as multiples of the time alone: {slowdowns}"))?,
-            measure("fig6b.streamcluster", got, "")?,
+            measure("fig6b.streamcluster", got(Column::Rkube)?, got_pinned)?,
             measure("fig6a.least", least, notes.join(", "))?,
             measure("fig6a.most", most, "")?,
         ])
@@ -180,16 +192,35 @@ impl Interference<'_> {
         let (without, with) = (self.rates(false)?, self.rates(true)?);
         let gains: [f64; 4] = std::array::from_fn(|at| with[at] / without[at]);
         let (least, most) = range(gains.into_iter());
-        let p99 = |rkube| -> Result<Nanos> { Ok(self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), rkube)?.p99()) };
-        let (tail, saturated) = (p99(true)?, p99(false)?);
+        let pinned = self.grid.seen(MEMCACHED, Some(worst(MEMCACHED)), Column::Static)?;
+        let all = list(with.map(|rate| rate / 1e3), "k");
+        let rate_note = format!("{all}; with the static policy {:.2}k", pinned.rate() / 1e3);
+        let p99 = |column: Column| -> Result<Nanos> {
+            Ok(self.grid.seen(PAPERS_RATE, Some(worst(MEMCACHED)), column)?.p99())
+        };
+        let (tail, saturated) = (p99(Column::Rkube)?, p99(Column::Standard)?);
+        let tail_note = format!("with the static policy {:.0} µs", p99(Column::Static)?.0 as f64 / 1e3);
         Ok(vec![
-            measure("fig6c.rate", beside.rate(), list(with.map(|rate| rate / 1e3), "k"))?,
-            measure("fig6c.utilisation", beside.utilisation, "")?,
+            measure("fig6c.rate", beside.rate(), rate_note)?,
+            measure(
+                "fig6c.utilisation",
+                beside.utilisation,
+                format!("with the static policy {:.2}", pinned.utilisation),
+            )?,
             measure("fig6c.least", least, list(gains, ""))?,
             measure("fig6c.most", most, "")?,
-            measure("fig8.p99", tail.0 as f64 / 1e3, "")?,
+            measure("fig8.p99", tail.0 as f64 / 1e3, tail_note)?,
             measure("fig8.factor", saturated.0 as f64 / tail.0 as f64, "")?,
         ])
+    }
+
+    /// Streamcluster beside the worst neighbour.
+    fn static_policy(&self) -> Result<Measure> {
+        let streamcluster = Target::Batch(batch("streamcluster")?);
+        let of = |column: Column| self.slowdown(streamcluster, worst(streamcluster), column);
+        let (ours, theirs) = (of(Column::Rkube)?, of(Column::Static)?);
+        let note = format!("{ours:.2} times its time alone against {theirs:.2}");
+        measure("text.static", ours / theirs, note)
     }
 
     fn host(&self) -> Result<Vec<Measure>> {
