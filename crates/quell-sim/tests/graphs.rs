@@ -241,7 +241,7 @@ fn wake_ups_know_who_woke_whom() {
 #[test]
 fn parallel_jobs_have_a_completion_time() {
     let mean = |cpus: u32| {
-        let parallel = Some(ParallelSpec { rounds: 10, work: Service::Constant(micros(1_000)) });
+        let parallel = Some(ParallelSpec::new(10, Service::Constant(micros(1_000))));
         let spec = WorkloadSpec { threads: 4, parallel, ..WorkloadSpec::new("job", Class::BestEffort) };
         let mut sim = Sim::new(Topology::synthetic(1, 1, cpus, 1), free_kernel(), &[spec], 1).unwrap();
         sim.begin();

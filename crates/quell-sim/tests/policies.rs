@@ -168,7 +168,7 @@ fn runs_repeat_exactly_and_seeds_differ() {
 #[test]
 fn preemptions_and_wake_ups_are_signals() {
     use quell_model::{Host, Signal, SignalSet};
-    let rounds = quell_sim::workload::ParallelSpec { rounds: 2, work: Service::Exponential(Nanos::from_millis(1)) };
+    let rounds = quell_sim::workload::ParallelSpec::new(2, Service::Exponential(Nanos::from_millis(1)));
     let parallel = WorkloadSpec { threads: 3, parallel: Some(rounds), ..WorkloadSpec::new("p", Class::BestEffort) };
     let workloads = [hogs("be", 2), parallel];
     let mut host =

@@ -8,7 +8,7 @@ use quell_model::{
 use quell_policy::AnyPolicy;
 use quell_sim::experiment::theory::mmk_mean;
 use quell_sim::host::drive;
-use quell_sim::workload::{Arrivals, BatchSpec, ClosedSpec, Dispatch, Runtime, ServerSpec, Service, Step};
+use quell_sim::workload::{Arrivals, BatchSpec, ClosedSpec, Dispatch, Forward, Runtime, ServerSpec, Service, Step};
 use quell_sim::{Costs, KernelConfig, Sim, SimHost, WorkloadSpec};
 
 const FREE: Dispatch = Dispatch::WorkStealing(Runtime::FREE);
@@ -256,11 +256,13 @@ proptest! {
     fn no_request_is_lost(
         threads in 1u32..6,
         costs in (0u64..3_000, 0u64..200, 0u64..200, 0u64..800),
+        io in (prop_oneof![Just(0u64), 1u64..900], prop_oneof![Just(0u64), 1u64..20_000]),
         grants in proptest::option::of(proptest::collection::vec((0u32..4, 0u8..3, 0u64..200), 0..80)),
         is_closed in proptest::bool::ANY,
     ) {
         let (spin, switch, steal, park) = costs;
-        let costs = Runtime { spin: Nanos(spin), switch: Nanos(switch), steal: Nanos(steal), park: Nanos(park) };
+        let costs = Runtime { spin: Nanos(spin), switch: Nanos(switch), steal: Nanos(steal), park: Nanos(park), ..Runtime::FREE };
+        let costs = Runtime { packet: Nanos(io.0), storage: Nanos(io.1), ..costs };
         let dispatch = Dispatch::WorkStealing(costs);
         let service = Service::Exponential(micros(20));
         let stops = Arrivals::Steps(vec![Step { at: Nanos(0), rate: 100_000.0 }, Step { at: micros(10_000), rate: 0.0 }]);
@@ -309,4 +311,53 @@ proptest! {
             prop_assert_eq!(by_hand.queueing_delay(), Nanos::ZERO);
         }
     }
+}
+
+#[test]
+fn a_device_takes_its_time_and_forwarding_queues() {
+    let mean = |dispatch: Runtime, rate: f64, service: u64| {
+        let spec = runtime(
+            4,
+            Arrivals::Uniform(rate),
+            Service::Constant(Nanos(service)),
+            Dispatch::WorkStealing(Runtime { ..dispatch }),
+        );
+        let mut sim = Sim::new(Topology::synthetic(1, 1, 4, 1), free_kernel(), &[spec], 3).unwrap();
+        sim.begin();
+        sim.run_until(Nanos::from_millis(50));
+        (sim.stats()[0].latencies.mean().0, sim.stats()[0].latencies.count())
+    };
+    let plain = mean(Runtime::FREE, 1e4, 20_000);
+    let device = mean(Runtime { storage: micros(10), ..Runtime::FREE }, 1e4, 20_000);
+    assert!((9_900..10_200).contains(&(device.0 - plain.0)), "{device:?} {plain:?}");
+    let packet = mean(Runtime { packet: micros(2), ..Runtime::FREE }, 1e4, 20_000);
+    assert!((1_990..2_010).contains(&(packet.0 - plain.0)), "{packet:?} {plain:?}");
+    let forward = Some(Forward { each: micros(1), memory: Nanos(0) });
+    let forwarded = mean(Runtime { forward, ..Runtime::FREE }, 1e4, 20_000);
+    assert_eq!(forwarded.0 - plain.0, 1_000, "it goes through at once");
+    // Twice as many as it can forward: half of them are answered.
+    let most = mean(Runtime { forward, ..Runtime::FREE }, 2e6, 100);
+    assert!((49_000..=50_000).contains(&most.1), "{most:?}");
+}
+
+/// §5.1: "computes the delay for each core by summing the delays experienced by the oldest element in each of its queues".
+#[test]
+fn a_cores_delay_is_the_sum_over_its_queues() {
+    let arrivals = Arrivals::Recorded(vec![Nanos(1_000), Nanos(1_500), Nanos(2_500)]);
+    let storage = Runtime { packet: Nanos(100), storage: micros(2), ..Runtime::FREE };
+    let spec = runtime(1, arrivals, Service::Constant(micros(6)), Dispatch::WorkStealing(storage));
+    let host = SimHost::new(Topology::synthetic(1, 1, 1, 1), free_kernel(), &[spec], 5, true).unwrap();
+    let view = host.view();
+    let mut by_hand = ByHand { view, host, plan: Plan::default() };
+    by_hand.give(0, Some(RUNTIME));
+    // The first one runs from 1 µs to 4.1 µs and waits for the device until 6.1 µs. Meanwhile the second and the third were
+    // taken in: from 4.2 µs on the second runs, and the third is a green thread.
+    by_hand.until(Nanos(6_000));
+    let green = by_hand.queueing_delay();
+    by_hand.until(Nanos(7_000));
+    let both = by_hand.queueing_delay();
+    assert!(
+        both.0 > green.0 + 1_500,
+        "a microsecond of the green thread's and one of the completion's: {green} {both}"
+    );
 }

@@ -173,7 +173,7 @@ fn a_stolen_slice_of_the_host_is_in_the_guests_tail() {
 /// The others wait at the barrier for the one whose vCPU was taken away.
 #[test]
 fn one_stolen_vcpu_delays_all_at_the_barrier() {
-    let parallel = ParallelSpec { rounds: 10, work: Service::Constant(Nanos::from_millis(1)) };
+    let parallel = ParallelSpec::new(10, Service::Constant(Nanos::from_millis(1)));
     let job = WorkloadSpec { threads: 4, parallel: Some(parallel), ..WorkloadSpec::new("job", Class::BestEffort) };
     let on_first = WorkloadSpec { affinity: vec![CpuList(CpuSet::first(1))], ..hog("hog", 100, 1) };
     let config = KernelConfig { balance: false, ..free() };
@@ -277,7 +277,7 @@ fn any_workload(number: usize) -> impl Strategy<Value = WorkloadSpec> {
             0 => WorkloadSpec { weight, ..hog(&name, 100, threads) },
             1 => WorkloadSpec {
                 threads,
-                parallel: Some(ParallelSpec { rounds: 3, work: Service::Exponential(work) }),
+                parallel: Some(ParallelSpec::new(3, Service::Exponential(work))),
                 ..WorkloadSpec::new(name, Class::BestEffort)
             },
             2 => WorkloadSpec {

@@ -182,6 +182,11 @@ impl Live {
         stretched_ns + times * now.saturating_sub(from) as f64
     }
 
+    /// References to memory take so many times longer than on idle memory.
+    pub fn slowdown(&self) -> f64 {
+        self.slowdown.times
+    }
+
     /// A cache's step is due: its parts move.
     pub fn step(&mut self, number: usize, now: u64, timers: &mut Timers<Timer>) {
         for cpu in 0..self.cpus.len() {

@@ -230,7 +230,7 @@ impl Load {
     /// threads exports the delay of its requests, and nothing else counts.
     pub fn queueing_delay(&self, kernel: &Kernel, number: usize) -> u64 {
         let now = kernel.now();
-        let oldest = self.body.oldest_waiting().map_or(0, |since| now - since);
+        let oldest = self.body.oldest_waiting(now).map_or(0, |since| now - since);
         if let Body::Stealing(_) = self.body {
             return oldest;
         }

@@ -14,8 +14,8 @@ mod stats;
 
 pub use arrivals::{Arrivals, Step};
 pub use body::{
-    BatchSpec, ClosedSpec, Dispatch, Done, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases, Runtime,
-    ServerSpec, Turn,
+    BatchSpec, ClosedSpec, Dispatch, Done, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases,
+    Runtime, ServerSpec, Turn,
 };
 pub use draws::Draws;
 pub(crate) use load::{Load, PhaseSet};

@@ -72,7 +72,7 @@ impl Batch {
         let piece = self.round.0 / u64::from(self.threads);
         let work = Service::Uniform { from: Nanos(piece - piece / SPREAD), to: Nanos(piece + piece / SPREAD) };
         let rounds = (JOB.0 / self.round.0).max(1) as u32;
-        let parallel = Some(ParallelSpec { rounds, work });
+        let parallel = Some(ParallelSpec::new(rounds, work));
         WorkloadSpec { threads: self.threads, parallel, profile: Some(known(self.name)), ..container }
     }
 }

@@ -20,17 +20,27 @@ pub use jobs::{Done, JobSource, JobsSpec, Order};
 pub use parallel::ParallelSpec;
 pub use periodic::PeriodicSpec;
 pub use server::{ClosedSpec, Dispatch, ServerSpec};
+pub use source::Forward;
 pub(crate) use source::Source;
 pub use stealing::Runtime;
 
+use quell_model::Nanos;
+
 use super::load::Streams;
 use super::spec::WorkloadSpec;
+
+/// Is it no time? Such keys are left out of what is written.
+fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos(0)
+}
 
 /// Something to do, and for whom.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     arrived: u64,
     work: u64,
+    /// CPU time after it has waited for a device; 0: it waits for none.
+    rest: u64,
     client: u32,
 }
 
@@ -53,7 +63,7 @@ impl Body {
     /// What the threads do from this time on, ns.
     pub fn new(spec: &WorkloadSpec, threads: usize, streams: &mut Streams, began: u64) -> Body {
         if let Some(parallel) = &spec.parallel {
-            return Body::Parallel(Parallel::new(parallel, began));
+            return Body::Parallel(Parallel::new(parallel, threads, began));
         }
         if let Some(periodic) = &spec.periodic {
             return Body::Periodic(Box::new(Periodic::new(periodic, threads)));
@@ -77,6 +87,7 @@ impl Body {
         };
         match dispatch {
             Dispatch::WorkStealing(runtime) => {
+                let source = source.forwarded(runtime.forward);
                 Body::Stealing(Box::new(Stealing::new(source, service.clone(), runtime, threads)))
             }
             _ => Body::Server(Box::new(Server::new(source, service.clone(), dispatch, threads))),
@@ -84,10 +95,10 @@ impl Body {
     }
 
     /// Since when the oldest of its requests that nobody works on has waited.
-    pub fn oldest_waiting(&self) -> Option<u64> {
+    pub fn oldest_waiting(&self, now: u64) -> Option<u64> {
         match self {
             Body::Server(server) => server.oldest_waiting(),
-            Body::Stealing(server) => server.oldest_waiting(),
+            Body::Stealing(server) => server.oldest_waiting(now),
             Body::Periodic(periodic) => periodic.oldest_waiting(),
             Body::Jobs(jobs) => jobs.oldest_waiting(),
             Body::Batch(_) | Body::Parallel(_) | Body::Stages | Body::Ended => None,

@@ -79,7 +79,7 @@ impl Periodic {
         kernel.timers.set(timer, now + self.spec.period.0 + later);
         own.stats.arrived += 1;
         let work = self.spec.work.draw(&mut own.streams.services);
-        let job = Request { arrived: now, work, client: 0 };
+        let job = Request { arrived: now, work, rest: 0, client: 0 };
         if self.current[thread].is_some() {
             return self.queues[thread].push_back(job);
         }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, Source};
@@ -28,9 +27,7 @@ pub enum Dispatch {
 impl Dispatch {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
-            Dispatch::WorkStealing(runtime) if runtime.spin > Nanos::from_secs(1) => {
-                Err(format!("its threads spin for {} before they park: make it a second at most", runtime.spin))
-            }
+            Dispatch::WorkStealing(runtime) => runtime.check(),
             _ => Ok(()),
         }
     }
@@ -106,7 +103,7 @@ impl Server {
     pub fn arrive(&mut self, own: &mut Common, kernel: &mut Kernel, client: u32) {
         own.stats.arrived += 1;
         let work = self.service.draw(&mut own.streams.services);
-        self.hand_out(own, kernel, Request { arrived: kernel.now(), work, client });
+        self.hand_out(own, kernel, Request { arrived: self.source.came(kernel.now()), work, rest: 0, client });
     }
 
     #[inline]

@@ -3,6 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use quell_model::Nanos;
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::Kernel;
 use crate::random::Stream;
 use crate::timers::TimerId;
@@ -14,9 +17,40 @@ use crate::workload::service::Service;
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// Whether or not earlier ones are done.
-    Open(Box<ArrivalProcess>),
+    Open(Box<Open>),
     /// Every client thinks, asks, and waits. With the times at which they ask.
     Closed { clients: BinaryHeap<Reverse<(u64, u32)>>, think: Service, pace: Option<Pace> },
+}
+
+/// Requests that come whether or not earlier ones are done.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    process: ArrivalProcess,
+    /// When the next one is there, ns.
+    next: u64,
+    forwarded: Option<Forwarded>,
+}
+
+/// A core of its own, not one of the machine's, through which requests pass one by one.
+#[derive(Clone, Copy, Debug)]
+struct Forwarded {
+    by: Forward,
+    /// When it is done with what it has, ns.
+    free: u64,
+    /// When the next request came to it, and the one that it forwarded last, ns.
+    coming: u64,
+    came: u64,
+}
+
+/// Forwarding of requests and their answers by a core of its own, as Shenango's IOKernel does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// Its time for a request and the answer, while memory is idle.
+    pub each: Nanos,
+    /// The part of that in which it waits for memory, and which takes as many times longer as references to memory do.
+    #[serde(default)]
+    pub memory: Nanos,
 }
 
 /// A timetable for each client: it never asks earlier, and if it is late it asks as soon as it can.
@@ -47,7 +81,32 @@ impl Pace {
 impl Source {
     /// An open loop from this time on, ns.
     pub fn open(arrivals: &Arrivals, streams: &Streams, began: u64) -> Source {
-        Source::Open(Box::new(ArrivalProcess::new(arrivals.clone(), streams.times.clone(), began)))
+        let process = ArrivalProcess::new(arrivals.clone(), streams.times.clone(), began);
+        Source::Open(Box::new(Open { process, next: 0, forwarded: None }))
+    }
+
+    /// The same with requests forwarded; clients of a closed loop reach the server at once.
+    pub fn forwarded(mut self, by: Option<Forward>) -> Source {
+        if let Source::Open(open) = &mut self {
+            open.forwarded = by.map(|by| Forwarded { by, free: 0, coming: 0, came: 0 });
+        }
+        self
+    }
+
+    /// Is a request there?
+    pub fn is_due(&self, now: u64) -> bool {
+        match self {
+            Source::Open(open) => open.next <= now,
+            Source::Closed { clients, .. } => clients.peek().is_some_and(|Reverse((at, _))| *at <= now),
+        }
+    }
+
+    /// When the last request that was taken came, ns.
+    pub fn came(&self, now: u64) -> u64 {
+        match self {
+            Source::Open(open) => open.forwarded.map_or(now, |forwarded| forwarded.came),
+            Source::Closed { .. } => now,
+        }
     }
 
     /// A closed loop from this time on, ns.
@@ -64,7 +123,7 @@ impl Source {
     #[inline]
     pub fn set_timer(&mut self, timer: TimerId, kernel: &mut Kernel) {
         let next = match self {
-            Source::Open(process) => process.next(),
+            Source::Open(open) => open.next(kernel.memory_slowdown),
             Source::Closed { clients, .. } => clients.peek().map(|Reverse((at, _))| *at),
         };
         if let Some(at) = next {
@@ -74,8 +133,8 @@ impl Source {
 
     /// An open loop has so many requests per second from now on; none if that is nothing. Clients stay as they are.
     pub fn set_rate(&mut self, rate: f64, timer: TimerId, kernel: &mut Kernel) {
-        if let Source::Open(process) = self {
-            process.change_rate(rate, kernel.now);
+        if let Source::Open(open) = self {
+            open.process.change_rate(rate, kernel.now);
             kernel.timers.cancel(timer);
             self.set_timer(timer, kernel);
         }
@@ -85,7 +144,10 @@ impl Source {
     #[inline]
     pub fn take(&mut self, timer: TimerId, kernel: &mut Kernel) -> u32 {
         let client = match self {
-            Source::Open(_) => 0,
+            Source::Open(open) => {
+                open.forwarded.iter_mut().for_each(|forwarded| forwarded.came = forwarded.coming);
+                0
+            }
             Source::Closed { clients, .. } => clients.pop().map_or(0, |Reverse((_, client))| client),
         };
         self.set_timer(timer, kernel);
@@ -102,3 +164,25 @@ impl Source {
         }
     }
 }
+
+impl Open {
+    /// When the next request is at the server; references to memory take so many times longer than on idle memory.
+    fn next(&mut self, slowdown: f64) -> Option<u64> {
+        let came = self.process.next();
+        let at = match (&mut self.forwarded, came) {
+            (Some(forwarded), Some(came)) => {
+                let Forward { each, memory } = forwarded.by;
+                let more = (memory.0 as f64 * (slowdown - 1.0).clamp(0.0, LONGEST)) as u64;
+                forwarded.coming = came;
+                forwarded.free = forwarded.free.max(came) + each.0 + more;
+                Some(forwarded.free)
+            }
+            _ => came,
+        };
+        self.next = at.unwrap_or(u64::MAX);
+        at
+    }
+}
+
+/// No reference takes longer than that many times, whatever the load.
+const LONGEST: f64 = 100.0;

@@ -9,14 +9,22 @@
 //! taken puts its green thread back into its queue, for the others to steal, and parks (§5.3). Under the kernel's own
 //! scheduler nobody grants CPUs; there a request that finds no thread free unparks one, as long as fewer are active than the
 //! runtime has CPUs.
+//!
+//! With `packet` requests come as packets, each to the queue of an active thread, which makes green threads of them when it has
+//! no other; with `storage` every request waits for a device in the middle of its work, and its completion comes to the queue of
+//! the thread that it ran on. Both queues are stolen from, and a thread's delay is the sum over its queues (§5.1,
+//! `QueueingDelay()`); the runtime's is that of the thread that has the most.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use quell_model::{CpuId, Nanos};
 use serde::{Deserialize, Serialize};
 
+use super::source::Forward;
 use super::{Request, Source};
-use crate::kernel::{FULL_SPEED, Kernel, TaskId};
+use crate::kernel::{FULL_SPEED, Kernel, TaskId, Timer};
+use crate::timers::TimerId;
 use crate::workload::load::Common;
 use crate::workload::service::Service;
 
@@ -33,17 +41,51 @@ pub struct Runtime {
     pub steal: Nanos,
     /// Parking: a system call (assumed: 500 ns). What the kernel's switch costs comes on top.
     pub park: Nanos,
+    /// Making a green thread of a packet; zero: requests come as green threads.
+    #[serde(skip_serializing_if = "super::is_zero")]
+    pub packet: Nanos,
+    /// Every request waits so long for a device when half of its work is done; zero: none does.
+    #[serde(skip_serializing_if = "super::is_zero")]
+    pub storage: Nanos,
+    /// Requests come through a core that forwards them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
 }
 
 impl Default for Runtime {
     fn default() -> Runtime {
-        Runtime { spin: Nanos(2_000), switch: Nanos(50), steal: Nanos(100), park: Nanos(500) }
+        Runtime { spin: Nanos(2_000), switch: Nanos(50), steal: Nanos(100), park: Nanos(500), ..Runtime::FREE }
     }
 }
 
 impl Runtime {
     /// Nothing costs anything, and nobody spins: for comparisons with theory.
-    pub const FREE: Runtime = Runtime { spin: Nanos(0), switch: Nanos(0), steal: Nanos(0), park: Nanos(0) };
+    pub const FREE: Runtime = Runtime {
+        spin: Nanos(0),
+        switch: Nanos(0),
+        steal: Nanos(0),
+        park: Nanos(0),
+        packet: Nanos(0),
+        storage: Nanos(0),
+        forward: None,
+    };
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let second = Nanos::from_secs(1);
+        let forward = self.forward.unwrap_or(Forward { each: Nanos(1), memory: Nanos(0) });
+        match self {
+            _ if self.spin > second => {
+                Err(format!("its threads spin for {} before they park: make it a second at most", self.spin))
+            }
+            _ if self.packet > second || self.storage > second || forward.each > second => {
+                Err("a packet, a device or forwarding that takes longer than a second: make it shorter".into())
+            }
+            _ if forward.each == Nanos(0) || forward.memory > forward.each => {
+                Err("forwarding takes `each` more than nothing, of which `memory` is a part".into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The time of a look that costs nothing: a running thread has work.
@@ -71,6 +113,45 @@ struct Queued {
     since: u64,
 }
 
+/// What a kernel thread has to do.
+#[derive(Clone, Debug, Default)]
+struct Queues {
+    green: VecDeque<Queued>,
+    packets: VecDeque<Queued>,
+    completions: VecDeque<Queued>,
+}
+
+impl Queues {
+    fn all(&self) -> [&VecDeque<Queued>; 3] {
+        [&self.green, &self.packets, &self.completions]
+    }
+
+    fn all_mut(&mut self) -> [&mut VecDeque<Queued>; 3] {
+        [&mut self.green, &mut self.packets, &mut self.completions]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all().iter().all(|queue| queue.is_empty())
+    }
+
+    /// The sum of the delays of the oldest elements, ns.
+    fn delay(&self, now: u64) -> Option<u64> {
+        let delays = self.all().map(|queue| queue.front().map(|queued| now - queued.since));
+        delays.iter().flatten().copied().reduce(|sum, delay| sum + delay)
+    }
+
+    /// Makes green threads of what came, and says how many packets that were.
+    fn take_in(&mut self, now: u64) -> u64 {
+        let packets = self.packets.len() as u64;
+        let came = self.completions.drain(..).chain(self.packets.drain(..));
+        self.green.extend(came.map(|queued| Queued { since: now, ..queued }));
+        packets
+    }
+}
+
+/// When a request that waits for the device arrived, what is left of its work, and its client.
+type Waiting = (u64, u64, u32);
+
 /// A runtime under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Stealing {
@@ -78,7 +159,11 @@ pub(crate) struct Stealing {
     service: Service,
     costs: Runtime,
     doing: Vec<Doing>,
-    queues: Vec<VecDeque<Queued>>,
+    queues: Vec<Queues>,
+    /// Requests that wait for the device: until when, their number, the thread, and themselves.
+    devices: BinaryHeap<Reverse<(u64, u64, usize, Waiting)>>,
+    device_timer: Option<TimerId>,
+    devices_used: u64,
     /// Parked threads, the one that parked last at the end.
     parked: Vec<usize>,
     spinning: usize,
@@ -94,7 +179,10 @@ impl Stealing {
             service,
             costs,
             doing: vec![Doing::Parked; threads],
-            queues: vec![VecDeque::new(); threads],
+            queues: vec![Queues::default(); threads],
+            devices: BinaryHeap::new(),
+            device_timer: None,
+            devices_used: 0,
             parked: (0..threads).rev().collect(),
             spinning: 0,
             queued: 0,
@@ -102,19 +190,40 @@ impl Stealing {
         }
     }
 
-    /// A request arrives.
+    /// A request arrives, or the device is done with some.
     pub fn due(&mut self, own: &mut Common, kernel: &mut Kernel) {
-        let client = self.source.take(own.timer, kernel);
-        self.arrive(own, kernel, client);
+        let now = kernel.now();
+        while self.devices.peek().is_some_and(|Reverse((until, ..))| *until <= now) {
+            let Some(Reverse((.., thread, waiting))) = self.devices.pop() else { break };
+            let request = Request { arrived: waiting.0, work: waiting.1, rest: 0, client: waiting.2 };
+            self.hand_out(own, kernel, request, Some(thread));
+        }
+        self.set_device_timer(kernel);
+        if self.source.is_due(now) {
+            let client = self.source.take(own.timer, kernel);
+            self.arrive(own, kernel, client);
+        }
     }
 
     /// A request of a client's arrives.
     pub fn arrive(&mut self, own: &mut Common, kernel: &mut Kernel, client: u32) {
         own.stats.arrived += 1;
         let work = self.service.draw(&mut own.streams.services);
-        let request = Request { arrived: kernel.now(), work, client };
-        if let Some(thread) = self.steer(own, kernel) {
-            self.push(thread, request, kernel.now());
+        let rest = if self.costs.storage == Nanos(0) { 0 } else { work / 2 };
+        let arrived = self.source.came(kernel.now());
+        self.hand_out(own, kernel, Request { arrived, work: work - rest, rest, client }, None);
+    }
+
+    /// A request goes to a thread: a packet to an active one, a completion to the one that it ran on, if that is active.
+    fn hand_out(&mut self, own: &mut Common, kernel: &mut Kernel, request: Request, ran_on: Option<usize>) {
+        let is_active = |thread: &usize| {
+            !matches!(self.doing[*thread], Doing::Parked | Doing::Parking)
+                && (!kernel.grants_cpus() || kernel.is_running(own.tasks[*thread]))
+        };
+        let is_completion = ran_on.is_some();
+        let steered = ran_on.filter(is_active).or_else(|| self.steer(own, kernel));
+        if let Some(thread) = steered {
+            self.receive(thread, request, is_completion, kernel.now());
             if !self.rouse(own, kernel, thread) && !kernel.grants_cpus() && self.active() < cpus(own, kernel) {
                 self.unpark(own, kernel, None);
             }
@@ -123,7 +232,37 @@ impl Stealing {
         // Nobody has a CPU. Whoever is on the way to one, or about to leave it, looks here; if nobody is, one comes.
         let on_the_way = self.doing.iter().position(|doing| !matches!(doing, Doing::Parked));
         let thread = on_the_way.or_else(|| self.unpark(own, kernel, None)).unwrap_or(0);
-        self.push(thread, request, kernel.now());
+        self.receive(thread, request, is_completion, kernel.now());
+    }
+
+    fn receive(&mut self, thread: usize, request: Request, is_completion: bool, since: u64) {
+        let queues = &mut self.queues[thread];
+        let queue = match (is_completion, self.costs.packet) {
+            (true, _) => &mut queues.completions,
+            (false, Nanos(0)) => &mut queues.green,
+            (false, _) => &mut queues.packets,
+        };
+        queue.push_back(Queued { request, since });
+        self.queued += 1;
+    }
+
+    /// The request waits for the device.
+    fn wait_for_device(&mut self, own: &Common, kernel: &mut Kernel, thread: usize, request: Request) {
+        let until = kernel.now() + self.costs.storage.0;
+        let waiting = (request.arrived, request.rest, request.client);
+        self.devices_used += 1;
+        self.devices.push(Reverse((until, self.devices_used, thread, waiting)));
+        if self.device_timer.is_none() {
+            let workload = kernel.task(own.tasks[0]).workload;
+            self.device_timer = Some(kernel.timers.add(Timer::Workload(workload)));
+        }
+        self.set_device_timer(kernel);
+    }
+
+    fn set_device_timer(&mut self, kernel: &mut Kernel) {
+        if let (Some(timer), Some(Reverse((until, ..)))) = (self.device_timer, self.devices.peek()) {
+            kernel.timers.set(timer, *until);
+        }
     }
 
     /// The active thread to whose queue the next request goes: any, all equally likely.
@@ -143,7 +282,7 @@ impl Stealing {
     }
 
     fn push(&mut self, thread: usize, request: Request, since: u64) {
-        self.queues[thread].push_back(Queued { request, since });
+        self.queues[thread].green.push_back(Queued { request, since });
         self.queued += 1;
     }
 
@@ -186,6 +325,14 @@ impl Stealing {
     /// A thread has done what it did.
     pub fn finished(&mut self, own: &mut Common, kernel: &mut Kernel, thread: usize) {
         match self.doing[thread] {
+            Doing::Green(request) if request.rest > 0 => {
+                kernel.set_request(own.tasks[thread], None);
+                self.wait_for_device(own, kernel, thread, request);
+                if self.is_surplus(own, kernel) {
+                    return self.park(own, kernel, thread);
+                }
+                self.look(own, kernel, thread);
+            }
             Doing::Green(request) => {
                 own.record(kernel.now() - request.arrived);
                 kernel.set_request(own.tasks[thread], None);
@@ -215,7 +362,10 @@ impl Stealing {
         if self.queues[thread].is_empty() && self.steal(own, kernel, thread) {
             cost += self.costs.steal.0;
         }
-        let Some(Queued { request, .. }) = self.queues[thread].pop_front() else {
+        if self.queues[thread].green.is_empty() {
+            cost += self.costs.packet.0 * self.queues[thread].take_in(kernel.now());
+        }
+        let Some(Queued { request, .. }) = self.queues[thread].green.pop_front() else {
             if self.costs.spin.0 == 0 {
                 return self.park(own, kernel, thread);
             }
@@ -259,9 +409,11 @@ impl Stealing {
         let Some(victim) = victims.find(|&victim| victim != thief && !self.queues[victim].is_empty()) else {
             return false;
         };
-        let half = self.queues[victim].len().div_ceil(2);
         let (from, to) = pair(&mut self.queues, victim, thief);
-        to.extend(from.drain(..half));
+        for (from, to) in from.all_mut().into_iter().zip(to.all_mut()) {
+            let half = from.len().div_ceil(2);
+            to.extend(from.drain(..half));
+        }
         true
     }
 
@@ -314,9 +466,9 @@ impl Stealing {
         self.service.mean()
     }
 
-    /// Since when the oldest green thread that nobody runs has waited.
-    pub fn oldest_waiting(&self) -> Option<u64> {
-        self.queues.iter().filter_map(|queue| queue.front()).map(|queued| queued.since).min()
+    /// Since when something has waited, as if a thread's queues were one after the other; of the thread that has the most.
+    pub fn oldest_waiting(&self, now: u64) -> Option<u64> {
+        self.queues.iter().filter_map(|queues| queues.delay(now)).max().map(|delay| now.saturating_sub(delay))
     }
 }
 
@@ -334,7 +486,7 @@ fn sibling_of(task: TaskId, kernel: &Kernel, tasks: &[TaskId]) -> Option<usize> 
     running.filter_map(|task| task.0.checked_sub(tasks[0].0)).map(|at| at as usize).find(|&at| at < tasks.len())
 }
 
-fn pair(queues: &mut [VecDeque<Queued>], one: usize, other: usize) -> (&mut VecDeque<Queued>, &mut VecDeque<Queued>) {
+fn pair(queues: &mut [Queues], one: usize, other: usize) -> (&mut Queues, &mut Queues) {
     let (low, high) = queues.split_at_mut(one.max(other));
     if one < other { (&mut low[one], &mut high[0]) } else { (&mut high[0], &mut low[other]) }
 }
