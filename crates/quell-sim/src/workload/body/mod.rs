@@ -30,7 +30,7 @@ use super::load::Streams;
 use super::spec::WorkloadSpec;
 
 /// Is it no time? Such keys are left out of what is written.
-fn is_zero(time: &Nanos) -> bool {
+pub(crate) fn is_zero(time: &Nanos) -> bool {
     *time == Nanos(0)
 }
 

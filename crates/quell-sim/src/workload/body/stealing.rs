@@ -15,78 +15,22 @@
 //! the thread that it ran on. Both queues are stolen from, and a thread's delay is the sum over its queues (§5.1,
 //! `QueueingDelay()`); the runtime's is that of the thread that has the most.
 
+mod queues;
+mod runtime;
+
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use quell_model::{CpuId, Nanos};
-use serde::{Deserialize, Serialize};
 
-use super::source::Forward;
 use super::{Request, Source};
 use crate::kernel::{FULL_SPEED, Kernel, TaskId, Timer};
 use crate::timers::TimerId;
 use crate::workload::load::Common;
 use crate::workload::service::Service;
 
-/// What the runtime does for how long, as CPU time. All but `spin` are assumptions: caladan-osdi20 does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Runtime {
-    /// A thread that finds nothing looks about for so long before it parks (2 µs: `RUNTIME_SCHED_MIN_POLL_US` in the
-    /// published sources of Shenango and Caladan).
-    pub spin: Nanos,
-    /// One green thread gives way to the next (assumed: 50 ns, a function call and a few registers).
-    pub switch: Nanos,
-    /// Taking work from another thread's queue (assumed: 100 ns, a few cache misses).
-    pub steal: Nanos,
-    /// Parking: a system call (assumed: 500 ns). What the kernel's switch costs comes on top.
-    pub park: Nanos,
-    /// Making a green thread of a packet; zero: requests come as green threads.
-    #[serde(skip_serializing_if = "super::is_zero")]
-    pub packet: Nanos,
-    /// Every request waits so long for a device when half of its work is done; zero: none does.
-    #[serde(skip_serializing_if = "super::is_zero")]
-    pub storage: Nanos,
-    /// Requests come through a core that forwards them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forward: Option<Forward>,
-}
-
-impl Default for Runtime {
-    fn default() -> Runtime {
-        Runtime { spin: Nanos(2_000), switch: Nanos(50), steal: Nanos(100), park: Nanos(500), ..Runtime::FREE }
-    }
-}
-
-impl Runtime {
-    /// Nothing costs anything, and nobody spins: for comparisons with theory.
-    pub const FREE: Runtime = Runtime {
-        spin: Nanos(0),
-        switch: Nanos(0),
-        steal: Nanos(0),
-        park: Nanos(0),
-        packet: Nanos(0),
-        storage: Nanos(0),
-        forward: None,
-    };
-
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let second = Nanos::from_secs(1);
-        let forward = self.forward.unwrap_or(Forward { each: Nanos(1), memory: Nanos(0) });
-        match self {
-            _ if self.spin > second => {
-                Err(format!("its threads spin for {} before they park: make it a second at most", self.spin))
-            }
-            _ if self.packet > second || self.storage > second || forward.each > second => {
-                Err("a packet, a device or forwarding that takes longer than a second: make it shorter".into())
-            }
-            _ if forward.each == Nanos(0) || forward.memory > forward.each => {
-                Err("forwarding takes `each` more than nothing, of which `memory` is a part".into())
-            }
-            _ => Ok(()),
-        }
-    }
-}
+use queues::{Queued, Queues, pair};
+pub use runtime::Runtime;
 
 /// The time of a look that costs nothing: a running thread has work.
 const LOOK: u64 = 1;
@@ -104,49 +48,6 @@ enum Doing {
     Spinning,
     /// Has given up, and is about to sleep.
     Parking,
-}
-
-/// A green thread that nobody runs.
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    request: Request,
-    since: u64,
-}
-
-/// What a kernel thread has to do.
-#[derive(Clone, Debug, Default)]
-struct Queues {
-    green: VecDeque<Queued>,
-    packets: VecDeque<Queued>,
-    completions: VecDeque<Queued>,
-}
-
-impl Queues {
-    fn all(&self) -> [&VecDeque<Queued>; 3] {
-        [&self.green, &self.packets, &self.completions]
-    }
-
-    fn all_mut(&mut self) -> [&mut VecDeque<Queued>; 3] {
-        [&mut self.green, &mut self.packets, &mut self.completions]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all().iter().all(|queue| queue.is_empty())
-    }
-
-    /// The sum of the delays of the oldest elements, ns.
-    fn delay(&self, now: u64) -> Option<u64> {
-        let delays = self.all().map(|queue| queue.front().map(|queued| now - queued.since));
-        delays.iter().flatten().copied().reduce(|sum, delay| sum + delay)
-    }
-
-    /// Makes green threads of what came, and says how many packets that were.
-    fn take_in(&mut self, now: u64) -> u64 {
-        let packets = self.packets.len() as u64;
-        let came = self.completions.drain(..).chain(self.packets.drain(..));
-        self.green.extend(came.map(|queued| Queued { since: now, ..queued }));
-        packets
-    }
 }
 
 /// When a request that waits for the device arrived, what is left of its work, and its client.
@@ -484,9 +385,4 @@ fn sibling_of(task: TaskId, kernel: &Kernel, tasks: &[TaskId]) -> Option<usize> 
     let running = siblings.iter().filter_map(|cpu| kernel.running_on(cpu));
     // A workload's threads are numbered in a row.
     running.filter_map(|task| task.0.checked_sub(tasks[0].0)).map(|at| at as usize).find(|&at| at < tasks.len())
-}
-
-fn pair(queues: &mut [Queues], one: usize, other: usize) -> (&mut Queues, &mut Queues) {
-    let (low, high) = queues.split_at_mut(one.max(other));
-    if one < other { (&mut low[one], &mut high[0]) } else { (&mut high[0], &mut low[other]) }
 }
