@@ -242,7 +242,12 @@ impl Parties {
             let richest = others
                 .filter(|&other| self.shares.may_lose(other, next))
                 .max_by(|&one, &other| self.services[one].slack().total_cmp(&self.services[other].slack()));
-            if (next == Resource::Cores || self.has_ways) && self.shares.take_for(place, next, richest) {
+            let can = next == Resource::Cores || self.has_ways;
+            if let Some(is_services) = if can { self.shares.take_for(place, next, richest) } else { None } {
+                // `adjustCore`, `adjustCache`: a victim in the same state goes on to its next one.
+                if let Some(victim) = richest.filter(|&victim| is_services && self.services[victim].next == next) {
+                    self.services[victim].next = next.other(self.has_ways);
+                }
                 self.trial = seen.map(|(latency, _)| Trial::Upsized(id, latency));
                 self.write(next, view, plan);
                 return plan.note(NoteKind::Because, Some(id), next.upsized());

@@ -96,19 +96,19 @@ impl Shares {
         self.units(resource).of.get(place).is_some_and(|&units| units > 1)
     }
 
-    /// One unit goes to a service: best-effort work's, or else this other service's.
-    pub fn take_for(&mut self, place: usize, resource: Resource, other: Option<usize>) -> bool {
+    /// One unit goes to a service: best-effort work's, or else this other service's. None: neither has one; else whether it
+    /// was that service's.
+    pub fn take_for(&mut self, place: usize, resource: Resource, other: Option<usize>) -> Option<bool> {
         let least = u32::from(self.has_best_effort);
         let units = self.units_mut(resource);
-        if units.rest > least {
-            units.rest -= 1;
-        } else if let Some(other) = other {
-            units.of[other] -= 1;
+        let is_services = units.rest <= least;
+        if is_services {
+            units.of[other?] -= 1;
         } else {
-            return false;
+            units.rest -= 1;
         }
         units.of[place] += 1;
-        true
+        Some(is_services)
     }
 
     /// One unit of a service goes to best-effort work.

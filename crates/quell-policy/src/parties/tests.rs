@@ -105,6 +105,18 @@ fn of_several_the_one_with_the_least_slack_is_helped() {
 }
 
 #[test]
+fn a_service_that_gave_a_unit_tries_another_resource_next() {
+    let mut scene = Scene::new(2);
+    scene.step(&[90_000, 200_000]);
+    assert_eq!((&scene.cores[..], scene.ways[0]), (&[3, 4, 1][..], 7), "best-effort work's core");
+    scene.step(&[90_000, 190_000]);
+    assert_eq!(scene.cores, [2, 5, 1], "the other service's core");
+    // That other service misses its target now and asks for a way, since it has just given a core.
+    scene.step(&[150_000, 90_000]);
+    assert_eq!((&scene.cores[..], scene.ways[0]), (&[2, 5, 1][..], 8));
+}
+
+#[test]
 fn without_cat_it_divides_cores_alone() {
     let mut scene = Scene::new(1);
     let verdict = Verdict::Refused(Refusal::Unsupported("no CAT".into()));
