@@ -10,11 +10,14 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 13] = [
+pub const ASSUMED: [(&str, f64); 18] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
-    ("caladan.stack", 0.43),
+    ("caladan.stack", 0.19),
+    ("caladan.forward", 0.2),
+    ("caladan.forward-memory", 0.5),
+    ("caladan.fig8b-threads", 2.0),
     ("caladan.network", 8.0),
     ("caladan.device", 10.0),
     ("caladan.collection", 150.0),
@@ -24,6 +27,8 @@ pub const ASSUMED: [(&str, f64); 13] = [
     ("caladan.memory-latency", 72.0),
     ("caladan.streaml2-suffers", 1.0),
     ("caladan.streaml2-takes", 0.8),
+    ("rkube.barrier-spin", 100.0),
+    ("rkube.trace-load", 0.5),
 ];
 
 /// From now on these inputs have these values, in all of this process. Once, before anything runs.

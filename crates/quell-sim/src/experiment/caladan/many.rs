@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quell_model::{CpuCount, CpuSet, Nanos, Policy, Topology};
 
 use super::{Be, Lc, MANAGED, Means, Seen, Span, Threads, run_on};
+use crate::experiment::assumed::assumed;
 use crate::machine::Machine;
 use crate::workload::{Arrivals, CpuList, Dispatch, Runtime, ServerSpec, Service, Step};
 use crate::{SimError, SimHost, WorkloadSpec};
@@ -32,16 +33,19 @@ pub fn figure7(threads: Threads, length: Nanos) -> Vec<WorkloadSpec> {
 const PEAKS: [(Lc, f64); 3] = [(Lc::Memcached, 10e6), (Lc::Silo, 0.5e6), (Lc::Storage, 0.52e6)];
 
 /// Figure 8b: "11 synthetic LC tasks and 2 synthetic non-interfering BE tasks … each is configured with 2 guaranteed cores",
-/// and so many requests a second together. Pinned, each LC task has one core's two hyperthreads for good, and there is no
-/// room for others.
+/// and so many requests a second together. Each has as many threads as guaranteed cores, as in the published script
+/// (caladan-all, `paper_experiments.py`, `ksched_stress`: `NR_LC_CORES`). Pinned, each LC task has one core's two hyperthreads for
+/// good, on which its threads spin (`ms['spin'] = ms['threads']`), and there is no room for others.
 #[must_use]
 pub fn figure8b(rate: f64, pinned: bool) -> Vec<WorkloadSpec> {
     let topology = Means::Sets.machine().topology;
-    let threads = if pinned { 2 } else { MANAGED };
-    let task = |number: usize, cpus: &CpuSet| WorkloadSpec {
-        name: format!("lc-{number}"),
-        cpuset: pinned.then_some(CpuList(*cpus)),
-        ..Lc::Synthetic.spec(Arrivals::Poisson(rate / 11.0), 2, (Threads::Runtime, threads), None)
+    let threads = if pinned { 2 } else { assumed("caladan.fig8b-threads").round() as u32 };
+    // A second is for good: no request is that late.
+    let spin = if pinned { Nanos::from_secs(1) } else { Runtime::default().spin };
+    let task = |number: usize, cpus: &CpuSet| {
+        let mut lc = Lc::Synthetic.spec(Arrivals::Poisson(rate / 11.0), 2, (Threads::Runtime, threads), None);
+        lc.server.iter_mut().for_each(|server| server.dispatch = Dispatch::WorkStealing(Lc::Synthetic.runtime(spin)));
+        WorkloadSpec { name: format!("lc-{number}"), cpuset: pinned.then_some(CpuList(*cpus)), ..lc }
     };
     let lc = topology.cores().iter().enumerate().map(|(number, cpus)| task(number, cpus));
     let be = (0..if pinned { 0 } else { 2 })

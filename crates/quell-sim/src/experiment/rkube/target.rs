@@ -4,6 +4,7 @@ use quell_model::Nanos;
 
 use super::{known, strict};
 use crate::WorkloadSpec;
+use crate::experiment::assumed::micros;
 use crate::workload::{ClosedSpec, Dispatch, ParallelSpec, Service};
 
 /// A target.
@@ -48,6 +49,10 @@ const fn batch(name: &'static str, threads: u32, piece: Nanos) -> Batch {
     Batch { name, threads, cpus: threads, round: Nanos(piece.0 * threads as u64) }
 }
 
+/// Those that use PARSEC's own barrier, which spins for no more than 0.1 ms before it sleeps (`parsec_barrier.cpp`,
+/// `SPIN_COUNTER_MAX`); that it was built to spin is assumed.
+const SPINNING: [&str; 2] = ["streamcluster", "fluidanimate"];
+
 /// A thread's pieces of work differ by so much: up to a tenth more or less than their mean (assumed).
 const SPREAD: u64 = 10;
 
@@ -61,7 +66,7 @@ const MEMCACHED_CPUS: u32 = 4;
 const CLIENTS: u32 = 32;
 /// Memcached's CPU time of a request, with the kernel's network, chosen so that it is saturated at 85k requests a second
 /// alone (§3.2): 4 CPUs over that, less what switches cost. That requests differ exponentially is assumed.
-const SERVICE: Service = Service::Exponential(Nanos(46_000));
+pub(super) const SERVICE: Service = Service::Exponential(Nanos(46_000));
 /// What a client sees beside the server's latency, on the network and in YCSB, chosen so that p99 is 383 μs alone at 37k
 /// requests a second (§3.2).
 pub const OUTSIDE: Nanos = Nanos::from_micros(140);
@@ -72,7 +77,8 @@ impl Batch {
         let piece = self.round.0 / u64::from(self.threads);
         let work = Service::Uniform { from: Nanos(piece - piece / SPREAD), to: Nanos(piece + piece / SPREAD) };
         let rounds = (JOB.0 / self.round.0).max(1) as u32;
-        let parallel = Some(ParallelSpec::new(rounds, work));
+        let spin = if SPINNING.contains(&self.name) { micros("rkube.barrier-spin") } else { Nanos::ZERO };
+        let parallel = Some(ParallelSpec { spin, ..ParallelSpec::new(rounds, work) });
         WorkloadSpec { threads: self.threads, parallel, profile: Some(known(self.name)), ..container }
     }
 }

@@ -8,8 +8,9 @@
 
 use quell_model::{Class, Nanos, Policy};
 
-use super::target::{BATCH, Batch, memcached};
+use super::target::{BATCH, Batch, SERVICE, memcached};
 use super::{Span, container, observe, strict};
+use crate::experiment::assumed::assumed;
 use crate::machine::Preset;
 use crate::random::Stream;
 use crate::{SimError, WorkloadSpec};
@@ -18,6 +19,13 @@ use crate::{SimError, WorkloadSpec};
 const ALLOCATABLE: u32 = 38;
 /// Services request no more than this together, so that batch jobs have room (assumed).
 const MOST_OF_SERVICES: u32 = 28;
+
+/// Requests a second of a service with so many threads: the part of what they can answer that is asked for on average (cpu_avg of
+/// cpu_max; assumed, the text has no value). None: all that it answers.
+fn pace(threads: u32) -> Option<u32> {
+    let load = assumed("rkube.trace-load");
+    (load < 1.0).then_some((load * f64::from(threads) * 1e9 / SERVICE.mean()) as u32)
+}
 
 /// What runs on one machine of the trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,11 +86,10 @@ impl Jobs {
 
     /// "Here the resource of the batch jobs are uncapped and not isolated by rKube".
     fn specs(&self) -> Vec<WorkloadSpec> {
-        let services = self
-            .services
-            .iter()
-            .enumerate()
-            .map(|(at, &(cpus, threads))| memcached(threads, None, strict(&format!("service-{at}"), cpus)));
+        let services =
+            self.services.iter().enumerate().map(|(at, &(cpus, threads))| {
+                memcached(threads, pace(threads), strict(&format!("service-{at}"), cpus))
+            });
         let batch = self.batch.iter().enumerate().map(|(at, batch)| {
             batch.in_container(container(&format!("{}-{at}", batch.name), Class::BestEffort, batch.cpus, false))
         });

@@ -97,6 +97,12 @@ pub fn figure4(trial: Trial) -> Result<Figure> {
             shenango.ratio(),
             format!("{}; {}", without_memory(shenango, trial)?, shenango.note()),
         )?,
+        measure("fig4.shenango-rate", shenango.most.1 / shenango.most.0, "")?,
+        measure(
+            "fig4.shenango-throughput",
+            shenango.most.0 / ours.most.0,
+            "what its core forwards at most is an input",
+        )?,
         measure("fig4.caladan", ours.ratio(), ours.note())?,
         measure("fig4.parties", shortest.settled / parties.alone, parties.note())?,
         measure("fig4.linux-rate", linux.most.0 / ours.most.0, "the part of the kernel's network is assumed")?,

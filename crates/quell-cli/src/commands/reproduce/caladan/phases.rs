@@ -20,7 +20,10 @@ pub const RATE: f64 = 800_000.0;
 
 /// A client's observations over its time.
 struct Phases {
+    /// Without their latencies, of which there are many.
     windows: Vec<Window>,
+    /// By window.
+    p999: Vec<Option<Nanos>>,
     collecting: Latencies,
 }
 
@@ -30,10 +33,12 @@ impl Phases {
         Ok(Phases::new(windows(system.means(), &cell.workloads(), &mut cell.policy(), span, WINDOW)?))
     }
 
-    fn new(windows: Vec<Window>) -> Phases {
+    fn new(mut windows: Vec<Window>) -> Phases {
         let mut collecting = Latencies::default();
         windows.iter().filter(|window| window.collecting).for_each(|window| collecting.merge(&window.latencies[0]));
-        Phases { windows, collecting }
+        let p999 = windows.iter().map(|window| window.p999(0)).collect();
+        windows.iter_mut().for_each(|window| window.latencies = Vec::new());
+        Phases { windows, p999, collecting }
     }
 
     /// While it collects.
@@ -43,7 +48,7 @@ impl Phases {
 
     /// The window with the longest tail, µs.
     fn worst(&self) -> f64 {
-        self.windows.iter().filter_map(|window| window.p999(0)).max().unwrap_or_default().0 as f64 / 1e3
+        self.p999.iter().flatten().max().map_or(0.0, |tail| tail.0 as f64 / 1e3)
     }
 
     fn be_throughput(&self) -> f64 {
@@ -52,8 +57,9 @@ impl Phases {
     }
 
     fn tails(&self) -> Vec<(f64, f64)> {
-        let point = |window: &Window| Some((window.end.as_secs_f64(), window.p999(0)?.0 as f64));
-        self.windows.iter().filter_map(point).collect()
+        let point =
+            |(window, tail): (&Window, &Option<Nanos>)| Some((window.end.as_secs_f64(), tail.as_ref()?.0 as f64));
+        self.windows.iter().zip(&self.p999).filter_map(point).collect()
     }
 
     fn line(&self, of: impl Fn(&Window) -> f64) -> Vec<(f64, f64)> {
