@@ -95,7 +95,8 @@ fn rkubes_evaluation_has_its_shape() {
     // The host is full without rKube, and with it but for what the system keeps.
     assert!(ours("fig7b.burstable") > 0.99 && (0.90..0.93).contains(&ours("fig7b.burstable-rkube")));
     assert!(ours("fig7b.capped-rkube") > ours("fig7b.capped"));
-    assert!(ours("fig12.rate") > 1.0 && ours("fig12.p99") > 1.0 && ours("fig12.batch") < 1.0);
+    // Services that are asked for a part of what they can answer answer it either way; their tails are what is mended.
+    assert!(ours("fig12.rate") > 0.98 && ours("fig12.p99") > 2.0 && ours("fig12.batch") < 1.0);
 }
 
 /// VAS's interfaces are worked out and have to be the paper's; of its distances those differ that real machines' jitter makes.

@@ -345,7 +345,7 @@ mod tests {
         }
         let mut policy = Elfen::new(ElfenConfig::default());
         for &(begun, borrowed, waits) in looks {
-            view.now = view.now + INTERVAL;
+            view.now += INTERVAL;
             view.cpus.holder = vec![Some(WorkloadId(0)), borrowed.then_some(WorkloadId(1))];
             let start = begun.map_or(Sample::default(), |begun| Sample::exact(micros(begun), view.now));
             view.cpus.request_start = vec![start, Sample::default()];

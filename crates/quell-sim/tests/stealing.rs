@@ -343,12 +343,13 @@ fn a_device_takes_its_time_and_forwarding_queues() {
 /// §5.1: "computes the delay for each core by summing the delays experienced by the oldest element in each of its queues".
 #[test]
 fn a_cores_delay_is_the_sum_over_its_queues() {
-    let arrivals = Arrivals::Recorded(vec![Nanos(1_000), Nanos(1_500), Nanos(2_500)]);
+    let arrivals = Arrivals::Recorded(vec![Nanos(1_000), Nanos(1_500), Nanos(2_500), micros(1_000)]);
     let storage = Runtime { packet: Nanos(100), storage: micros(2), ..Runtime::FREE };
     let spec = runtime(1, arrivals, Service::Constant(micros(6)), Dispatch::WorkStealing(storage));
     let host = SimHost::new(Topology::synthetic(1, 1, 1, 1), free_kernel(), &[spec], 5, true).unwrap();
     let view = host.view();
     let mut by_hand = ByHand { view, host, plan: Plan::default() };
+    by_hand.until(Nanos(1_001));
     by_hand.give(0, Some(RUNTIME));
     // The first one runs from 1 µs to 4.1 µs and waits for the device until 6.1 µs. Meanwhile the second and the third were
     // taken in: from 4.2 µs on the second runs, and the third is a green thread.

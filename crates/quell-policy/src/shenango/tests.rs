@@ -98,7 +98,7 @@ fn granted(policy: &mut Shenango, view: &mut View, events: &[Event]) -> Vec<u32>
     let mut plan = Plan::default();
     plan.begin(1 + view.now.0);
     policy.step(view, events, &mut plan);
-    view.now = view.now + INTERVAL;
+    view.now += INTERVAL;
     let to_first = plan.grants.iter().filter_map(|grant| match grant {
         GrantCommand::Grant(core, WorkloadId(0)) => Some(core.0),
         _ => None,
@@ -117,7 +117,7 @@ fn a_core_is_chosen_in_the_authors_order() {
         let mut view = view(holders);
         let mut policy = Shenango::new(ShenangoConfig::default());
         if let Some(left) = left {
-            let now = std::mem::replace(&mut view.cpus.holder[left as usize], Some(WorkloadId(0)));
+            let now = view.cpus.holder[left as usize].replace(WorkloadId(0));
             assert_eq!(granted(&mut policy, &mut view, &[]), [0; 0]);
             view.cpus.holder[left as usize] = now;
         }

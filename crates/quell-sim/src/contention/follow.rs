@@ -131,7 +131,7 @@ impl Sim {
                 vms[vm].guest.set_pace(vcpu, speed);
             }
         });
-        kernel.memory_slowdown = contention.live.slowdown();
+        kernel.phases.memory_slowdown = contention.live.slowdown();
     }
 
     /// A timer of contention's; false: it is somebody else's.

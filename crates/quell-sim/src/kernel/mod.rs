@@ -52,8 +52,6 @@ pub struct Kernel {
     pub(crate) config: KernelConfig,
     pub(crate) topology: Arc<Topology>,
     pub(crate) now: u64,
-    /// References to memory take so many times longer than on idle memory.
-    pub(crate) memory_slowdown: f64,
     pub(crate) timers: Timers<Timer>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
@@ -82,7 +80,6 @@ impl Kernel {
         let cpus = (0..count).map(|cpu| new_cpu(cpu, &mut timers, domains.of_cpu(cpu).len())).collect();
         Kernel {
             now: 0,
-            memory_slowdown: 1.0,
             cpus,
             tasks: Vec::new(),
             tree: Tree::new(count),

@@ -123,7 +123,7 @@ impl Source {
     #[inline]
     pub fn set_timer(&mut self, timer: TimerId, kernel: &mut Kernel) {
         let next = match self {
-            Source::Open(open) => open.next(kernel.memory_slowdown),
+            Source::Open(open) => open.next(kernel.phases.memory_slowdown),
             Source::Closed { clients, .. } => clients.peek().map(|Reverse((at, _))| *at),
         };
         if let Some(at) = next {
