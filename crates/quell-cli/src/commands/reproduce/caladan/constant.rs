@@ -37,7 +37,7 @@ impl Curve {
         let cells = |be: Option<Be>| -> Vec<Cell> {
             rates.iter().map(|&rate| Cell::new(system, Lc::Memcached, rate, be)).collect()
         };
-        let requests = if trial.quick { 40e3 } else { 200e3 };
+        let requests = if trial.quick { 25e3 } else { 200e3 };
         let least = Nanos::from_millis(if trial.quick { 15 } else { 50 });
         let (calm, disturbed) = (
             run_all(trial.seed, &cells(None), requests, least)?,
