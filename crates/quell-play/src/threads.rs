@@ -28,8 +28,19 @@ pub fn become_thread(spec: &WorkloadSpec, thread: u32) -> Result<()> {
         class => {
             let mut kernel =
                 Kernel::new().map_err(|why| failed("ask for its scheduling class")(io::Error::other(why)))?;
+            can_have(class, kernel.has_slices()).map_err(failed("set its scheduling class"))?;
             kernel.set_class(0, &ThreadClass::of(class)).map_err(failed("set its scheduling class"))
         }
+    }
+}
+
+/// Older kernels ignore a slice without a word.
+fn can_have(class: SchedClass, has_slices: bool) -> io::Result<()> {
+    match class {
+        SchedClass::Fair { slice: Some(_), .. } if !has_slices => {
+            Err(io::Error::other("this kernel knows no slice of a thread's own; Linux 6.12 is the first that does"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -62,4 +73,17 @@ pub fn had() -> io::Result<Had> {
         had.waited += Nanos(numbers.next().unwrap_or(0));
     }
     Ok(had)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_that_the_kernel_would_ignore_is_refused() {
+        let sliced = SchedClass::Fair { nice: 0, slice: Some(Nanos::from_millis(1)) };
+        assert!(can_have(sliced, true).is_ok());
+        assert!(can_have(sliced, false).unwrap_err().to_string().contains("6.12"));
+        assert!(can_have(SchedClass::Fair { nice: 5, slice: None }, false).is_ok());
+    }
 }

@@ -46,13 +46,23 @@ pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
     })
 }
 
-/// Its synthetic tasks as real threads, in the lab: a figure that is a file.
+/// Its synthetic tasks as real threads, in the lab: figures that are files.
+const REAL: [(&str, &str); 3] = [
+    ("real.toml", include_str!("../../../../../../papers/vas/real.toml")),
+    ("gamma2.toml", include_str!("../../../../../../papers/vas/gamma2.toml")),
+    ("sporadic.toml", include_str!("../../../../../../papers/vas/sporadic.toml")),
+];
+
+/// Runs these figures, one after the other.
 pub fn real(quick: bool, kept: &Kept) -> Result<Vec<Row>> {
-    const FIGURE: &str = include_str!("../../../../../../papers/vas/real.toml");
-    let directory = tempfile::tempdir().context("make a directory for the figure")?;
-    let file = directory.path().join("vas-real.toml");
-    std::fs::write(&file, FIGURE).context("write the figure")?;
-    figure::run(&file, Runner::Lab, quick, kept)
+    let directory = tempfile::tempdir().context("make a directory for the figures")?;
+    let mut rows = Vec::new();
+    for (name, text) in REAL {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).context("write a figure")?;
+        rows.extend(figure::run(&file, Runner::Lab, quick, kept)?);
+    }
+    Ok(rows)
 }
 
 fn found(name: &str, found: Found, note: String) -> Result<Measure> {
@@ -98,4 +108,20 @@ fn distance(one: &Seen, other: &Seen) -> f64 {
 
 fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_evidence::Figure;
+
+    #[test]
+    fn every_real_figure_is_read_and_judges_what_it_measures() {
+        let mut topics = Vec::new();
+        for (name, text) in super::REAL {
+            let figure = Figure::read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(!figure.treatments.is_empty(), "{name} compares nothing");
+            topics.push(figure.topic.id);
+        }
+        assert_eq!(topics, ["vas-real", "vas-gamma2", "vas-sporadic"]);
+    }
 }
