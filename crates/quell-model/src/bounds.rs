@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{CpuCount, CpuSet, Knob, ModelError, SchedClass};
+use crate::{CpuCount, CpuSet, Knob, LlcWays, ModelError, NodeSet, SchedClass};
 
 /// Bounds of this machine, in addition to Linux's own bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,15 +11,23 @@ pub struct Bounds {
     pub online: CpuSet,
     /// Ways of a last-level cache, 0–32; 0 where they cannot be set.
     pub cache_ways: u32,
+    /// The least number of bits in a mask of ways; 0 and 1 are the same.
+    pub least_ways: u32,
+    /// Number of last-level caches; 0 where that is not checked.
+    pub llcs: u32,
     /// A CPU's frequencies, kHz.
     pub khz: RangeInclusive<u32>,
+    /// Values of the memory throttle.
+    pub throttle: RangeInclusive<u32>,
+    /// Memory nodes; None where they are not checked.
+    pub nodes: Option<NodeSet>,
 }
 
 impl Bounds {
     /// A machine with these CPUs online. Cache ways and frequencies are not checked.
     #[must_use]
     pub fn of_cpus(online: CpuSet) -> Bounds {
-        Bounds { online, cache_ways: 0, khz: 0..=u32::MAX }
+        Bounds { online, cache_ways: 0, least_ways: 1, llcs: 0, khz: 0..=u32::MAX, throttle: 0..=u32::MAX, nodes: None }
     }
 }
 
@@ -59,9 +67,23 @@ impl Knob {
             Knob::Class(SchedClass::Fair { nice, .. } | SchedClass::Batch { nice }) => {
                 within("nice value", &nice, &Knob::NICES)
             }
-            Knob::CacheWays(mask) if bounds.cache_ways > 0 && !is_way_mask(mask, bounds.cache_ways) => {
+            Knob::WaysOfLlc(LlcWays { llc, .. }) if bounds.llcs > 0 && llc >= bounds.llcs => {
+                bad(format!("there is no LLC {llc}"), format!("choose one from 0 to {}", bounds.llcs - 1))
+            }
+            Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. })
+                if bounds.cache_ways > 0 && !is_way_mask(mask, bounds.cache_ways) =>
+            {
                 let mend = format!("choose one run of bits among the lowest {}", bounds.cache_ways);
                 bad(format!("a mask of cache ways of {mask:#x} does not exist"), mend)
+            }
+            Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. }) if mask.count_ones() < bounds.least_ways => {
+                let mend = format!("choose at least {} bits", bounds.least_ways);
+                bad(format!("a mask of cache ways of {mask:#x} is too small"), mend)
+            }
+            Knob::Throttle(value) => within("memory throttle", &value, &bounds.throttle),
+            Knob::MemoryNodes(nodes) if nodes.0 == 0 || bounds.nodes.is_some_and(|all| nodes.0 & !all.0 != 0) => {
+                let all = bounds.nodes.unwrap_or_default();
+                bad(format!("the memory nodes '{nodes}' do not all exist"), format!("choose some of {all}"))
             }
             Knob::MaxFrequencyKhz(khz) => within("frequency in kHz", &khz, &bounds.khz),
             _ => Ok(()),
@@ -89,7 +111,14 @@ mod tests {
     use super::*;
 
     fn said(knob: Knob) -> String {
-        let bounds = Bounds { online: "0-3".parse().unwrap(), cache_ways: 11, khz: 800_000..=3_000_000 };
+        let bounds = Bounds {
+            cache_ways: 11,
+            llcs: 2,
+            khz: 800_000..=3_000_000,
+            throttle: 10..=100,
+            nodes: Some(NodeSet(0b11)),
+            ..Bounds::of_cpus("0-3".parse().unwrap())
+        };
         knob.check(&bounds).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
@@ -117,6 +146,17 @@ mod tests {
                 [800_000, 3_000_000].map(Knob::MaxFrequencyKhz),
                 [799_999, 3_000_001].map(Knob::MaxFrequencyKhz),
                 "from 800000 to 3000000",
+            ),
+            (
+                [0, 1].map(|llc| Knob::WaysOfLlc(LlcWays { llc, mask: 0b11 })),
+                [2, 3].map(|llc| Knob::WaysOfLlc(LlcWays { llc, mask: 0b11 })),
+                "from 0 to 1",
+            ),
+            ([10, 100].map(Knob::Throttle), [9, 101].map(Knob::Throttle), "from 10 to 100"),
+            (
+                [0b10, 0b11].map(|nodes| Knob::MemoryNodes(NodeSet(nodes))),
+                [0b100, 0].map(|nodes| Knob::MemoryNodes(NodeSet(nodes))),
+                "some of 0-1",
             ),
         ] {
             assert_eq!(fine.map(said), ["", ""], "{fine:?}");

@@ -93,6 +93,47 @@ pub enum PreemptionMode {
     Lazy,
 }
 
+/// Ways of one last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LlcWays {
+    /// The cache: its number in [`crate::Cpu::llc`].
+    pub llc: u32,
+    /// The ways, one bit a way.
+    pub mask: u32,
+}
+
+/// Memory nodes, a bit each, up to number 63.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeSet(pub u64);
+
+impl NodeSet {
+    /// One node.
+    #[must_use]
+    pub fn one(node: u32) -> NodeSet {
+        NodeSet(1 << node.min(63))
+    }
+
+    /// Is the node in it?
+    #[must_use]
+    pub fn contains(self, node: u32) -> bool {
+        node < 64 && self.0 >> node & 1 == 1
+    }
+
+    /// The nodes in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..64).filter(move |&node| self.contains(node))
+    }
+}
+
+impl fmt::Display for NodeSet {
+    /// As the kernel writes lists: `0,2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: crate::CpuSet = self.iter().map(CpuId).collect();
+        write!(f, "{nodes}")
+    }
+}
+
 /// Target of a knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -204,7 +245,8 @@ macro_rules! knobs {
 
 // The table of knobs: help, `Knob(value) = "name", "values", [targets], settling time`. Bounds are checked by `Knob::check`.
 //
-// Settling times: snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation 3 ms.
+// Settling times: snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation 3 ms,
+// thread migration 90 ms, taken for memory nodes. The memory throttle is set by the same registers as ways.
 // A knob that acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
 knobs! {
     /// The CPUs that the target may run on.
@@ -224,6 +266,13 @@ knobs! {
     Pause(bool) = "pause", "on or off", [Workload, Thread], Nanos::from_millis(4);
     /// The LLC ways that the target may fill, one bit a way (resctrl L3 mask).
     CacheWays(u32) = "cache ways", "one run of bits among the cache's ways", [Workload], Nanos::from_millis(3);
+    /// The same in one LLC alone; the others stay as they are.
+    WaysOfLlc(LlcWays) = "cache ways of one LLC", "an LLC's number, and one run of bits among its ways", [Workload],
+        Nanos::from_millis(3);
+    /// Memory bandwidth that the target's CPUs can draw at most (resctrl MB): in the unit and range of the view's controls.
+    Throttle(u32) = "memory throttle", "%, MB/s or eighths of GB/s, as the machine has it", [Workload], Nanos::from_millis(3);
+    /// The memory nodes that the target's memory is on; memory elsewhere is moved (cgroup v2 `cpuset.mems`).
+    MemoryNodes(NodeSet) = "memory nodes", "nodes that have memory", [Workload], Nanos::from_millis(90);
     /// Highest frequency (cpufreq `scaling_max_freq`).
     MaxFrequencyKhz(u32) = "frequency", "kHz, between the CPU's lowest and highest", [Cpu], Nanos::from_millis(2);
     /// The machine's preemption mode.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Class, Nanos, Refusal, Workload, WorkloadId};
+use crate::{Class, CpuId, CpuSet, Nanos, Refusal, Workload, WorkloadId};
 
 /// A request about solo runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,19 +22,51 @@ pub enum LeaseRequest {
 pub struct Lease {
     /// The workload that runs alone.
     pub solo: WorkloadId,
-    /// Are its isolations lifted meanwhile (all CPUs, ways and frequencies)?
+    /// Are its isolations lifted meanwhile? Its CPUs, partition, quota, ways and throttle, and the frequencies of the
+    /// CPUs within, are what they were before the policy. (Memory stays where it is: moving it takes longer than a solo run.)
     pub lift_isolations: bool,
+    /// The CPUs on which it is alone, such as those of its socket; None: the whole machine. Work elsewhere goes on, and
+    /// leases with no CPU in common run at the same time.
+    #[serde(default)]
+    pub within: Option<CpuSet>,
+    /// Its CPUs meanwhile, if its isolations are lifted; None: what they were before the policy.
+    #[serde(default)]
+    pub on: Option<CpuSet>,
     /// Longest duration.
     pub at_most: Nanos,
 }
 
 impl Lease {
-    /// Is this other workload paused during the solo run? Best-effort work is; a latency-critical one only if its
-    /// owner opted in.
+    /// On the whole machine.
     #[must_use]
-    pub fn pauses(&self, id: WorkloadId, workload: &Workload) -> bool {
-        id != self.solo && (workload.class == Class::BestEffort || workload.pausable)
+    pub fn of(solo: WorkloadId, lift_isolations: bool, at_most: Nanos) -> Lease {
+        Lease { solo, lift_isolations, within: None, on: None, at_most }
     }
+
+    /// Is this other workload, which may run on `its` CPUs, paused during the solo run? Best-effort work is; a
+    /// latency-critical one only if its owner opted in.
+    #[must_use]
+    pub fn pauses(&self, id: WorkloadId, workload: &Workload, its: &CpuSet) -> bool {
+        let is_beside = self.within.is_none_or(|within| !within.is_disjoint(its));
+        id != self.solo && is_beside && (workload.class == Class::BestEffort || workload.pausable)
+    }
+
+    /// Have the two leases a CPU in common?
+    #[must_use]
+    pub fn meets(&self, other: &Lease) -> bool {
+        common(self.within, other.within)
+    }
+
+    /// Is the frequency of this CPU lifted?
+    #[must_use]
+    pub fn lifts_cpu(&self, cpu: CpuId) -> bool {
+        self.lift_isolations && self.within.is_none_or(|within| within.contains(cpu))
+    }
+}
+
+/// Have the two sets a CPU in common? None is the whole machine.
+fn common(one: Option<CpuSet>, other: Option<CpuSet>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| !one.is_disjoint(&other))
 }
 
 /// Bounds on solo runs.
@@ -54,62 +86,77 @@ impl Default for LeaseLimits {
     }
 }
 
-/// The current lease, and the earliest time of the next one.
+/// The current leases, and the earliest time of the next ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeaseBook {
     limits: LeaseLimits,
-    running: Option<(Lease, Nanos)>,
-    next_at: Nanos,
+    running: Vec<(Lease, Nanos)>,
+    /// By the CPUs of leases that ended: no other on them before.
+    next_at: Vec<(Option<CpuSet>, Nanos)>,
 }
 
 impl LeaseBook {
     /// A book with these limits and no lease.
     #[must_use]
     pub fn new(limits: LeaseLimits) -> LeaseBook {
-        LeaseBook { limits, running: None, next_at: Nanos::ZERO }
+        LeaseBook { limits, ..LeaseBook::default() }
     }
 
-    /// The current lease and its start.
+    /// The current leases, each with its start.
     #[must_use]
-    pub fn running(&self) -> Option<(Lease, Nanos)> {
-        self.running
+    pub fn running(&self) -> &[(Lease, Nanos)] {
+        &self.running
     }
 
-    /// Latest end of the current lease.
+    /// The current leases.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.running.iter().map(|(lease, _)| lease)
+    }
+
+    /// The lease of this workload.
+    #[must_use]
+    pub fn of(&self, solo: WorkloadId) -> Option<Lease> {
+        self.leases().find(|lease| lease.solo == solo).copied()
+    }
+
+    /// Latest end of the current lease that ends first.
     #[must_use]
     pub fn ends_at(&self) -> Option<Nanos> {
-        self.running.map(|(lease, began)| began + lease.at_most)
+        self.running.iter().map(|(lease, began)| *began + lease.at_most).min()
     }
 
     /// Begins a lease, shortened to the longest duration.
     ///
     /// # Errors
-    /// [`Refusal::DutyCycle`] while another runs or solo runs have used up their share of the time.
+    /// [`Refusal::DutyCycle`] while another runs on a CPU of it or solo runs there have used up their share of the time.
     pub fn begin(&mut self, lease: Lease, now: Nanos) -> Result<Lease, Refusal> {
-        if let Some(end) = self.ends_at() {
-            return Err(Refusal::DutyCycle(end.max(self.next_at)));
-        }
-        if now < self.next_at {
-            return Err(Refusal::DutyCycle(self.next_at));
+        self.next_at.retain(|(_, at)| *at > now);
+        let ahead = self.next_at.iter().filter(|(cpus, _)| common(*cpus, lease.within)).map(|(_, at)| *at).max();
+        let meets = |(other, _): &&(Lease, Nanos)| other.meets(&lease) || other.solo == lease.solo;
+        let ends = self.running.iter().filter(meets).map(|(other, began)| *began + other.at_most).max();
+        if let Some(until) = ahead.into_iter().chain(ends).max() {
+            return Err(Refusal::DutyCycle(until));
         }
         let lease = Lease { at_most: lease.at_most.min(self.limits.longest), ..lease };
-        self.running = Some((lease, now));
+        self.running.push((lease, now));
         Ok(lease)
     }
 
-    /// Ends the current lease, if any, and returns it. The pause until the next one is long enough that all solo runs
-    /// together stay within their share.
-    pub fn end(&mut self, now: Nanos) -> Option<Lease> {
-        let (lease, began) = self.running.take()?;
+    /// Ends a workload's lease, if it has one, and returns it. The pause until the next one on its CPUs is long enough that
+    /// all solo runs there stay within their share.
+    pub fn end(&mut self, solo: WorkloadId, now: Nanos) -> Option<Lease> {
+        let at = self.running.iter().position(|(lease, _)| lease.solo == solo)?;
+        let (lease, began) = self.running.remove(at);
         let used = now - began;
         let duty = u64::from(self.limits.duty_per_mille.clamp(1, 1000));
-        self.next_at = now + Nanos(used.0.saturating_mul(1000 - duty) / duty);
+        self.next_at.push((lease.within, now + Nanos(used.0.saturating_mul(1000 - duty) / duty)));
         Some(lease)
     }
 
-    /// Ends the current lease if its time is over, and returns it.
+    /// Ends a lease that is over, and returns it.
     pub fn expire(&mut self, now: Nanos) -> Option<Lease> {
-        if self.ends_at()? <= now { self.end(now) } else { None }
+        let (over, _) = self.running.iter().find(|(lease, began)| *began + lease.at_most <= now)?;
+        self.end(over.solo, now)
     }
 }
 
@@ -120,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn lease(at_most: Nanos) -> Lease {
-        Lease { solo: WorkloadId(0), lift_isolations: true, at_most }
+        Lease::of(WorkloadId(0), true, at_most)
     }
 
     proptest! {
@@ -136,9 +183,9 @@ mod tests {
                 if book.begin(lease(Nanos::from_millis(length)), now).is_ok() {
                     prop_assert!(solo.0 as u128 * 1000 <= now.0 as u128 * u128::from(duty) + 1000);
                 }
-                let before = book.running();
+                let before = book.running().first().copied();
                 now += Nanos::from_millis(step);
-                let ended = if early { book.end(now) } else { book.expire(now) };
+                let ended = if early { book.end(WorkloadId(0), now) } else { book.expire(now) };
                 if let (Some(_), Some((_, began))) = (ended, before) {
                     solo += now - began;
                 }
@@ -154,16 +201,34 @@ mod tests {
         assert!(book.begin(lease(Nanos(1)), Nanos(1)).is_err());
         assert!(book.expire(Nanos::from_millis(1999)).is_none());
         assert!(book.expire(Nanos::from_secs(2)).is_some());
-        assert!(book.running().is_none());
+        assert!(book.running().is_empty());
     }
 
     #[test]
     fn latency_critical_work_is_paused_only_if_it_opted_in() {
         let lease = lease(Nanos(1));
         let mut other = Workload::new("b", Class::LatencyCritical, CpuCount::whole(1));
-        assert!(!lease.pauses(WorkloadId(1), &other));
+        assert!(!lease.pauses(WorkloadId(1), &other, &CpuSet::first(4)));
         other.pausable = true;
-        assert!(lease.pauses(WorkloadId(1), &other));
-        assert!(!lease.pauses(WorkloadId(0), &other));
+        assert!(lease.pauses(WorkloadId(1), &other, &CpuSet::first(4)));
+        assert!(!lease.pauses(WorkloadId(0), &other, &CpuSet::first(4)));
+    }
+
+    #[test]
+    fn sockets_fall_silent_one_by_one_or_at_once() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let on = |solo, cpus: &str| Lease { within: Some(set(cpus)), solo: WorkloadId(solo), ..lease(Nanos(100)) };
+        let mut book = LeaseBook::new(LeaseLimits::default());
+        assert!(book.begin(on(0, "0-3"), Nanos(0)).is_ok());
+        assert!(book.begin(on(1, "4-7"), Nanos(10)).is_ok(), "another socket");
+        assert_eq!(book.begin(on(2, "3-4"), Nanos(20)), Err(Refusal::DutyCycle(Nanos(110))), "of both");
+        assert_eq!(book.ends_at(), Some(Nanos(100)));
+        assert_eq!(book.expire(Nanos(100)).map(|lease| lease.solo), Some(WorkloadId(0)));
+        assert_eq!(book.expire(Nanos(100)), None);
+        assert!(book.begin(on(0, "0-3"), Nanos(101)).is_err(), "its share is used up there");
+        assert!(book.begin(on(3, "8-9"), Nanos(101)).is_ok(), "and nowhere else");
+        let best_effort = Workload::new("b", Class::BestEffort, CpuCount::ZERO);
+        assert!(on(0, "0-3").pauses(WorkloadId(5), &best_effort, &set("2-5")));
+        assert!(!on(0, "0-3").pauses(WorkloadId(5), &best_effort, &set("4-5")));
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod bounds;
 pub mod contract;
+pub mod controls;
 pub mod cpuset;
 pub mod demand;
 pub mod domain;
@@ -34,6 +35,7 @@ mod error;
 
 pub use bounds::{Bounds, is_way_mask};
 pub use contract::{Host, Policy, Wake};
+pub use controls::{Controls, FrequencyControl, ThrottleControl, ThrottleUnit, WayControl};
 pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
 pub use demand::Demand;
 pub use domain::{Domain, HostDomain};
@@ -41,7 +43,9 @@ pub use error::ModelError;
 pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use holders::Holders;
 pub use key::{Heeds, Key};
-pub use knob::{Knob, KnobInfo, KnobKind, KnobSetting, PreemptionMode, SchedClass, Target, TargetKind};
+pub use knob::{
+    Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, SchedClass, Target, TargetKind,
+};
 pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Need, Support};
 pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};

@@ -62,8 +62,20 @@ impl Scope {
     /// a stack one instance's pool is the rest of another's.
     #[must_use]
     pub fn overlap(&self, other: &Scope) -> Option<Overlap> {
-        let knob = self.knobs.iter().find(|knob| other.knobs.contains(knob)).copied().map(Claimed::Knob);
+        let knob = self
+            .knobs
+            .iter()
+            .filter(|knob| **knob != KnobKind::MaxFrequencyKhz)
+            .find(|knob| other.knobs.contains(knob))
+            .copied()
+            .map(Claimed::Knob);
         let rule = || self.rules.iter().find(|rule| other.rules.contains(rule)).copied().map(Claimed::Rule);
+        // Frequencies belong to CPUs: on common ones they overlap, whichever the workloads are.
+        let of_cpus = KnobKind::MaxFrequencyKhz;
+        let both = self.knobs.contains(&of_cpus) && other.knobs.contains(&of_cpus);
+        if both && !self.pool.is_disjoint(&other.pool) {
+            return Some(Overlap { what: Claimed::Knob(of_cpus), workload: None });
+        }
         let what = knob.or_else(rule)?;
         let workload = match (&self.workloads, &other.workloads) {
             (None, None) => None,
@@ -94,6 +106,15 @@ mod tests {
         assert_eq!(a.overlap(&scope(Some(&[1]), &[KnobKind::Class])), None);
         let both = a.overlap(&scope(None, &[KnobKind::Class, KnobKind::Cpus])).unwrap();
         assert_eq!(both, Overlap { what: Claimed::Knob(KnobKind::Cpus), workload: Some(WorkloadId(0)) });
+    }
+
+    #[test]
+    fn frequencies_overlap_on_common_cpus() {
+        let a = scope(Some(&[0]), &[KnobKind::MaxFrequencyKhz]);
+        let mut b = scope(Some(&[1]), &[KnobKind::MaxFrequencyKhz]);
+        assert_eq!(a.overlap(&b).map(|both| both.workload), Some(None));
+        b.pool = "4-7".parse().unwrap();
+        assert_eq!(a.overlap(&b), None);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use quell_model::{BytesPerSecond, Nanos, Topology};
+use quell_model::{
+    BytesPerSecond, Controls, CpuId, CpuSet, FrequencyControl, Nanos, ThrottleControl, ThrottleUnit, Topology,
+    WayControl,
+};
 
 use crate::contention::ContentionSpec;
 use crate::contention::solve::Socket;
@@ -33,6 +36,9 @@ pub struct Memory {
     pub bandwidth: BytesPerSecond,
     /// How much longer than a hit in the last-level cache a reference takes while nobody else uses memory.
     pub latency: Nanos,
+    /// How much longer a reference to another socket's memory takes (assumed, of the usual order of two-socket servers:
+    /// 60 ns). The links between sockets are not modelled as a bound.
+    pub remote: Nanos,
 }
 
 /// A last-level cache.
@@ -202,6 +208,7 @@ impl Preset {
                 controllers: self.memory_controllers,
                 bandwidth: BytesPerSecond(self.memory_bytes_per_second),
                 latency: self.memory_latency,
+                remote: Nanos(60),
             },
             frequencies: self.frequencies,
             gpu: self.gpu,
@@ -211,6 +218,27 @@ impl Preset {
 }
 
 impl Machine {
+    /// What there is to turn. The memory throttle is as Intel's: tenths of what a core can draw.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        let cache = |llc: usize| WayControl {
+            llc: llc as u32,
+            ways: self.llc.ways,
+            least: 1,
+            contiguous: true,
+            with_devices: 0,
+        };
+        let Frequencies { min_khz, max_khz, step_khz } = self.frequencies;
+        let frequency = |cpu: CpuId| FrequencyControl { cpus: CpuSet::one(cpu), min_khz, max_khz, step_khz };
+        Controls {
+            caches: (0..self.topology.llcs().len()).map(cache).collect(),
+            groups_left: None,
+            frequencies: self.topology.all().iter().map(frequency).collect(),
+            throttle: Some(ThrottleControl { least: 10, most: 100, step: 10, unit: ThrottleUnit::PerCent }),
+            nodes: (0..self.topology.sockets().len() as u32).collect(),
+        }
+    }
+
     /// What the threads of one of its sockets share.
     #[must_use]
     pub fn socket(&self) -> Socket {

@@ -200,7 +200,7 @@ fn signals_are_withheld() {
 fn a_solo_run_ends_with_its_workload_and_pauses_who_comes() {
     let mut host = host(2, &[server("server", 1_000.0)], false);
     let solo = WorkloadId(0);
-    let lease = Lease { solo, lift_isolations: false, at_most: Nanos::from_millis(50) };
+    let lease = Lease::of(solo, false, Nanos::from_millis(50));
     apply(&mut host, &Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
     let batch = host.attach(&batch("batch", 1)).unwrap();
     assert_eq!(used(&mut host, batch, MILLI), 0.0);

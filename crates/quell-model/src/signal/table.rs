@@ -18,6 +18,8 @@ macro_rules! signal_table {
                 ThreadCount = thread_count: u32, "thread count", Count, Momentary, "known from each scan";
                 /// The SLO's quantile of latency, as the application or a load generator reports it.
                 Latency = latency: Nanos, "application latency", Nanoseconds, Momentary, "the reporter's";
+                /// Requests answered per second, as the application or a load generator reports them.
+                RequestRate = request_rate: f64, "request rate", PerSecond, Momentary, "the reporter's";
                 /// LLC hits per LLC reference.
                 LlcHitRatio = llc_hit_ratio: f64, "LLC hit ratio", Ratio, Momentary, "two counters a thread";
                 /// Memory bandwidth used.

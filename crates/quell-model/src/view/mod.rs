@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::signal::Subject;
-use crate::{CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId};
+use crate::{Controls, CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId};
 
 /// One step's view. Columns of signals that the policy did not ask for stay empty; reading them gives an absent sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct View {
     pub now: Nanos,
     /// The machine's CPUs.
     pub topology: Arc<Topology>,
+    /// What there is to turn.
+    #[serde(default)]
+    pub controls: Arc<Controls>,
     /// The scope of this policy instance.
     pub scope: Scope,
     /// Per workload, by [`WorkloadId`].
@@ -42,6 +45,7 @@ impl View {
             now: Nanos::ZERO,
             scope: Scope::everything(online),
             topology,
+            controls: Arc::default(),
             workloads: WorkloadColumns::default(),
             cpus: CpuColumns { online, ..CpuColumns::default() },
             threads: ThreadColumns::default(),
@@ -51,10 +55,13 @@ impl View {
 
     /// Becomes equal to the other view and keeps its own columns' memory: allocates nothing once they are large enough.
     pub fn copy_from(&mut self, other: &View) {
-        let View { now, topology, scope, workloads, cpus, threads, machine } = other;
+        let View { now, topology, controls, scope, workloads, cpus, threads, machine } = other;
         self.now = *now;
         if !Arc::ptr_eq(&self.topology, topology) {
             self.topology = Arc::clone(topology);
+        }
+        if !Arc::ptr_eq(&self.controls, controls) {
+            self.controls = Arc::clone(controls);
         }
         self.scope.workloads.clone_from(&scope.workloads);
         self.scope.pool = scope.pool;

@@ -42,8 +42,10 @@ struct Balance {
 #[derive(Clone, Debug)]
 pub(super) struct Domain {
     pub cpus: Vec<usize>,
-    /// What others than its CPUs move, bytes a nanosecond.
-    pub others: f64,
+    /// What others than its CPUs move, bytes a nanosecond, from `others_from` on, and the bytes before.
+    others: f64,
+    others_from: u64,
+    others_moved: f64,
     /// By class, ascending.
     running: Vec<Count>,
     /// What is known already, by who runs.
@@ -55,7 +57,7 @@ pub(super) struct Domain {
 impl Domain {
     pub fn new(cpus: Vec<usize>, others: f64) -> Domain {
         let (running, known) = (Vec::new(), BTreeMap::new());
-        Domain { cpus, others, running, known, balance: None, is_dirty: true }
+        Domain { cpus, others, others_from: 0, others_moved: 0.0, running, known, balance: None, is_dirty: true }
     }
 
     /// One thread of this class more.
@@ -76,6 +78,18 @@ impl Domain {
             }
         }
         self.is_dirty = true;
+    }
+
+    /// Others move so much more from now on.
+    pub fn others_move(&mut self, more: f64, now: u64) {
+        self.others_moved = self.moved_by_others(now);
+        (self.others, self.others_from) = ((self.others + more).max(0.0), now);
+        self.forget();
+    }
+
+    /// Bytes that others have moved.
+    pub fn moved_by_others(&self, now: u64) -> f64 {
+        self.others_moved + self.others * now.saturating_sub(self.others_from) as f64
     }
 
     /// Classes are not what they were.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use quell_model::{BytesPerSecond, CpuId, KnobKind};
+use quell_model::{BytesPerSecond, CpuId, CpuSet, KnobKind};
 
 use super::live::Live;
 use super::meters::MeasuredOfMemory;
@@ -13,21 +13,54 @@ use crate::sim::Sim;
 use crate::timers::TimerId;
 use crate::workload::{PhaseSet, WorkloadSpec};
 
+/// Bytes of a tenant that are copied when its memory moves (assumed; the copying takes as long as the knob).
+const RESIDENT: f64 = 1e9;
+
 /// Something that was set and acts only a while later.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Setting {
     Frequency(CpuId, u32),
-    Ways(usize, u32),
-    /// This tenant runs alone, without limits; None: all limits are back.
-    Lift(Option<usize>),
+    /// In one cache, or in all.
+    Ways(usize, Option<usize>, u32),
+    Throttle(usize, f64),
+    /// This tenant's memory is on this socket; it was copied from there.
+    Home(usize, Option<usize>, Option<usize>),
+    Lift(Lifted),
+}
+
+/// Who runs without limits, and where frequencies have none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lifted {
+    pub tenants: Vec<usize>,
+    pub cpus: CpuSet,
 }
 
 impl Setting {
-    fn kind(self) -> KnobKind {
+    fn kind(&self) -> KnobKind {
         match self {
             Setting::Frequency(..) => KnobKind::MaxFrequencyKhz,
             Setting::Ways(..) | Setting::Lift(_) => KnobKind::CacheWays,
+            Setting::Throttle(..) => KnobKind::Throttle,
+            Setting::Home(..) => KnobKind::MemoryNodes,
         }
+    }
+}
+
+/// What was set on a tenant.
+#[derive(Clone, Debug)]
+struct Limits {
+    /// The ways before any policy, …
+    own_ways: u32,
+    /// … and by cache.
+    ways: Vec<u32>,
+    /// None: as before any policy.
+    throttle: Option<f64>,
+    home: Option<usize>,
+}
+
+impl Limits {
+    fn of(ways: u32, caches: usize) -> Limits {
+        Limits { own_ways: ways, ways: vec![ways; caches], throttle: None, home: None }
     }
 }
 
@@ -40,10 +73,10 @@ pub(crate) struct Settings {
     /// By CPU.
     khz: Vec<u32>,
     /// By tenant.
-    ways: Vec<u32>,
-    lifted: Option<usize>,
+    limits: Vec<Limits>,
+    lifted: Lifted,
     /// Who was last said to run without limits.
-    lifting: Option<usize>,
+    lifting: Lifted,
 }
 
 impl Settings {
@@ -52,9 +85,19 @@ impl Settings {
         self.khz.get(cpu.index()).copied()
     }
 
-    /// The ways that a tenant may fill, as set.
-    pub fn ways_of(&self, tenant: usize) -> Option<u32> {
-        self.ways.get(tenant).copied()
+    /// The ways of a cache that a tenant may fill, as set.
+    pub fn ways_of(&self, tenant: usize, cache: usize) -> Option<u32> {
+        self.limits.get(tenant)?.ways.get(cache).copied()
+    }
+
+    /// What memory bandwidth allocation leaves a tenant, as set, 0–1; None: what it did before any policy.
+    pub fn throttle_of(&self, tenant: usize) -> Option<f64> {
+        self.limits.get(tenant)?.throttle
+    }
+
+    /// The socket that a tenant's memory is on, as set; None: the one where it runs.
+    pub fn home_of(&self, tenant: usize) -> Option<usize> {
+        self.limits.get(tenant)?.home
     }
 }
 
@@ -70,15 +113,18 @@ impl Sim {
     /// By tenant: the ways that it may fill.
     pub(crate) fn contend(&mut self, phases: Phases, ways: Vec<u32>) {
         let highest = self.machine.frequencies.max_khz;
+        let caches = self.machine.topology.llcs().len();
+        let limits: Vec<Limits> = ways.into_iter().map(|ways| Limits::of(ways, caches)).collect();
+        let ways = limits.iter().map(|limits| limits.ways.clone()).collect();
         let settings = Settings {
             timer: self.kernel.timers.add(Timer::Settings),
             pending: VecDeque::new(),
             khz: vec![highest; self.guests.len()],
-            ways,
-            lifted: None,
-            lifting: None,
+            limits,
+            lifted: Lifted::default(),
+            lifting: Lifted::default(),
         };
-        let live = Live::new(&self.machine, phases, settings.ways.clone(), &mut self.kernel.timers);
+        let live = Live::new(&self.machine, phases, ways, &mut self.kernel.timers);
         self.contention = Some(Box::new(Contention { live, settings }));
         self.kernel.phases.is_on = true;
         self.vms.iter_mut().for_each(|vm| vm.guest.phases.is_on = true);
@@ -92,9 +138,11 @@ impl Sim {
     pub(crate) fn admit_phases(&mut self, spec: &WorkloadSpec, tenant: usize) -> Result<PhaseSet, String> {
         let ways = spec.cache_ways.unwrap_or(u32::MAX);
         if let Some(Contention { live, settings }) = self.contention.as_deref_mut() {
-            settings.ways.resize(settings.ways.len().max(tenant + 1), u32::MAX);
-            settings.ways[tenant] = ways;
-            return live.admit(tenant, ways, |phases| PhaseSet::new(spec, self.loads.len(), tenant, phases));
+            let caches = self.machine.topology.llcs().len();
+            settings.limits.resize(settings.limits.len().max(tenant + 1), Limits::of(u32::MAX, caches));
+            settings.limits[tenant] = Limits::of(ways, caches);
+            return live
+                .admit(tenant, vec![ways; caches], |phases| PhaseSet::new(spec, self.loads.len(), tenant, phases));
         }
         let mut phases = Phases::new(self.machine.socket(), self.machine.contention.on);
         let own = PhaseSet::new(spec, self.loads.len(), tenant, &mut phases)?;
@@ -160,25 +208,43 @@ impl Sim {
         self.settle();
     }
 
-    /// The ways of the last-level caches that a tenant may fill, after the knob's latency.
-    pub(crate) fn set_cache_ways(&mut self, tenant: usize, ways: u32) {
-        self.set_later(Setting::Ways(tenant, ways));
+    /// The ways of one last-level cache, or of all, that a tenant may fill, after the knob's latency.
+    pub(crate) fn set_cache_ways(&mut self, tenant: usize, cache: Option<usize>, ways: u32) {
+        self.set_later(Setting::Ways(tenant, cache, ways));
     }
 
-    /// This tenant runs at the highest frequency and with all ways, after the knobs' latency; None: what was set is back.
-    pub(crate) fn lift_limits(&mut self, tenant: Option<usize>) {
-        if self.contention.as_ref().is_some_and(|contention| contention.settings.lifting != tenant) {
-            self.set_later(Setting::Lift(tenant));
+    /// The part (0–1) of what a core can draw from memory that a tenant's do, after the knob's latency.
+    pub(crate) fn set_throttle(&mut self, tenant: usize, part: f64) {
+        self.set_later(Setting::Throttle(tenant, part));
+    }
+
+    /// The socket that a tenant's memory is on; it is copied there until then. None: where it runs.
+    pub(crate) fn set_home(&mut self, tenant: usize, home: Option<usize>) {
+        let Some(Contention { settings, live }) = self.contention.as_deref_mut() else { return };
+        let from = settings.limits.get(tenant).and_then(|limits| limits.home);
+        let copied = from.or((live.sockets() == 2).then(|| home.map_or(0, |home| 1 - home.min(1))));
+        let copied = copied.filter(|_| home != from);
+        if let (Some(from), Some(to)) = (copied, home) {
+            live.copy(from, to, RESIDENT / KnobKind::MemoryNodes.effect_latency().0 as f64, self.kernel.now);
+        }
+        self.set_later(Setting::Home(tenant, home, copied));
+    }
+
+    /// These tenants have what they had before any policy, and so have the frequencies of these CPUs, after the knobs'
+    /// latency; all others have what was set.
+    pub(crate) fn lift_limits(&mut self, lifted: Lifted) {
+        if self.contention.as_ref().is_some_and(|contention| contention.settings.lifting != lifted) {
+            self.set_later(Setting::Lift(lifted));
         }
     }
 
     fn set_later(&mut self, setting: Setting) {
         let Some(Contention { settings, .. }) = self.contention.as_deref_mut() else { return };
-        if let Setting::Lift(tenant) = setting {
-            settings.lifting = tenant;
+        if let Setting::Lift(lifted) = &setting {
+            settings.lifting.clone_from(lifted);
         }
         let at = self.kernel.now + setting.kind().effect_latency().0;
-        let place = settings.pending.partition_point(|&(other, _)| other <= at);
+        let place = settings.pending.partition_point(|(other, _)| *other <= at);
         settings.pending.insert(place, (at, setting));
         self.kernel.timers.set(settings.timer, settings.pending[0].0);
     }
@@ -186,24 +252,38 @@ impl Sim {
     fn act_on_settings(&mut self) {
         let Some(Contention { settings, live }) = self.contention.as_deref_mut() else { return };
         let now = self.kernel.now;
-        while settings.pending.front().is_some_and(|&(at, _)| at <= now)
+        while settings.pending.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, setting)) = settings.pending.pop_front()
         {
             match setting {
                 Setting::Frequency(cpu, khz) => settings.khz[cpu.index()] = khz,
-                Setting::Ways(tenant, ways) => settings.ways[tenant] = ways,
-                Setting::Lift(tenant) => settings.lifted = tenant,
+                Setting::Ways(tenant, None, ways) => settings.limits[tenant].ways.fill(ways),
+                Setting::Ways(tenant, Some(cache), ways) => settings.limits[tenant].ways[cache] = ways,
+                Setting::Throttle(tenant, part) => settings.limits[tenant].throttle = Some(part),
+                Setting::Home(tenant, home, copied) => {
+                    settings.limits[tenant].home = home;
+                    live.set_home(tenant, home, now);
+                    if let (Some(from), Some(to)) = (copied, home) {
+                        live.copy(from, to, -RESIDENT / KnobKind::MemoryNodes.effect_latency().0 as f64, now);
+                    }
+                }
+                Setting::Lift(lifted) => settings.lifted = lifted,
             }
         }
         for (cpu, &khz) in settings.khz.iter().enumerate() {
             let highest = self.machine.frequencies.max_khz;
-            live.set_khz(cpu, if settings.lifted.is_some() { highest } else { khz }, now);
+            let is_lifted = settings.lifted.cpus.contains(CpuId(cpu as u32));
+            live.set_khz(cpu, if is_lifted { highest } else { khz }, now);
         }
-        for (tenant, &ways) in settings.ways.iter().enumerate() {
-            live.set_ways(tenant, if settings.lifted == Some(tenant) { u32::MAX } else { ways });
+        for (tenant, limits) in settings.limits.iter().enumerate() {
+            let is_lifted = settings.lifted.tenants.contains(&tenant);
+            for (cache, &ways) in limits.ways.iter().enumerate() {
+                live.set_ways(tenant, cache, if is_lifted { limits.own_ways } else { ways });
+            }
+            live.set_throttle(tenant, limits.throttle.filter(|_| !is_lifted));
         }
-        if let Some(&(at, _)) = settings.pending.front() {
-            self.kernel.timers.set(settings.timer, at);
+        if let Some((at, _)) = settings.pending.front() {
+            self.kernel.timers.set(settings.timer, *at);
         }
     }
 

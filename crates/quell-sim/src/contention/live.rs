@@ -21,6 +21,8 @@ const SIBLINGS: usize = 7;
 struct Key {
     phase: PhaseId,
     cache: usize,
+    /// The socket whose memory it uses.
+    memory: usize,
     khz: u32,
     /// What runs on the core's other CPUs, in ascending order.
     siblings: [PhaseId; SIBLINGS],
@@ -67,12 +69,15 @@ pub(crate) struct Live {
     classes: Vec<Class>,
     keys: Vec<Key>,
     numbers: BTreeMap<Key, u32>,
-    /// By tenant: the ways that it may fill.
-    ways: Vec<u32>,
+    /// By tenant and cache: the ways that it may fill.
+    ways: Vec<Vec<u32>>,
+    /// Is some tenant's memory on a certain socket?
+    has_homes: bool,
+    remote_ns: f64,
 }
 
 impl Live {
-    pub fn new(machine: &Machine, phases: Phases, ways: Vec<u32>, timers: &mut Timers<Timer>) -> Live {
+    pub fn new(machine: &Machine, phases: Phases, ways: Vec<Vec<u32>>, timers: &mut Timers<Timer>) -> Live {
         let (topology, socket) = (&machine.topology, machine.socket());
         let place = |sets: &[CpuSet], cpu: CpuId| sets.iter().position(|set| set.contains(cpu));
         let cpu = |cpu: &topology::Cpu| Cpu {
@@ -102,6 +107,8 @@ impl Live {
             keys: Vec::new(),
             numbers: BTreeMap::new(),
             ways,
+            has_homes: false,
+            remote_ns: machine.memory.remote.0 as f64,
             phases,
             socket,
         }
@@ -133,14 +140,49 @@ impl Live {
         self.classify(cpu, now);
     }
 
-    /// The ways that a tenant's data may fill from now on.
-    pub fn set_ways(&mut self, tenant: usize, ways: u32) {
-        self.ways[tenant] = ways;
+    /// The ways of a cache that a tenant's data may fill from now on.
+    pub fn set_ways(&mut self, tenant: usize, cache: usize, ways: u32) {
+        self.ways[tenant][cache] = ways;
+    }
+
+    /// What memory bandwidth allocation leaves a tenant from now on; None: what it did before any policy.
+    pub fn set_throttle(&mut self, tenant: usize, throttle: Option<f64>) {
+        if !self.phases.set_throttle(tenant, throttle) {
+            return;
+        }
+        for (at, key) in self.keys.iter().enumerate() {
+            if let Some(phase) = self.phases.get(key.phase).filter(|phase| phase.tenant == tenant) {
+                self.classes[at] = self.class(key, phase);
+            }
+        }
+        self.domains.iter_mut().for_each(Domain::forget);
+    }
+
+    /// The socket that a tenant's memory is on from now on; None: the one where it runs.
+    pub fn set_home(&mut self, tenant: usize, home: Option<usize>, now: u64) {
+        if !self.phases.set_home(tenant, home) {
+            return;
+        }
+        self.has_homes = true;
+        (0..self.cpus.len()).for_each(|cpu| self.classify(cpu, now));
+        self.domains.iter_mut().for_each(|domain| domain.is_dirty = true);
+    }
+
+    /// Number of sockets.
+    pub fn sockets(&self) -> usize {
+        self.domains.len()
+    }
+
+    /// So many bytes a nanosecond are copied from one socket's memory to another's from now on; less, if negative.
+    pub fn copy(&mut self, from: usize, to: usize, bytes_per_ns: f64, now: u64) {
+        for socket in [from, to] {
+            self.domains[socket].others_move(bytes_per_ns, now);
+        }
     }
 
     /// A tenant comes, which may fill these ways; `add` numbers the kinds of its work.
-    pub fn admit<T>(&mut self, tenant: usize, ways: u32, add: impl FnOnce(&mut Phases) -> T) -> T {
-        self.ways.resize(self.ways.len().max(tenant + 1), u32::MAX);
+    pub fn admit<T>(&mut self, tenant: usize, ways: Vec<u32>, add: impl FnOnce(&mut Phases) -> T) -> T {
+        self.ways.resize(self.ways.len().max(tenant + 1), vec![u32::MAX; self.caches.len()]);
         self.ways[tenant] = ways;
         let added = add(&mut self.phases);
         self.caches.iter_mut().for_each(|cache| cache.grow(self.phases.numbers()));
@@ -155,9 +197,13 @@ impl Live {
                 continue;
             }
             self.domains[number].settle(&self.socket, &self.classes);
-            for at in 0..self.domains[number].cpus.len() {
-                let cpu = self.domains[number].cpus[at];
+            let own = self.domains[number].cpus.len();
+            for at in 0..if self.has_homes { self.cpus.len() } else { own } {
+                let cpu = if self.has_homes { at } else { self.domains[number].cpus[at] };
                 let seen = &self.cpus[cpu];
+                if self.has_homes && self.memory_of(cpu) != number {
+                    continue;
+                }
                 let plain = || (FULL_SPEED * u64::from(seen.khz) / u64::from(self.max_khz.max(1))).max(1);
                 let pace = match seen.class {
                     Some(class) => self.domains[number].pace(class),
@@ -195,7 +241,7 @@ impl Live {
             }
         }
         let (cache, ways) = (&mut self.caches[number], &self.ways);
-        let Some(changed) = cache.step(now, &self.phases, |tenant| ways[tenant]) else { return };
+        let Some(changed) = cache.step(now, &self.phases, |tenant| ways[tenant][number]) else { return };
         timers.set(cache.timer, now + self.step);
         if !changed {
             return;
@@ -204,6 +250,10 @@ impl Live {
             if let Some(phase) = self.phases.get(key.phase) {
                 self.classes[at] = self.class(key, phase);
             }
+        }
+        if self.has_homes {
+            self.domains.iter_mut().for_each(Domain::forget);
+            return;
         }
         let domain = self.cpus.iter().find(|cpu| cpu.cache == number).map_or(0, |cpu| cpu.domain);
         self.domains[domain].forget();
@@ -234,9 +284,15 @@ impl Live {
         }
         self.count(cpu, now);
         self.cpus[cpu].class = class;
-        let domain = &mut self.domains[self.cpus[cpu].domain];
-        before.into_iter().for_each(|class| domain.remove(class));
-        class.into_iter().for_each(|class| domain.add(class));
+        before.into_iter().for_each(|class| self.domains[self.keys[class as usize].memory].remove(class));
+        class.into_iter().for_each(|class| self.domains[self.keys[class as usize].memory].add(class));
+        self.domains[self.cpus[cpu].domain].is_dirty = true;
+    }
+
+    /// The socket whose memory a CPU's thread uses.
+    fn memory_of(&self, cpu: usize) -> usize {
+        let seen = &self.cpus[cpu];
+        seen.class.map_or(seen.domain, |class| self.keys[class as usize].memory)
     }
 
     fn class_on(&mut self, cpu: usize) -> Option<u32> {
@@ -245,7 +301,8 @@ impl Live {
         let mut siblings = [PhaseId::default(); SIBLINGS];
         siblings.iter_mut().zip(&seen.siblings).for_each(|(phase, &sibling)| *phase = self.cpus[sibling].phase);
         siblings.sort_unstable();
-        let key = Key { phase: seen.phase, cache: seen.cache, khz: seen.khz, siblings };
+        let memory = phase.home.unwrap_or(seen.domain);
+        let key = Key { phase: seen.phase, cache: seen.cache, memory, khz: seen.khz, siblings };
         if let Some(&known) = self.numbers.get(&key) {
             return Some(known);
         }
@@ -265,9 +322,14 @@ impl Live {
             siblings: &siblings,
             frequency: f64::from(key.khz) / f64::from(self.max_khz),
             llc_bytes: self.caches[key.cache].bytes(key.phase),
+            remote_ns: if self.has_homes && self.socket_of(key.cache) != key.memory { self.remote_ns } else { 0.0 },
             throttle: phase.throttle,
         };
         Class { load: Load::new(&self.socket, &running), ns_alone: phase.ns_alone }
+    }
+
+    fn socket_of(&self, cache: usize) -> usize {
+        self.cpus.iter().find(|cpu| cpu.cache == cache).map_or(0, |cpu| cpu.domain)
     }
 
     /// What has happened on a CPU up to now.
@@ -301,7 +363,7 @@ impl Live {
     /// Bytes between caches and memory up to now, a GPU's included.
     pub fn bytes(&self, now: u64) -> f64 {
         let cpus: f64 = (0..self.cpus.len()).map(|cpu| self.counted_on(cpu, now).bytes).sum();
-        cpus + self.domains.iter().map(|domain| domain.others * now as f64).sum::<f64>()
+        cpus + self.domains.iter().map(|domain| domain.moved_by_others(now)).sum::<f64>()
     }
 
     /// Bytes of all last-level caches that a kind of work has.

@@ -28,7 +28,7 @@ pub mod sibling;
 pub mod solve;
 mod spec;
 
-pub(crate) use follow::Contention;
+pub(crate) use follow::{Contention, Lifted};
 pub use meters::{MeasuredOfMemory, Meter, Meters};
 pub(crate) use phases::{Phases, Whose};
 pub use profile::{MissCurve, Profile, ProfileName};

@@ -12,8 +12,12 @@ pub(crate) struct Phase {
     pub tenant: usize,
     /// Whose it is, by the scenario's.
     pub workload: usize,
-    /// What memory bandwidth allocation leaves it, 0–1.
+    /// What memory bandwidth allocation leaves it, 0–1, …
     pub throttle: f64,
+    /// … and left it before any policy.
+    own_throttle: f64,
+    /// The socket that its memory is on; None: the one where it runs.
+    pub home: Option<usize>,
     /// Time of an instruction alone on the idle machine.
     pub ns_alone: f64,
 }
@@ -53,7 +57,9 @@ impl Phases {
                 }
                 let ns_alone = ns_alone(&self.socket, &profile);
                 let Whose { workload, tenant, throttle } = whose;
-                self.all.push(Phase { profile, tenant, workload, throttle, ns_alone });
+                let own_throttle = throttle;
+                let home = None;
+                self.all.push(Phase { profile, tenant, workload, throttle, own_throttle, home, ns_alone });
                 u16::try_from(self.all.len()).map(PhaseId).map_err(|_| "more than 65535 kinds of work".to_owned())
             }
             _ => Ok(PhaseId::default()),
@@ -71,6 +77,25 @@ impl Phases {
 
     pub fn get(&self, phase: PhaseId) -> Option<&Phase> {
         self.all.get(usize::from(phase.0).checked_sub(1)?)
+    }
+
+    /// What memory bandwidth allocation leaves a tenant; None: what it did before any policy. False: that is so already.
+    pub fn set_throttle(&mut self, tenant: usize, throttle: Option<f64>) -> bool {
+        let mut news = false;
+        for phase in self.all.iter_mut().filter(|phase| phase.tenant == tenant) {
+            let now = throttle.unwrap_or(phase.own_throttle);
+            news |= std::mem::replace(&mut phase.throttle, now) != now;
+        }
+        news
+    }
+
+    /// The socket that a tenant's memory is on. False: that is so already.
+    pub fn set_home(&mut self, tenant: usize, home: Option<usize>) -> bool {
+        let mut news = false;
+        for phase in self.all.iter_mut().filter(|phase| phase.tenant == tenant) {
+            news |= std::mem::replace(&mut phase.home, home) != home;
+        }
+        news
     }
 
     /// All but number 0.

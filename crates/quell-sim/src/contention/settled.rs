@@ -96,7 +96,8 @@ fn balanced(socket: &Socket, threads: &[Thread<'_>], others: f64, part: impl Fn(
                 .collect();
             let (bytes, copies) = part(thread);
             let Thread { profile, frequency, throttle, .. } = *thread;
-            Load::new(socket, &Running { profile, siblings: &siblings, frequency, llc_bytes: bytes / copies, throttle })
+            let (siblings, llc_bytes) = (&siblings[..], bytes / copies);
+            Load::new(socket, &Running { profile, siblings, frequency, llc_bytes, remote_ns: 0.0, throttle })
         })
         .collect();
     let load = load(socket, &loads, others);

@@ -40,6 +40,8 @@ pub struct Running<'a> {
     pub frequency: f64,
     /// Bytes of the cache that its data has.
     pub llc_bytes: f64,
+    /// What a miss takes longer, because the memory is another socket's, ns.
+    pub remote_ns: f64,
     /// What memory bandwidth allocation leaves it of what a core can draw, 0–1; 1 is no throttling.
     pub throttle: f64,
 }
@@ -82,7 +84,7 @@ impl Load {
         Load {
             threads: 1.0,
             core_ns: cycles / ghz,
-            llc_ns: references * socket.llc_ns / parallelism,
+            llc_ns: references * socket.llc_ns / parallelism + misses * thread.remote_ns / parallelism,
             memory_ns: misses * socket.memory_ns / parallelism,
             least_ns: if thread.throttle < 1.0 { bytes / (core * thread.throttle) } else { 0.0 },
             bytes,
@@ -97,7 +99,8 @@ impl Load {
     #[must_use]
     pub fn alone(socket: &Socket, profile: &Profile) -> Load {
         let llc_bytes = socket.llc_bytes;
-        Load::new(socket, &Running { profile, siblings: &[], frequency: 1.0, llc_bytes, throttle: 1.0 })
+        let alone = Running { profile, siblings: &[], frequency: 1.0, llc_bytes, remote_ns: 0.0, throttle: 1.0 };
+        Load::new(socket, &alone)
     }
 
     /// So many of them.

@@ -1,8 +1,8 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    Bounds, Event, KnobSetting, LeaseRequest, Nanos, Outcome, Part, Plan, Refusal, SampleRequest, SoloEnd, Support,
-    Target, Verdict,
+    Bounds, Event, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest, SoloEnd,
+    Support, Target, Verdict, WorkloadId,
 };
 
 use super::actuators::On;
@@ -111,15 +111,19 @@ impl SimHost {
         let bounds = Bounds {
             online: kernel.masks.online,
             cache_ways: machine.llc.ways,
+            least_ways: 1,
+            llcs: machine.topology.llcs().len() as u32,
             khz: machine.frequencies.min_khz..=machine.frequencies.max_khz,
+            throttle: 10..=100,
+            nodes: Some(NodeSet(self.controls.nodes.iter().fold(0, |all, node| all | 1 << node))),
         };
         setting.knob.check(&bounds).map_or_else(|error| bad(&error.to_string()), |()| Check::Fine)
     }
 
     /// What knobs are set on.
     pub(super) fn on(&mut self) -> On<'_> {
-        let lease = self.leases.running().map(|(lease, _)| lease);
-        On { members: &mut self.members, sim: &mut self.sim, lease }
+        let leases = self.leases.leases().copied().collect();
+        On { members: &mut self.members, sim: &mut self.sim, leases }
     }
 
     /// What was set holds for who there is now, on the CPUs that there are.
@@ -145,19 +149,24 @@ impl SimHost {
                 }
                 Err(refusal) => Verdict::Refused(refusal),
             },
-            LeaseRequest::End(solo) if self.leases.running().is_some_and(|(lease, _)| lease.solo == solo) => {
-                self.end_lease(SoloEnd::Released);
+            LeaseRequest::End(solo) if self.leases.of(solo).is_some() => {
+                self.end_lease(solo, SoloEnd::Released);
                 Verdict::Applied(now)
             }
             LeaseRequest::End(_) => Verdict::Vanished,
         }
     }
 
-    pub(super) fn end_lease(&mut self, why: SoloEnd) {
-        if let Some(lease) = self.leases.end(self.sim.now()) {
-            self.refit();
-            self.sim.settle();
-            self.happened.push(Event::SoloEnded(lease.solo, why));
+    /// Ends a workload's solo run, if it has one.
+    pub(super) fn end_lease(&mut self, solo: WorkloadId, why: SoloEnd) {
+        if self.leases.end(solo, self.sim.now()).is_some() {
+            self.lease_ended(solo, why);
         }
+    }
+
+    pub(super) fn lease_ended(&mut self, solo: WorkloadId, why: SoloEnd) {
+        self.refit();
+        self.sim.settle();
+        self.happened.push(Event::SoloEnded(solo, why));
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Member {
     pub spec: Arc<Workload>,
     /// `cpuset.cpus`; None: every CPU that is in no other's partition.
     pub cpus: Option<CpuSet>,
+    /// The same before any policy.
+    pub own_cpus: Option<CpuSet>,
     pub partition: Partition,
     pub paused: bool,
 }

@@ -15,8 +15,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd, Stack, ThreadId, View,
-    Wake, Workload, WorkloadId,
+    Capabilities, Controls, Event, Host, LeaseBook, LeaseLimits, Nanos, Plan, Policy, SignalSet, SoloEnd, Stack,
+    ThreadId, View, Wake, Workload, WorkloadId,
 };
 
 use lending::Affinity;
@@ -54,6 +54,8 @@ pub struct SimHost {
     sim: Sim,
     members: Members,
     leases: LeaseBook,
+    /// What there is to turn.
+    controls: Arc<Controls>,
     happened: Vec<Event>,
     costs: PolicyCosts,
     sensors: Sensors,
@@ -100,14 +102,17 @@ impl SimHost {
         let untouched = |(spec, (cpus, partition)): (Arc<Workload>, (Option<CpuList>, Partition))| Member {
             spec,
             cpus: cpus.map(|list| list.0),
+            own_cpus: cpus.map(|list| list.0),
             partition,
             paused: false,
         };
+        let controls = Arc::new(sim.machine.controls());
         let mut host = SimHost {
             sensors: Sensors::of(&sim),
             sim,
             members: Members::of(specs.into_iter().zip(cpusets).map(untouched)),
             leases: LeaseBook::new(LeaseLimits::default()),
+            controls,
             happened,
             costs: PolicyCosts::default(),
             watch: None,
@@ -123,7 +128,7 @@ impl SimHost {
     /// An empty view of this machine, to begin a cycle with.
     #[must_use]
     pub fn view(&self) -> View {
-        View::new(Arc::clone(&self.sim.kernel.topology))
+        View { controls: Arc::clone(&self.controls), ..View::new(Arc::clone(&self.sim.kernel.topology)) }
     }
 
     /// The simulation, to look at.
@@ -209,8 +214,8 @@ impl SimHost {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
             self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.sensors.counters.next_sample()));
             self.take_samples();
-            if self.sim.now() >= ends {
-                self.end_lease(SoloEnd::Elapsed);
+            while let Some(lease) = self.leases.expire(self.sim.now()) {
+                self.lease_ended(lease.solo, SoloEnd::Elapsed);
             }
             self.look();
         }
@@ -246,6 +251,9 @@ impl Host for SimHost {
 
     fn observe(&mut self, wanted: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
         view.now = self.sim.now();
+        if !Arc::ptr_eq(&view.controls, &self.controls) {
+            view.controls = Arc::clone(&self.controls);
+        }
         self.members.tell(view);
         view.blank(wanted);
         self.sensors.observe(wanted.difference(self.withheld), &self.members, &mut self.sim, view);

@@ -23,6 +23,7 @@ impl SimHost {
         let member = Member {
             spec: Arc::new(spec.description()),
             cpus: spec.cpuset.map(|list| list.0),
+            own_cpus: spec.cpuset.map(|list| list.0),
             partition: spec.partition,
             paused: false,
         };
@@ -49,9 +50,7 @@ impl SimHost {
         if let Some(affinity) = &mut self.affinity {
             affinity.dismiss(id);
         }
-        if self.leases.running().is_some_and(|(lease, _)| lease.solo == id) {
-            self.end_lease(SoloEnd::Detached);
-        }
+        self.end_lease(id, SoloEnd::Detached);
         self.refit();
         self.sim.settle();
         self.happened.push(Event::Detached(id));
@@ -113,11 +112,29 @@ impl SimHost {
         self.members.slots()
     }
 
-    /// The cache ways that a workload may fill, as set; None where contention is not modelled.
+    /// The cache ways that a workload may fill in the first LLC, as set; None where contention is not modelled.
     #[must_use]
     pub fn cache_ways(&self, id: WorkloadId) -> Option<u32> {
+        self.ways_of_llc(id, 0)
+    }
+
+    /// The same in one LLC.
+    #[must_use]
+    pub fn ways_of_llc(&self, id: WorkloadId, llc: usize) -> Option<u32> {
         let all = u32::MAX >> (32 - self.sim.machine.llc.ways.clamp(1, 32));
-        Some(self.sim.contention.as_ref()?.settings.ways_of(id.index())? & all)
+        Some(self.sim.contention.as_ref()?.settings.ways_of(id.index(), llc)? & all)
+    }
+
+    /// What the memory throttle leaves a workload, 0–1; None: nothing was set.
+    #[must_use]
+    pub fn throttle(&self, id: WorkloadId) -> Option<f64> {
+        self.sim.contention.as_ref()?.settings.throttle_of(id.index())
+    }
+
+    /// The socket that a workload's memory is on; None: nothing was set.
+    #[must_use]
+    pub fn home(&self, id: WorkloadId) -> Option<usize> {
+        self.sim.contention.as_ref()?.settings.home_of(id.index())
     }
 
     /// The highest frequency that is set for a CPU, kHz.

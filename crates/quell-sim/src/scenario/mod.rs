@@ -11,7 +11,7 @@ mod stack;
 mod sweep;
 mod watch;
 
-use quell_model::{Nanos, Scheduler, Topology};
+use quell_model::{LeaseLimits, Nanos, Scheduler, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::contention::{ContentionSpec, MeasuredOfMemory};
@@ -58,6 +58,9 @@ pub struct Scenario {
     /// What threads do to each other's speed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub contention: ContentionSpec,
+    /// Bounds of solo runs, as in a configuration.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub solo_runs: LeaseLimits,
     /// The kernel's settings.
     #[serde(default)]
     pub kernel: KernelConfig,

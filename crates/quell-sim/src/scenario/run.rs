@@ -90,6 +90,7 @@ impl<'a, P: Policy> Run<'a, P> {
         let population = Population { workloads, vms: &scenario.vms, requests: &requests };
         let lending = treatment.lending;
         let mut host = SimHost::new(machine, kernel, population, seed, lending)?;
+        host.limit_leases(scenario.solo_runs);
         let layers = treatment.layers(&host)?;
         let granting = || layers.iter().filter(|layer| layer.policy.describe().grants);
         let granted: Option<Vec<WorkloadId>> =

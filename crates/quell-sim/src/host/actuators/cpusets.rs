@@ -35,22 +35,23 @@ impl Actuator for Cpusets {
         }
     }
 
-    /// Gives every workload its CPUs: those that were set, or all, without those of others' partitions; all CPUs to
-    /// one that runs alone with its isolations lifted.
+    /// Gives every workload its CPUs: those that were set, or all, without those of others' partitions; to one that runs
+    /// alone with its isolations lifted those of its lease, or that it had before any policy.
     fn fit(&self, on: &mut On<'_>) {
-        let lifted = on.lease.filter(|lease| lease.lift_isolations).map(|lease| lease.solo);
+        let lifting = |id| on.leases.iter().find(|lease| lease.lift_isolations && lease.solo == id);
+        let some_lifted = on.leases.iter().any(|lease| lease.lift_isolations);
         for (id, member) in on.members.each() {
             let is_partition = |member: &Member| member.partition != Partition::Member;
             let others = on.members.each().filter(|&(other, member)| other != id && is_partition(member));
             let taken = others.fold(CpuSet::EMPTY, |taken, (_, other)| taken.union(&other.cpus.unwrap_or_default()));
             let cpus = match member.cpus {
-                _ if lifted == Some(id) => None,
+                _ if lifting(id).is_some() => lifting(id).and_then(|lease| lease.on).or(member.own_cpus),
                 None if taken.is_empty() => None,
                 wanted => Some(wanted.unwrap_or(on.sim.kernel.masks.online).difference(&taken)),
             };
             let group = on.sim.tenants[id.index()].group;
             // While one runs alone, no CPUs are another's own.
-            let partition = if lifted.is_some() { Partition::Member } else { member.partition };
+            let partition = if some_lifted { Partition::Member } else { member.partition };
             on.sim.kernel.set_cpus(group, cpus);
             on.sim.kernel.set_partition(group, partition);
         }

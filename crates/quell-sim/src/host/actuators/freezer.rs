@@ -24,7 +24,8 @@ impl Actuator for Freezer {
 
     fn fit(&self, on: &mut On<'_>) {
         for (id, member) in on.members.each() {
-            let by_lease = on.lease.is_some_and(|lease| lease.pauses(id, &member.spec));
+            let cpus = member.cpus.unwrap_or(on.sim.kernel.masks.online);
+            let by_lease = on.leases.iter().any(|lease| lease.pauses(id, &member.spec, &cpus));
             for &task in &on.sim.tenants[id.index()].tasks {
                 on.sim.kernel.set_stopped(task, member.paused || by_lease);
             }

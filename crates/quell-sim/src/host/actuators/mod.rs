@@ -32,8 +32,8 @@ pub(super) trait Actuator: Sync {
 pub(super) struct On<'a> {
     pub members: &'a mut Members,
     pub sim: &'a mut Sim,
-    /// The solo run.
-    pub lease: Option<Lease>,
+    /// The solo runs.
+    pub leases: Vec<Lease>,
 }
 
 impl On<'_> {
