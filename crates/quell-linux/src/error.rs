@@ -51,6 +51,20 @@ pub enum LinuxError {
         /// The mend.
         mend: &'static str,
     },
+    /// resctrl refused a change.
+    #[error("cannot set {} to '{value}': {source}{status}; {mend}", path.display())]
+    Resctrl {
+        /// The file or directory.
+        path: PathBuf,
+        /// The value.
+        value: String,
+        /// The system's answer.
+        source: io::Error,
+        /// The text of `last_cmd_status`, in brackets.
+        status: String,
+        /// The mend.
+        mend: &'static str,
+    },
     /// A call about a thread or process failed.
     #[error("cannot {op} thread {tid} to {value}: {source}; {mend}")]
     Thread {

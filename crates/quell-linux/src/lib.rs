@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod debugfs;
 pub mod doctor;
 pub mod procfs;
+pub mod resctrl;
 pub mod sched;
 pub mod scheduler;
 pub mod sysfs;
@@ -30,7 +31,7 @@ mod limit;
 mod members;
 mod options;
 mod perf;
-mod resctrl;
+
 mod roots;
 mod sensors;
 

@@ -13,6 +13,8 @@ pub struct HostOptions {
     pub partitions: bool,
     /// Allows the preemption mode, which concerns the whole machine.
     pub preemption_mode: bool,
+    /// Allows the mask of resctrl's root group, which concerns all work that Quell was not given.
+    pub cache: bool,
     /// Allows the host to enable the cpu and cpuset controllers for the cgroups of workloads, in
     /// `cgroup.subtree_control` of the cgroups above them.
     pub enable_controllers: bool,
@@ -35,6 +37,7 @@ impl Default for HostOptions {
             scan_interval: Nanos::from_millis(20),
             partitions: false,
             preemption_mode: false,
+            cache: false,
             enable_controllers: false,
             threads_only: false,
             leases: LeaseLimits::default(),

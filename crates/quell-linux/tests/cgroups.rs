@@ -201,7 +201,7 @@ fn a_solo_run_freezes_the_others_and_ends_by_itself() {
     let tree = machine();
     let (mut host, db, batch) = attached(&tree, HostOptions::default());
     apply(&mut host, &[(db, Knob::Cpus(cpus("0")))]);
-    let lease = Lease { solo: db, lift_isolations: true, at_most: Nanos::from_millis(30) };
+    let lease = Lease::of(db, true, Nanos::from_millis(30));
     let (verdict, events) = carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
     assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
     assert!(events.contains(&Event::SoloBegan(db)));
@@ -222,7 +222,7 @@ fn a_solo_run_freezes_the_others_and_ends_by_itself() {
 fn a_dropped_host_leaves_nobody_frozen() {
     let tree = machine();
     let (mut host, db, _) = attached(&tree, HostOptions::default());
-    let lease = Lease { solo: db, lift_isolations: false, at_most: Nanos::from_secs(1) };
+    let lease = Lease::of(db, false, Nanos::from_secs(1));
     carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
     assert_eq!(tree.read("cgroup/be.slice/batch.service/cgroup.freeze"), "1");
     drop(host);

@@ -418,7 +418,7 @@ lab_tests! {
             let lc = attach(&mut host, "server", Class::LatencyCritical, &groups[0]);
             attach(&mut host, "batch", Class::BestEffort, &groups[1]);
             observe(&mut host);
-            let lease = Lease { solo: lc, lift_isolations: false, at_most: Nanos::from_millis(500) };
+            let lease = Lease::of(lc, false, Nanos::from_millis(500));
             carry_out(&mut host, &Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
             let begin = Instant::now();
             while !text(&groups[1].join("cgroup.events")).contains("frozen 1") {

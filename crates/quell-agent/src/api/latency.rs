@@ -22,6 +22,8 @@ pub struct Posted {
     pub workload: WorkloadId,
     /// The latency; its window and time are the histogram's.
     pub sample: Sample<Nanos>,
+    /// Requests a second in it.
+    pub rate: f64,
 }
 
 /// The loop's end: the histograms posted since the last call.
@@ -75,7 +77,8 @@ impl Inbox {
             )));
         }
         let sample = Sample::over(latency, at.min(now), Nanos(histogram.window_ns));
-        let posted = Posted { workload: WorkloadId(slot as u32), sample };
+        let rate = requests as f64 / sample.window.as_secs_f64();
+        let posted = Posted { workload: WorkloadId(slot as u32), sample, rate };
         self.0.try_send(posted).map_err(|_| Rejected::Busy)?;
         Ok(Accepted { quantile, latency_ns: latency.0, requests })
     }
@@ -127,7 +130,7 @@ mod tests {
         let accepted = inbox.post(&view(), Nanos(100), &histogram(&[(900, 1), (5, 2), (7, 1)])).unwrap();
         assert_eq!(accepted, Accepted { quantile: 0.5, latency_ns: 5, requests: 4 });
         let sample = Sample::over(Nanos(5), Nanos(95), Nanos(10));
-        assert_eq!(feed.drain().collect::<Vec<_>>(), [Posted { workload: WorkloadId(1), sample }]);
+        assert_eq!(feed.drain().collect::<Vec<_>>(), [Posted { workload: WorkloadId(1), sample, rate: 4e8 }]);
     }
 
     #[test]

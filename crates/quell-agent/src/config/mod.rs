@@ -83,6 +83,9 @@ pub struct Machine {
     pub partition: bool,
     /// May it set the machine's preemption mode?
     pub preemption: bool,
+    /// May it set the cache mask of resctrl's root group, which takes unmanaged work off the ways of latency-critical
+    /// workloads?
+    pub cache: bool,
     /// May it enable the cpu and cpuset controllers for the cgroups of workloads (`cgroup.subtree_control`)? Without
     /// them it sets values on single threads there.
     pub enable_controllers: bool,

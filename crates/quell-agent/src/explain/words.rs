@@ -96,6 +96,9 @@ pub fn knob_text(knob: &Knob) -> String {
         Knob::Pause(true) => "paused".to_owned(),
         Knob::Pause(false) => "goes on".to_owned(),
         Knob::CacheWays(mask) => format!("cache ways {mask:#x} ({} of them)", mask.count_ones()),
+        Knob::WaysOfLlc(ways) => format!("cache ways {:#x} of LLC {}", ways.mask, ways.llc),
+        Knob::Throttle(value) => format!("memory throttle {value}"),
+        Knob::MemoryNodes(nodes) => format!("memory on nodes {nodes}"),
         Knob::MaxFrequencyKhz(u32::MAX) => "no limit on the frequency".to_owned(),
         Knob::MaxFrequencyKhz(khz) => format!("at most {} MHz", khz / 1000),
         Knob::Preemption(mode) => format!(

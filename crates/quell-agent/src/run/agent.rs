@@ -76,6 +76,7 @@ pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
     HostOptions {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,
+        cache: config.machine.cache,
         enable_controllers: config.machine.enable_controllers,
         leases: config.machine.solo_runs,
         dry_run: extras.dry_run || extras.shadow,
@@ -185,6 +186,8 @@ impl Agent {
         if let Some(feed) = &self.feed {
             for posted in feed.drain() {
                 // The workload may have been detached since it was posted.
+                let (at, window) = (posted.sample.at, posted.sample.window);
+                let _ = self.host.feed_rate(posted.workload, quell_model::Sample::over(posted.rate, at, window));
                 let _ = self.host.feed_latency(posted.workload, posted.sample);
             }
         }
@@ -387,7 +390,7 @@ fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
     }
 }
 
-/// Tells the guardian which solo run must be over when.
+/// Tells the guardian which solo runs must be over when: with several at once, the one that began last.
 fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
     for layer in layers.iter().filter(|layer| layer.stepped()) {
         if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(..))) {

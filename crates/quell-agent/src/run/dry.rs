@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use quell_linux::program;
-use quell_linux::write::{Fate, Journal, Place, Write};
+use quell_linux::write::{Fate, Journal, Place, Value, Write};
 use quell_model::WorkloadId;
 
 /// A journal that prints each write as it would be made. With `HostOptions::dry_run` the host makes none of them.
@@ -46,6 +46,18 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
             }
             Place::Affinity(thread) => {
                 writeln!(self.out, "would set CPUs {after} on {name} ({}); they are {before}", program_of(thread.tid))
+            }
+            Place::Group(group) => {
+                let what = if *after == Value::There(true) { "make" } else { "remove" };
+                writeln!(self.out, "would {what} the resctrl group {} of {name}", group.display())
+            }
+            Place::Line(line) => {
+                let (group, resource, domain) = (line.group.display(), &line.resource, line.domain);
+                writeln!(self.out, "would set {resource}:{domain} {after} on {name} ({group}); it is {before}")
+            }
+            Place::Membership(of) => {
+                let group = of.group.display();
+                writeln!(self.out, "would move {name} ({}) into {group}", program_of(of.thread.tid))
             }
             Place::Class(thread) | Place::Stopped(thread) => {
                 writeln!(self.out, "would set {after} on {name} ({}); it is {before}", program_of(thread.tid))

@@ -103,6 +103,7 @@ pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
     let options = HostOptions {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,
+        cache: config.machine.cache,
         dry_run: start.only_looks,
         ..HostOptions::default()
     };

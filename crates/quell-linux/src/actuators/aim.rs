@@ -1,8 +1,9 @@
 //! Target state after a plan, or after a change of workloads.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use quell_model::{CpuCount, PreemptionMode, WorkloadId};
+use quell_model::{CpuCount, CpuId, PreemptionMode, WorkloadId};
 
 use super::wanted::{Overrides, Wanted};
 use crate::LinuxError;
@@ -38,8 +39,12 @@ pub(crate) struct Aim<'a> {
     /// Those of all workloads, ascending.
     pub threads: &'a [Thread],
     pub overrides: &'a Overrides,
-    /// The machine's preemption mode, if it is to be set.
+    /// What is to be set on the machine.
     pub preemption: Option<PreemptionMode>,
+    /// Highest frequencies, if they are to be set; None: as before Quell.
+    pub frequencies: Option<&'a HashMap<CpuId, Option<u32>>>,
+    /// The wanted values of all workloads, and whether each is latency-critical.
+    pub everyone: Vec<(bool, Wanted)>,
 }
 
 impl Aim<'_> {

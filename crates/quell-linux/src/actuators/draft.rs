@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use quell_model::{CpuSet, ThreadId, WorkloadId};
+use quell_model::{CpuSet, ThreadId, Topology, WorkloadId};
 
 use super::Subject;
-use crate::LinuxError;
 use crate::members::{Members, Thread};
 use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
+use crate::{LinuxError, Roots};
 
 /// Writes that are to be made together.
 pub(crate) struct Draft<'a> {
@@ -16,6 +16,10 @@ pub(crate) struct Draft<'a> {
     pub online: CpuSet,
     pub cgroup_root: &'a Path,
     pub sys_root: &'a Path,
+    pub roots: &'a Roots,
+    pub topology: &'a Topology,
+    /// May the mask of resctrl's root group be set?
+    pub cache: bool,
     medium: &'a mut dyn Medium,
     planned: HashMap<Place, Value>,
     /// Original values of threads that inherited a value.
@@ -29,7 +33,8 @@ impl<'a> Draft<'a> {
         let (planned, origins) = (HashMap::new(), HashMap::new());
         let (online, cgroup_root, sys_root) = (members.online, &*members.roots.cgroup, &*members.roots.sys);
         let (medium, writes) = (&mut **medium, Vec::new());
-        Draft { ledger, online, cgroup_root, sys_root, medium, planned, origins, writes }
+        let (roots, topology, cache) = (&members.roots, &*members.topology, members.options.cache);
+        Draft { ledger, online, cgroup_root, sys_root, roots, topology, cache, medium, planned, origins, writes }
     }
 
     /// The writes in the order in which they are to be made.
@@ -43,6 +48,17 @@ impl<'a> Draft<'a> {
             Some(value) => Ok(Some(value.clone())),
             None => self.medium.read(place),
         }
+    }
+
+    /// Is a write of the place in the draft?
+    pub fn is_planned(&self, place: &Place) -> bool {
+        self.planned.contains_key(place)
+    }
+
+    /// Control groups that the draft makes.
+    pub fn planned_groups(&self) -> u32 {
+        let makes = |(place, value): &(&Place, &Value)| matches!((place, value), (Place::Group(_), Value::There(true)));
+        self.planned.iter().filter(makes).count() as u32
     }
 
     /// The original value of a thread, from before Quell, given its value `now`. A thread that was created under a

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quell_model::Support;
+use quell_model::{CpuSet, Support, Topology};
 
 use crate::members::{Level, Members};
 use crate::{HostOptions, Roots, cgroup, file};
@@ -14,6 +14,8 @@ const NO_CONTROLLERS: &str = "select the workload by a cgroup or unit on a host 
 pub(crate) struct Here<'a> {
     pub roots: &'a Roots,
     pub options: &'a HostOptions,
+    pub topology: &'a Topology,
+    pub online: CpuSet,
     /// Are values of all workloads set on cgroups, or of some? While there are none, the machine's best is meant.
     all_cgroup: bool,
     some_cgroup: bool,
@@ -21,7 +23,7 @@ pub(crate) struct Here<'a> {
 
 impl Here<'_> {
     pub fn of(members: &Members) -> Here<'_> {
-        let Members { roots, options, slots, .. } = members;
+        let Members { roots, options, slots, topology, online, .. } = members;
         let mut levels = slots.iter().flatten().map(|member| member.level).peekable();
         let (all_cgroup, some_cgroup) = match levels.peek() {
             None => {
@@ -33,7 +35,7 @@ impl Here<'_> {
                 (others.is_empty(), !on_cgroups.is_empty())
             }
         };
-        Here { roots, options, all_cgroup, some_cgroup }
+        Here { roots, options, topology, online: *online, all_cgroup, some_cgroup }
     }
 
     /// Support for knobs that cgroups have, and threads in another way.

@@ -12,23 +12,28 @@ mod classes;
 pub(crate) mod cpusets;
 mod draft;
 mod freezer;
+mod frequency;
 mod here;
+mod memory;
 mod partitions;
 mod preemption;
 mod quota;
+mod resctrl;
 mod shares;
 mod solo;
 mod standing;
 mod wanted;
+mod ways;
 
 pub(crate) use aim::{Aim, Subject};
 pub(crate) use draft::Draft;
 pub(crate) use here::Here;
 pub(crate) use quota::Quota;
+pub(crate) use resctrl::controls;
 pub(crate) use standing::Standing;
 pub(crate) use wanted::Wanted;
 
-use quell_model::{Capabilities, KnobKind, Support};
+use quell_model::{Capabilities, Support};
 
 use crate::LinuxError;
 use crate::members::Members;
@@ -99,27 +104,24 @@ const MOMENTS: [Moment; 5] = [
 ];
 
 /// All, in the order in which they write at each moment.
-const ACTUATORS: [&dyn Actuator; 8] = [
+const ACTUATORS: [&dyn Actuator; 11] = [
     &preemption::Preemption,
     &freezer::Freezer,
     &partitions::Partitions,
     &cpusets::Cpusets,
+    &memory::Memory,
+    &resctrl::Groups,
+    &frequency::Frequency,
     &shares::Shares,
     &Quota,
     &affinity::Affinity,
     &classes::Classes,
 ];
 
-/// Reports the actuators' knobs here, and all other knobs as unsupported.
+/// Reports the actuators' knobs here.
 pub(crate) fn tell(members: &Members, found: &mut Capabilities) {
     let here = Here::of(members);
     ACTUATORS.iter().for_each(|actuator| actuator.tell(&here, found));
-    for kind in [KnobKind::CacheWays, KnobKind::MaxFrequencyKhz] {
-        found.knobs.entry(kind).or_insert_with(|| Support::No {
-            why: "this host does not set it".to_owned(),
-            mend: "use the simulator, or leave the policy out".into(),
-        });
-    }
 }
 
 /// Drafts all writes that make an aim true.
@@ -148,7 +150,7 @@ fn forbidden(why: &str, key: &str) -> Support {
 mod tests {
     use std::collections::BTreeSet;
 
-    use quell_model::Topology;
+    use quell_model::{KnobKind, Topology};
 
     use super::*;
     use crate::HostOptions;

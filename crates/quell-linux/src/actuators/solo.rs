@@ -1,6 +1,6 @@
 //! Solo runs: one workload alone, the others paused, for a bounded time.
 
-use quell_model::{Lease, LeaseBook, LeaseLimits, Nanos, Refusal, Workload, WorkloadId};
+use quell_model::{CpuSet, Lease, LeaseBook, LeaseLimits, Nanos, Refusal, Workload, WorkloadId};
 
 use super::Wanted;
 
@@ -13,16 +13,22 @@ impl Solo {
         Solo(LeaseBook::new(limits))
     }
 
-    fn lease(&self) -> Option<Lease> {
-        self.0.running().map(|(lease, _)| lease)
+    /// The leases.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.0.leases()
     }
 
-    /// The workload that runs alone.
-    pub fn workload(&self) -> Option<WorkloadId> {
-        self.lease().map(|lease| lease.solo)
+    /// Does this workload run alone?
+    pub fn is_of(&self, id: WorkloadId) -> bool {
+        self.0.of(id).is_some()
     }
 
-    /// The end of its time.
+    /// The workloads that run alone.
+    pub fn workloads(&self) -> Vec<WorkloadId> {
+        self.leases().map(|lease| lease.solo).collect()
+    }
+
+    /// The end of the first one's time.
     pub fn ends_at(&self) -> Nanos {
         self.0.ends_at().unwrap_or(Nanos::MAX)
     }
@@ -35,17 +41,25 @@ impl Solo {
         self.0.begin(lease, now).map(|_| ())
     }
 
-    /// Ends it; returns which workload ran alone.
-    pub fn end(&mut self, now: Nanos) -> Option<WorkloadId> {
-        Some(self.0.end(now)?.solo)
+    /// Ends a workload's; false: it has none.
+    pub fn end(&mut self, id: WorkloadId, now: Nanos) -> bool {
+        self.0.end(id, now).is_some()
     }
 
-    /// A workload's wanted values now: its standing ones, as far as a solo run does not change them.
-    pub fn wanted(&self, id: WorkloadId, spec: &Workload, standing: Wanted) -> Wanted {
-        match self.lease() {
-            Some(lease) if lease.pauses(id, spec) => Wanted { pause: Some(true), ..standing },
-            Some(lease) if lease.solo == id && lease.lift_isolations => {
-                Wanted { cpus: None, partition: None, quota: None, ..standing }
+    /// Ends one that is over; returns the workload.
+    pub fn expire(&mut self, now: Nanos) -> Option<WorkloadId> {
+        self.0.expire(now).map(|lease| lease.solo)
+    }
+
+    /// A workload's wanted values now: its standing ones, as far as solo runs do not change them.
+    pub fn wanted(&self, id: WorkloadId, spec: &Workload, standing: Wanted, online: &CpuSet) -> Wanted {
+        let cpus = standing.cpus.unwrap_or(*online);
+        if self.leases().any(|lease| lease.pauses(id, spec, &cpus)) {
+            return Wanted { pause: Some(true), ..standing };
+        }
+        match self.0.of(id) {
+            Some(lease) if lease.lift_isolations => {
+                Wanted { cpus: lease.on, partition: None, quota: None, ways: None, throttle: None, ..standing }
             }
             _ => standing,
         }

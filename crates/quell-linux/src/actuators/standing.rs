@@ -1,6 +1,8 @@
 //! Values of workloads and threads that hold until a policy changes them.
 
-use quell_model::{Knob, KnobKind, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
+use std::collections::HashMap;
+
+use quell_model::{CpuId, Knob, KnobKind, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
 
 use super::Subject;
 use super::solo::Solo;
@@ -35,9 +37,23 @@ impl Standing {
             level: member.level,
             resolved,
             history: &member.history,
-            wanted: self.solo.wanted(id, &member.spec, self.values.of(id)),
+            wanted: self.solo.wanted(id, &member.spec, self.values.of(id), &members.online),
             limit: member.spec.limit.filter(|_| keeps),
         })
+    }
+}
+
+impl Standing {
+    /// The highest frequency of each CPU that a policy has set; None while a solo run lifts it.
+    pub fn frequencies(&self) -> HashMap<CpuId, Option<u32>> {
+        let lifted = |cpu| self.solo.leases().any(|lease| lease.lifts_cpu(cpu));
+        self.values.khz.iter().map(|(&cpu, &khz)| (cpu, Some(khz).filter(|_| !lifted(cpu)))).collect()
+    }
+
+    /// The wanted values of all workloads, and whether each is latency-critical.
+    pub fn everyone(&self, members: &Members) -> Vec<(bool, Wanted)> {
+        let all = members.workloads();
+        all.map(|(id, spec)| (spec.is_lc(), self.solo.wanted(id, spec, self.values.of(id), &members.online))).collect()
     }
 }
 
@@ -47,6 +63,8 @@ pub(crate) struct Values {
     /// By slot.
     workloads: Vec<Wanted>,
     pub overrides: Overrides,
+    /// Highest frequencies, by CPU.
+    pub khz: HashMap<CpuId, u32>,
 }
 
 impl Values {
@@ -61,7 +79,10 @@ impl Values {
             Some(id) => {
                 self.workloads.iter_mut().skip(id.index()).take(1).for_each(|wanted| *wanted = Wanted::default())
             }
-            None => self.workloads.clear(),
+            None => {
+                self.workloads.clear();
+                self.khz.clear();
+            }
         }
         self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
     }
@@ -94,6 +115,13 @@ impl Values {
                 let allowed = members.options.preemption_mode;
                 check_allowed(allowed, "the preemption mode concerns the whole machine", "machine.preemption")?;
                 Ok(true)
+            }
+            (Target::Cpu(cpu), Knob::MaxFrequencyKhz(khz)) => {
+                let is_there = members.topology.cpu(cpu).is_some();
+                if is_there {
+                    self.khz.insert(cpu, khz);
+                }
+                Ok(is_there)
             }
             (Target::Workload(id), knob) => self.set_on_workload(id, &knob, members, dirty),
             (Target::Thread(thread), knob) => self.set_on_thread(thread, &knob, members, dirty),

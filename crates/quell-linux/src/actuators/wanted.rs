@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use quell_model::{Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, SchedClass, ThreadId, WorkloadId};
+use quell_model::{Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, NodeSet, SchedClass, ThreadId, WorkloadId};
 
+use super::ways::Ways;
 use crate::LinuxError;
 
 /// Wanted values of a workload or a thread; None: the original value from before Quell.
@@ -16,6 +17,9 @@ pub(crate) struct Wanted {
     pub idle: Option<bool>,
     pub class: Option<SchedClass>,
     pub pause: Option<bool>,
+    pub ways: Option<Ways>,
+    pub throttle: Option<u32>,
+    pub nodes: Option<NodeSet>,
 }
 
 /// Policies' values for single threads, beside the standing values of their workloads.
@@ -32,7 +36,11 @@ impl Wanted {
             Knob::IdleOnly(idle) => self.idle = Some(idle),
             Knob::Class(class) => self.class = Some(class),
             Knob::Pause(pause) => self.pause = Some(pause),
-            Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => return false,
+            Knob::CacheWays(mask) => self.ways = Some(Ways::everywhere(mask)),
+            Knob::WaysOfLlc(ways) => return self.ways.get_or_insert_default().set(ways),
+            Knob::Throttle(value) => self.throttle = Some(value),
+            Knob::MemoryNodes(nodes) => self.nodes = Some(nodes),
+            Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => return false,
         }
         true
     }
@@ -47,7 +55,10 @@ impl Wanted {
             KnobKind::IdleOnly => self.idle = None,
             KnobKind::Class => self.class = None,
             KnobKind::Pause => self.pause = None,
-            KnobKind::CacheWays | KnobKind::MaxFrequencyKhz | KnobKind::Preemption => {}
+            KnobKind::CacheWays | KnobKind::WaysOfLlc => self.ways = None,
+            KnobKind::Throttle => self.throttle = None,
+            KnobKind::MemoryNodes => self.nodes = None,
+            KnobKind::MaxFrequencyKhz | KnobKind::Preemption => {}
         }
     }
 
@@ -61,6 +72,9 @@ impl Wanted {
             idle: self.idle.or(base.idle),
             class: self.class.or(base.class),
             pause: self.pause.or(base.pause),
+            ways: self.ways.or(base.ways),
+            throttle: self.throttle.or(base.throttle),
+            nodes: self.nodes.or(base.nodes),
         }
     }
 
@@ -70,15 +84,11 @@ impl Wanted {
     }
 }
 
-/// Is the value valid at all? Names a valid choice.
+/// Is the value valid at all? Names a valid choice. (Ways, throttles and frequencies are checked where the machine's ranges
+/// are read.)
 pub(crate) fn check(knob: &Knob, online: &CpuSet) -> Result<(), LinuxError> {
-    let lacks = |what: &str| Err(LinuxError::unsupported(what, "leave policies out that need them"));
-    match knob {
-        Knob::CacheWays(_) => lacks("this host does not set cache ways"),
-        Knob::MaxFrequencyKhz(_) => lacks("this host does not set frequencies"),
-        knob => knob.check(&Bounds::of_cpus(*online)).map_err(|error| match error {
-            ModelError::Knob { what, mend } => LinuxError::unsupported(what, mend),
-            error => error.into(),
-        }),
-    }
+    knob.check(&Bounds::of_cpus(*online)).map_err(|error| match error {
+        ModelError::Knob { what, mend } => LinuxError::unsupported(what, mend),
+        error => error.into(),
+    })
 }

@@ -10,6 +10,7 @@ use crate::file::Written;
 use crate::{LinuxError, file};
 
 const PARTITION: &str = "cpuset.cpus.partition";
+const MEMORY_NODES: &str = "cpuset.mems";
 /// The CPUs that this machine can ever have. A plain path: only a real kernel refuses an empty list, which makes it
 /// necessary.
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
@@ -42,13 +43,23 @@ pub fn write_file(path: &Path, text: &str) -> Result<Written, LinuxError> {
         // A controller that the parent does not give is "not found" too.
         Err(error) if is_gone(&error) && !path.exists() => Ok(Written::Vanished),
         Err(source) => {
-            if text.is_empty() && source.raw_os_error() == Some(libc::ENOSPC) && open_cpus(path)? {
+            if text.is_empty() && source.raw_os_error() == Some(libc::ENOSPC) && open(path)? {
                 return Ok(Written::Done);
             }
             let mend = mend_of(name(path), &source);
             Err(LinuxError::Cgroup { path: path.to_owned(), value: text.to_owned(), source, mend })
         }
     }
+}
+
+/// Gives a cgroup all that its parent has, as an empty list would.
+fn open(path: &Path) -> Result<bool, LinuxError> {
+    if name(path) != MEMORY_NODES {
+        return open_cpus(path);
+    }
+    let parent = path.parent().and_then(Path::parent).unwrap_or(path);
+    let nodes = file::read(&parent.join("cpuset.mems.effective"))?.unwrap_or_default();
+    Ok(!nodes.is_empty() && file::write(path, &nodes).is_ok())
 }
 
 /// Gives a cgroup all CPUs that its parent has now or ever, as an empty list would: a list may go beyond the parent's.
@@ -94,6 +105,7 @@ fn mend_of(name: &str, error: &io::Error) -> &'static str {
         ("cpuset.cpus", Some(libc::EBUSY)) => {
             "threads run there and would have no CPU left (deadline tasks are bound to their CPUs); leave them one"
         }
+        ("cpuset.mems", Some(libc::EINVAL | libc::ERANGE)) => "the nodes must have memory",
         ("cpuset.cpus", Some(libc::ENOSPC)) => "the cgroup holds threads: its CPU list must not be empty",
         ("cgroup.subtree_control", Some(libc::EBUSY)) => {
             "the cgroup holds processes itself: move them to a child first (systemd: Delegate=yes and a sub-group)"

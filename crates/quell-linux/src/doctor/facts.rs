@@ -116,6 +116,12 @@ pub struct Facts {
     pub cgroup_v2: Option<Valued<String>>,
     /// sched_ext; None: the kernel has none.
     pub sched_ext: Option<SchedExt>,
+    /// resctrl: None: not mounted; else does it give out ways, and a memory throttle?
+    pub resctrl: Option<Valued<(bool, bool)>>,
+    /// Is resctrl in this kernel and processor (`/proc/filesystems`), mounted or not?
+    pub has_resctrl: bool,
+    /// CPUs with a frequency that can be limited.
+    pub frequencies: CpuSet,
     /// CPUs that share a core with another one.
     pub siblings: CpuSet,
     /// Files that are there and could not be read, with the reason.

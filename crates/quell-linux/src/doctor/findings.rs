@@ -3,7 +3,7 @@
 use quell_model::{CpuSet, Nanos};
 use serde::Serialize;
 
-use super::facts::{Facts, Interrupt};
+use super::facts::{Facts, Interrupt, Valued};
 use super::mask;
 
 /// A CPU that sleeps deeper than this wakes up noticeably late for a service whose requests take microseconds; the
@@ -61,6 +61,8 @@ pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     found.extend(isolated(facts));
     found.extend(sched_ext(facts));
     found.extend(cgroups(facts));
+    found.extend(resctrl(facts));
+    found.extend(frequencies(facts));
     found.extend(interrupts(facts, exclusive, &rest));
     found.extend(workqueues(facts, &on, &rest));
     found.extend(receive(facts, &on, &rest));
@@ -150,6 +152,45 @@ fn cgroups(facts: &Facts) -> Option<Finding> {
             true => "mount cgroup v2 and enable the controllers (a systemd of version 244 or newer does)".into(),
             false => "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all".into(),
         },
+    })
+}
+
+/// Cache ways and memory throttle. A machine without them, such as most virtual ones, is no finding.
+fn resctrl(facts: &Facts) -> Option<Finding> {
+    let (what, value, mend) = match &facts.resctrl {
+        None if facts.has_resctrl => (
+            "resctrl is not mounted",
+            evidence(std::path::Path::new("/proc/filesystems"), "resctrl"),
+            "mount -t resctrl resctrl /sys/fs/resctrl",
+        ),
+        Some(Valued { path, value: (false, false) }) => (
+            "resctrl can divide neither cache nor memory bandwidth here",
+            evidence(path, "no info/L3, no info/MB"),
+            "nothing, if the processor only counts; else see rdt= in kernel-parameters.txt",
+        ),
+        _ => return None,
+    };
+    Some(Finding {
+        concern: Concern::Unavailable,
+        what: what.into(),
+        evidence: vec![value],
+        consequence: "policies that set cache ways or the memory throttle (his, heracles, parties) use cores instead"
+            .into(),
+        mend: mend.into(),
+    })
+}
+
+fn frequencies(facts: &Facts) -> Option<Finding> {
+    let without = facts.online.difference(&facts.frequencies);
+    if facts.frequencies.is_empty() || without.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        concern: Concern::Unavailable,
+        what: format!("the CPUs {without} have no frequency that can be limited"),
+        evidence: vec![evidence(std::path::Path::new("/sys/devices/system/cpu/cpufreq"), &facts.frequencies)],
+        consequence: "his and heracles limit the frequency of the other CPUs alone".into(),
+        mend: "see that the cpufreq driver serves every CPU (cpupower frequency-info)".into(),
     })
 }
 

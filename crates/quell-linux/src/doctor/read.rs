@@ -8,6 +8,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Topology};
 use super::facts::{CgroupV1, Facts, IdleState, Interrupt, Receive, SchedExt, Turbo, Valued};
 use super::mask;
 use crate::debugfs::preempt;
+use crate::resctrl::Resctrl;
 use crate::{LinuxError, Roots, file, sysfs};
 
 /// Reads the facts of this machine.
@@ -42,6 +43,18 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
         cgroup_v1: reader.cgroup_v1(&proc.join("self/mountinfo")),
         cgroup_v2: reader.text(&roots.cgroup.join("cgroup.controllers")),
         sched_ext: reader.sched_ext(&sys.join("kernel/sched_ext")),
+        resctrl: Resctrl::find(roots).map(|found| Valued {
+            path: found.root().to_owned(),
+            value: (
+                ["L3", "L3CODE"].iter().any(|name| found.root().join("info").join(name).is_dir()),
+                found.root().join("info/MB").is_dir(),
+            ),
+        }),
+        has_resctrl: reader.text(&proc.join("filesystems")).is_some_and(|list| list.value.contains("resctrl")),
+        frequencies: sysfs::frequency_domains(sys, &topology.all())
+            .unwrap_or_default()
+            .iter()
+            .fold(CpuSet::EMPTY, |all, domain| all.union(&domain.control.cpus)),
         siblings: siblings(&topology),
         unread: Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! Carries plans out.
 
 use quell_model::{
-    Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
+    Event, Knob, KnobKind, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
 };
 
 use super::LinuxHost;
@@ -9,6 +9,9 @@ use crate::LinuxError;
 use crate::actuators::{self, Aim, Draft};
 use crate::clock;
 use crate::write::Write;
+
+/// Looks for new threads after a control group was set up.
+const GROUP_LOOKS: u32 = 8;
 
 impl LinuxHost {
     /// Every command by the part of the host that it is for: rules and grants by the scheduler, which may be in a hurry,
@@ -116,20 +119,26 @@ impl LinuxHost {
     fn try_knobs(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
         let mut dirty = Vec::new();
         let mut preemption = None;
+        let (mut frequencies, mut groups) = (false, false);
         let mut found = 0;
         for setting in settings {
             found += usize::from(self.standing.values.take(setting, &self.members, &mut dirty)?);
             if let (Target::Machine, Knob::Preemption(mode)) = (setting.target, setting.knob) {
                 preemption = Some(mode);
             }
+            frequencies |= setting.knob.kind() == KnobKind::MaxFrequencyKhz;
+            groups |= matches!(setting.knob, Knob::CacheWays(_) | Knob::WaysOfLlc(_) | Knob::Throttle(_));
         }
         if found == 0 {
             return Ok(Verdict::Vanished);
         }
         dirty.sort_unstable();
         dirty.dedup();
-        let writes = self.compile(&dirty, preemption)?;
+        let writes = self.compile(&dirty, preemption, frequencies)?;
         self.make(&writes)?;
+        if groups {
+            self.settle_groups()?;
+        }
         Ok(Verdict::Applied(clock::now()))
     }
 
@@ -138,13 +147,40 @@ impl LinuxHost {
         &mut self,
         dirty: &[WorkloadId],
         preemption: Option<PreemptionMode>,
+        frequencies: bool,
     ) -> Result<Vec<Write>, LinuxError> {
         let (members, standing) = (&self.members, &self.standing);
         let workloads = dirty.iter().filter_map(|&id| standing.subject(id, members)).collect();
-        let aim = Aim { workloads, threads: &members.threads, overrides: &standing.values.overrides, preemption };
+        let limits = frequencies.then(|| standing.frequencies());
+        let aim = Aim {
+            workloads,
+            threads: &members.threads,
+            overrides: &standing.values.overrides,
+            preemption,
+            frequencies: limits.as_ref(),
+            everyone: standing.everyone(members),
+        };
         let mut draft = Draft::new(&mut self.writes, members);
         actuators::write(&aim, &mut draft)?;
         Ok(draft.finish())
+    }
+
+    /// Threads that were created while others were moved into their group are found until a look finds none: a thread
+    /// inherits its creator's group, so that only those of before are left.
+    fn settle_groups(&mut self) -> Result<(), LinuxError> {
+        for _ in 0..GROUP_LOOKS {
+            let before = self.members.threads.len();
+            let newest = self.members.threads.iter().map(|thread| thread.id.start).max();
+            self.members.full_look.at = None;
+            self.scan(clock::now())?;
+            if self.members.threads.iter().map(|thread| thread.id.start).max() == newest
+                && self.members.threads.len() <= before
+            {
+                break;
+            }
+        }
+        self.members.controls_changed();
+        Ok(())
     }
 
     /// Makes writes, all or none, and remembers them.
@@ -162,7 +198,7 @@ impl LinuxHost {
     pub(super) fn reapply(&mut self, dirty: &[WorkloadId], refused_before: &[WorkloadId]) {
         for id in dirty {
             self.settle_limit(*id);
-            let result = self.compile(&[*id], None).and_then(|writes| self.make(&writes));
+            let result = self.compile(&[*id], None, false).and_then(|writes| self.make(&writes));
             if let Err(error) = result {
                 if !refused_before.contains(id) {
                     tracing::warn!(workload = id.0, %error, "a workload's values could not be made true again");

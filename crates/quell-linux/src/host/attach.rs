@@ -22,7 +22,7 @@ impl LinuxHost {
         self.sensors.begin(id, &resolved.groups)?;
         self.scheduler.attach(id, &workload)?;
         if workload.is_lc() && !workload.pausable {
-            self.end_solo(SoloEnd::Interrupted, clock::now());
+            self.end_solos(SoloEnd::Interrupted, clock::now());
         }
         self.writes.journal.attached(id, &workload.name);
         self.begin_limit(id, &workload);
@@ -61,9 +61,7 @@ impl LinuxHost {
     /// If there is no such workload.
     pub fn detach(&mut self, id: WorkloadId) -> Result<RestoreReport, LinuxError> {
         self.members.get_mut(id)?;
-        if self.standing.solo.workload() == Some(id) {
-            self.end_solo(SoloEnd::Detached, clock::now());
-        }
+        self.end_solo(id, SoloEnd::Detached, clock::now());
         let report = self.restore_workload(id);
         self.standing.values.clear(Some(id));
         self.members.remove(id);

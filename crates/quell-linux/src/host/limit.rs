@@ -50,7 +50,8 @@ impl LinuxHost {
         let (members, standing) = (&self.members, &self.standing);
         let workloads = standing.subject(id, members).into_iter().collect();
         let overrides = &standing.values.overrides;
-        let aim = Aim { workloads, threads: &members.threads, overrides, preemption: None };
+        let (frequencies, everyone) = (None, Vec::new());
+        let aim = Aim { workloads, threads: &members.threads, overrides, preemption: None, frequencies, everyone };
         let mut draft = Draft::new(&mut self.writes, members);
         Quota.set(&aim, &mut draft)?;
         let writes = draft.finish();

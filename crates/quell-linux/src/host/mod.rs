@@ -185,6 +185,16 @@ impl LinuxHost {
         Ok(())
     }
 
+    /// A request rate that came with a latency.
+    ///
+    /// # Errors
+    /// If there is no such workload.
+    pub fn feed_rate(&mut self, id: WorkloadId, sample: Sample<f64>) -> Result<(), LinuxError> {
+        self.members.get_mut(id)?;
+        self.sensors.latency.feed_rate(id, sample);
+        Ok(())
+    }
+
     /// The host's clock: CLOCK_MONOTONIC.
     #[must_use]
     pub fn now(&self) -> Nanos {

@@ -36,7 +36,9 @@ impl LinuxHost {
     /// solo run. Afterwards no setting is left.
     pub fn restore(&mut self) -> RestoreReport {
         self.last_look();
-        self.standing.solo.end(clock::now());
+        for id in self.standing.solo.workloads() {
+            self.standing.solo.end(id, clock::now());
+        }
         let touched = self.writes.ledger.latest_first();
         self.put_back(touched, None)
     }
@@ -122,16 +124,19 @@ impl LinuxHost {
         same && thread.id.start >= other.start
     }
 
-    /// Partitions first, then CPU sets in an order in which every set stays within its parent's, then the rest.
+    /// Control groups first (with them go their lines and members), partitions, then CPU sets in an order in which every set stays within its parent's, then the rest.
     fn in_order(&self, touched: Vec<Touched>) -> Vec<Touched> {
         let named = |touched: &Touched, name: &str| matches!(&touched.place, Place::File(path) if path.ends_with(name));
         let (mut ordered, rest): (Vec<_>, Vec<_>) =
-            touched.into_iter().partition(|touched| named(touched, "cpuset.cpus.partition"));
+            touched.into_iter().partition(|touched| matches!(touched.place, Place::Group(_)));
+        let (partitions, rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|touched| named(touched, "cpuset.cpus.partition"));
         let (exclusive, rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|touched| named(touched, "cpuset.cpus.exclusive"));
         let (cpusets, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|touched| named(touched, "cpuset.cpus"));
         let (controllers, rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|touched| matches!(touched.place, Place::Controllers(_)));
+        ordered.extend(partitions);
         ordered.extend(exclusive);
         ordered.extend(self.cpuset_steps(cpusets));
         ordered.extend(rest);
@@ -167,6 +172,6 @@ impl LinuxHost {
 impl Drop for LinuxHost {
     /// No workload stays paused because a host was dropped in the middle of a solo run.
     fn drop(&mut self) {
-        self.end_solo(quell_model::SoloEnd::Released, Nanos::MAX);
+        self.end_solos(quell_model::SoloEnd::Released, Nanos::MAX);
     }
 }

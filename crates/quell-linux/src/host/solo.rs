@@ -11,8 +11,8 @@ impl LinuxHost {
                 Ok(()) => Verdict::Applied(now),
                 Err(refusal) => Verdict::Refused(refusal),
             },
-            LeaseRequest::End(id) if self.standing.solo.workload() == Some(*id) => {
-                self.end_solo(SoloEnd::Released, now);
+            LeaseRequest::End(id) if self.standing.solo.is_of(*id) => {
+                self.end_solo(*id, SoloEnd::Released, now);
                 Verdict::Applied(now)
             }
             LeaseRequest::End(_) => Verdict::Vanished,
@@ -25,8 +25,8 @@ impl LinuxHost {
         }
         self.standing.solo.begin(lease, now)?;
         let all = self.all();
-        if let Err(error) = self.compile(&all, None).and_then(|writes| self.make(&writes)) {
-            self.standing.solo.end(now);
+        if let Err(error) = self.compile(&all, None, true).and_then(|writes| self.make(&writes)) {
+            self.standing.solo.end(lease.solo, now);
             return Err(error.into());
         }
         self.pending.push(Event::SoloBegan(lease.solo));
@@ -34,17 +34,32 @@ impl LinuxHost {
     }
 
     pub(super) fn end_solo_if_over(&mut self, now: Nanos) {
-        if self.standing.solo.ends_at() <= now {
-            self.end_solo(SoloEnd::Elapsed, now);
+        while let Some(id) = self.standing.solo.expire(now) {
+            self.solo_ended(id, SoloEnd::Elapsed);
         }
     }
 
-    /// Ends the solo run, if there is one. Each workload is put back for itself: one that cannot be does not keep the
-    /// others paused.
-    pub(super) fn end_solo(&mut self, why: SoloEnd, now: Nanos) {
-        let Some(who) = self.standing.solo.end(now) else { return };
+    /// Ends a workload's solo run, if there is one.
+    pub(super) fn end_solo(&mut self, id: WorkloadId, why: SoloEnd, now: Nanos) {
+        if self.standing.solo.end(id, now) {
+            self.solo_ended(id, why);
+        }
+    }
+
+    /// Each workload is put back for itself: one that cannot be does not keep the others paused.
+    fn solo_ended(&mut self, id: WorkloadId, why: SoloEnd) {
+        if let Err(error) = self.compile(&[], None, true).and_then(|writes| self.make(&writes)) {
+            tracing::warn!(%error, "frequencies could not be limited again");
+        }
         self.reapply(&self.all(), &[]);
-        self.pending.push(Event::SoloEnded(who, why));
+        self.pending.push(Event::SoloEnded(id, why));
+    }
+
+    /// Ends all solo runs.
+    pub(super) fn end_solos(&mut self, why: SoloEnd, now: Nanos) {
+        for id in self.standing.solo.workloads() {
+            self.end_solo(id, why, now);
+        }
     }
 
     fn all(&self) -> Vec<WorkloadId> {

@@ -32,7 +32,7 @@ pub(crate) use thread::Thread;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quell_model::{CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
+use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
 
 use crate::clock::Look;
 use crate::procfs::ProcFs;
@@ -58,6 +58,8 @@ pub(crate) struct Members {
     pub options: HostOptions,
     pub topology: Arc<Topology>,
     pub online: CpuSet,
+    /// What there is to turn.
+    pub controls: Arc<Controls>,
     pub proc: ProcFs,
     pub slots: Vec<Option<Member>>,
     /// Their selectors, looked up; ascending by workload.
@@ -87,6 +89,7 @@ impl Members {
         let exempt = if counts_itself { Vec::new() } else { finder::own_line(&mut proc)? };
         Ok(Members {
             online: topology.all(),
+            controls: Arc::new(controls(&roots, &topology)),
             topology,
             roots,
             options,
@@ -109,6 +112,20 @@ impl Members {
 
     pub fn get_mut(&mut self, id: WorkloadId) -> Result<&mut Member, LinuxError> {
         self.slots.get_mut(id.index()).and_then(Option::as_mut).ok_or(LinuxError::UnknownWorkload(id.0))
+    }
+
+    /// Groups or CPUs came or went: what there is to turn is read anew.
+    pub fn controls_changed(&mut self) {
+        let mut now = controls(&self.roots, &self.topology);
+        // The range is that from before Quell, not what it set.
+        for control in &mut now.frequencies {
+            if let Some(before) = self.controls.frequencies.iter().find(|before| before.cpus == control.cpus) {
+                control.max_khz = before.max_khz.max(control.max_khz);
+            }
+        }
+        if now != *self.controls {
+            self.controls = Arc::new(now);
+        }
     }
 
     /// All of them.
@@ -137,6 +154,9 @@ impl Members {
     pub fn describe(&self, now: Nanos, view: &mut View) {
         if !Arc::ptr_eq(&view.topology, &self.topology) {
             view.topology = Arc::clone(&self.topology);
+        }
+        if !Arc::ptr_eq(&view.controls, &self.controls) {
+            view.controls = Arc::clone(&self.controls);
         }
         view.now = now;
         view.cpus.online = self.online;
@@ -245,6 +265,16 @@ impl Members {
             && groups.iter().all(cgroup::Group::has_controllers);
         if by_cgroup { Level::Cgroup } else { Level::Threads }
     }
+}
+
+/// What there is to turn on this machine.
+fn controls(roots: &Roots, topology: &Topology) -> Controls {
+    let mut found = Controls::default();
+    crate::actuators::controls(roots, topology, &mut found);
+    let domains = sysfs::frequency_domains(&roots.sys, &topology.all()).unwrap_or_default();
+    found.frequencies = domains.into_iter().map(|domain| domain.control).collect();
+    found.nodes = sysfs::memory_nodes(&roots.sys).unwrap_or_default();
+    found
 }
 
 /// A workload's selectors in the ascending list.

@@ -1,9 +1,15 @@
 //! resctrl: shares of the last-level cache and of the memory's bandwidth, and their use by groups
-//! (Documentation/filesystems/resctrl.rst). It is only read so far: other programs may have groups of their own there.
+//! (Documentation/filesystems/resctrl.rst). Other programs may have groups of their own there: Quell changes its own alone,
+//! and the root's mask where the configuration allows it.
 
 mod count;
+mod group;
+mod info;
 
 pub(crate) use count::Count;
+pub use group::{GroupCalls, KernelGroups, Line, Membership};
+pub(crate) use group::{read_line, set_group, set_line, set_member, threads};
+pub(crate) use info::Info;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +43,11 @@ impl Resctrl {
         is_one.then(|| Resctrl { root: root.to_owned() })
     }
 
+    /// Where it is mounted.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Does it count `feature`, such as `mbm_total_bytes`, in the domains of the last-level caches?
     ///
     /// # Errors
@@ -50,7 +61,8 @@ impl Resctrl {
     pub fn groups(&self) -> Vec<PathBuf> {
         let names = file::names(&self.root).unwrap_or_default();
         let groups = names.iter().filter(|name| !NO_GROUPS.contains(&name.as_str()));
-        std::iter::once(self.root.clone()).chain(groups.map(|name| self.root.join(name))).collect()
+        let groups = groups.map(|name| self.root.join(name)).filter(|path| path.is_dir());
+        std::iter::once(self.root.clone()).chain(groups).collect()
     }
 
     /// A control group's files that count `feature`, one a domain. They include the counts of its monitoring groups.

@@ -11,6 +11,7 @@ use quell_model::{CpuSet, SchedClass, ThreadId};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
+use crate::resctrl::{GroupCalls, KernelGroups};
 
 pub use kernel::Kernel;
 pub use nice::{nice_of_weight, weight_of_nice};
@@ -55,6 +56,11 @@ impl fmt::Display for ThreadClass {
 
 /// The calls, so that trees of plain files can have threads too. An error of ESRCH means that the thread vanished.
 pub trait ThreadCalls: fmt::Debug + Send {
+    /// Changes of resctrl's groups on the same machine.
+    fn groups(&self) -> Box<dyn GroupCalls> {
+        Box::new(KernelGroups)
+    }
+
     /// Is there a thread of this number and start time? A number may have been given to another thread.
     ///
     /// # Errors

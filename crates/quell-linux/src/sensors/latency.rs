@@ -1,4 +1,4 @@
-//! Latencies that applications and load generators report.
+//! Latencies and request rates that applications and load generators report.
 
 use quell_model::{Capabilities, Nanos, Quality, Sample, Signal, SignalSet, Support, View, WorkloadId};
 
@@ -9,34 +9,51 @@ use crate::members::Members;
 
 /// The last that was fed, by slot.
 #[derive(Debug, Default)]
-pub(crate) struct Latency(Vec<Sample<Nanos>>);
+pub(crate) struct Latency {
+    latencies: Vec<Sample<Nanos>>,
+    rates: Vec<Sample<f64>>,
+}
 
 impl Latency {
     pub fn feed(&mut self, id: WorkloadId, sample: Sample<Nanos>) {
-        *of_slot(&mut self.0, id) = sample;
+        *of_slot(&mut self.latencies, id) = sample;
+    }
+
+    pub fn feed_rate(&mut self, id: WorkloadId, sample: Sample<f64>) {
+        *of_slot(&mut self.rates, id) = sample;
     }
 }
 
 impl Sensor for Latency {
     fn tell(&self, _: &Members, found: &mut Capabilities) {
-        let only = "only of workloads whose latency is fed to the agent".into();
-        found.signals.insert(Signal::Latency, Support::Partly(only));
+        let only = || Support::Partly("only of workloads whose latency is fed to the agent".into());
+        found.signals.extend([Signal::Latency, Signal::RequestRate].map(|signal| (signal, only())));
     }
 
     fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {
         self.feed(id, Sample::default());
+        self.feed_rate(id, Sample::default());
         Ok(())
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
-        if !wanted.contains(Signal::Latency) {
-            return Ok(());
+        let now = view.now;
+        let stale_after = members.options.latency_stale_after;
+        let columns = &mut view.workloads;
+        if wanted.contains(Signal::Latency) {
+            copy(&self.latencies, members, now, stale_after, &mut columns.latency);
         }
-        let column = &mut view.workloads.latency;
-        for (slot, &fed) in self.0.iter().enumerate().filter(|(slot, _)| members.slots[*slot].is_some()) {
-            let stale = fed.quality > Quality::Stale && view.now - fed.at > members.options.latency_stale_after;
-            column[slot] = Sample { quality: if stale { Quality::Stale } else { fed.quality }, ..fed };
+        if wanted.contains(Signal::RequestRate) {
+            copy(&self.rates, members, now, stale_after, &mut columns.request_rate);
         }
         Ok(())
+    }
+}
+
+/// What was fed; old ones are stale.
+fn copy<T: Copy>(fed: &[Sample<T>], members: &Members, now: Nanos, stale_after: Nanos, column: &mut [Sample<T>]) {
+    for (slot, &fed) in fed.iter().enumerate().filter(|(slot, _)| members.slots[*slot].is_some()) {
+        let stale = fed.quality > Quality::Stale && now - fed.at > stale_after;
+        column[slot] = Sample { quality: if stale { Quality::Stale } else { fed.quality }, ..fed };
     }
 }

@@ -1,5 +1,9 @@
-//! sysfs: the machine's units.
+//! sysfs: the machine's units, frequencies and memory nodes.
 
+mod cpufreq;
+mod nodes;
 mod topology;
 
+pub use cpufreq::{FrequencyDomain, frequency_domains};
+pub use nodes::{free_memory, memory_nodes};
 pub use topology::{online, possible, topology};

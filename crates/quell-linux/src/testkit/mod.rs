@@ -1,7 +1,9 @@
 //! Machines made of plain files, for tests and measurements.
 
+mod groups;
 mod threads;
 mod tree;
 
+pub use groups::{FakeGroups, FakeResctrl};
 pub use threads::FakeThreads;
 pub use tree::FakeTree;

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 
 use quell_model::{CpuSet, SchedClass, ThreadId};
 
+use super::FakeGroups;
 use crate::LinuxError;
 use crate::procfs::ThreadStat;
+use crate::resctrl::GroupCalls;
 use crate::sched::{ThreadCalls, ThreadClass};
 
 /// Calls on the threads of a [`super::FakeTree`]. Classes show in `stat` as on a real machine; affinities stand in a
@@ -20,11 +22,12 @@ pub struct FakeThreads {
     online: CpuSet,
     /// Known paths of threads: the kernel finds them at once, a scan of all processes does not.
     known: RefCell<HashMap<i32, PathBuf>>,
+    groups: FakeGroups,
 }
 
 impl FakeThreads {
-    pub(super) fn new(proc: PathBuf, online: CpuSet) -> FakeThreads {
-        FakeThreads { proc, online, known: RefCell::default() }
+    pub(super) fn new(proc: PathBuf, online: CpuSet, groups: FakeGroups) -> FakeThreads {
+        FakeThreads { proc, online, known: RefCell::default(), groups }
     }
 
     /// A thread's directory; threads other than the first stand below their process.
@@ -59,6 +62,10 @@ impl FakeThreads {
 }
 
 impl ThreadCalls for FakeThreads {
+    fn groups(&self) -> Box<dyn GroupCalls> {
+        Box::new(self.groups.clone())
+    }
+
     fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError> {
         Ok(self.fields(thread.tid).is_ok_and(|(_, _, fields)| fields[22 - 3] == thread.start.to_string()))
     }

@@ -61,11 +61,29 @@ impl Ledger {
         });
     }
 
+    /// A control group was removed: its lines and members are gone.
+    pub fn forget_control_group(&mut self, removed: &Path) {
+        self.entries.retain(|place, _| match place {
+            Place::Line(line) => line.group != removed,
+            Place::Membership(of) => of.group != removed,
+            _ => true,
+        });
+    }
+
     /// Everything that a workload's thread had.
     pub fn forget_thread(&mut self, thread: ThreadId) {
         for place in [Place::Affinity(thread), Place::Class(thread), Place::Stopped(thread)] {
             self.forget(&place);
         }
+        self.entries.retain(|place, _| !matches!(place, Place::Membership(of) if of.thread == thread));
+    }
+
+    /// Control groups that Quell made.
+    pub fn groups(&self) -> impl Iterator<Item = &Path> {
+        self.entries.values().filter_map(|(_, touched)| match (&touched.place, &touched.last) {
+            (Place::Group(group), Value::There(true)) => Some(group.as_path()),
+            _ => None,
+        })
     }
 
     /// All changes, the latest touched place first.

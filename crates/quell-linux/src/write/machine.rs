@@ -10,6 +10,7 @@ use super::{Place, Value};
 use crate::error::is_gone;
 use crate::file::Written;
 use crate::procfs::ProcFs;
+use crate::resctrl::{self, GroupCalls};
 use crate::sched::ThreadCalls;
 use crate::{LinuxError, cgroup};
 
@@ -33,13 +34,15 @@ pub trait Medium: fmt::Debug {
 pub struct Machine {
     proc: ProcFs,
     calls: Box<dyn ThreadCalls>,
+    groups: Box<dyn GroupCalls>,
 }
 
 impl Machine {
     /// A machine whose processes are in this procfs and obey these calls.
     #[must_use]
     pub fn new(proc: ProcFs, calls: Box<dyn ThreadCalls>) -> Machine {
-        Machine { proc, calls }
+        let groups = calls.groups();
+        Machine { proc, calls, groups }
     }
 }
 
@@ -53,6 +56,16 @@ impl Medium for Machine {
                 found(self.calls.affinity(thread.tid).map(Value::Cpus), "read the CPUs of", thread)
             }
             Place::Class(thread) => found(self.calls.class(thread.tid).map(Value::Class), "read the class of", thread),
+            // Without resctrl there is neither a group nor a place for one.
+            Place::Group(ref group) => {
+                Ok(group.parent().is_some_and(|root| root.join("info").is_dir()).then(|| Value::There(group.is_dir())))
+            }
+            Place::Line(ref line) => Ok(resctrl::read_line(line)?.map(Value::Text)),
+            Place::Membership(ref of) if !self.calls.exists(of.thread)? => Ok(None),
+            Place::Membership(ref of) => {
+                let inside = resctrl::threads(&of.group)?;
+                Ok(inside.map(|inside| Value::There(inside.binary_search(&of.thread.tid).is_ok())))
+            }
             Place::Stopped(process) => {
                 let stat = self.proc.stat(process.tid, process.tid)?.filter(|stat| stat.start == process.start);
                 Ok(stat.map(|stat| Value::Stopped(stat.state == ThreadState::Stopped)))
@@ -65,6 +78,13 @@ impl Medium for Machine {
             && !self.calls.exists(thread)?
         {
             return Ok(Written::Vanished);
+        }
+        match (place, value) {
+            (Place::Group(group), &Value::There(there)) => return resctrl::set_group(&*self.groups, group, there),
+            (Place::Line(line), Value::Text(text)) => return resctrl::set_line(&*self.groups, line, text),
+            (Place::Membership(of), _) if !self.calls.exists(of.thread)? => return Ok(Written::Vanished),
+            (Place::Membership(of), &Value::There(inside)) => return resctrl::set_member(&*self.groups, of, inside),
+            _ => {}
         }
         let (result, op, thread) = match (place, value) {
             (Place::File(path), Value::Text(text)) => return cgroup::write_file(path, text),

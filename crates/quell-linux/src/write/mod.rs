@@ -14,6 +14,7 @@ use quell_model::{CpuSet, ThreadId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
+use crate::resctrl::{Line, Membership};
 use crate::sched::ThreadClass;
 
 pub use journal::{Fate, Journal, NoJournal};
@@ -38,6 +39,12 @@ pub enum Place {
     Class(ThreadId),
     /// Is a process stopped? Named by its first thread.
     Stopped(ThreadId),
+    /// Is a resctrl control group there?
+    Group(PathBuf),
+    /// A line of a control group's `schemata`, in one domain.
+    Line(Line),
+    /// Is a thread in a control group?
+    Membership(Membership),
 }
 
 /// A value of a [`Place`].
@@ -52,6 +59,8 @@ pub enum Value {
     Class(ThreadClass),
     /// Of a process that is stopped, or not.
     Stopped(bool),
+    /// Of a control group that is there, or not; of a thread that is in it, or not.
+    There(bool),
 }
 
 /// One change of one place.
@@ -88,7 +97,12 @@ impl Writes {
     pub fn make<'a>(&mut self, writes: &'a [Write]) -> Result<impl Iterator<Item = &'a Write>, LinuxError> {
         let made = carry_out(&mut *self.medium, &mut *self.journal, writes)?;
         let done = writes.iter().zip(made).filter_map(|(write, written)| (written == Written::Done).then_some(write));
-        done.clone().for_each(|write| self.ledger.note(write));
+        for write in done.clone() {
+            self.ledger.note(write);
+            if let (Place::Group(group), Value::There(false)) = (&write.place, &write.after) {
+                self.ledger.forget_control_group(group);
+            }
+        }
         Ok(done)
     }
 }
@@ -119,6 +133,11 @@ impl fmt::Display for Place {
             Place::Affinity(thread) => write!(f, "thread {} CPUs", thread.tid),
             Place::Class(thread) => write!(f, "thread {} class", thread.tid),
             Place::Stopped(process) => write!(f, "process {} state", process.tid),
+            Place::Group(group) => write!(f, "{}", group.display()),
+            Place::Line(line) => {
+                write!(f, "{} {}:{}", line.group.join("schemata").display(), line.resource, line.domain)
+            }
+            Place::Membership(of) => write!(f, "thread {} in {}", of.thread.tid, of.group.display()),
         }
     }
 }
@@ -132,6 +151,8 @@ impl fmt::Display for Value {
             Value::Class(class) => write!(f, "{class}"),
             Value::Stopped(true) => f.write_str("stopped"),
             Value::Stopped(false) => f.write_str("running"),
+            Value::There(true) => f.write_str("there"),
+            Value::There(false) => f.write_str("not there"),
         }
     }
 }

@@ -1,0 +1,252 @@
+//! Cache ways and memory throttle: a resctrl group of Quell's own for each workload that has a value.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use quell_model::{Capabilities, KnobKind, Support};
+
+use super::{Actuator, Aim, Draft, Here, Subject};
+use crate::resctrl::{self, Info, Line, Membership, Resctrl};
+use crate::write::{Place, Value, Write};
+use crate::{LinuxError, Roots};
+
+/// Names of Quell's groups begin with this.
+const PREFIX: &str = "quell.";
+const MOUNT: &str =
+    "mount -t resctrl resctrl /sys/fs/resctrl (on Intel from Xeon E5 v4 on, AMD from Zen 2, Arm with MPAM)";
+
+/// resctrl.
+pub(super) struct Groups;
+
+impl Actuator for Groups {
+    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+        let info = Resctrl::find(here.roots).and_then(|found| Info::read(&found, here.roots, here.topology).ok());
+        let lacks = |why: &str, mend: &str| Support::No { why: why.into(), mend: mend.into() };
+        let (ways, throttle) = match &info {
+            None => {
+                let no = lacks("resctrl is not mounted, or the machine has none", MOUNT);
+                (no.clone(), no)
+            }
+            Some(info) => {
+                let ways = match (info.cache_lines.is_empty(), here.options.cache) {
+                    (true, _) => lacks("resctrl has no L3 here: the processor cannot divide its cache", MOUNT),
+                    (false, true) => Support::Yes,
+                    (false, false) => Support::Partly(
+                        "work that Quell was not given fills the same ways: machine.cache = true takes it to the rest"
+                            .into(),
+                    ),
+                };
+                let throttle = match info.throttle {
+                    Some(_) => Support::Yes,
+                    None => lacks("resctrl has no MB here: the processor has no memory throttle", MOUNT),
+                };
+                (ways, throttle)
+            }
+        };
+        found.knobs.extend([
+            (KnobKind::CacheWays, ways.clone()),
+            (KnobKind::WaysOfLlc, ways),
+            (KnobKind::Throttle, throttle),
+        ]);
+    }
+
+    fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+        let touches = |subject: &Subject<'_>, draft: &Draft<'_>| own_group(subject, draft).is_some();
+        if !aim.workloads.iter().any(|subject| wants(subject) || touches(subject, draft)) {
+            return Ok(());
+        }
+        let Some(resctrl) = Resctrl::find(draft.roots) else {
+            return Err(LinuxError::unsupported("resctrl is not mounted", MOUNT));
+        };
+        let info = Info::read(&resctrl, draft.roots, draft.topology)?;
+        for subject in &aim.workloads {
+            match (wants(subject), own_group(subject, draft)) {
+                (true, known) => keep(&resctrl, &info, subject, known, aim, draft)?,
+                // Its lines are what a new group has: the group stays until the workload goes.
+                (false, Some(group)) => lines(&info, subject, &group, draft)?,
+                (false, None) => {}
+            }
+        }
+        if draft.cache { root_mask(&resctrl, &info, aim, draft) } else { Ok(()) }
+    }
+}
+
+fn wants(subject: &Subject<'_>) -> bool {
+    subject.wanted.ways.is_some() || subject.wanted.throttle.is_some()
+}
+
+/// The group that Quell made for a workload.
+fn own_group(subject: &Subject<'_>, draft: &Draft<'_>) -> Option<PathBuf> {
+    let start = prefix(subject);
+    draft
+        .ledger
+        .groups()
+        .find(|group| group.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&start)))
+        .map(Path::to_owned)
+}
+
+fn prefix(subject: &Subject<'_>) -> String {
+    format!("{PREFIX}{}.", subject.id.0)
+}
+
+/// A workload's group is there with its lines and all its threads.
+fn keep(
+    resctrl: &Resctrl,
+    info: &Info,
+    subject: &Subject<'_>,
+    known: Option<PathBuf>,
+    aim: &Aim<'_>,
+    draft: &mut Draft<'_>,
+) -> Result<(), LinuxError> {
+    let safe =
+        |name: &str| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect::<String>();
+    let group = known.unwrap_or_else(|| resctrl.root().join(format!("{}{}", prefix(subject), safe(subject.name))));
+    let threads: Vec<_> = aim.threads().filter(|(_, of)| of.id == subject.id).map(|(thread, _)| thread.id).collect();
+    refuse_others(resctrl, &group, subject, &threads)?;
+    let place = Place::Group(group.clone());
+    let there = draft.read(&place)?;
+    if there == Some(Value::There(true)) && draft.ledger.touched(&place).is_none() && !draft.is_planned(&place) {
+        let what = format!("{} is there already and is not this agent's", group.display());
+        return Err(LinuxError::unsupported(what, format!("remove it: rmdir {}", group.display())));
+    }
+    if there == Some(Value::There(false)) {
+        let used = resctrl.groups().len() as u32 + draft.planned_groups();
+        if info.groups > 0 && used >= info.groups {
+            let what = format!("all {} resctrl groups are in use", info.groups);
+            return Err(LinuxError::unsupported(what, "put workloads together, or remove groups in /sys/fs/resctrl"));
+        }
+        let (before, after) = (Value::There(false), Value::There(true));
+        draft.push(Write { workload: Some(subject.id), place, origin: before.clone(), before, after });
+    }
+    lines(info, subject, &group, draft)?;
+    let inside: BTreeSet<i32> = resctrl::threads(&group)?.unwrap_or_default().into_iter().collect();
+    for thread in threads.into_iter().filter(|thread| !inside.contains(&thread.tid)) {
+        let place = Place::Membership(Membership { group: group.clone(), thread });
+        let before = Value::There(false);
+        draft.push(Write {
+            workload: Some(subject.id),
+            place,
+            origin: before.clone(),
+            before,
+            after: Value::There(true),
+        });
+    }
+    Ok(())
+}
+
+/// A workload in a group that another program made stays there.
+fn refuse_others(
+    resctrl: &Resctrl,
+    own: &Path,
+    subject: &Subject<'_>,
+    threads: &[quell_model::ThreadId],
+) -> Result<(), LinuxError> {
+    for group in resctrl.groups().iter().skip(1).filter(|group| *group != own) {
+        let inside = resctrl::threads(group)?.unwrap_or_default();
+        if let Some(thread) = threads.iter().find(|thread| inside.binary_search(&thread.tid).is_ok()) {
+            let what = format!(
+                "thread {} of workload '{}' is in the resctrl group {}",
+                thread.tid,
+                subject.name,
+                group.display()
+            );
+            let mend =
+                "let that program give it back (echo the thread into the root's tasks), or leave the workload out";
+            return Err(LinuxError::unsupported(what, mend));
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a workload's group; without a value as in a new group.
+fn lines(info: &Info, subject: &Subject<'_>, group: &Path, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+    for (llc, id) in info.ids.iter().enumerate().filter_map(|(llc, id)| Some((llc as u32, (*id)?))) {
+        let mask = subject.wanted.ways.as_ref().and_then(|ways| ways.of(llc)).map(|mask| mask & info.all_ways);
+        if let Some(mask) = mask {
+            check_mask(info, mask)?;
+        }
+        for resource in &info.cache_lines {
+            let (all, wanted) = (format!("{:x}", info.all_ways), mask.map(|mask| format!("{mask:x}")));
+            line(draft, subject, group, (resource, id), wanted, all)?;
+        }
+        if info.throttle.is_some() {
+            let wanted = subject.wanted.throttle.map(|value| info.rounded(value).to_string());
+            line(draft, subject, group, ("MB", id), wanted, info.no_throttle())?;
+        }
+    }
+    let lacks = |what: &str| Err(LinuxError::unsupported(format!("this machine has no {what}"), MOUNT));
+    match subject.wanted {
+        super::Wanted { ways: Some(_), .. } if info.cache_lines.is_empty() => lacks("cache ways to give out"),
+        super::Wanted { throttle: Some(_), .. } if info.throttle.is_none() => lacks("memory throttle"),
+        _ => Ok(()),
+    }
+}
+
+/// What the kernel would refuse in the middle of a plan.
+fn check_mask(info: &Info, mask: u32) -> Result<(), LinuxError> {
+    let run = mask >> mask.trailing_zeros().min(31);
+    let is_run = u64::from(run) & (u64::from(run) + 1) == 0;
+    if mask.count_ones() < info.least || (info.contiguous && !is_run) {
+        let what = format!("a mask of cache ways of {mask:#x} does not exist here");
+        let form = if info.contiguous { "one run of bits" } else { "bits" };
+        let mend = format!("choose {form} among {:x}, at least {}", info.all_ways, info.least);
+        return Err(LinuxError::unsupported(what, mend));
+    }
+    Ok(())
+}
+
+fn line(
+    draft: &mut Draft<'_>,
+    subject: &Subject<'_>,
+    group: &Path,
+    (resource, domain): (&str, u32),
+    wanted: Option<String>,
+    untouched: String,
+) -> Result<(), LinuxError> {
+    let place = Place::Line(Line { group: group.to_owned(), resource: resource.to_owned(), domain });
+    if wanted.is_none() && draft.ledger.touched(&place).is_none() {
+        return Ok(());
+    }
+    let untouched = Value::Text(untouched);
+    // A group that is yet to be made will have everything.
+    let before = draft.read(&place)?.unwrap_or_else(|| untouched.clone());
+    let after = wanted.map_or_else(|| untouched.clone(), Value::Text);
+    if before != after {
+        let origin = draft.ledger.origin(&place).unwrap_or(&before).clone();
+        draft.push(Write { workload: Some(subject.id), place, origin, before, after });
+    }
+    Ok(())
+}
+
+/// The root's mask: what is not a latency-critical workload's alone, if that is a valid mask; else it stays.
+fn root_mask(resctrl: &Resctrl, info: &Info, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
+    for (llc, id) in info.ids.iter().enumerate().filter_map(|(llc, id)| Some((llc as u32, (*id)?))) {
+        let of = |critical: bool| {
+            let own = aim.everyone.iter().filter(move |(is_critical, _)| *is_critical == critical);
+            own.filter_map(|(_, wanted)| wanted.ways.as_ref()?.of(llc)).fold(0, |all, mask| all | mask)
+        };
+        let (critical, others) = (of(true), of(false));
+        let rest = info.all_ways & !(critical & !others);
+        let mask = if check_mask(info, rest).is_ok() { rest } else { info.all_ways };
+        for resource in &info.cache_lines {
+            let place =
+                Place::Line(Line { group: resctrl.root().to_owned(), resource: (*resource).to_owned(), domain: id });
+            let after = match draft.ledger.origin(&place) {
+                Some(origin) if mask == info.all_ways => origin.clone(),
+                None if mask == info.all_ways => continue,
+                _ => Value::Text(format!("{mask:x}")),
+            };
+            draft.set(None, place, after)?;
+        }
+    }
+    Ok(())
+}
+
+/// What there is to turn of it.
+pub(crate) fn controls(roots: &Roots, topology: &quell_model::Topology, found: &mut quell_model::Controls) {
+    let Some(resctrl) = Resctrl::find(roots) else { return };
+    let Ok(info) = Info::read(&resctrl, roots, topology) else { return };
+    found.caches = info.caches().collect();
+    found.throttle = info.throttle;
+    found.groups_left = Some(info.groups.saturating_sub(resctrl.groups().len() as u32));
+}
