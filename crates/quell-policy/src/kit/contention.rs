@@ -52,6 +52,23 @@ impl Contention {
         Contention { diffs: [llc, bandwidth, ratio(solo.cpus, co_run.cpus)] }
     }
 
+    /// The same, with CPU contention in place of the one by CPU time.
+    #[must_use]
+    pub fn with_cpu(mut self, diff: Option<f64>) -> Contention {
+        self.diffs[Resource::Cpu as usize] = diff;
+        self
+    }
+
+    /// The same, with memory bandwidth compared per CPU time.
+    #[must_use]
+    pub fn per_cpu_time(mut self, solo: &Usage, co_run: &Usage) -> Contention {
+        let rate =
+            |usage: &Usage| usage.memory_bandwidth.zip(usage.cpus.filter(|cpus| *cpus > 0.0)).map(|(b, c)| b / c);
+        let both = rate(solo).zip(rate(co_run)).filter(|(solo, _)| *solo > 0.0);
+        self.diffs[Resource::MemoryBandwidth as usize] = both.map(|(solo, co_run)| co_run / solo - 1.0);
+        self
+    }
+
     /// The difference for one resource; None where it was not measured.
     #[must_use]
     pub fn of(&self, resource: Resource) -> Option<f64> {

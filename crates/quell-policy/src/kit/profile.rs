@@ -14,6 +14,9 @@ pub struct Usage {
     pub memory_bandwidth: Option<f64>,
     /// CPUs' worth of run time.
     pub cpus: Option<f64>,
+    /// Instructions per second.
+    #[serde(default)]
+    pub instructions: Option<f64>,
     /// Threads.
     pub threads: Option<u32>,
 }
@@ -40,6 +43,7 @@ impl Meter {
             llc_hit_ratio: settled(at(&columns.llc_hit_ratio, id.index()), settling),
             memory_bandwidth: settled(at(&columns.memory_bandwidth, id.index()), settling).map(|rate| rate.0),
             cpus: cpus.map(|((from, first), (to, last))| (last - first).0 as f64 / (to - from).0 as f64),
+            instructions: settled(at(&columns.instruction_rate, id.index()), settling),
             threads: at(&columns.thread_count, id.index()).usable(),
         }
     }
@@ -55,6 +59,8 @@ pub struct Mean {
     llc_hit_ratio: (f64, u32),
     memory_bandwidth: (f64, u32),
     cpus: (f64, u32),
+    #[serde(default)]
+    instructions: (f64, u32),
     threads: Option<u32>,
 }
 
@@ -69,6 +75,7 @@ impl Mean {
         take(&mut self.llc_hit_ratio, usage.llc_hit_ratio);
         take(&mut self.memory_bandwidth, usage.memory_bandwidth);
         take(&mut self.cpus, usage.cpus);
+        take(&mut self.instructions, usage.instructions);
         self.threads = usage.threads.or(self.threads);
     }
 
@@ -79,6 +86,7 @@ impl Mean {
             llc_hit_ratio: mean(self.llc_hit_ratio),
             memory_bandwidth: mean(self.memory_bandwidth),
             cpus: mean(self.cpus),
+            instructions: mean(self.instructions),
             threads: self.threads,
         };
         let measured = [usage.llc_hit_ratio, usage.memory_bandwidth, usage.cpus];
@@ -101,7 +109,7 @@ pub(super) mod tests {
 
     pub fn usage(llc_hit_ratio: f64, memory_bandwidth: f64, cpus: f64) -> Usage {
         let (llc_hit_ratio, memory_bandwidth) = (Some(llc_hit_ratio), Some(memory_bandwidth));
-        Usage { llc_hit_ratio, memory_bandwidth, cpus: Some(cpus), threads: Some(1) }
+        Usage { llc_hit_ratio, memory_bandwidth, cpus: Some(cpus), instructions: None, threads: Some(1) }
     }
 
     #[test]

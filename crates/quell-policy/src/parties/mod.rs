@@ -44,8 +44,6 @@ parameters! {
         downsize_above: f64 = 0.2, in 0.0..=1.0;
         /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
         rest: Nanos = Nanos::from_secs(10), in Nanos::ZERO..=Nanos::from_secs(3600);
-        /// Ways of the last-level cache (`init`: 20).
-        cache_ways: u32 = 20, in 2..=32, unit "ways";
     }
     check(config) {
         let PartiesConfig { upsize_below, downsize_above, .. } = config;
@@ -96,6 +94,11 @@ pub struct Parties {
     /// The plan that divided ways last; a host without CAT refuses it, and cores alone are divided from then on.
     ways_plan: Option<u64>,
     has_ways: bool,
+    /// Ways to divide, and the hardware's ways of each.
+    #[serde(default)]
+    ways: u32,
+    #[serde(default)]
+    way_unit: u32,
     look: Periodic,
     said_absent: Once,
 }
@@ -113,6 +116,8 @@ impl Parties {
             cores_plan: None,
             ways_plan: None,
             has_ways: true,
+            ways: 0,
+            way_unit: 1,
             look: Periodic::default(),
             said_absent: Once::default(),
         }
@@ -144,8 +149,13 @@ impl Parties {
             reported: Nanos::ZERO,
             seen: None,
         }));
+        // The machine's ways, in units of the least number that a workload can have.
+        let (ways, least) = view.controls.ways().unwrap_or_default();
+        self.way_unit = least.max(1);
+        self.ways = ways / self.way_unit;
+        self.has_ways &= self.ways > 0;
         let has_best_effort = view.owned().any(|(_, spec)| !spec.is_lc());
-        self.shares.divide(self.services.len(), has_best_effort, self.pool.len() as u32, self.config.cache_ways);
+        self.shares.divide(self.services.len(), has_best_effort, self.pool.len() as u32, self.ways);
         self.write(Resource::Cores, view, plan);
         self.cores_plan = Some(plan.number);
         // A part that may be refused is a plan of its own: the next one.
@@ -163,7 +173,7 @@ impl Parties {
                     let cpus = self.shares.cpus(place, &view.topology, &self.pool);
                     if cpus.is_empty() { continue } else { Knob::Cpus(cpus) }
                 }
-                Resource::Ways => Knob::CacheWays(self.shares.ways(place, self.config.cache_ways)),
+                Resource::Ways => Knob::CacheWays(spread(self.shares.ways(place, self.ways), self.way_unit)),
             };
             plan.knobs.push(KnobSetting { target: Target::Workload(id), knob });
         }
@@ -287,6 +297,15 @@ impl Parties {
             }
         }
     }
+}
+
+/// A mask in which each bit stands for several.
+fn spread(mask: u32, unit: u32) -> u32 {
+    if unit == 1 {
+        return mask;
+    }
+    let bits = (0..32 / unit).filter(|bit| mask >> bit & 1 == 1);
+    bits.fold(0, |all, bit| all | (u32::MAX >> (32 - unit)) << (bit * unit))
 }
 
 impl Service {

@@ -1,6 +1,6 @@
 //! The rules, one by one.
 
-use quell_model::{Class, CpuCount, Outcome, Refusal, Sample, Slo, Topology, Workload};
+use quell_model::{Class, Controls, CpuCount, Outcome, Refusal, Sample, Slo, Topology, WayControl, Workload};
 
 use super::*;
 
@@ -19,6 +19,8 @@ struct Scene {
 impl Scene {
     fn new(services: u32) -> Scene {
         let mut view = View::new(Topology::synthetic(1, 1, 4, 2).into());
+        let cache = WayControl { llc: 0, ways: 20, least: 1, contiguous: true, with_devices: 0 };
+        view.controls = Controls { caches: vec![cache], ..Controls::default() }.into();
         for number in 0..services {
             let slo = Some(Slo { quantile: 0.999, bound: Nanos(TARGET) });
             let spec = Workload::new(format!("lc{number}"), Class::LatencyCritical, CpuCount::ZERO);
