@@ -99,6 +99,18 @@ fn rkubes_evaluation_has_its_shape() {
     assert!(ours("fig12.rate") > 0.98 && ours("fig12.p99") > 2.0 && ours("fig12.batch") < 1.0);
 }
 
+/// HIS's dissertation: what it concludes of the techniques, and of policies, as far as the model has it.
+#[test]
+fn his_evaluation_has_its_shape() {
+    let rows = rows("his");
+    let ours = ours(&rows, "his");
+    assert!((35.0..55.0).contains(&ours("tab2.1.quota")) && ours("dvfs-faster") > 10.0);
+    assert!(ours("fig3.4.canneal-each") < 1.0 && ours("fig3.4.streamcluster-ts") < ours("fig3.4.streamcluster-p"));
+    assert!(ours("fig3.3.canneal") > 1.0 && ours("fig3.3.sp") > 1.0);
+    assert!(ours("fig3.7.mean") > 1.0 && ours("fig3.7.background") < 1.0);
+    assert!(ours("fig3.9.xapian") < ours("fig3.9.moses") && ours("fig3.9.moses") < ours("fig3.9.sphinx"));
+}
+
 /// VAS's interfaces are worked out and have to be the paper's; of its distances those differ that real machines' jitter makes.
 #[test]
 fn vas_evaluation_has_its_shape() {

@@ -43,6 +43,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     let texts = [
         include_str!("../../../papers/rkube/assumptions.toml"),
         include_str!("../../../papers/caladan/assumptions.toml"),
+        include_str!("../../../papers/his/assumptions.toml"),
     ];
     texts.iter().map(|text| toml::from_str(text).expect("a test reads these files")).collect()
 });

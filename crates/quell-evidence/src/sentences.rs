@@ -61,8 +61,11 @@ impl Checked {
 }
 
 static FILES: LazyLock<Vec<Sentences>> = LazyLock::new(|| {
-    let texts =
-        [include_str!("../../../papers/rkube/sentences.toml"), include_str!("../../../papers/caladan/sentences.toml")];
+    let texts = [
+        include_str!("../../../papers/rkube/sentences.toml"),
+        include_str!("../../../papers/caladan/sentences.toml"),
+        include_str!("../../../papers/his/sentences.toml"),
+    ];
     texts.iter().map(|text| Sentences::read(text).expect("a test reads these files")).collect()
 });
 

@@ -29,7 +29,6 @@ pub(crate) use aim::{Aim, Subject};
 pub(crate) use draft::Draft;
 pub(crate) use here::Here;
 pub(crate) use quota::Quota;
-pub(crate) use resctrl::controls;
 pub(crate) use standing::Standing;
 pub(crate) use wanted::Wanted;
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use quell_model::{Capabilities, KnobKind, Support};
 
 use super::{Actuator, Aim, Draft, Here, Subject};
+use crate::LinuxError;
 use crate::resctrl::{self, Info, Line, Membership, Resctrl};
 use crate::write::{Place, Value, Write};
-use crate::{LinuxError, Roots};
 
 /// Names of Quell's groups begin with this.
 const PREFIX: &str = "quell.";
@@ -240,13 +240,4 @@ fn root_mask(resctrl: &Resctrl, info: &Info, aim: &Aim<'_>, draft: &mut Draft<'_
         }
     }
     Ok(())
-}
-
-/// What there is to turn of it.
-pub(crate) fn controls(roots: &Roots, topology: &quell_model::Topology, found: &mut quell_model::Controls) {
-    let Some(resctrl) = Resctrl::find(roots) else { return };
-    let Ok(info) = Info::read(&resctrl, roots, topology) else { return };
-    found.caches = info.caches().collect();
-    found.throttle = info.throttle;
-    found.groups_left = Some(info.groups.saturating_sub(resctrl.groups().len() as u32));
 }

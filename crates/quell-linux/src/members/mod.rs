@@ -270,7 +270,7 @@ impl Members {
 /// What there is to turn on this machine.
 fn controls(roots: &Roots, topology: &Topology) -> Controls {
     let mut found = Controls::default();
-    crate::actuators::controls(roots, topology, &mut found);
+    crate::resctrl::controls(roots, topology, &mut found);
     let domains = sysfs::frequency_domains(&roots.sys, &topology.all()).unwrap_or_default();
     found.frequencies = domains.into_iter().map(|domain| domain.control).collect();
     found.nodes = sysfs::memory_nodes(&roots.sys).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quell_model::{ThrottleControl, ThrottleUnit, Topology, WayControl};
+use quell_model::{Controls, ThrottleControl, ThrottleUnit, Topology, WayControl};
 
 use super::Resctrl;
 use crate::{LinuxError, Roots, file};
@@ -92,6 +92,15 @@ impl Info {
         let Some(ThrottleControl { least, most, step, .. }) = self.throttle else { return value };
         value.max(least).div_ceil(step).saturating_mul(step).min(most)
     }
+}
+
+/// What there is to turn of it.
+pub(crate) fn controls(roots: &Roots, topology: &Topology, found: &mut Controls) {
+    let Some(resctrl) = Resctrl::find(roots) else { return };
+    let Ok(info) = Info::read(&resctrl, roots, topology) else { return };
+    found.caches = info.caches().collect();
+    found.throttle = info.throttle;
+    found.groups_left = Some(info.groups.saturating_sub(resctrl.groups().len() as u32));
 }
 
 /// The id of the cache of the highest level: the file `id`.

@@ -9,7 +9,7 @@ mod info;
 pub(crate) use count::Count;
 pub use group::{GroupCalls, KernelGroups, Line, Membership};
 pub(crate) use group::{read_line, set_group, set_line, set_member, threads};
-pub(crate) use info::Info;
+pub(crate) use info::{Info, controls};
 
 use std::path::{Path, PathBuf};
 

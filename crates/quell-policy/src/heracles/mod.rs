@@ -13,9 +13,9 @@
 mod config;
 mod invariants;
 mod memory;
-mod top;
 #[cfg(test)]
 mod tests;
+mod top;
 
 use quell_model::view::at;
 use quell_model::{
@@ -156,7 +156,11 @@ impl Heracles {
             None => {}
         }
         if before.on != self.share.on {
-            let text = if self.share.on { "slack and load allow best-effort work" } else { "latency or load: best-effort work is off" };
+            let text = if self.share.on {
+                "slack and load allow best-effort work"
+            } else {
+                "latency or load: best-effort work is off"
+            };
             plan.note(NoteKind::Because, None, text);
         }
     }
@@ -168,9 +172,10 @@ impl Heracles {
 
     /// §4.3: one core and a tenth of the LLC.
     fn switch_on(&mut self, view: &View) {
-        let ways = view.controls.ways().map_or(0, |(ways, least)| {
-            ((f64::from(ways) * self.config.first_ways) as u32).clamp(least, ways - least)
-        });
+        let ways = view
+            .controls
+            .ways()
+            .map_or(0, |(ways, least)| ((f64::from(ways) * self.config.first_ways) as u32).clamp(least, ways - least));
         self.share = Share { on: true, cores: 1, ways, khz: None };
         self.memory = Memory::default();
     }
@@ -198,7 +203,11 @@ impl Heracles {
         match self.memory.step(seen, self.share.cores, self.can_grow, self.slack, &self.config) {
             Step::None => self.faster(view),
             Step::Lose(_) if self.slower(view) => {
-                plan.note(NoteKind::Because, None, "memory bandwidth is above its limit: frequency of best-effort work");
+                plan.note(
+                    NoteKind::Because,
+                    None,
+                    "memory bandwidth is above its limit: frequency of best-effort work",
+                );
             }
             Step::Lose(cores) => {
                 self.share.cores = self.share.cores.saturating_sub(cores).max(1);
@@ -270,7 +279,10 @@ impl Heracles {
             for cpu in pool.iter() {
                 let Some(control) = view.controls.frequency_of(cpu) else { continue };
                 let limit = self.share.khz.filter(|_| own.contains(cpu) && self.share.on).unwrap_or(u32::MAX);
-                set(Target::Cpu(cpu), Knob::MaxFrequencyKhz(limit.clamp(control.min_khz, control.max_khz.max(control.min_khz))));
+                set(
+                    Target::Cpu(cpu),
+                    Knob::MaxFrequencyKhz(limit.clamp(control.min_khz, control.max_khz.max(control.min_khz))),
+                );
             }
         }
         settings
@@ -334,9 +346,8 @@ impl Policy for Heracles {
         if is_top || is_sub || self.wanted.is_due(view.now) || events.iter().any(comes_or_goes) {
             let settings = self.settings(view);
             self.wanted.want(settings, plan);
-            let hardware = |setting: &KnobSetting| {
-                matches!(setting.knob, Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_))
-            };
+            let hardware =
+                |setting: &KnobSetting| matches!(setting.knob, Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_));
             if plan.knobs.iter().any(hardware) {
                 self.hardware_plan = Some(plan.number);
             }

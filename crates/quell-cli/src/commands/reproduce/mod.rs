@@ -6,6 +6,7 @@ mod check;
 mod fairness;
 pub mod figure;
 mod gap;
+mod his;
 mod page;
 mod queueing;
 mod rkube;
@@ -103,8 +104,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &listed, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.only.is_empty() && chosen.iter().any(|topic| topic.id != "caladan") {
-        bail!("--only={}: of caladan alone single figures can be run", arguments.only.join(","));
+    if !arguments.only.is_empty() && chosen.iter().any(|topic| !["caladan", "his"].contains(&topic.id.as_str())) {
+        bail!("--only={}: of caladan and his alone single figures can be run", arguments.only.join(","));
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);
@@ -121,6 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "queueing" => queueing::run(arguments.quick, &kept)?,
             "fairness" => fairness::run(arguments.quick, &kept)?,
             "rkube" => rkube::run(arguments.quick, &kept)?,
+            "his" => his::run(arguments.quick, &arguments.only, &kept)?,
             "vas" => vas::run(arguments.quick, &kept)?,
             "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,
             id => bail!("nothing can run '{id}'"),

@@ -99,4 +99,55 @@ pub(super) static BATCH: &[Known] = &[
         &[(0.0, 0.9), (4.0, 0.6), (256.0, 0.1)],
     )
     .apart(),
+    Known::new(
+        "dedup",
+        "PARSEC: a stream cut into chunks and hashed, a hash table of 256 MB and more, written back; else assumed",
+        Core(0.6, 5.0, 3.0),
+        &[(0.0, 0.8), (2.0, 0.5), (16.0, 0.3), (256.0, 0.1)],
+    )
+    .lines(1.5),
+    Known::new(
+        "facesim",
+        "PARSEC: meshes of a face, working sets of 8 MB and 256 MB; LLC-intensive (snu2020 §3.5); else assumed",
+        Core(0.65, 12.0, 3.0),
+        &[(0.0, 0.9), (8.0, 0.6), (40.0, 0.25), (256.0, 0.1)],
+    ),
+    Known::new(
+        "ferret",
+        "PARSEC: similarity search in tables of 64 MB and more; else assumed",
+        Core(0.6, 6.0, 3.0),
+        &[(0.0, 0.8), (8.0, 0.4), (64.0, 0.1)],
+    ),
+    Known::new(
+        "vips",
+        "PARSEC: an image through a chain of filters, a working set of 16 MB, streamed; else assumed",
+        Core(0.5, 3.0, 4.0),
+        &[(0.0, 0.8), (2.0, 0.4), (16.0, 0.15)],
+    ),
+    Known::new(
+        "bfs",
+        "Rodinia: a graph breadth first; \"for CPU workloads\" (snu2020 §3.5), so that few references leave its core; else assumed",
+        Core(0.8, 1.0, 2.0),
+        &[(0.0, 0.7), (4.0, 0.3), (40.0, 0.1)],
+    ),
+    Known::new(
+        "cfd",
+        "Rodinia: Euler's equations on an unstructured grid that no cache holds; else assumed",
+        Core(0.7, 14.0, 5.0),
+        &[(0.0, 1.0), (8.0, 0.8), (40.0, 0.6), (256.0, 0.1)],
+    )
+    .lines(1.3),
+    Known::new(
+        "kmeans",
+        "Rodinia: points streamed against a few centres; else assumed",
+        Core(0.5, 6.0, 5.0),
+        &[(0.0, 0.9), (8.0, 0.5), (40.0, 0.2)],
+    ),
+    Known::new(
+        "nn",
+        "Rodinia: nearest neighbours in a list of records, streamed; with swaptions one of the two that are not contended \
+         (snu2020 Fig. 3.3); else assumed",
+        Core(0.6, 2.0, 4.0),
+        &[(0.0, 1.0), (1.0, 0.6), (16.0, 0.4)],
+    ),
 ];

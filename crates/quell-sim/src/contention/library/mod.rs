@@ -80,6 +80,12 @@ pub fn all() -> impl Iterator<Item = &'static Known> {
     servers::SERVERS.iter().chain(batch::BATCH).chain(antagonists::ANTAGONISTS)
 }
 
+/// The mean CPU time of a request of the server of this name, alone.
+#[must_use]
+pub fn service(name: &str) -> Option<Nanos> {
+    all().find(|known| known.name == name)?.service
+}
+
 /// The profile of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Profile> {

@@ -74,4 +74,12 @@ pub(super) static SERVERS: &[Known] = &[
         &[(0.0, 0.95), (8.0, 0.7), (40.0, 0.5)],
     )
     .serves(Nanos::from_millis(1_000)),
+    Known::new(
+        "apache",
+        "web server with its kernel work, of the order of Ferdman et al. 2012, web front end; curve and service time assumed, \
+         for static pages",
+        Core(1.1, 12.0, 1.8),
+        &[(0.0, 0.7), (1.0, 0.4), (4.0, 0.2), (16.0, 0.1)],
+    )
+    .serves(Nanos::from_micros(500)),
 ];

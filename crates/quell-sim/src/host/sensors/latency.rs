@@ -49,7 +49,11 @@ impl Sensor for Latency {
         let now = view.now;
         let reports = self.0.get_or_insert_with(|| {
             sim.loads.iter_mut().for_each(|load| load.common.unreported = Some(Latencies::default()));
-            Reports { began: now, samples: vec![Sample::default(); members.slots()], rates: vec![Sample::default(); members.slots()] }
+            Reports {
+                began: now,
+                samples: vec![Sample::default(); members.slots()],
+                rates: vec![Sample::default(); members.slots()],
+            }
         });
         let window = now - reports.began;
         if window >= REPORT {
