@@ -158,7 +158,7 @@ fn loads(socket: &Socket, threads: &[Placed]) -> Vec<Load> {
         let beside = threads.iter().enumerate().filter(|&(other, thread)| other != at && thread.1 == *core);
         let siblings: Vec<&Profile> = beside.map(|(_, thread)| &thread.0).collect();
         let (frequency, llc_bytes, throttle) = (*frequency, *llc_bytes, *throttle);
-        Load::new(socket, &Running { profile, siblings: &siblings, frequency, llc_bytes, throttle })
+        Load::new(socket, &Running { profile, siblings: &siblings, frequency, llc_bytes, remote_ns: 0.0, throttle })
     };
     threads.iter().enumerate().map(load).collect()
 }

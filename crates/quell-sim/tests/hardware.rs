@@ -1,7 +1,7 @@
 //! The hardware's knobs and memory of another socket: what they do to programs that run for ever.
 
 use quell_model::{
-    Host, Knob, KnobSetting, Lease, LeaseRequest, LlcWays, Nanos, NodeSet, Plan, Target, Topology, WorkloadId,
+    Host, Knob, KnobSetting, Lease, LeaseRequest, LlcWays, Nanos, NodeSet, Plan, SignalSet, Target, Topology, WorkloadId,
 };
 use quell_sim::contention::ProfileName;
 use quell_sim::workload::CpuList;
@@ -33,6 +33,9 @@ fn speeds(host: &mut SimHost) -> [f64; 2] {
         let until = host.now() + Nanos::from_millis(millis);
         while host.now() < until {
             let Ok(()) = host.wait(quell_model::Wake::At(until));
+            // What happened is heard, else the wait ends at once.
+            let mut view = host.view();
+            let Ok(()) = host.observe(SignalSet::default(), &mut view, &mut Vec::new());
         }
     };
     pass(host, 200);

@@ -55,6 +55,8 @@ pub struct Heracles {
     /// Time of the last report that was judged.
     reported: Nanos,
     wanted: Wanted,
+    /// The part and the CPUs whose settings were stated last.
+    stated: Option<(Share, CpuSet)>,
     /// The plan with ways or frequencies; a host that refuses it has none.
     hardware_plan: Option<u64>,
     has_ways: bool,
@@ -79,6 +81,7 @@ impl Heracles {
             off_until: Nanos::ZERO,
             reported: Nanos::ZERO,
             wanted: Wanted::default(),
+            stated: None,
             hardware_plan: None,
             has_ways: true,
             top: Periodic::default(),
@@ -192,10 +195,11 @@ impl Heracles {
         if !self.share.on {
             return;
         }
+        let most_cores = (view.pool().len() as u32).saturating_sub(1).max(1);
         let Some(seen) = seen(view) else {
             // Without bandwidth: by slack alone.
             if self.can_grow && self.slack > self.config.slack_grow {
-                self.share.cores += 1;
+                self.share.cores = (self.share.cores + 1).min(most_cores);
             }
             return;
         };
@@ -216,7 +220,7 @@ impl Heracles {
             Step::Way if self.share.ways >= most_ways || !self.has_ways => self.memory.has_no_way(),
             Step::Way => self.share.ways += 1,
             Step::WayBack => self.share.ways -= 1,
-            Step::Core => self.share.cores += 1,
+            Step::Core => self.share.cores = (self.share.cores + 1).min(most_cores),
         }
     }
 
@@ -343,8 +347,10 @@ impl Policy for Heracles {
         if is_sub {
             self.act(view, plan);
         }
-        if is_top || is_sub || self.wanted.is_due(view.now) || events.iter().any(comes_or_goes) {
+        let is_news = self.stated != Some((self.share, view.pool()));
+        if is_news || self.wanted.is_due(view.now) || events.iter().any(comes_or_goes) {
             let settings = self.settings(view);
+            self.stated = Some((self.share, view.pool()));
             self.wanted.want(settings, plan);
             let hardware =
                 |setting: &KnobSetting| matches!(setting.knob, Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_));

@@ -4,7 +4,7 @@ use anyhow::Result;
 use quell_evidence::Measure;
 use quell_model::{KnobKind, KnobSetting};
 use quell_sim::experiment::his::{
-    self, BATCH, HALF, Span, apache, apache_rate, background, batch, fewer_cores, foreground, partitioned, throttled,
+    self, BATCH, HALF, Seen, Span, apache, apache_rate, background, batch, fewer_cores, foreground, partitioned, throttled,
 };
 
 use super::super::trial::Trial;
@@ -101,7 +101,7 @@ pub fn foregrounds(trial: Trial) -> Result<Vec<Measure>> {
         measure("fig3.7.background", geometric_mean(&losses), "")?,
     ];
     let web = |cores| apache(cores, apache_rate(0.5));
-    let alone = |cores| his::run(&[web(cores)], Vec::new(), &mut policy("none", "")?, span);
+    let alone = |cores| -> Result<Seen> { Ok(his::run(&[web(cores)], Vec::new(), &mut policy("none", "")?, span)?) };
     let co_run = his::run(&[web(HALF), background("SP")], Vec::new(), &mut policy("none", "")?, span)?;
     let mut free = web(HALF);
     free.cpuset = None;
