@@ -312,7 +312,7 @@ fn values_that_cannot_be_are_refused_with_the_mend() {
         (Knob::Weight(0), "1 to 10000"),
         (Knob::Cpus(cpus("64")), "0-7"),
         (Knob::Class(SchedClass::Fifo { priority: 0 }), "1 to 99"),
-        (Knob::CacheWays(3), "leave policies out"),
+        (Knob::CacheWays(3), "mount -t resctrl"),
     ] {
         let verdict = apply(&mut host, &[(db, Knob::Weight(7)), (db, knob)]);
         let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };

@@ -1,7 +1,8 @@
 //! The hardware's knobs and memory of another socket: what they do to programs that run for ever.
 
 use quell_model::{
-    Host, Knob, KnobSetting, Lease, LeaseRequest, LlcWays, Nanos, NodeSet, Plan, SignalSet, Target, Topology, WorkloadId,
+    Host, Knob, KnobSetting, Lease, LeaseRequest, LlcWays, Nanos, NodeSet, Plan, SignalSet, Target, Topology,
+    WorkloadId,
 };
 use quell_sim::contention::ProfileName;
 use quell_sim::workload::CpuList;

@@ -4,7 +4,8 @@ use anyhow::Result;
 use quell_evidence::Measure;
 use quell_model::{KnobKind, KnobSetting};
 use quell_sim::experiment::his::{
-    self, BATCH, HALF, Seen, Span, apache, apache_rate, background, batch, fewer_cores, foreground, partitioned, throttled,
+    self, BATCH, HALF, Seen, Span, apache, apache_rate, background, batch, fewer_cores, foreground, partitioned,
+    throttled,
 };
 
 use super::super::trial::Trial;
