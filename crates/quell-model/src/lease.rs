@@ -10,6 +10,7 @@ use crate::{Class, CpuId, CpuSet, Nanos, Refusal, Workload, WorkloadId};
 /// A request about solo runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[allow(clippy::large_enum_variant, reason = "a plan has one or two of them, and is reused")]
 pub enum LeaseRequest {
     /// Let this workload run alone.
     Begin(Lease),

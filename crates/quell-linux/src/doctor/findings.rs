@@ -188,7 +188,7 @@ fn frequencies(facts: &Facts) -> Option<Finding> {
     Some(Finding {
         concern: Concern::Unavailable,
         what: format!("the CPUs {without} have no frequency that can be limited"),
-        evidence: vec![evidence(std::path::Path::new("/sys/devices/system/cpu/cpufreq"), &facts.frequencies)],
+        evidence: vec![evidence(std::path::Path::new("/sys/devices/system/cpu/cpufreq"), facts.frequencies)],
         consequence: "his and heracles limit the frequency of the other CPUs alone".into(),
         mend: "see that the cpufreq driver serves every CPU (cpupower frequency-info)".into(),
     })

@@ -2,8 +2,8 @@
 //! Govindaraju, Ranganathan and Kozyrakis, "Heracles: Improving Resource Efficiency at Scale", ISCA 2015, Algorithms 1 and
 //! 2; as a baseline snu2020 §3.5).
 //!
-//! Every 15 s the top-level controller ([`top`]) looks at latency and load: it switches best-effort work off or on, and
-//! allows or forbids that it grows. Every 2 s the core and memory controller ([`memory`]) gives it ways and cores, or takes
+//! Every 15 s the top-level controller (`top`) looks at latency and load: it switches best-effort work off or on, and
+//! allows or forbids that it grows. Every 2 s the core and memory controller (`memory`) gives it ways and cores, or takes
 //! cores away above 90 % of the peak bandwidth. The service has all other cores and ways. Without a new report of latency
 //! nothing changes.
 //!

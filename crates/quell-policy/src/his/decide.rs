@@ -1,5 +1,5 @@
 //! The isolation techniques, hardware before software (snu2020 §3.4.2); [`crate::kit::ladder`] says which comes next.
-//! Thread migration, which acts on two groups, is in [`super::migrate`].
+//! Thread migration, which acts on two groups, is in `migrate`.
 
 use quell_model::KnobKind;
 use serde::{Deserialize, Serialize};

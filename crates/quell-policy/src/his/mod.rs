@@ -3,7 +3,7 @@
 //!
 //! One foreground workload — a latency-critical one — and a background of best-effort ones form a group; "we also assume
 //! there is one foreground workload in the workload group". With several foregrounds each socket is a group ([`place`]),
-//! and two groups may exchange their backgrounds ([`migrate`]). Each look, every 100 ms, is one turn of
+//! and two groups may exchange their backgrounds (`migrate`). Each look, every 100 ms, is one turn of
 //! the paper's loop: solo-run mode where there is no solo-run data or it is outdated or the phase changed; otherwise
 //! contention = co-run − solo run ([`crate::kit::contention`]); a technique against the dominant one ([`decide`]); one configuration
 //! step of it, until the contention is below the threshold or there is no further step ([`isolate`]).

@@ -171,6 +171,12 @@ impl MachineSpec {
 const COPIES: u32 = 10_000;
 
 impl Scenario {
+    /// What all repetitions under one stack showed together.
+    #[must_use]
+    pub fn report(&self, stack: &str, runs: &[Observed]) -> Report {
+        Report::new(self, stack, runs)
+    }
+
     /// The machine, with what its threads do to each other.
     ///
     /// # Errors

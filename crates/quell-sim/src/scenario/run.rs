@@ -5,7 +5,7 @@ use quell_model::{BytesPerSecond, Layer, Nanos, Policy, Stack, WorkloadId};
 use super::interval::Block;
 use super::remarks::Remarks;
 use super::watch::Watch;
-use super::{Course, Detail, Remark, Report, Scenario};
+use super::{Course, Detail, Remark, Scenario};
 use crate::host::{Lending, PolicyCosts, drive};
 use crate::kernel::Counters;
 use crate::vm::VmStats;
@@ -178,12 +178,4 @@ pub fn run_in_detail<P: Policy + ?Sized>(
 ) -> Result<Observed, SimError> {
     let run = Run::new(scenario, Treatment::of_one(policy), repetition)?;
     Ok(run.finish(detail, |stack| seen(stack.view().now)))
-}
-
-impl Scenario {
-    /// What all repetitions under one stack showed together.
-    #[must_use]
-    pub fn report(&self, stack: &str, runs: &[Observed]) -> Report {
-        Report::new(self, stack, runs)
-    }
 }

@@ -11,11 +11,14 @@ use quell_sim::experiment::his::Span;
 
 use super::trial::{self, Figure, Kept, Trial};
 
+/// A part's name, its figures, and what measures them.
+type Part = (&'static str, &'static [&'static str], fn(Trial) -> Result<Vec<Measure>>);
+
 /// Runs everything, or these figures alone.
 pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
     let wants = |names: &[&str]| only.is_empty() || only.iter().any(|one| names.contains(&one.as_str()));
     let mut all = Figure::default();
-    let parts: [(&str, &[&str], fn(Trial) -> Result<Vec<Measure>>); 4] = [
+    let parts: [Part; 4] = [
         ("his-techniques", &["tab2.1", "fig3.1", "fig3.2", "fig3.3", "fig3.4"], techniques::measures),
         ("his-batch", &["fig3.7", "fig3.8"], techniques::foregrounds),
         ("his-profiles", &["fig3.9", "fig3.10"], heracles::profiles),
