@@ -246,6 +246,10 @@ fn memory_moves_only_where_there_is_room_for_it() {
     assert_eq!(tree.read("cgroup/db.service/cpuset.mems"), "0");
     host.restore();
     assert_eq!(tree.read("cgroup/db.service/cpuset.mems"), "");
+    // Without the memory controller its processes are asked.
+    tree.remove("cgroup/db.service/memory.current");
+    tree.write("proc/1000/status", "Name: db\nVmRSS:   97280 kB");
+    assert!(why(&nodes(&mut host, 0b10)).contains("95 MiB resident"));
 }
 
 fn any_setting() -> impl Strategy<Value = (usize, Knob)> {

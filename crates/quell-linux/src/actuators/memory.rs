@@ -1,5 +1,7 @@
 //! Memory nodes of cgroups.
 
+use std::path::Path;
+
 use quell_model::{Capabilities, KnobKind, NodeSet, Support};
 
 use super::{Actuator, Aim, Draft, Here, NO_CGROUP, Subject};
@@ -37,7 +39,7 @@ impl Actuator for Memory {
             if let Some(nodes) = subject.wanted.nodes
                 && draft.text(&path)?.as_deref() != wanted.as_deref()
             {
-                has_room(draft, subject, group, nodes)?;
+                has_room(draft, subject, resident(aim, draft, subject, group)?, nodes)?;
             }
             draft.want(subject, &path, wanted)?;
         }
@@ -45,14 +47,25 @@ impl Actuator for Memory {
     }
 }
 
-/// Where the nodes have no room for what the cgroup has resident, the kernel would kill it.
-fn has_room(
-    draft: &Draft<'_>,
-    subject: &Subject<'_>,
-    group: &std::path::Path,
-    nodes: NodeSet,
-) -> Result<(), LinuxError> {
-    let resident: u64 = file::parse(&group.join("memory.current"), "bytes")?.unwrap_or(0);
+/// What a cgroup has in memory, bytes: as it says itself, or else the sum over the workload's processes (shared pages count
+/// for each, so that it is never too little).
+fn resident(aim: &Aim<'_>, draft: &Draft<'_>, subject: &Subject<'_>, group: &Path) -> Result<u64, LinuxError> {
+    if let Some(bytes) = file::parse(&group.join("memory.current"), "bytes")? {
+        return Ok(bytes);
+    }
+    let mut sum = 0;
+    for (process, _) in aim.threads().filter(|(thread, of)| of.id == subject.id && thread.is_first()) {
+        let status = draft.roots.proc.join(process.pid.to_string()).join("status");
+        let text = file::read(&status)?.unwrap_or_default();
+        let kib =
+            text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
+        sum += kib.unwrap_or(0) * 1024;
+    }
+    Ok(sum)
+}
+
+/// Where the nodes have no room for what is resident, the kernel would kill it.
+fn has_room(draft: &Draft<'_>, subject: &Subject<'_>, resident: u64, nodes: NodeSet) -> Result<(), LinuxError> {
     let mut free = 0;
     for node in nodes.iter() {
         match sysfs::free_memory(draft.sys_root, node)? {

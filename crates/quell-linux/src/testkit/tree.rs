@@ -190,7 +190,6 @@ impl FakeTree {
                 ("cpu.stat", "usage_usec 0\nuser_usec 0\nsystem_usec 0"),
                 ("cpuset.cpus", ""),
                 ("cpuset.mems", ""),
-                ("memory.current", "0"),
                 ("cpuset.cpus.effective", &self.online().to_string()),
                 ("cpuset.cpus.exclusive", ""),
                 ("cpuset.cpus.partition", "member"),

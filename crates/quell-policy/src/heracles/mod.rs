@@ -124,7 +124,8 @@ impl Heracles {
     /// Algorithm 1.
     fn look(&mut self, view: &View, plan: &mut Plan) {
         let Some((slack, at)) = slack(view) else {
-            if self.said_absent.first() {
+            // At the first step no client can have reported.
+            if self.stated.is_some() && self.said_absent.first() {
                 plan.note(NoteKind::Warning, None, "no application latency with an SLO is reported: nothing changes");
             }
             return;
