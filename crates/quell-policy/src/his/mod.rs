@@ -40,6 +40,19 @@ struct Restore {
     retry: Retry,
     /// The plan that does it, once one does.
     plan: Option<u64>,
+    /// The CPUs on which it was done. Those that come back later are not in what was lifted.
+    done: Option<CpuSet>,
+}
+
+/// The memory of the workloads, which follows them to their sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Memory {
+    /// It is where it is to be, or stays where it is.
+    Settled,
+    /// It is to follow.
+    Due,
+    /// The plan of this number moves it.
+    Moving(u64),
 }
 
 /// The policy.
@@ -48,8 +61,7 @@ pub struct His {
     config: HisConfig,
     groups: Vec<Group>,
     migration: Migration,
-    /// The memory of the workloads is to follow them to their sockets; the plan that does it, once one does.
-    memory_follows: Option<Option<u64>>,
+    memory: Memory,
     restore: Option<Restore>,
     /// The CPUs at the last step.
     pool: CpuSet,
@@ -63,7 +75,7 @@ impl His {
             config,
             groups: Vec::new(),
             migration: Migration::default(),
-            memory_follows: None,
+            memory: Memory::Settled,
             restore: None,
             pool: CpuSet::EMPTY,
         }
@@ -118,7 +130,8 @@ impl His {
     fn meet(&mut self, view: &View, plan: &mut Plan) {
         let before: Vec<Place> = self.groups.iter().map(|group| group.place().clone()).collect();
         let places = place::groups(view, &before);
-        let mut touched = self.restore.take().map_or([false; 5], |restore| restore.touched);
+        let restore = self.restore.take();
+        let mut touched = restore.map_or([false; 5], |restore| restore.touched);
         for group in &self.groups {
             touched.iter_mut().zip(group.touched()).for_each(|(all, own)| *all |= own);
         }
@@ -135,7 +148,9 @@ impl His {
             });
         }
         if self.groups.is_empty() && touched.contains(&true) {
-            self.restore = Some(Restore { touched, retry: Retry::up_to(retry::FIRST), plan: None });
+            let anew = Restore { touched, retry: Retry::up_to(retry::FIRST), plan: None, done: None };
+            let done = restore.filter(|restore| restore.done == Some(view.pool()));
+            self.restore = Some(done.unwrap_or(anew));
         }
         let is_foreground = |id| self.groups.iter().any(|group| group.foreground() == id);
         if !self.groups.is_empty() {
@@ -154,12 +169,12 @@ impl His {
         plan.note(NoteKind::Because, Some(first.foreground), "the other socket's background costs less: exchanged");
         one.moves(view, first);
         other.moves(view, second);
-        self.memory_follows = Some(None);
+        self.memory = Memory::Due;
     }
 
     /// Memory of the backgrounds on their group's sockets: a plan of its own, since a host may refuse it.
     fn move_memory(&mut self, view: &View, plan: &mut Plan) {
-        if self.memory_follows != Some(None) || !plan.knobs.is_empty() || view.controls.nodes.len() < 2 {
+        if self.memory != Memory::Due || !plan.knobs.is_empty() || view.controls.nodes.len() < 2 {
             return;
         }
         for place in self.groups.iter().map(Group::place) {
@@ -170,7 +185,7 @@ impl His {
                 plan.knobs.push(KnobSetting { target: Target::Workload(id), knob: Knob::MemoryNodes(nodes) });
             }
         }
-        self.memory_follows = (!plan.knobs.is_empty()).then_some(Some(plan.number));
+        self.memory = if plan.knobs.is_empty() { Memory::Settled } else { Memory::Moving(plan.number) };
     }
 
     /// Restores the settings that a group left behind; returns the time of the next try.
@@ -182,12 +197,15 @@ impl His {
                 && Some(outcome.plan) == restore.plan
             {
                 let Verdict::Refused(why) = &outcome.verdict else {
-                    self.restore = None;
+                    self.restored(view);
                     return Wake::OnEvent;
                 };
                 restore.plan = None;
                 restore.retry.refused(view.now, why, plan);
             }
+        }
+        if restore.done.is_some() {
+            return Wake::OnEvent;
         }
         if restore.plan.is_some() || restore.retry.is_ahead(view.now) {
             return restore.retry.wake();
@@ -195,11 +213,18 @@ impl His {
         let touched = Technique::ALL.into_iter().filter(|technique| restore.touched[*technique as usize]);
         touched.for_each(|technique| isolate::lift(technique, view, plan));
         if plan.knobs.is_empty() {
-            self.restore = None;
+            self.restored(view);
         } else {
             restore.plan = Some(plan.number);
         }
         Wake::OnEvent
+    }
+
+    /// The settings are restored on the CPUs of the pool: for good if these are all.
+    fn restored(&mut self, view: &View) {
+        let all = view.pool() == view.topology.all();
+        let done = |restore| Restore { done: Some(view.pool()), plan: None, ..restore };
+        self.restore = self.restore.filter(|_| !all).map(done);
     }
 }
 
@@ -218,9 +243,9 @@ impl Policy for His {
         for event in events {
             if let Event::Outcome(outcome) = event
                 && outcome.part == Part::Knobs
-                && self.memory_follows == Some(Some(outcome.plan))
+                && self.memory == Memory::Moving(outcome.plan)
             {
-                self.memory_follows = None;
+                self.memory = Memory::Settled;
                 if let Verdict::Refused(why) = &outcome.verdict {
                     plan.note(NoteKind::Warning, None, format!("memory stays where it is: {why}"));
                 }

@@ -237,6 +237,23 @@ fn the_isolation_ends_with_its_foreground() {
     assert!((0..8).all(|cpu| scene.host.max_khz(CpuId(cpu)) == 2_100_000));
 }
 
+#[test]
+fn a_cpu_that_comes_back_after_the_isolation_ended_is_the_backgrounds_too() {
+    let mut scene = Scene::new(4);
+    let foreground = scene.foreground("streaming");
+    let background = scene.background(6, "streaming");
+    scene.run(Nanos::from_secs(2));
+    scene.host.set_online(CpuId(0), false);
+    scene.run(millis(300));
+    scene.host.detach(foreground);
+    scene.run(Nanos::from_secs(2));
+    assert_eq!(scene.host.cpus_of(background), "1-3".parse().unwrap());
+    scene.host.set_online(CpuId(0), true);
+    scene.run(Nanos::from_secs(2));
+    assert_eq!(scene.host.cpus_of(background), CpuSet::first(4));
+    assert_eq!(scene.host.max_khz(CpuId(0)), 2_100_000);
+}
+
 /// Two sockets of four cores, a foreground on each.
 fn two_sockets(config: HisConfig) -> (Scene, [WorkloadId; 4]) {
     let mut scene = Scene::new(8);
