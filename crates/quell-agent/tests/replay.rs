@@ -277,6 +277,7 @@ fn columns_that_do_not_fit_together_are_refused() {
             lost: 0,
             states: None,
             now: Nanos(1),
+            controls: None,
             workloads: Cow::Owned(workloads),
             cpus: Cow::Owned(CpuColumns::default()),
             threads: Cow::Owned(threads),

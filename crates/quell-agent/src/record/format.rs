@@ -9,15 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
-use quell_model::{BytesPerSecond, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId};
+use quell_model::{
+    BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId,
+};
 use quell_policy::AnyPolicy;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// The version that this program writes; it reads this one and those before.
 ///
-/// 2: the machine's measurements are a map of its own, sets of signals are lists of names.
-pub const VERSION: u32 = 2;
+/// 2: the machine's measurements are a map of its own, sets of signals are lists of names. 3: turns have what there is to
+/// turn.
+pub const VERSION: u32 = 3;
 
 /// Start of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +82,9 @@ pub struct Turn<'a> {
     pub states: Option<Vec<State>>,
     /// The time.
     pub now: Nanos,
+    /// What there is to turn, where that is not as in the last recorded turn; before the first one it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controls: Option<Arc<Controls>>,
     /// Per workload.
     pub workloads: Cow<'a, WorkloadColumns>,
     /// Per CPU.

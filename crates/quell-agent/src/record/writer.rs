@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quell_model::{CpuSet, Event, Plan, View};
+use quell_model::{Controls, CpuSet, Event, Plan, View};
 use quell_policy::AnyPolicy;
 
 use super::format::{Header, LayerStart, State, Step, Turn, VERSION};
@@ -189,12 +189,14 @@ impl Copied {
         }
     }
 
-    fn turn(&self) -> Turn<'_> {
+    /// The turn; `told` are the controls in the turns before it.
+    fn turn(&self, told: &Controls) -> Turn<'_> {
         let view = &self.view;
         Turn {
             lost: self.lost,
             states: self.states.as_ref().map(|states| states.iter().cloned().map(State::from).collect()),
             now: view.now,
+            controls: (*view.controls != *told).then(|| Arc::clone(&view.controls)),
             workloads: Cow::Borrowed(&view.workloads),
             cpus: Cow::Borrowed(&view.cpus),
             threads: Cow::Borrowed(&view.threads),
@@ -235,10 +237,12 @@ fn write_all(
     progress: &Progress,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
+    let mut controls: Arc<Controls> = Arc::default();
     loop {
         match take.recv_timeout(FLUSH_EVERY) {
             Ok(copied) => {
-                out.put(&copied.turn())?;
+                out.put(&copied.turn(&controls))?;
+                controls.clone_from(&copied.view.controls);
                 progress.written.fetch_add(1, Ordering::Relaxed);
                 let _ = give.try_send(copied);
             }
