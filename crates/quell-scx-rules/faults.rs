@@ -9,7 +9,7 @@ pub(crate) struct Fault {
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 3] = [
+pub(crate) const FAULTS: [Fault; 4] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
         file: "dispatch.h",
@@ -27,5 +27,11 @@ pub(crate) const FAULTS: [Fault; 3] = [
         file: "quota.h",
         now: "|| t->overdue || (p->flags & PF_EXITING))",
         then: "|| t->overdue)",
+    },
+    Fault {
+        name: "two threads make way for each other while the holder sleeps",
+        file: "stay.h",
+        now: "cpu_at(&shared, cpu)->stays || holder >= SYSTEM",
+        then: "holder >= SYSTEM",
     },
 ];

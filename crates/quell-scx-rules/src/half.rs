@@ -22,6 +22,7 @@ pub const WAKES: u64 = 1;
 unsafe extern "C" {
     fn half_begin(cpus: u32) -> *const Shared;
     fn half_shared() -> *const Shared;
+    fn half_is_woken(cpu: u32) -> bool;
     fn half_sets_clock(now: u64);
     fn half_does_at(place: u32, what: extern "C" fn());
     fn half_thread(number: u32, slot: u32, cpus: u64, cpu: u32) -> *mut c_void;
@@ -279,6 +280,12 @@ impl Half {
     pub fn waits_for_server(&self, cpu: u32) -> u32 {
         // SAFETY: see above.
         unsafe { half_waits_for_server(cpu) }
+    }
+
+    /// Was the CPU told to look again, if it is idle?
+    pub fn is_woken(&self, cpu: u32) -> bool {
+        // SAFETY: see above.
+        unsafe { half_is_woken(cpu) }
     }
 
     pub fn is_mixed(&self) -> bool {

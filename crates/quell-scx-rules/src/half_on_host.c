@@ -91,6 +91,12 @@ struct shared *half_shared(void)
 	return &shared;
 }
 
+/* Was the CPU told to look again, if it is idle? */
+bool half_is_woken(__u32 cpu)
+{
+	return host.kicked_if_idle >> cpu & 1;
+}
+
 void half_sets_clock(__u64 now)
 {
 	host.now = now;

@@ -228,3 +228,19 @@ fn a_cpu_that_was_not_there_when_the_scheduler_was_loaded_joins_when_it_comes() 
     assert!(half.takes_chosen(1, 0));
     assert_eq!(server.held.load(Relaxed), 1);
 }
+
+#[test]
+fn a_workload_that_leaves_its_limit_tells_the_cpus_that_its_other_threads_may_use() {
+    let half = Half::with_cpus(2);
+    half.workload(0, false).limit.store(1, Relaxed);
+    half.thread(0, 0, 0b01);
+    half.thread(1, 0, 0b10);
+    half.enqueues(0, WAKES);
+    half.runs(0);
+    half.enqueues(1, WAKES);
+    assert_eq!(half.dispatches(1), None, "the workload has all CPUs that it may have");
+    half.stops(0, false);
+    assert_eq!(half.dispatches(0), None);
+    assert!(half.is_woken(1));
+    assert_eq!(half.dispatches(1), Some(1));
+}

@@ -40,8 +40,7 @@ static __u64 unserved_by_idle; /* threads, as bits */
 
 /*
  * No CPU idles while a thread waits that it may run. Some things are made good by the patrol only: a thread was sent to an
- * idle CPU that another one took meanwhile; a workload below its limit again waits for other CPUs than that which it left; the
- * loader sets rules while threads wait. Else it holds at once.
+ * idle CPU that another one took meanwhile; a workload comes or goes while threads wait. Else it holds at once.
  */
 static void check_service(void)
 {

@@ -159,7 +159,7 @@ static void command(enum kind kind, const struct event *e)
 	__u32 slot = e->a % WORKLOADS, cpu = e->b % sim.cpus;
 	struct workload *w = &shared.workload[slot];
 
-	/* Of new rules the loader tells no CPU: threads that wait by then are served late. */
+	/* Threads that wait when a workload comes or goes are served late. */
 	if (sim.calm && kind != GRANTS && kind != REVOKES)
 		return;
 	switch (kind) {
@@ -225,7 +225,6 @@ static void happens(const struct event *e, bool between);
 
 static void comes_between(enum place place)
 {
-	(void)place;
 	if (!places_to_go || --places_to_go || sim_next >= sim_count)
 		return;
 	const struct event *e = &sim_events[sim_next];
@@ -235,7 +234,9 @@ static void comes_between(enum place place)
 	__u32 here = host.here;
 
 	sim_next++;
+	sim.unlocked = place == AT_MOVE ? here + 1 : 0;
 	happens(e, true);
+	sim.unlocked = 0;
 	host.here = here;
 }
 
@@ -279,8 +280,7 @@ static void happens(const struct event *e, bool between)
 	case MOVES:
 	case RENICES:
 		p = &host.thread[e->a % THREADS];
-		/* Not modelled: a thread that runs goes to another cgroup. */
-		if (sim.where[number_of(p)] == UNBORN || (kind == MOVES && sim.where[number_of(p)] == RUNS))
+		if (sim.where[number_of(p)] == UNBORN)
 			break;
 		change(p, kind == BINDS ? set_affinity : kind == MOVES ? set_cgroup : set_weight,
 		       kind == BINDS ? some_cpus(e->b) : kind == MOVES ? e->b % CGROUPS : 1 + e->b * 8);

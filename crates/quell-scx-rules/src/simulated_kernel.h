@@ -27,7 +27,10 @@ static struct {
 	__u64 ready_since[HOST_THREADS], parked_since[HOST_THREADS], idle_since[HOST_THREADS];
 	bool calm;                      /* nothing happens in between, and the loader sets no new rules */
 	__u64 locked;                   /* CPUs whose lock is held, as bits */
+	__u32 unlocked;                 /* the CPU that gave its lock away for a moment, plus one */
 	struct task_struct *migrates;   /* the kernel moves it right now */
+	struct task_struct *spins;      /* it woke up and goes to a CPU whose lock is held */
+	__u64 spins_with;               /* the flags of that */
 	char violation[256];
 } sim;
 
@@ -114,6 +117,8 @@ static void to_local(struct task_struct *p, __u64 flags)
 	land(p);
 }
 
+static void unlock(__u64 locked);
+
 /* `do_enqueue_task`. */
 static void enqueue(struct task_struct *p, __u64 flags)
 {
@@ -131,13 +136,32 @@ static void enqueue(struct task_struct *p, __u64 flags)
 	if (!p->direct.is_due)
 		grant_enqueue(p, flags);
 	land(p);
-	sim.locked = locked;
+	unlock(locked);
 }
 
 static void wakeup_preempt(__u32 cpu)
 {
 	if (is_idle(cpu))
 		sim.resched[cpu] = true;
+}
+
+/* It has the lock of its CPU by now. */
+static void activate(struct task_struct *p, __u64 flags)
+{
+	enqueue(p, flags);
+	wakeup_preempt(p->cpu);
+}
+
+/* Only these are still locked. */
+static void unlock(__u64 locked)
+{
+	struct task_struct *p = sim.spins;
+
+	sim.locked = locked;
+	if (!p || locked >> p->cpu & 1)
+		return;
+	sim.spins = NULL;
+	activate(p, sim.spins_with);
 }
 
 static __u32 fallback_cpu(const struct task_struct *p)
@@ -158,8 +182,12 @@ static void wake(struct task_struct *p, __u64 flags)
 	if (cpu >= sim.cpus || !may_use(p, cpu) || !sim.active[cpu])
 		cpu = fallback_cpu(p);
 	p->cpu = cpu;
-	enqueue(p, flags);
-	wakeup_preempt(cpu);
+	if (!(sim.locked >> cpu & 1) || sim.unlocked == cpu + 1) {
+		activate(p, flags);
+		return;
+	}
+	sim.spins = p;
+	sim.spins_with = flags;
 }
 
 /* Queued, it goes to another CPU: the scheduler sees that it is enqueued anew. */
@@ -266,7 +294,7 @@ static void schedule(__u32 cpu)
 	if (!next)
 		host.idle |= bit;
 	host.here = here;
-	sim.locked = locked;
+	unlock(locked);
 }
 
 /* What was asked for by kicks takes effect, and CPUs that are to decide do so, until none is: not on CPUs that are busy. */

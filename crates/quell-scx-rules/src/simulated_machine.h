@@ -136,7 +136,7 @@ static void detach(__u32 slot)
 	kick(freed);
 }
 
-/* `Scx::enact`: the rules of a policy; a lower limit is followed by revokes. */
+/* `Scx::enact`: the rules of a policy; a lower limit is followed by revokes; who waits may use CPUs that nobody holds. */
 static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 rank)
 {
 	struct workload *w = &shared.workload[slot];
@@ -154,6 +154,9 @@ static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 
 			freed |= 1ULL << cpu;
 		}
 	}
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
+		if (is_waiting(w) && shared.cpu[cpu].holder == NOBODY)
+			freed |= 1ULL << cpu;
 	kick(freed);
 }
 

@@ -46,9 +46,9 @@ const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus,
 	for (sim_next = 0; sim_next < count && !sim.violation[0];) {
 		__u32 event = sim_next++;
 
-		*at = event;
 		happens(&events[event], false);
 		settle_cpus();
+		*at = sim_next - 1;
 		check();
 		if (!(event % wholly_every))
 			check_wholly();

@@ -137,8 +137,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
 	t->goes_on = 0;
-	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
-		cpu_at(&shared, cpu)->stays = 0;
+	stays_no_more(p, t);
 	__u32 above = throttled_by(p, t, now);
 
 	if (above != NO_GROUP) {
@@ -245,6 +244,8 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->wants_since = runnable ? now : 0;
 	c->stopped_at = now;
 	c->stopped = runnable && ((p->scx.slice && may_stay(p, t)) || makes_way(p, t, cpu, now)) ? p->pid : 0;
+	if (c->stopped)
+		t->stopped_on = cpu + 1;
 	c->leaving = 0;
 	c->runs = NOBODY;
 	if (servers_on)
@@ -267,8 +268,10 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 		if (servers_on)
 			t->served = t->turn = 0;
 		/* It may have gone to another cgroup. */
-		if (!(deq_flags & SCX_DEQ_SLEEP))
+		if (!(deq_flags & SCX_DEQ_SLEEP)) {
 			t->generation = 0;
+			stays_no_more(p, t);
+		}
 	}
 }
 

@@ -40,7 +40,16 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	return true;
 }
 
-/* The holder has nothing to run here. */
+/* CPUs on which nothing runs look again. */
+static __always_inline void wake_idle_cpus(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus)
+		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
+}
+
+/* The holder has nothing to run here. Where it had all CPUs that it may have, its threads that wait may use another one now. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
 	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
@@ -49,6 +58,8 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
 	if (shared.listening & YIELDS)
 		wake_loader();
+	if (holder < SYSTEM && is_waiting(workload_of(holder)) && workload_of(holder)->held + 1 == workload_of(holder)->limit)
+		wake_idle_cpus();
 	return true;
 }
 

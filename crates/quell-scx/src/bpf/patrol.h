@@ -17,14 +17,6 @@
 __u64 visited;            /* all groups, last */
 __u64 looked_for_overdue;
 
-static __always_inline void wake_idle_cpus(void)
-{
-	int i;
-
-	FOR(i, 0, shared.nr_cpus)
-		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
-}
-
 /* To the queue of its server, from the queue that is iterated over, if there is a server for the thread. */
 #define move_to_server(it, p, t, slot, now)                                                           \
 	({                                                                                            \

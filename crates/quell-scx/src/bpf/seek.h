@@ -113,10 +113,10 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 		wake_loader();
 }
 
-/* Of the CPUs that nobody holds that which is fittest for the thread. */
+/* Of the other CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread. */
 static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot)
 {
-	__u32 best = NO_CPU, least = UNFIT;
+	__u32 best = NO_CPU, least = UNFIT, home = scx_bpf_task_cpu(p);
 	int i;
 
 	FOR(i, 0, shared.nr_cpus) {
@@ -124,7 +124,9 @@ static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (cpu_at(&shared, cpu)->holder != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
+		const struct cpu *c = cpu_at(&shared, cpu);
+
+		if (cpu == home || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
 			continue;
 		__u32 fit = fit_of(cpu, slot);
 
@@ -138,7 +140,7 @@ static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot)
 
 /*
  * The thread could have gone on, and another one runs in its place: a CPU that nobody holds instead, if there is one. Not
- * somebody else's: those would do the same, again and again.
+ * somebody else's: those would do the same, again and again. Nor one where the system has its turn: it goes on there.
  */
 static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot)
 {

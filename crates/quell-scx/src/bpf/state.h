@@ -53,6 +53,7 @@ struct thread {
 	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
+	__u32 stopped_on; /* the CPU where it stopped last and may stay, plus one; 0: it may not, or is in a queue again */
 	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
 	__u64 waits_since; /* since when it waits in that queue */
 	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */

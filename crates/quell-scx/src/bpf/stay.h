@@ -26,6 +26,18 @@ static __always_inline void begin_stay(__u32 cpu, __u32 pid)
 	cpu_at(&shared, cpu)->unserved = unserved;
 }
 
+/* The thread goes to a queue, or to another class. */
+static __always_inline void stays_no_more(struct task_struct *p, struct thread *t)
+{
+	if (!t->stopped_on)
+		return;
+	struct cpu *c = cpu_at(&shared, t->stopped_on - 1);
+
+	t->stopped_on = 0;
+	if (c->stays == (__u32)p->pid)
+		c->stays = 0;
+}
+
 /* Threads of a workload that wait for each other more often than this are expected to do so again. */
 #define CROWDED_NS 250000ULL
 
@@ -38,13 +50,14 @@ static __always_inline bool is_served_at_once(const struct workload *w, __u64 no
 /*
  * The thread stops without a slice. Is that for a latency-critical thread that has just taken the CPU? Then it has back what
  * was left of its slice, for which the kernel puts it behind the other one. Not where the others of that workload wait for
- * their turn: the kernel asks us for nobody before the thread that stays has had the CPU again.
+ * their turn: the kernel asks us for nobody before the thread that stays has had the CPU again. And not where another thread
+ * stays: that one comes next, and the two would make way for each other, again and again, with the holder asleep.
  */
 static __always_inline bool makes_way(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	if (p->scx.slice || holder >= SYSTEM || !workload_of(holder)->lc || t->slice_left < SHORTEST_NS || !may_stay(p, t) ||
+	if (p->scx.slice || cpu_at(&shared, cpu)->stays || holder >= SYSTEM || !workload_of(holder)->lc || t->slice_left < SHORTEST_NS || !may_stay(p, t) ||
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 || !is_served_at_once(workload_of(holder), now))
 		return false;
 	p->scx.slice = t->slice_left;

@@ -6,6 +6,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Rule, Verdict};
 
 use super::Scx;
 use crate::ScxError;
+use crate::program::Holder;
 
 impl Scx {
     pub(super) fn enact(&mut self, rule: &Rule, kicks: &mut CpuSet) -> Result<Verdict, ScxError> {
@@ -36,6 +37,11 @@ impl Scx {
         // Who is in line takes a CPU that was yielded before, too.
         let takes = [&state.guaranteed, &state.burst, &state.in_line].iter().any(|right| right.load(Acquire) > 0);
         state.on_wake_up.store(takes.into(), Release);
+        // Its threads that wait by now may use them.
+        let is_waiting = state.queued.load(Acquire) != state.taken.load(Acquire);
+        for cpu in self.grant.cpus().filter(|&cpu| is_waiting && self.grant.holder(cpu) == Holder::default()) {
+            kicks.insert(cpu);
+        }
         Ok(Verdict::Applied(quell_linux::now()))
     }
 
