@@ -23,6 +23,11 @@ unsafe extern "C" {
     fn half_begin(cpus: u32) -> *const Shared;
     fn half_shared() -> *const Shared;
     fn half_is_woken(cpu: u32) -> bool;
+    fn half_begins_groups();
+    fn half_makes_group(id: u64, parent: u64, delegated: bool) -> bool;
+    fn half_removes_group(id: u64);
+    fn half_limits_group(id: u64, quota: u64);
+    fn half_throttles_group(id: u64, ran: u64, other: u64) -> bool;
     fn half_sets_clock(now: u64);
     fn half_does_at(place: u32, what: extern "C" fn());
     fn half_thread(number: u32, slot: u32, cpus: u64, cpu: u32) -> *mut c_void;
@@ -286,6 +291,36 @@ impl Half {
     pub fn is_woken(&self, cpu: u32) -> bool {
         // SAFETY: see above.
         unsafe { half_is_woken(cpu) }
+    }
+
+    /// A root cgroup, with the number 1, and no other ones.
+    pub fn begins_groups(&self) {
+        // SAFETY: see above.
+        unsafe { half_begins_groups() };
+    }
+
+    /// A cgroup comes below another one, which an ordinary user owns or not. Has it a place?
+    pub fn makes_group(&self, id: u64, parent: u64, delegated: bool) -> bool {
+        // SAFETY: see above.
+        unsafe { half_makes_group(id, parent, delegated) }
+    }
+
+    /// A cgroup that has a place goes.
+    pub fn removes_group(&self, id: u64) {
+        // SAFETY: see above.
+        unsafe { half_removes_group(id) };
+    }
+
+    /// The cgroup, which has a place, may use so many nanoseconds in 100 ms.
+    pub fn limits_group(&self, id: u64, quota: u64) {
+        // SAFETY: see above.
+        unsafe { half_limits_group(id, quota) };
+    }
+
+    /// A thread of the cgroup ran for so many nanoseconds: is the other cgroup throttled? Both have places.
+    pub fn throttles_group(&self, id: u64, ran: u64, other: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { half_throttles_group(id, ran, other) }
     }
 
     pub fn is_mixed(&self) -> bool {

@@ -21,7 +21,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(by_time, 0, sizeof(by_time));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = 0;
-	throttled_groups = nr_stuck = 0;
+	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
 	shared.nr_cpus = cpus;
@@ -257,6 +257,50 @@ bool half_is_mixed(void)
 void half_belongs_to(__u32 number, __u32 slot)
 {
 	thread_of(&host.thread[number % HOST_THREADS])->slot = slot;
+}
+
+/* A root cgroup, and no other ones. */
+void half_begins_groups(void)
+{
+	memset(groups, 0, sizeof(groups));
+	nr_groups = 0;
+	begin_group(1, 0, false);
+}
+
+/* A cgroup comes below this one, which an ordinary user owns or not. Has it a place? */
+bool half_makes_group(__u64 id, __u64 parent, bool delegated)
+{
+	begin_group(id, parent, delegated);
+	return bpf_map_lookup_elem(&places, &id);
+}
+
+/* A cgroup goes, and its place is free. */
+void half_removes_group(__u64 id)
+{
+	end_group(id);
+	visit_groups(false, host.now);
+}
+
+/* The cgroup may use so many ns in 100 ms. */
+void half_limits_group(__u64 id, __u64 quota)
+{
+	struct group *g = group_at(*bpf_map_lookup_elem(&places, &id));
+
+	g->limited = 1;
+	g->quota = g->budget = quota;
+	g->period = 100000000;
+	g->began = host.now;
+}
+
+/* A thread of this cgroup ran for so long: is the other cgroup throttled? */
+bool half_throttles_group(__u64 id, __u64 ran, __u64 other)
+{
+	__u32 at = *bpf_map_lookup_elem(&places, &id);
+
+	for (__u32 i = at; i < MAX_GROUPS; i = group_at(i)->parent)
+		group_at(i)->limited = i > 0;
+	use_quota(at, ran, host.now);
+	return group_at(*bpf_map_lookup_elem(&places, &other))->throttled;
 }
 
 /* The group of all threads has used up its quota, of which each period of 100 ms gives 20 ms. */

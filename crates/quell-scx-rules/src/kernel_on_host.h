@@ -13,6 +13,7 @@
 #define HOST_CPUS 8
 #define HOST_THREADS 64
 #define HOST_QUEUES 16384
+#define HOST_ENTRIES 8192 /* of all maps */
 
 #define SEC(name)
 #define __noinline __attribute__((noinline))
@@ -63,6 +64,7 @@ struct cpumask {
 
 struct kernfs_node {
 	__u64 id;
+	__u32 owner;
 };
 
 struct cgroup;
@@ -173,7 +175,7 @@ static struct {
 	struct {
 		void *map;
 		__u64 key, value[4];
-	} entry[64];
+	} entry[HOST_ENTRIES];
 	__u32 entries;
 } host;
 
@@ -198,6 +200,10 @@ static void passes(enum place place)
 #define READ_OF(from, a, b, which, ...) which
 #define BPF_CORE_READ(from, ...) READ_OF(from, ##__VA_ARGS__, READ_OF_2, READ_OF_1)(from, __VA_ARGS__)
 #define BPF_CORE_READ_INTO(to, from, ...) (*(to) = (__u64)BPF_CORE_READ(from, __VA_ARGS__))
+static __u32 owner_of(const struct cgroup *cgroup)
+{
+	return cgroup->kn ? cgroup->kn->owner : 0;
+}
 #define bpf_probe_read_kernel_str(to, size, from) strncpy(to, from, (size) - 1)
 #define bpf_per_cpu_ptr(variable, cpu) ((void)(variable), passes(AT_LOOK_FOR_REAL_TIME), &host.rq[(cpu) % HOST_CPUS])
 #define bpf_ksym_exists(function) 1
@@ -215,7 +221,7 @@ static void *entry_of(void *map, __u64 key, bool create)
 	for (__u32 i = 0; i < host.entries; i++)
 		if (host.entry[i].map == map && host.entry[i].key == key)
 			return host.entry[i].value;
-	if (!create || host.entries >= 64)
+	if (!create || host.entries >= HOST_ENTRIES)
 		return NULL;
 	memset(&host.entry[host.entries], 0, sizeof(host.entry[0]));
 	host.entry[host.entries].map = map;

@@ -10,6 +10,8 @@ mod faults {
 #[cfg(test)]
 mod half;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod serving;

@@ -169,7 +169,7 @@ static void begin_machine(__u32 cpus, bool calm)
 	memset(by_time, 0, sizeof(by_time));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = next_patrol = 0;
-	nr_groups = throttled_groups = nr_stuck = 0;
+	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;
 	groups_generation = 1;
 	host.now = 1000000000;
 	host.defers = true;

@@ -68,6 +68,13 @@ impl Grant {
         Ok(self.beside.stuck().iter().map(as_stuck).collect())
     }
 
+    /// Cgroups with the cpu controller that found no place in the scheduler's table, now: they are under the limits of the
+    /// cgroups above them only.
+    #[must_use]
+    pub fn unplaced(&self) -> u64 {
+        self.shared().unplaced.load(Acquire)
+    }
+
     /// The programs, and what it took the kernel to verify them; empty where there is no /proc.
     #[must_use]
     pub fn programs(&self) -> Vec<Program> {

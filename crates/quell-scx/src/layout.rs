@@ -163,6 +163,7 @@ as_in_the_header! {
         bans: AtomicU64,
         fetches: AtomicU64,
         loops_thread: AtomicU64,
+        unplaced: AtomicU64,
         drain_server: AtomicU64,
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],

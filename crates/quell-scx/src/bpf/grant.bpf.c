@@ -354,7 +354,7 @@ __s32 SLEEPABLE_OP(grant_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 {
 	struct cgroup *parent = BPF_CORE_READ(cgrp, self.parent, cgroup);
 
-	return begin_group(cgrp->kn->id, parent ? BPF_CORE_READ(parent, kn, id) : 0);
+	return begin_group(cgrp->kn->id, parent ? BPF_CORE_READ(parent, kn, id) : 0, parent && owner_of(parent));
 }
 
 void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)

@@ -128,6 +128,7 @@ struct shared {
 	__u64 bans;          /* the loader's: may any CPU be banned? */
 	__u64 fetches;       /* times that a thread was to be fetched, ever */
 	__u64 loops_thread;  /* the loader's thread that decides, by number; 0: none */
+	__u64 unplaced;      /* cgroups with the cpu controller that are under the limits of what is above only, now */
 	__u64 drain_server;  /* the server, counted over all CPUs, whose queue the loader wants emptied */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];

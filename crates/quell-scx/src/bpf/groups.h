@@ -11,7 +11,13 @@
 
 #include "state.h"
 
-#define MAX_GROUPS 4096 /* cgroups with the cpu controller; what is beyond belongs to the group of what is above */
+/*
+ * Cgroups with the cpu controller that have a place; what is beyond, or deeper, belongs to the group of what is above, and is
+ * under its limit. Of those below a cgroup that an ordinary user owns only so many have one: they take none from others.
+ */
+#define MAX_GROUPS 4096
+#define MAX_DELEGATED (MAX_GROUPS / 2)
+#define MAX_DEPTH 64
 #define NO_GROUP 0xffffffffU
 #define WEIGHT_ONE 100  /* cpu.weight's default, and a thread's at nice 0 */
 #define MAX_LOAD (1 << 20)
@@ -35,12 +41,15 @@ struct group {
 	__s64 budget; /* what is left in it; below zero: a debt */
 	__u32 throttled;
 	__u32 gone;   /* the cgroup was removed: the place becomes free */
+	__u32 depth;  /* of places above it */
+	__u32 delegated; /* does an ordinary user own the cgroup above it? */
 };
 
 struct group groups[MAX_GROUPS];
 __u32 nr_groups;         /* places that were ever taken */
 __u32 groups_generation; /* a change makes every thread look its group up again */
 __u32 throttled_groups;
+__u32 delegated_groups;
 
 /* From a cgroup's number to its group's place. */
 struct {
@@ -115,7 +124,7 @@ APART __u32 find_group(__u64 address, __u64 now)
 	__u32 found = NO_GROUP;
 	int i;
 
-	FOR(i, 0, MAX_DEPTH) {
+	FOR(i, 0, ANY_DEPTH) {
 		struct task_group *tg = task_group_at(address);
 		struct cgroup *cgroup = tg->css.cgroup;
 

@@ -25,8 +25,17 @@ struct cpumask {
 	unsigned long bits[1];
 } KEEP_NAMES;
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+} KEEP_NAMES;
+
 struct kernfs_node {
 	__u64 id;
+	struct kernfs_iattrs *iattr; /* NULL: it is root's */
 } KEEP_NAMES;
 
 struct cgroup_subsys_state {
@@ -240,6 +249,14 @@ enough:                                                                         
 settled:                                                                                  \
 		more;                                                                     \
 	})
+
+/* The user that owns the cgroup, by number. */
+static __always_inline __u32 owner_of(struct cgroup *cgroup)
+{
+	struct kernfs_iattrs *attributes = BPF_CORE_READ(cgroup, kn, iattr);
+
+	return attributes ? BPF_CORE_READ(attributes, ia_uid.val) : 0;
+}
 
 /* A function that the kernel's verifier looks at once, whatever it is called with, and not once a call. */
 #define APART __noinline

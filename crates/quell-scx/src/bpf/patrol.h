@@ -139,16 +139,20 @@ APART int hurry_overdue(__u32 slot, __u64 now)
 }
 
 /* The group's settings are read again; a cgroup that went leaves its place. */
-static __always_inline void visit(__u32 at, bool look_for_overdue, __u64 now)
+APART int visit(__u32 at, bool look_for_overdue, __u64 now)
 {
 	struct group *g = group_at(at);
 
+	if (!g->id)
+		return 0;
 	if (g->gone) {
 		release(at, now);
 		g->load = 0;
 		settle(at);
+		if (g->delegated)
+			__sync_fetch_and_sub(&delegated_groups, 1);
 		g->id = 0;
-		return;
+		return 0;
 	}
 	refresh(at, now);
 	if (g->throttled && !g->quota)
@@ -156,6 +160,7 @@ static __always_inline void visit(__u32 at, bool look_for_overdue, __u64 now)
 	else if (g->limited && (!g->throttled || look_for_overdue))
 		/* Also who was on its way into the group's queue when that was emptied. */
 		unpark(at, g->throttled, now);
+	return 0;
 }
 
 /* Throttled groups go on when their next period begins. Returns when the next one does, or ~0. */
@@ -188,10 +193,7 @@ APART int visit_groups(bool look_for_overdue, __u64 now)
 	int i;
 
 	FOR(i, 0, nr_groups) {
-		if (i >= MAX_GROUPS)
-			break;
-		if (group_at(i)->id)
-			visit(i, look_for_overdue, now);
+		visit(i, look_for_overdue, now);
 	}
 	return 0;
 }
@@ -359,31 +361,47 @@ static __always_inline void start_patrol(void)
 	bpf_timer_start(&timer->timer, PATROL_NS, 0);
 }
 
-/* A cgroup comes: it takes a place. Called one at a time, parents first. */
-static __always_inline __s32 begin_group(__u64 id, __u64 parent_id)
+/* A place for a cgroup below this one, if there is one left for it; NO_GROUP: there is none. */
+static __always_inline __u32 free_place(__u32 parent, bool delegated)
 {
-	__u32 *parent = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
-	__u32 at = NO_GROUP;
 	int i;
 
+	if (parent < MAX_GROUPS && group_at(parent)->depth + 1 >= MAX_DEPTH)
+		return NO_GROUP;
+	if (delegated && delegated_groups >= MAX_DELEGATED)
+		return NO_GROUP;
 	FOR(i, 0, MAX_GROUPS) {
 		__u32 place = i;
 
-		if (!group_at(place)->id) {
-			at = place;
-			break;
-		}
+		if (!group_at(place)->id)
+			/* The first one is the root's. */
+			return parent < MAX_GROUPS || !place ? place : NO_GROUP;
 	}
-	/* Full: its threads belong to the group above. */
-	if (at >= MAX_GROUPS || (!parent && at))
+	return NO_GROUP;
+}
+
+/* A cgroup comes: it takes a place, or belongs to the group above. Called one at a time, parents first. */
+static __always_inline __s32 begin_group(__u64 id, __u64 parent_id, bool delegated)
+{
+	__u32 *above = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
+	__u32 parent = above ? *above : NO_GROUP;
+	__u32 at = free_place(parent, delegated);
+
+	if (at >= MAX_GROUPS) {
+		__sync_fetch_and_add(&shared.unplaced, 1);
 		return 0;
+	}
 	__s32 error = scx_bpf_create_dsq(PARKING + at, -1);
 	struct group *g = group_at(at);
 
 	if (error && error != -EEXIST)
 		return error;
 	__builtin_memset(g, 0, sizeof(*g));
-	g->parent = parent ? *parent : NO_GROUP;
+	g->parent = parent;
+	g->depth = parent < MAX_GROUPS ? group_at(parent)->depth + 1 : 0;
+	g->delegated = delegated;
+	if (delegated)
+		__sync_fetch_and_add(&delegated_groups, 1);
 	g->weight = WEIGHT_ONE;
 	g->id = id;
 	bpf_map_update_elem(&places, &id, &at, BPF_ANY);
@@ -398,8 +416,10 @@ static __always_inline void end_group(__u64 id)
 {
 	__u32 *place = bpf_map_lookup_elem(&places, &id);
 
-	if (!place)
+	if (!place) {
+		__sync_fetch_and_sub(&shared.unplaced, 1);
 		return;
+	}
 	group_at(*place)->tg = 0;
 	group_at(*place)->limited = 0;
 	group_at(*place)->gone = 1;

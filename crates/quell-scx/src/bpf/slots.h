@@ -38,7 +38,7 @@ APART __u32 look_up(__u64 address)
 {
 	int i;
 
-	FOR(i, 0, MAX_DEPTH) {
+	FOR(i, 0, ANY_DEPTH) {
 		struct cgroup *cgroup = bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct cgroup));
 		__u64 id = cgroup->kn->id;
 		__u32 *slot = bpf_map_lookup_elem(&cgroups, &id);

@@ -105,6 +105,6 @@ static __always_inline struct workload *workload_of(__u32 slot)
 	return workload_at(&shared, slot);
 }
 
-#define MAX_DEPTH 24 /* of cgroups; what is deeper belongs to the workload of what is above */
+#define ANY_DEPTH (1 << 20) /* of cgroups: more than there are */
 
 #endif

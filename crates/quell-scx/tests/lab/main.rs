@@ -8,6 +8,7 @@ mod grace;
 mod grant;
 mod hogs;
 mod hotplug;
+mod limits;
 mod moves;
 mod programs;
 mod requests;
