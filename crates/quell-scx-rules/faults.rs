@@ -9,7 +9,7 @@ pub(crate) struct Fault {
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 4] = [
+pub(crate) const FAULTS: [Fault; 7] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
         file: "dispatch.h",
@@ -33,5 +33,23 @@ pub(crate) const FAULTS: [Fault; 4] = [
         file: "stay.h",
         now: "cpu_at(&shared, cpu)->stays || holder >= SYSTEM",
         then: "holder >= SYSTEM",
+    },
+    Fault {
+        name: "a server's threads that lose the CPU come back without a choice of it",
+        file: "serve.h",
+        now: "(enq_flags & SCX_ENQ_WAKEUP) && home == cpu",
+        then: "home == cpu",
+    },
+    Fault {
+        name: "a server's timer rings at a time that is over",
+        file: "serve.h",
+        now: "ends < waits_until || waits_until <= now",
+        then: "ends < waits_until",
+    },
+    Fault {
+        name: "who goes to its server counts on as waiting for its workload",
+        file: "serve.h",
+        now: "\tceases_to_wait(p, t);\n\tt->goes_on = 0;",
+        then: "\tt->goes_on = 0;",
     },
 ];

@@ -29,6 +29,8 @@ static bool may_serve(__u32 cpu, __u64 queue)
 	__u32 slot = queue % MAX_SLOTS;
 	struct workload *w = workload_of(slot);
 
+	if (queue >= SERVING)
+		return is_server_due(cpu, queue);
 	if (slot == SYSTEM)
 		return true;
 	if (is_by_time(queue) == !!w->lc || !is_available(&shared, cpu))
@@ -62,7 +64,7 @@ static void check_idle(__u32 cpu)
 			continue;
 		if (queue == LOCAL_OF(cpu))
 			violated("a CPU idles while a thread is on it", cpu, i);
-		if (queue >= PARKING || !may_use(p, cpu) || throttled_by(p, thread_of(p), host.now) != NO_GROUP)
+		if ((queue >= PARKING && queue < SERVING) || queue >= HOST_QUEUES || !may_use(p, cpu) || throttled_by(p, thread_of(p), host.now) != NO_GROUP)
 			continue;
 		if (may_serve(cpu, queue))
 			unserved_by_idle |= 1ULL << i;
@@ -93,7 +95,8 @@ static void check_cpus(void)
 			violated("a thread runs and is elsewhere, too", cpu, number_of(p));
 		__u32 slot = thread_of(p)->slot;
 
-		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && !sim.starves[cpu])
+		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && !sim.starves[cpu] &&
+		    !thread_of(p)->served)
 			violated("a CPU runs a thread that is not its holder's", cpu, number_of(p));
 		if (!may_use(p, cpu))
 			violated("a thread runs where it may not", cpu, number_of(p));
@@ -116,6 +119,7 @@ static void check(void)
 	unserved_by_idle = 0;
 	check_cpus();
 	check_service();
+	check_servers();
 }
 
 static void check_threads(void)
@@ -144,13 +148,15 @@ static void check_threads(void)
 				violated("a thread that waits is in no queue", i, 0);
 			if (queue < PARKING && t->waits_in != queue % MAX_SLOTS + 1)
 				violated("a thread counts for another queue than it is in", i, t->waits_in);
-			if (p->flags & PF_EXITING && queue >= PARKING && queue < HOST_QUEUES)
+			if (queue >= SERVING && queue < HOST_QUEUES && t->waits_in)
+				violated("a thread that waits for its server counts for its workload's queue", i, t->waits_in);
+			if (p->flags & PF_EXITING && queue >= PARKING && queue < SERVING)
 				violated("a thread that ends waits for a quota", i, queue - PARKING);
 			if (is_barred(p))
 				sim.ready_since[i] = host.now;
 			else if (host.now - sim.ready_since[i] > LONGEST_WAIT_NS)
 				violated("a thread waits for too long", i, thread_of(p)->slot);
-			if (queue < PARKING || queue >= HOST_QUEUES || throttled_by(p, t, host.now) != NO_GROUP)
+			if (queue < PARKING || queue >= SERVING || throttled_by(p, t, host.now) != NO_GROUP)
 				sim.parked_since[i] = host.now;
 			else if (host.now - sim.parked_since[i] > LONGEST_PARKED_NS)
 				violated("a thread stays in the queue of a group that is not throttled", i, queue - PARKING);

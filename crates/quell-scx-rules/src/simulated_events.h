@@ -95,6 +95,7 @@ static void pass_time_by(__u64 until)
 
 	if (p->timer.at < next)
 		next = p->timer.at;
+	next = next_bell(next);
 	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
 		if (is_ours(host.runs[cpu]) && sim.counted[cpu] + host.runs[cpu]->scx.slice < next)
 			next = sim.counted[cpu] + host.runs[cpu]->scx.slice;
@@ -107,15 +108,21 @@ static void pass_time_by(__u64 until)
 	}
 	if (p->timer.at <= host.now)
 		patrol(&patrols, &first, p);
+	ring_bells();
 	settle_cpus();
 }
 
 static void pass_time(__u64 span)
 {
-	__u64 until = host.now + span;
+	__u64 until = host.now + span, before = host.now;
+	__u32 steps = 0;
 
 	while (host.now < until && !sim.violation[0]) {
 		pass_time_by(until);
+		steps = host.now == before ? steps + 1 : 0;
+		before = host.now;
+		if (steps > SETTLES)
+			violated("timers ring again and again", 0, 0);
 		check();
 	}
 }
@@ -153,14 +160,27 @@ static void go_offline(__u32 cpu, bool between)
 	sim.released[cpu] = false;
 }
 
+/* A server of 1 to 32 ms, of a period up to 16 times as long; or it goes. */
+static void serve_by(__u32 slot, const struct event *e)
+{
+	__u32 cpu = e->b % sim.cpus;
+	__u64 budget = 1000000ULL << (e->a / 8 % 6);
+
+	if (e->b >= 200)
+		take_server(slot, cpu);
+	else
+		set_server(slot, cpu, budget, budget * (1 + e->b / 8 % 16), e->a / 64);
+	kick(1ULL << cpu);
+}
+
 /* The loader's part: the event's thread or CPU has a workload. */
 static void command(enum kind kind, const struct event *e)
 {
 	__u32 slot = e->a % WORKLOADS, cpu = e->b % sim.cpus;
 	struct workload *w = &shared.workload[slot];
 
-	/* Threads that wait when a workload comes or goes are served late. */
-	if (sim.calm && kind != GRANTS && kind != REVOKES)
+	/* Threads that wait when a workload comes or goes are served late; so is who is sent to a revoked CPU that another one takes. */
+	if (sim.calm && kind != GRANTS)
 		return;
 	switch (kind) {
 	case ATTACHES:
@@ -175,7 +195,9 @@ static void command(enum kind kind, const struct event *e)
 			detach(slot);
 		break;
 	case RULES:
-		if (w->attached)
+		if (w->attached && servers_on && e->b & 4)
+			serve_by(slot, e);
+		else if (w->attached)
 			enact(slot, w->lc ? e->b % 3 : 0, w->lc ? e->b / 4 % 4 : 0, 1 + e->b / 16 % sim.cpus, e->b / 64);
 		break;
 	case GRANTS:
@@ -348,6 +370,10 @@ static void begin_workloads(void)
 	for (__u32 slot = 0; slot < WORKLOADS; slot++) {
 		attach(slot, slot == 0 || slot == 3);
 		enact(slot, slot == 0 || slot == 3, 0, sim.cpus, slot);
+	}
+	if (servers_on) {
+		set_server(0, 0, 3000000, 10000000, 1);
+		set_server(3, sim.cpus - 1, 10000000, 50000000, 0);
 	}
 	for (__u32 i = 0; i < THREADS / 2; i++) {
 		bear(i, i % CGROUPS);

@@ -122,6 +122,7 @@ static void detach(__u32 slot)
 	struct workload *w = &shared.workload[slot];
 	__u64 id = FIRST_CGROUP_ID + slot + 1, freed = 0;
 
+	take_servers(slot);
 	bpf_map_delete_elem(&cgroups, &id);
 	shared.generation++;
 	w->attached = w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
@@ -160,13 +161,15 @@ static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 
 	kick(freed);
 }
 
-static void begin_machine(__u32 cpus, bool calm)
+static void begin_machine(__u32 cpus, bool calm, bool serves)
 {
 	memset(&host, 0, sizeof(host));
 	memset(&sim, 0, sizeof(sim));
 	memset(&shared, 0, sizeof(shared));
 	memset(groups, 0, sizeof(groups));
 	memset(by_time, 0, sizeof(by_time));
+	memset(server_waits_since, 0, sizeof(server_waits_since));
+	servers_on = serves;
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = next_patrol = 0;
 	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;

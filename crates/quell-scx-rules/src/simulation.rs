@@ -27,7 +27,7 @@ const EVENTS: usize = 2_000;
 const WHOLLY_EVERY: u32 = 1_000;
 
 type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
-type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, u32, *mut u32) -> *const c_char;
+type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, bool, u32, *mut u32) -> *const c_char;
 type Name = unsafe extern "C" fn(*const Event) -> *const c_char;
 
 /// One compiled simulation. It is one set of variables: one test uses it.
@@ -50,11 +50,13 @@ struct Machine {
     cpus: u32,
     /// Nothing happens in between, and no workload has a limit.
     calm: bool,
+    /// Workloads have deferrable servers.
+    serves: bool,
 }
 
 impl Machine {
     fn of(seed: u64) -> Machine {
-        Machine { cpus: 1 + (seed % 8) as u32, calm: seed / 8 % 2 == 1 }
+        Machine { cpus: 1 + (seed % 8) as u32, calm: seed / 8 % 2 == 1, serves: seed / 16 % 4 == 3 }
     }
 }
 
@@ -91,7 +93,7 @@ impl Simulation {
         let mut at = 0;
         // SAFETY: so many events are there, and the answer is a string that stays until the next call.
         let answer =
-            unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, wholly_every, &raw mut at) };
+            unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, on.serves, wholly_every, &raw mut at) };
         if answer.is_null() {
             return None;
         }

@@ -8,6 +8,7 @@
 #include "grant.bpf.c"
 #include "cpus_on_host.h"
 #include "simulated_kernel.h"
+#include "simulated_servers.h"
 #include "simulated_machine.h"
 #include "simulated_checks.h"
 #include "simulated_events.h"
@@ -33,13 +34,13 @@ void simulation_draws(__u64 seed, struct event *events, __u32 count)
 }
 
 /*
- * Runs these events on a machine with so many CPUs, calmly or not, checking wholly after every so many: NULL, or which invariant does not
+ * Runs these events on a machine with so many CPUs, calmly or not, with servers or without, checking wholly after every so many: NULL, or which invariant does not
  * hold, after the event `at`.
  */
-const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm,
+const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm, bool serves,
 			    __u32 wholly_every, __u32 *at)
 {
-	begin_machine(cpus, calm);
+	begin_machine(cpus, calm, serves);
 	begin_workloads();
 	sim_events = events;
 	sim_count = count;

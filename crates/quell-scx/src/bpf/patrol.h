@@ -26,6 +26,7 @@ __u64 looked_for_overdue;
 		if (home_ < MAX_CPUS)                                                                 \
 			at_ = server_of(home_, slot);                                                 \
 		if (at_ < SERVERS) {                                                                  \
+			ceases_to_wait(p, t);                                                         \
 			begin_turn(t, slot, now);                                                     \
 			t->served = server_number(home_, at_) + 1;                                    \
 			scx_bpf_dsq_move_set_vtime(it, now);                                          \

@@ -121,6 +121,8 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	bool has_budget = rule_server_has_budget(s, now);
 
 	join(p, t, slot, now);
+	/* A CPU may have taken it from its workload's queue, and lost it before it ran. */
+	ceases_to_wait(p, t);
 	t->goes_on = 0;
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
 		cpu_at(&shared, cpu)->stays = 0;
@@ -129,7 +131,8 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	t->served = server_number(home, at) + 1;
 	bool is_free = !v->served || s->priority > server_at(home, v->served - 1)->priority;
 
-	if (home == cpu && has_budget && is_free && !v->turn_until && !cpu_at(&shared, cpu)->away &&
+	/* Not who lost the CPU: threads that take turns in the CPU's own queue keep it from choosing, and higher servers from it. */
+	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !v->turn_until && !cpu_at(&shared, cpu)->away &&
 	    !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
 		v->served = at + 1;
 		v->comes = 1;
@@ -194,7 +197,8 @@ static __always_inline void ring_for(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 ends = rule_server_ends(server_at(cpu, at), now), waits_until = serving_on(cpu)->waits_until;
 
-	ring_at(cpu, ends < waits_until ? ends : waits_until);
+	/* One that is over was seen to when this thread began to run. */
+	ring_at(cpu, ends < waits_until || waits_until <= now ? ends : waits_until);
 }
 
 /* The server has the CPU: the thread that ran here goes on, or the first of the server's queue comes. */
