@@ -159,6 +159,61 @@ fn random_tasks(state: &mut u64) -> Vec<Task> {
         .into()
 }
 
+/// Two threads on CPU 1 that wake each other up by turns, by these pipes; one counts.
+static PIPES: AtomicPtr<[[i32; 2]; 2]> = AtomicPtr::new(std::ptr::null_mut());
+
+fn passes_on(from: usize, to: usize, counts: bool) {
+    // SAFETY: set before the thread began, and never freed.
+    let pipes = unsafe { &*PIPES.load(Acquire) };
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: a byte of this stack; both ends of both pipes stay open.
+        unsafe {
+            libc::read(pipes[from][0], (&raw mut byte).cast(), 1);
+            libc::write(pipes[to][1], (&raw const byte).cast(), 1);
+        }
+        if counts {
+            threads()[0].jobs.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Two wake-ups and two switches: ns.
+fn round_trip(group: &Group) -> u64 {
+    let mut pipes = [[0; 2]; 2];
+    // SAFETY: room for two numbers each.
+    pipes.iter_mut().for_each(|pipe| assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0));
+    PIPES.store(Box::leak(Box::new(pipes)), Release);
+    let _pair = [
+        Child::run(Some(group), Some(1), || passes_on(0, 1, true)),
+        Child::run(Some(group), Some(1), || passes_on(1, 0, false)),
+    ];
+    // SAFETY: a byte that is there.
+    unsafe { libc::write(pipes[0][1], [1u8].as_ptr().cast(), 1) };
+    per_turn()
+}
+
+/// Nanoseconds for each of what the first of `threads` counts.
+fn per_turn() -> u64 {
+    pass(100);
+    let (begin, before) = (monotonic().0, threads()[0].jobs.load(Acquire));
+    pass(200);
+    (monotonic().0 - begin) / (threads()[0].jobs.load(Acquire) - before).max(1)
+}
+
+fn counts_loops() {
+    loop {
+        work(100);
+        threads()[0].jobs.fetch_add(1, Relaxed);
+    }
+}
+
+/// Two threads that spin on CPU 1, one in the group: ns for each hundred loops of both together.
+fn loops(group: &Group) -> u64 {
+    let _both = [Some(group), None].map(|group| Child::run(group, Some(1), counts_loops));
+    per_turn()
+}
+
 lab_tests! {
     mod servers {
         machine: quell_lab::Machine {
@@ -275,6 +330,49 @@ lab_tests! {
             assert!(latencies[0].0 > 50 && latencies[0].2 < 4000, "{latencies:?}");
             assert!((470..=520).contains(&shares[0]), "its half: {shares:?}");
             assert!(shares[1] > 120, "what is left: {shares:?}");
+        }
+
+        /// In lock-step, where time is instructions: 125 a microsecond.
+        fn servers_make_wake_ups_and_ends_of_budgets_little_dearer() {
+            let _first = RealTime::begin();
+            let names: Vec<String> = (0..4).map(|at| format!("service-{at}")).collect();
+            let groups: Vec<Group> = names.iter().map(|name| Group::new(name)).collect();
+            let costs = [0, 1, 4].map(|servers| {
+                let mut machine = if servers == 0 { Machine::load() } else { with_servers() };
+                let ids: Vec<_> =
+                    names.iter().map(|name| machine.attach(name, Class::LatencyCritical)).collect();
+                let give = |machine: &mut Machine, budget: u64, period: u64| {
+                    let rules: Vec<Rule> = ids
+                        .iter()
+                        .take(servers)
+                        .map(|id| server(*id, Nanos::from_micros(budget), Nanos::from_micros(period)))
+                        .collect();
+                    machine.apply(&rules, &[]);
+                };
+                if servers == 0 {
+                    machine.apply(&rights(ids[0], 1, 1, 0), &[]);
+                }
+                give(&mut machine, 20_000, 20_000);
+                let round_trip = round_trip(&groups[0]);
+                // A period of 1 ms has one end of a budget and one beginning.
+                give(&mut machine, 500, 1000);
+                pass(50);
+                let loops = loops(&groups[0]);
+                println!("{servers} servers: {round_trip} ns for two wake-ups and switches, {loops} ns for a hundred loops");
+                (round_trip, loops)
+            });
+            let [none, one, four] = costs;
+            let (lost, lost_of_four) = (one.1.saturating_sub(none.1) * 1000, four.1.saturating_sub(none.1) * 1000);
+            println!(
+                "a wake-up: {} instructions more with one server, {} with four; a period: {} and {} us",
+                (one.0 as i64 - none.0 as i64) / 16,
+                (four.0 as i64 - none.0 as i64) / 16,
+                lost / one.1.max(1),
+                lost_of_four / four.1.max(1),
+            );
+            assert!(one.0 * 2 < none.0 * 3, "a server makes wake-ups half as dear again: {costs:?}");
+            assert!(four.0 < none.0 * 2, "four servers make them twice as dear: {costs:?}");
+            assert!(lost_of_four / four.1.max(1) < 200, "a fifth of the CPU goes to budgets: {costs:?}");
         }
 
         /// Random task sets: with the budget of the analysis, beside threads that never sleep, jobs take as long as alone.

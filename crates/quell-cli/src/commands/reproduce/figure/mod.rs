@@ -1,11 +1,12 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
 pub mod lab;
+mod programs;
 pub mod sim;
 
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use quell_evidence::{Cell, Figure, Row};
 
@@ -44,17 +45,24 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
     let wrong = |error: String| anyhow!("{}: {error}", path.display());
     let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
+    if programs::is_asked(figure) {
+        if runner != Runner::Lab {
+            bail!("{}: programs that are not Quell's run in the lab: add --on lab", path.display());
+        }
+        let once = |trial: Trial| measured(figure, programs::in_guest(figure, trial.seed)?);
+        let all = kept.one_by_one(&format!("{}-lab", figure.topic.id), quick, once)?;
+        return Ok(judged(&figure.topic, &all.measures, false));
+    }
     let treated = scenes::of(path, &[], &[])?;
     let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
     let cpus = cpus.scenario.machine()?.topology.all().len() as u32;
-    let once = |trial: Trial| -> Result<trial::Figure> {
+    let once = |trial: Trial| {
         let cells: Vec<Cell> = match runner {
             Runner::Sim => sim::cells(&treated, trial.seed)?,
             Runner::Lab => lab::in_guest(path, cpus, trial.seed)?,
             Runner::Here => lab::here(path, trial.seed)?,
         };
-        let measures = figure.found(&[cells]).map_err(wrong)?;
-        Ok(trial::Figure { measures, ..trial::Figure::default() })
+        measured(figure, cells).with_context(|| path.display().to_string())
     };
     let name = format!("{}-{}", figure.topic.id, runner.name());
     // Boots and this machine's threads would disturb each other.
@@ -63,4 +71,10 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
         Runner::Lab | Runner::Here => kept.one_by_one(&name, quick, once)?,
     };
     Ok(judged(&figure.topic, &all.measures, false))
+}
+
+/// The measures in what one run found.
+fn measured(figure: &Figure, cells: Vec<Cell>) -> Result<trial::Figure> {
+    let measures = figure.found(&[cells]).map_err(|error| anyhow!(error))?;
+    Ok(trial::Figure { measures, ..trial::Figure::default() })
 }
