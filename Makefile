@@ -12,10 +12,17 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # The same cases each time; new ones are `make soak`'s to find.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test soak bench doc deb lint licences setup
+.PHONY: demo test soak bench doc docs deb lint licences setup
 demo: setup
 	$(CARGO) build --release --bin quell
 	./target/release/quell demo
+
+# The tables of docs/use/results.md from papers/*/results.toml; says which were made with other assumptions.
+docs: setup
+	$(CARGO) build --locked --bin quell
+	./target/debug/quell reproduce --tables papers > target/results.md
+	mv target/results.md docs/use/results.md
+	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' docs/use/results.md
 
 test: setup
 	$(CARGO) test --workspace --locked

@@ -9,6 +9,7 @@ mod gap;
 mod his;
 mod page;
 mod queueing;
+mod results;
 mod rkube;
 pub mod table;
 pub mod trial;
@@ -34,7 +35,7 @@ use trial::{Figure, Kept};
 #[derive(Args)]
 pub struct Arguments {
     /// What to run, see --list; or a figure's file, NAME.toml
-    #[arg(value_name = "ID", required_unless_present_any = ["list", "check"])]
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "check", "tables"])]
     ids: Vec<String>,
     /// Name every claim and every assumption, run nothing
     #[arg(long)]
@@ -83,6 +84,12 @@ pub struct Arguments {
     /// Keep what each part finds in this directory, and do not run again what is kept there, by whatever build
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Write what each topic's rows came to into DIR/TOPIC/results.toml
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "only", "list", "check", "bands", "assume"])]
+    results: Option<PathBuf>,
+    /// Print the tables of the results that are kept in DIR/TOPIC/results.toml, as Markdown; run nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["ids", "list", "check", "json", "html"])]
+    tables: Option<PathBuf>,
     /// Print the rows as one line of JSON
     #[arg(long)]
     json: bool,
@@ -98,6 +105,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     if let Some(directory) = &arguments.check {
         return check::run(&mut out, directory);
+    }
+    if let Some(directory) = &arguments.tables {
+        write!(out, "{}", results::page(directory)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if arguments.list {
         let listed = if chosen.is_empty() { topics().iter().collect() } else { chosen };
@@ -116,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for file in &files {
         rows.extend(figure::run(Path::new(file), arguments.on, arguments.quick, &kept)?);
     }
-    for topic in chosen {
+    for topic in &chosen {
         let Figure { measures, blocks } = match topic.id.as_str() {
             "gap" => gap::run(arguments.quick, &kept)?,
             "queueing" => queueing::run(arguments.quick, &kept)?,
@@ -132,6 +143,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if topic.id == "vas" && !arguments.real.is_empty() {
             rows.extend(vas::real(arguments.quick, &kept)?);
         }
+    }
+    if let Some(directory) = &arguments.results {
+        results::write(directory, &chosen, &rows, arguments.seeds)?;
     }
     if let Some(path) = &arguments.html {
         std::fs::write(path, page::of(&rows, pictures).to_html())

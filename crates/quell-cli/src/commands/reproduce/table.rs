@@ -40,7 +40,7 @@ pub fn words(claim: &Claim) -> String {
 }
 
 /// Numbers of rows by kind and verdict: a topic's own of the text, and Quell's own, apart.
-fn summary(rows: &[Row]) -> String {
+pub fn summary(rows: &[Row]) -> String {
     let mut groups: Vec<(String, &str, Vec<Verdict>)> = Vec::new();
     for row in rows {
         let topic = row.claim.id.split('.').next().unwrap_or_default();
@@ -106,7 +106,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-fn interval(Interval { low, high }: Interval) -> String {
+/// Both ends.
+pub fn interval(Interval { low, high }: Interval) -> String {
     format!("{} to {}", number(low), number(high))
 }
 
