@@ -92,8 +92,9 @@ impl Simulation {
     fn run(&self, events: &[Event], on: Machine, wholly_every: u32) -> Option<Violation> {
         let mut at = 0;
         // SAFETY: so many events are there, and the answer is a string that stays until the next call.
-        let answer =
-            unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, on.serves, wholly_every, &raw mut at) };
+        let answer = unsafe {
+            (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, on.serves, wholly_every, &raw mut at)
+        };
         if answer.is_null() {
             return None;
         }
