@@ -71,6 +71,38 @@ static void check_idle(__u32 cpu)
 	}
 }
 
+#define LONGEST_NOT_HOLDERS_NS 300000000ULL /* turns of others are shorter, and the holder's come in between */
+
+/* Do threads of the CPU's holder wait that may run here, while others do, or none? */
+static bool is_kept_from_holder(__u32 cpu)
+{
+	__u32 holder = shared.cpu[cpu].holder;
+	struct task_struct *runs = host.runs[cpu];
+
+	if (holder >= WORKLOADS || sim.real_time[cpu] || !sim.active[cpu] || sim.locked >> cpu & 1)
+		return false;
+	if (is_ours(runs) && (thread_of(runs)->slot == holder || thread_of(runs)->served))
+		return false;
+	for (int i = 0; i < THREADS; i++) {
+		struct task_struct *p = &host.thread[i];
+
+		if (sim.where[i] == READY && p->queue && p->queue - 1 == queue_of(holder) && may_use(p, cpu) &&
+		    throttled_by(p, thread_of(p), host.now) == NO_GROUP)
+			return true;
+	}
+	return false;
+}
+
+static void check_holder(__u32 cpu)
+{
+	if (!is_kept_from_holder(cpu))
+		sim.not_holders_since[cpu] = 0;
+	else if (!sim.not_holders_since[cpu])
+		sim.not_holders_since[cpu] = host.now;
+	else if (host.now - sim.not_holders_since[cpu] > LONGEST_NOT_HOLDERS_NS)
+		violated("a CPU runs others while its holder's threads wait", cpu, shared.cpu[cpu].holder);
+}
+
 static void check_cpus(void)
 {
 	__u32 held[WORKLOADS] = { 0 };
@@ -89,6 +121,7 @@ static void check_cpus(void)
 			continue;
 		if (is_idle(cpu))
 			check_idle(cpu);
+		check_holder(cpu);
 		if (!is_ours(p))
 			continue;
 		if (sim.where[number_of(p)] != RUNS || p->cpu != cpu || p->queue)

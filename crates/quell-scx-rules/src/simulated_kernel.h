@@ -25,6 +25,7 @@ static struct {
 	__u64 counted[HOST_CPUS];       /* until when the run time of what runs here is counted */
 	enum where where[HOST_THREADS];
 	__u64 ready_since[HOST_THREADS], parked_since[HOST_THREADS], idle_since[HOST_THREADS];
+	__u64 not_holders_since[HOST_CPUS]; /* 0: it is its holder's, or none of the holder's waits */
 	bool calm;                      /* nothing happens in between, and the loader sets no new rules */
 	__u64 locked;                   /* CPUs whose lock is held, as bits */
 	__u32 unlocked;                 /* the CPU that gave its lock away for a moment, plus one */
