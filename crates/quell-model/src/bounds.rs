@@ -17,6 +17,8 @@ pub struct Bounds {
     pub llcs: u32,
     /// A CPU's frequencies, kHz.
     pub khz: RangeInclusive<u32>,
+    /// The GPU's frequencies, kHz.
+    pub gpu_khz: RangeInclusive<u32>,
     /// Values of the memory throttle.
     pub throttle: RangeInclusive<u32>,
     /// Memory nodes; None where they are not checked.
@@ -27,7 +29,9 @@ impl Bounds {
     /// A machine with these CPUs online. Cache ways and frequencies are not checked.
     #[must_use]
     pub fn of_cpus(online: CpuSet) -> Bounds {
-        Bounds { online, cache_ways: 0, least_ways: 1, llcs: 0, khz: 0..=u32::MAX, throttle: 0..=u32::MAX, nodes: None }
+        let any = 0..=u32::MAX;
+        let (khz, gpu_khz, throttle) = (any.clone(), any.clone(), any);
+        Bounds { online, cache_ways: 0, least_ways: 1, llcs: 0, khz, gpu_khz, throttle, nodes: None }
     }
 }
 
@@ -85,6 +89,7 @@ impl Knob {
                 let all = bounds.nodes.unwrap_or_default();
                 bad(format!("the memory nodes '{nodes}' do not all exist"), format!("choose some of {all}"))
             }
+            Knob::GpuFrequencyKhz(khz) => within("GPU frequency in kHz", &khz, &bounds.gpu_khz),
             Knob::MaxFrequencyKhz(khz) => within("frequency in kHz", &khz, &bounds.khz),
             _ => Ok(()),
         }
@@ -115,6 +120,7 @@ mod tests {
             cache_ways: 11,
             llcs: 2,
             khz: 800_000..=3_000_000,
+            gpu_khz: 140_250..=1_300_500,
             throttle: 10..=100,
             nodes: Some(NodeSet(0b11)),
             ..Bounds::of_cpus("0-3".parse().unwrap())
@@ -151,6 +157,11 @@ mod tests {
                 [0, 1].map(|llc| Knob::WaysOfLlc(LlcWays { llc, mask: 0b11 })),
                 [2, 3].map(|llc| Knob::WaysOfLlc(LlcWays { llc, mask: 0b11 })),
                 "from 0 to 1",
+            ),
+            (
+                [140_250, 1_300_500].map(Knob::GpuFrequencyKhz),
+                [140_249, 1_300_501].map(Knob::GpuFrequencyKhz),
+                "from 140250 to 1300500",
             ),
             ([10, 100].map(Knob::Throttle), [9, 101].map(Knob::Throttle), "from 10 to 100"),
             (

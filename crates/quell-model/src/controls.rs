@@ -70,6 +70,17 @@ pub struct ThrottleControl {
     pub unit: ThrottleUnit,
 }
 
+/// Frequencies of a GPU that shares the CPUs' memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuControl {
+    /// Lowest, kHz.
+    pub min_khz: u32,
+    /// Highest, kHz.
+    pub max_khz: u32,
+    /// Step, kHz.
+    pub step_khz: u32,
+}
+
 /// What there is to turn. Empty where the host cannot tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -80,6 +91,9 @@ pub struct Controls {
     pub groups_left: Option<u32>,
     /// Frequencies, by the CPUs that share one.
     pub frequencies: Vec<FrequencyControl>,
+    /// The GPU's frequencies; None: there is no GPU on the CPUs' memory, or it may not be set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuControl>,
     /// The memory throttle.
     pub throttle: Option<ThrottleControl>,
     /// Memory nodes, by number.

@@ -247,6 +247,7 @@ macro_rules! knobs {
 //
 // Settling times: snu2020 Table 2.1: cache ways 3 ms, frequency 2 ms, cycle limit 40–50 ms (50 taken), CPU allocation 3 ms,
 // thread migration 90 ms, taken for memory nodes. The memory throttle is set by the same registers as ways.
+// A GPU's frequency is taken as a CPU's.
 // A knob that acts at the next scheduling decision is taken as one tick at 250 Hz (our assumption).
 knobs! {
     /// The CPUs that the target may run on.
@@ -275,6 +276,8 @@ knobs! {
     MemoryNodes(NodeSet) = "memory nodes", "nodes that have memory", [Workload], Nanos::from_millis(90);
     /// Highest frequency (cpufreq `scaling_max_freq`).
     MaxFrequencyKhz(u32) = "frequency", "kHz, between the CPU's lowest and highest", [Cpu], Nanos::from_millis(2);
+    /// Highest frequency of the GPU that shares the CPUs' memory (devfreq `max_freq`).
+    GpuFrequencyKhz(u32) = "GPU frequency", "kHz, between the GPU's lowest and highest", [Machine], Nanos::from_millis(2);
     /// The machine's preemption mode.
     Preemption(PreemptionMode) = "preemption mode", "none, voluntary, full or lazy", [Machine], Nanos::from_millis(4);
 }

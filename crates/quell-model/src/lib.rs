@@ -35,7 +35,7 @@ mod error;
 
 pub use bounds::{Bounds, is_way_mask};
 pub use contract::{Host, Policy, Wake};
-pub use controls::{Controls, FrequencyControl, ThrottleControl, ThrottleUnit, WayControl};
+pub use controls::{Controls, FrequencyControl, GpuControl, ThrottleControl, ThrottleUnit, WayControl};
 pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
 pub use demand::Demand;
 pub use domain::{Domain, HostDomain};

@@ -88,6 +88,7 @@ fn any_controls() -> impl Strategy<Value = Controls> {
             caches,
             groups_left: None,
             frequencies,
+            gpu: None,
             throttle,
             nodes,
         })

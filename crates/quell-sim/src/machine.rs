@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quell_model::{
-    BytesPerSecond, Controls, CpuId, CpuSet, FrequencyControl, Nanos, ThrottleControl, ThrottleUnit, Topology,
-    WayControl,
+    BytesPerSecond, Controls, CpuId, CpuSet, FrequencyControl, GpuControl, Nanos, ThrottleControl, ThrottleUnit,
+    Topology, WayControl,
 };
 
 use crate::contention::ContentionSpec;
@@ -48,6 +48,8 @@ pub struct Cache {
     pub bytes: u64,
     /// Its ways.
     pub ways: u32,
+    /// Can ways be given to workloads?
+    pub is_divisible: bool,
     /// Time of a reference that hits it.
     pub latency: Nanos,
 }
@@ -68,6 +70,8 @@ pub struct Frequencies {
 pub struct Gpu {
     /// Its cores.
     pub cores: u32,
+    /// Its frequencies.
+    pub frequencies: Frequencies,
 }
 
 /// A machine that somebody described.
@@ -88,6 +92,10 @@ pub struct Preset {
     gpu: Option<Gpu>,
 }
 
+const fn cache(bytes: u64, ways: u32, nanos: u64) -> Cache {
+    Cache { bytes, ways, is_divisible: true, latency: Nanos(nanos) }
+}
+
 const fn khz(min_khz: u32, max_khz: u32) -> Frequencies {
     Frequencies { min_khz, max_khz, step_khz: 100_000 }
 }
@@ -99,7 +107,7 @@ pub const PRESETS: &[Preset] = &[
         source: "two 12-core (24-hyperthread) Xeon Broadwell CPUs (caladan-osdi20 §7, \"Experimental setup\"); cache and \
                  bandwidth assumed",
         shape: (2, 1, 12, 2),
-        llc: Cache { bytes: 30 << 20, ways: 20, latency: Nanos(18) },
+        llc: cache(30 << 20, 20, 18),
         memory_bytes_per_second: 33e9,
         memory_controllers: 1,
         memory_latency: Nanos(72),
@@ -110,7 +118,7 @@ pub const PRESETS: &[Preset] = &[
         name: "caladan-socket",
         source: "the first socket alone, to which caladan-osdi20 §7 directs all threads and memory",
         shape: (1, 1, 12, 2),
-        llc: Cache { bytes: 30 << 20, ways: 20, latency: Nanos(18) },
+        llc: cache(30 << 20, 20, 18),
         memory_bytes_per_second: 33e9,
         memory_controllers: 1,
         memory_latency: Nanos(72),
@@ -122,7 +130,7 @@ pub const PRESETS: &[Preset] = &[
         source: "four Intel Xeon Gold 6138 of 20 cores each (dasec-socc22 §5); hyperthreads off, cache and bandwidth \
                  assumed",
         shape: (4, 1, 20, 1),
-        llc: Cache { bytes: 27_500 << 10, ways: 11, latency: Nanos(20) },
+        llc: cache(27_500 << 10, 11, 20),
         memory_bytes_per_second: 100e9,
         memory_controllers: 2,
         memory_latency: Nanos(70),
@@ -133,7 +141,7 @@ pub const PRESETS: &[Preset] = &[
         name: "rkube",
         source: "two Intel Xeon E5-2420, 6 cores and 12 threads each (rkube-socc21 §3.1.1); cache and bandwidth assumed",
         shape: (2, 1, 6, 2),
-        llc: Cache { bytes: 15 << 20, ways: 20, latency: Nanos(15) },
+        llc: cache(15 << 20, 20, 15),
         memory_bytes_per_second: 32e9,
         memory_controllers: 1,
         memory_latency: Nanos(65),
@@ -145,7 +153,7 @@ pub const PRESETS: &[Preset] = &[
         source: "two 16-core Intel Xeon E5-2683 v4, hyperthreads off, 40 MB of LLC in 2 MB ways, 68 GB/s a socket, 1.2 to \
                  2.1 GHz in 10 steps (snu2020 §3.5)",
         shape: (2, 1, 16, 1),
-        llc: Cache { bytes: 40 << 20, ways: 20, latency: Nanos(18) },
+        llc: cache(40 << 20, 20, 18),
         memory_bytes_per_second: 68e9,
         memory_controllers: 2,
         memory_latency: Nanos(72),
@@ -154,22 +162,26 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "edgeiso",
-        source: "NVIDIA Jetson TX2 with four ARM cores, 256 GPU cores and 50 GB/s (snu2020 §4.5); cache and frequencies \
-                 assumed",
+        source: "NVIDIA Jetson TX2 with four ARM cores, 256 GPU cores and 50 GB/s (snu2020 §4.5); cache and CPU \
+                 frequencies assumed, GPU frequencies of the device (§4.3.2: fourteen steps from 140 to 1300 MHz), no cache \
+                 allocation (§4.3.2)",
         shape: (1, 1, 4, 1),
-        llc: Cache { bytes: 2 << 20, ways: 16, latency: Nanos(12) },
+        llc: Cache { is_divisible: false, ..cache(2 << 20, 16, 12) },
         memory_bytes_per_second: 50e9,
         memory_controllers: 1,
         memory_latency: Nanos(118),
         frequencies: khz(300_000, 2_000_000),
-        gpu: Some(Gpu { cores: 256 }),
+        gpu: Some(Gpu {
+            cores: 256,
+            frequencies: Frequencies { min_khz: 140_250, max_khz: 1_300_500, step_khz: 89_250 },
+        }),
     },
     Preset {
         name: "vas",
         source: "one Intel E5-2683v4 16-core CPU, hyperthreads off, 2.1 GHz (vas-rtns21, the experiments' set-up); \
                  bandwidth as for HIS",
         shape: (1, 1, 16, 1),
-        llc: Cache { bytes: 40 << 20, ways: 20, latency: Nanos(18) },
+        llc: cache(40 << 20, 20, 18),
         memory_bytes_per_second: 68e9,
         memory_controllers: 2,
         memory_latency: Nanos(72),
@@ -181,7 +193,7 @@ pub const PRESETS: &[Preset] = &[
         source: "two Intel Xeon Silver 4114 of CloudLab, 10 cores and 20 threads each (rkube-socc21 §6.5); cache assumed, \
                  bandwidth for each core as of DASEC's",
         shape: (2, 1, 10, 2),
-        llc: Cache { bytes: 13_750 << 10, ways: 11, latency: Nanos(20) },
+        llc: cache(13_750 << 10, 11, 20),
         memory_bytes_per_second: 50e9,
         memory_controllers: 2,
         memory_latency: Nanos(70),
@@ -231,9 +243,13 @@ impl Machine {
         let Frequencies { min_khz, max_khz, step_khz } = self.frequencies;
         let frequency = |cpu: CpuId| FrequencyControl { cpus: CpuSet::one(cpu), min_khz, max_khz, step_khz };
         Controls {
-            caches: (0..self.topology.llcs().len()).map(cache).collect(),
+            caches: (0..self.topology.llcs().len()).filter(|_| self.llc.is_divisible).map(cache).collect(),
             groups_left: None,
             frequencies: self.topology.all().iter().map(frequency).collect(),
+            gpu: self.gpu.map(|gpu| {
+                let Frequencies { min_khz, max_khz, step_khz } = gpu.frequencies;
+                GpuControl { min_khz, max_khz, step_khz }
+            }),
             throttle: Some(ThrottleControl { least: 10, most: 100, step: 10, unit: ThrottleUnit::PerCent }),
             nodes: (0..self.topology.sockets().len() as u32).collect(),
         }

@@ -137,6 +137,10 @@ impl Sim {
                 .map_err(SimError::Scenario)?;
             sim.add(number, spec, parent, own, sim.tenants.len());
         }
+        plans.check_gpu(sim.machine.gpu.is_some(), workloads).map_err(SimError::Scenario)?;
+        if sim.machine.gpu.is_some() {
+            sim.kernel.add_gpu();
+        }
         plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
         if !phases.is_empty() {
@@ -215,7 +219,7 @@ impl Sim {
         self.kernel.take_trace()
     }
 
-    /// From now on the jobs of job servers are written down one by one.
+    /// From now on the jobs of job servers, and requests of graphs, are written down one by one.
     pub fn begin_log(&mut self) {
         self.loads.iter_mut().for_each(Load::begin_log);
     }
@@ -224,6 +228,24 @@ impl Sim {
     #[must_use]
     pub fn log(&self, workload: usize) -> &[Done] {
         self.loads.get(workload).map_or(&[], Load::log)
+    }
+
+    /// The requests of graphs that begin on a workload and were written down: arrival and latency, in the order of answers.
+    #[must_use]
+    pub fn answered(&self, workload: usize) -> &[(Nanos, Nanos)] {
+        self.loads.get(workload).and_then(|load| load.common.answered.as_deref()).unwrap_or_default()
+    }
+
+    /// The GPU's highest frequency as set, kHz; None: none was set.
+    #[must_use]
+    pub fn gpu_khz(&self) -> Option<u32> {
+        self.contention.as_ref()?.settings.gpu_khz()
+    }
+
+    /// Time in which the GPU ran something, ns.
+    #[must_use]
+    pub fn gpu_busy(&self) -> u64 {
+        self.kernel.gpu.as_ref().map_or(0, |gpu| gpu.busy(self.kernel.now))
     }
 
     /// Lets time pass until then.
@@ -383,6 +405,7 @@ pub(crate) fn handle(
             Owner::Thread { load, thread } => loads[load as usize].finished(kernel, thread as usize),
             Owner::Vcpu { vm, cpu } => return guest(vm, cpu),
         },
+        Timer::Gpu => graphs.gpu_finished(kernel),
         Timer::Request(kind) => graphs.due(kernel, loads, kind as usize),
         Timer::Workload(number) => loads[number as usize].due(kernel),
         Timer::Task(task) => match owners[task as usize] {

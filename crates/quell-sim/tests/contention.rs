@@ -198,21 +198,6 @@ fn ways_and_throttles_of_a_workload_hold_from_the_start() {
     assert!(Sim::new(caladan(), free(), &[bad], 1).unwrap_err().to_string().contains("0.1 to 1"));
 }
 
-/// A GPU on the same memory: what it moves is missing to the CPUs.
-#[test]
-fn a_gpu_takes_its_part_of_the_memory() {
-    let run = |gpu: f64| {
-        let machine = Preset::named("edgeiso").unwrap().machine();
-        let contention = ContentionSpec { gpu: quell_model::BytesPerSecond(gpu), ..ContentionSpec::default() };
-        let (sim, done) =
-            ran(Machine { contention, ..machine }, &[pinned("a", "streaming", 0, 4)], Nanos::from_millis(20));
-        (done[0], sim.memory_bytes() / sim.now().0 as f64)
-    };
-    let ((free, used), (beside, used_beside)) = (run(0.0), run(40e9));
-    assert!(beside < 0.8 * free, "{beside} {free}");
-    assert!(used < 50.0 && used_beside > 40.0 && used_beside < 50.0, "{used} {used_beside}");
-}
-
 /// What runs in a VM is slowed down as on the host.
 #[test]
 fn guests_feel_the_host_and_the_host_feels_guests() {

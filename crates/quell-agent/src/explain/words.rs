@@ -101,6 +101,8 @@ pub fn knob_text(knob: &Knob) -> String {
         Knob::MemoryNodes(nodes) => format!("memory on nodes {nodes}"),
         Knob::MaxFrequencyKhz(u32::MAX) => "no limit on the frequency".to_owned(),
         Knob::MaxFrequencyKhz(khz) => format!("at most {} MHz", khz / 1000),
+        Knob::GpuFrequencyKhz(u32::MAX) => "no limit on the GPU's frequency".to_owned(),
+        Knob::GpuFrequencyKhz(khz) => format!("GPU at most {} MHz", khz / 1000),
         Knob::Preemption(mode) => format!(
             "preemption {}",
             match mode {

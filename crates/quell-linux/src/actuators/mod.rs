@@ -13,6 +13,7 @@ pub(crate) mod cpusets;
 mod draft;
 mod freezer;
 mod frequency;
+mod gpu;
 mod here;
 mod memory;
 mod partitions;
@@ -103,7 +104,7 @@ const MOMENTS: [Moment; 5] = [
 ];
 
 /// All, in the order in which they write at each moment.
-const ACTUATORS: [&dyn Actuator; 11] = [
+const ACTUATORS: [&dyn Actuator; 12] = [
     &preemption::Preemption,
     &freezer::Freezer,
     &partitions::Partitions,
@@ -111,6 +112,7 @@ const ACTUATORS: [&dyn Actuator; 11] = [
     &memory::Memory,
     &resctrl::Groups,
     &frequency::Frequency,
+    &gpu::Gpu,
     &shares::Shares,
     &Quota,
     &affinity::Affinity,

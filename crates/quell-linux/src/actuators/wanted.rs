@@ -40,7 +40,7 @@ impl Wanted {
             Knob::WaysOfLlc(ways) => return self.ways.get_or_insert_default().set(ways),
             Knob::Throttle(value) => self.throttle = Some(value),
             Knob::MemoryNodes(nodes) => self.nodes = Some(nodes),
-            Knob::MaxFrequencyKhz(_) | Knob::Preemption(_) => return false,
+            Knob::MaxFrequencyKhz(_) | Knob::GpuFrequencyKhz(_) | Knob::Preemption(_) => return false,
         }
         true
     }
@@ -58,7 +58,7 @@ impl Wanted {
             KnobKind::CacheWays | KnobKind::WaysOfLlc => self.ways = None,
             KnobKind::Throttle => self.throttle = None,
             KnobKind::MemoryNodes => self.nodes = None,
-            KnobKind::MaxFrequencyKhz | KnobKind::Preemption => {}
+            KnobKind::MaxFrequencyKhz | KnobKind::GpuFrequencyKhz | KnobKind::Preemption => {}
         }
     }
 

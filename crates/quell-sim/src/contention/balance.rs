@@ -55,9 +55,9 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    pub fn new(cpus: Vec<usize>, others: f64) -> Domain {
+    pub fn new(cpus: Vec<usize>) -> Domain {
         let (running, known) = (Vec::new(), BTreeMap::new());
-        Domain { cpus, others, others_from: 0, others_moved: 0.0, running, known, balance: None, is_dirty: true }
+        Domain { cpus, others: 0.0, others_from: 0, others_moved: 0.0, running, known, balance: None, is_dirty: true }
     }
 
     /// One thread of this class more.

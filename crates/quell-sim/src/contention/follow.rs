@@ -8,7 +8,7 @@ use super::live::Live;
 use super::meters::MeasuredOfMemory;
 use super::phases::Phases;
 use super::solve::Rates;
-use crate::kernel::Timer;
+use crate::kernel::{FULL_SPEED, Timer};
 use crate::sim::Sim;
 use crate::timers::TimerId;
 use crate::workload::{PhaseSet, WorkloadSpec};
@@ -20,6 +20,7 @@ const RESIDENT: f64 = 1e9;
 #[derive(Clone, Debug, PartialEq)]
 enum Setting {
     Frequency(CpuId, u32),
+    GpuFrequency(u32),
     /// In one cache, or in all.
     Ways(usize, Option<usize>, u32),
     Throttle(usize, f64),
@@ -33,12 +34,14 @@ enum Setting {
 pub(crate) struct Lifted {
     pub tenants: Vec<usize>,
     pub cpus: CpuSet,
+    pub gpu: bool,
 }
 
 impl Setting {
     fn kind(&self) -> KnobKind {
         match self {
             Setting::Frequency(..) => KnobKind::MaxFrequencyKhz,
+            Setting::GpuFrequency(_) => KnobKind::GpuFrequencyKhz,
             Setting::Ways(..) | Setting::Lift(_) => KnobKind::CacheWays,
             Setting::Throttle(..) => KnobKind::Throttle,
             Setting::Home(..) => KnobKind::MemoryNodes,
@@ -72,6 +75,8 @@ pub(crate) struct Settings {
     pending: VecDeque<(u64, Setting)>,
     /// By CPU.
     khz: Vec<u32>,
+    /// The GPU's; None: its highest.
+    gpu_khz: Option<u32>,
     /// By tenant.
     limits: Vec<Limits>,
     lifted: Lifted,
@@ -83,6 +88,11 @@ impl Settings {
     /// A CPU's highest frequency, as set, kHz.
     pub fn khz_of(&self, cpu: CpuId) -> Option<u32> {
         self.khz.get(cpu.index()).copied()
+    }
+
+    /// The GPU's highest frequency, as set, kHz; None: none was set.
+    pub fn gpu_khz(&self) -> Option<u32> {
+        self.gpu_khz
     }
 
     /// The ways of a cache that a tenant may fill, as set.
@@ -120,6 +130,7 @@ impl Sim {
             timer: self.kernel.timers.add(Timer::Settings),
             pending: VecDeque::new(),
             khz: vec![highest; self.guests.len()],
+            gpu_khz: None,
             limits,
             lifted: Lifted::default(),
             lifting: Lifted::default(),
@@ -173,12 +184,18 @@ impl Sim {
             contention.live.runs(cpu, phase, kernel.cpus[cpu].work_from, now, &mut kernel.timers);
         }
         kernel.phases.cpus = changed;
-        contention.live.settle(now, |cpu, speed| {
+        if let Some(gpu) = &mut kernel.gpu
+            && gpu.take_changed()
+        {
+            contention.live.gpu_runs(gpu.running().map(|work| work.bytes_per_ns));
+        }
+        let gpu_speed = contention.live.settle(now, |cpu, speed| {
             kernel.set_pace(cpu, speed);
             if let Some((vm, vcpu)) = guests[cpu] {
                 vms[vm].guest.set_pace(vcpu, speed);
             }
         });
+        gpu_speed.into_iter().for_each(|speed| kernel.set_gpu_speed(speed));
         kernel.phases.memory_slowdown = contention.live.slowdown();
     }
 
@@ -206,6 +223,15 @@ impl Sim {
         let per_mille = u64::from(khz.min(highest)) * 1000 / u64::from(highest.max(1));
         self.kernel.set_speed(cpu, per_mille as u32);
         self.settle();
+    }
+
+    /// The GPU's highest frequency; it acts as a CPU's does.
+    pub fn set_gpu_frequency(&mut self, khz: u32) {
+        let Some(frequencies) = self.machine.gpu.map(|gpu| gpu.frequencies) else { return };
+        if self.contention.is_some() {
+            return self.set_later(Setting::GpuFrequency(khz.min(frequencies.max_khz)));
+        }
+        self.kernel.set_gpu_speed(FULL_SPEED * u64::from(khz.min(frequencies.max_khz)) / u64::from(frequencies.max_khz));
     }
 
     /// The ways of one last-level cache, or of all, that a tenant may fill, after the knob's latency.
@@ -257,6 +283,7 @@ impl Sim {
         {
             match setting {
                 Setting::Frequency(cpu, khz) => settings.khz[cpu.index()] = khz,
+                Setting::GpuFrequency(khz) => settings.gpu_khz = Some(khz),
                 Setting::Ways(tenant, None, ways) => settings.limits[tenant].ways.fill(ways),
                 Setting::Ways(tenant, Some(cache), ways) => settings.limits[tenant].ways[cache] = ways,
                 Setting::Throttle(tenant, part) => settings.limits[tenant].throttle = Some(part),
@@ -274,6 +301,11 @@ impl Sim {
             let highest = self.machine.frequencies.max_khz;
             let is_lifted = settings.lifted.cpus.contains(CpuId(cpu as u32));
             live.set_khz(cpu, if is_lifted { highest } else { khz }, now);
+        }
+        if let Some(gpu) = &self.machine.gpu {
+            let highest = gpu.frequencies.max_khz;
+            let khz = settings.gpu_khz.filter(|_| !settings.lifted.gpu).unwrap_or(highest);
+            live.set_gpu_frequency(f64::from(khz) / f64::from(highest));
         }
         for (tenant, limits) in settings.limits.iter().enumerate() {
             let is_lifted = settings.lifted.tenants.contains(&tenant);

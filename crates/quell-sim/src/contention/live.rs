@@ -6,9 +6,10 @@ use quell_model::{CpuId, CpuSet, Topology, topology};
 
 use super::balance::{Class, Domain, Pace};
 use super::cache::Cache;
+use super::gpu::GpuPart;
 use super::phases::{Phase, Phases};
 use super::profile::Profile;
-use super::solve::{Load, Rates, Running, Socket, moved_by_others};
+use super::solve::{Load, Rates, Running, Socket};
 use crate::Machine;
 use crate::kernel::{FULL_SPEED, PhaseId, Timer};
 use crate::timers::Timers;
@@ -64,6 +65,7 @@ pub(crate) struct Live {
     phases: Phases,
     cpus: Vec<Cpu>,
     domains: Vec<Domain>,
+    gpu: GpuPart,
     slowdown: Slowdown,
     caches: Vec<Cache>,
     classes: Vec<Class>,
@@ -91,7 +93,6 @@ impl Live {
             from: 0,
             counted: Rates::default(),
         };
-        let gpu = moved_by_others(&socket, machine.contention.gpu.0 / 1e9);
         let cache = |number: usize| {
             let timer = timers.add(Timer::Cache(number as u32));
             Cache::new(timer, socket.ways, socket.llc_bytes, phases.numbers())
@@ -100,7 +101,8 @@ impl Live {
             step: machine.contention.llc_step.0,
             max_khz: machine.frequencies.max_khz,
             cpus: topology.cpus().iter().map(cpu).collect(),
-            domains: domains(topology, |number| if number == 0 { gpu } else { 0.0 }),
+            domains: domains(topology),
+            gpu: GpuPart::default(),
             slowdown: Slowdown { times: 1.0, from: 0, stretched_ns: 0.0 },
             caches: (0..topology.llcs().len()).map(cache).collect(),
             classes: Vec::new(),
@@ -138,6 +140,25 @@ impl Live {
         self.cpus[cpu].khz = khz;
         self.domains[self.cpus[cpu].domain].is_dirty = true;
         self.classify(cpu, now);
+    }
+
+    /// The GPU runs something that moves so many bytes a nanosecond from now on; None: nothing.
+    pub fn gpu_runs(&mut self, bytes_per_ns: Option<f64>) {
+        self.set_gpu(bytes_per_ns, self.gpu.frequency());
+    }
+
+    /// The GPU's frequency as part of the highest from now on.
+    pub fn set_gpu_frequency(&mut self, part: f64) {
+        self.set_gpu(self.gpu.runs(), part);
+    }
+
+    fn set_gpu(&mut self, runs: Option<f64>, frequency: f64) {
+        let (classes, keys) = (&mut self.classes, &mut self.keys);
+        self.gpu.set(runs, frequency, &self.socket, &mut self.domains[0], |class| {
+            classes.push(class);
+            keys.push(Key { phase: PhaseId::default(), cache: 0, memory: 0, khz: 0, siblings: Default::default() });
+            classes.len() as u32 - 1
+        });
     }
 
     /// The ways of a cache that a tenant's data may fill from now on.
@@ -189,8 +210,9 @@ impl Live {
         added
     }
 
-    /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds.
-    pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) {
+    /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds. Returns the GPU's speed, if it
+    /// runs something.
+    pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) -> Option<u64> {
         let is_dirty = self.domains.iter().any(|domain| domain.is_dirty);
         for number in 0..self.domains.len() {
             if !self.domains[number].is_dirty {
@@ -220,6 +242,7 @@ impl Live {
             let times = self.domains.iter().map(Domain::slowdown).fold(1.0, f64::max);
             self.slowdown = Slowdown { times, from: now, stretched_ns: self.stretched_ns(now) };
         }
+        self.gpu.settle(&self.domains[0], now)
     }
 
     /// The nanoseconds up to now, each as often as references to memory took longer then than on idle memory.
@@ -363,7 +386,7 @@ impl Live {
     /// Bytes between caches and memory up to now, a GPU's included.
     pub fn bytes(&self, now: u64) -> f64 {
         let cpus: f64 = (0..self.cpus.len()).map(|cpu| self.counted_on(cpu, now).bytes).sum();
-        cpus + self.domains.iter().map(|domain| domain.moved_by_others(now)).sum::<f64>()
+        cpus + self.gpu.moved(now) + self.domains.iter().map(|domain| domain.moved_by_others(now)).sum::<f64>()
     }
 
     /// Bytes of all last-level caches that a kind of work has.
@@ -373,7 +396,7 @@ impl Live {
     }
 }
 
-fn domains(topology: &Topology, others: impl Fn(usize) -> f64) -> Vec<Domain> {
+fn domains(topology: &Topology) -> Vec<Domain> {
     let cpus = |set: &CpuSet| set.iter().map(CpuId::index).collect();
-    topology.sockets().iter().enumerate().map(|(number, set)| Domain::new(cpus(set), others(number))).collect()
+    topology.sockets().iter().map(|set| Domain::new(cpus(set))).collect()
 }

@@ -8,7 +8,7 @@
 //!
 //! While time passes, `follow` tells `live` who runs where; `balance` keeps the balances of each socket that are known
 //! already, `cache` lets the parts of a cache move step by step, `phases` numbers the kinds of work, `meters` says how good
-//! the counters are that policies see.
+//! the counters are that policies see, `gpu` is the load that a GPU puts on memory.
 //!
 //! Work is counted in nanoseconds of a thread that runs alone on the idle machine at its highest frequency, the cache
 //! full of its own data. That is speed 1; nothing is faster.
@@ -16,6 +16,7 @@
 mod balance;
 mod cache;
 mod follow;
+mod gpu;
 pub mod library;
 mod live;
 pub mod llc;

@@ -103,6 +103,27 @@ impl Load {
         Load::new(socket, &alone)
     }
 
+    /// A GPU's work that moves so many bytes a nanosecond alone at the highest frequency, at this part of it. What counts
+    /// as an instruction is a nanosecond of that time. The part of it that waits for memory is the time that the bytes
+    /// take at the memory's full bandwidth (assumed); the rest scales with the frequency.
+    #[must_use]
+    pub fn gpu(socket: &Socket, bytes_per_ns: f64, frequency: f64) -> Load {
+        let bytes = moved_by_others(socket, bytes_per_ns);
+        let waits = bytes / socket.bytes_per_ns;
+        Load {
+            threads: 1.0,
+            core_ns: (1.0 - waits) / frequency,
+            llc_ns: 0.0,
+            memory_ns: waits / memory::slowdown(waits),
+            least_ns: 0.0,
+            bytes,
+            references: 0.0,
+            misses: 0.0,
+            ghz: 0.0,
+            queue: 0.0,
+        }
+    }
+
     /// So many of them.
     #[must_use]
     pub fn times(self, threads: u32) -> Load {

@@ -1,6 +1,6 @@
 //! Contention as a scenario describes it.
 
-use quell_model::{BytesPerSecond, Nanos};
+use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::Meters;
@@ -11,8 +11,6 @@ use super::Meters;
 pub struct ContentionSpec {
     /// Off: profiles have no effect, and the result is that without them, to the byte.
     pub on: bool,
-    /// What a GPU moves on the first socket's memory, bytes a second, whatever the CPUs do.
-    pub gpu: BytesPerSecond,
     /// How often the parts of the last-level cache move while anything runs (our choice: a cache of 30 MB fills in 1 ms at
     /// 30 GB/s).
     pub llc_step: Nanos,
@@ -22,8 +20,7 @@ pub struct ContentionSpec {
 
 impl Default for ContentionSpec {
     fn default() -> ContentionSpec {
-        let (gpu, llc_step, counters) = (BytesPerSecond(0.0), Nanos::from_millis(1), Meters::default());
-        ContentionSpec { on: true, gpu, llc_step, counters }
+        ContentionSpec { on: true, llc_step: Nanos::from_millis(1), counters: Meters::default() }
     }
 }
 
@@ -33,9 +30,6 @@ impl ContentionSpec {
     /// # Errors
     /// A sentence.
     pub fn check(&self) -> Result<(), String> {
-        if !(0.0..1e15).contains(&self.gpu.0) {
-            return Err(format!("contention.gpu of {}: give bytes per second", self.gpu.0));
-        }
         if self.llc_step < Nanos::from_micros(10) {
             return Err(format!("contention.llc_step of {}: give at least 10us", self.llc_step));
         }

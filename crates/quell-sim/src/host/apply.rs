@@ -1,7 +1,7 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    Bounds, Event, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest, SoloEnd,
+    Bounds, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest, SoloEnd,
     Support, Target, Verdict, WorkloadId,
 };
 
@@ -108,12 +108,17 @@ impl SimHost {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }
         let machine = &self.sim.machine;
+        let gpu = machine.gpu.map(|gpu| gpu.frequencies);
+        if kind == KnobKind::GpuFrequencyKhz && gpu.is_none() {
+            return Check::Bad(Refusal::Unsupported(format!("{}: this machine has no GPU", kind.name())));
+        }
         let bounds = Bounds {
             online: kernel.masks.online,
             cache_ways: machine.llc.ways,
             least_ways: 1,
             llcs: machine.topology.llcs().len() as u32,
             khz: machine.frequencies.min_khz..=machine.frequencies.max_khz,
+            gpu_khz: gpu.map_or(0..=u32::MAX, |gpu| gpu.min_khz..=gpu.max_khz),
             throttle: 10..=100,
             nodes: Some(NodeSet(self.controls.nodes.iter().fold(0, |all, node| all | 1 << node))),
         };

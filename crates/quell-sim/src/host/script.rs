@@ -96,6 +96,11 @@ impl SimHost {
         }
     }
 
+    /// From now on jobs, and requests of graphs, are written down one by one.
+    pub fn begin_log(&mut self) {
+        self.sim.begin_log();
+    }
+
     /// Bounds solo runs by these limits.
     pub fn limit_leases(&mut self, limits: LeaseLimits) {
         self.leases = LeaseBook::new(limits);

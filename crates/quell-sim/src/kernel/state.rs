@@ -48,6 +48,8 @@ pub(crate) enum Timer {
     Cache(u32),
     /// A setting of the machine's acts.
     Settings,
+    /// The GPU has done a piece of work.
+    Gpu,
     /// A thread's timer: its think time or its period is over.
     Task(u32),
 }

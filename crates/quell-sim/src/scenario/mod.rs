@@ -242,14 +242,12 @@ impl Scenario {
         self.check_stacks()?;
         self.kernel.check().or_else(bad)?;
         self.contention.check().or_else(bad)?;
-        if self.contention.gpu.0 > 0.0 && machine.gpu.is_none() {
-            return bad("contention.gpu on a machine without a GPU: take it out, or take a machine that has one".into());
-        }
         if self.workloads.is_empty() {
             return bad("nothing runs: give at least one [[workload]]".into());
         }
         let homes = homes(&online, &self.workloads, &self.vms).map_err(SimError::Scenario)?;
         let plans = Plans::new(&self.graphs(), &self.workloads).map_err(SimError::Scenario)?;
+        plans.check_gpu(machine.gpu.is_some(), &self.workloads).map_err(SimError::Scenario)?;
         let (mut demand, mut in_vms) = (0.0, vec![0.0; self.vms.len()]);
         for (number, (spec, home)) in self.workloads.iter().zip(homes).enumerate() {
             let Some(own) = spec.load().or_else(|| plans.demand(number)) else { continue };

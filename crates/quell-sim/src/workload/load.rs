@@ -80,6 +80,8 @@ pub(crate) struct Common {
     pub recent: Option<Latencies>,
     /// Latencies since the clients' last report, if they report.
     pub unreported: Option<Latencies>,
+    /// Requests of graphs that were answered, in the order of the answers: arrival and latency; None: not written down.
+    pub answered: Option<Vec<(Nanos, Nanos)>>,
     bound: Option<Nanos>,
 }
 
@@ -128,8 +130,9 @@ impl Load {
         let bound = spec.slo.map(|slo| slo.bound);
         tasks.iter().for_each(|&task| kernel.set_phase(task, phases.own));
         let stats = WorkloadStats::default();
-        let (ended, recent, unreported) = (Vec::new(), None, None);
-        Load { common: Common { tasks, ended, phases, stats, timer, streams, recent, unreported, bound }, body }
+        let (ended, recent, unreported, answered) = (Vec::new(), None, None, None);
+        let common = Common { tasks, ended, phases, stats, timer, streams, recent, unreported, answered, bound };
+        Load { common, body }
     }
 
     /// The turn of batch work's cycle.
@@ -137,8 +140,9 @@ impl Load {
         if let Body::Batch(batch) = &self.body { Some(batch.turn()) } else { None }
     }
 
-    /// From now on a job server's jobs are written down one by one.
+    /// From now on a job server's jobs, and requests of graphs, are written down one by one.
     pub fn begin_log(&mut self) {
+        self.common.answered = Some(Vec::new());
         if let Body::Jobs(jobs) = &mut self.body {
             jobs.log = Some(Vec::new());
         }

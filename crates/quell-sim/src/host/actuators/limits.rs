@@ -1,4 +1,4 @@
-//! Cache ways, memory throttle, memory nodes and frequencies: what limits work on the machine. But for the nodes it is
+//! Cache ways, memory throttle, memory nodes, and frequencies of CPUs and the GPU: what limits work on the machine. But for the nodes it is
 //! lifted for those that run alone.
 
 use quell_model::{Capabilities, CpuSet, Knob, KnobKind, KnobSetting, LlcWays, Support, Target};
@@ -16,6 +16,7 @@ impl Actuator for Limits {
             found.knobs.insert(knob, modelled.clone());
         }
         found.knobs.insert(KnobKind::MaxFrequencyKhz, Support::Yes);
+        found.knobs.insert(KnobKind::GpuFrequencyKhz, Support::Yes);
     }
 
     fn set(&self, setting: &KnobSetting, on: &mut On<'_>) {
@@ -33,6 +34,7 @@ impl Actuator for Limits {
                 let one = nodes.iter().next().filter(|_| nodes.0.count_ones() == 1);
                 on.sim.set_home(id.index(), one.map(|node| node as usize));
             }
+            (Target::Machine, Knob::GpuFrequencyKhz(khz)) => on.sim.set_gpu_frequency(khz),
             (Target::Cpu(cpu), Knob::MaxFrequencyKhz(khz)) => on.sim.set_frequency(cpu, khz),
             _ => {}
         }
@@ -42,7 +44,8 @@ impl Actuator for Limits {
         let lifting = on.leases.iter().filter(|lease| lease.lift_isolations);
         let all = on.sim.kernel.topology.all();
         let tenants = lifting.clone().map(|lease| lease.solo.index()).collect();
+        let gpu = lifting.clone().any(|lease| lease.within.is_none());
         let cpus = lifting.fold(CpuSet::EMPTY, |cpus, lease| cpus.union(&lease.within.unwrap_or(all)));
-        on.sim.lift_limits(Lifted { tenants, cpus });
+        on.sim.lift_limits(Lifted { tenants, cpus, gpu });
     }
 }

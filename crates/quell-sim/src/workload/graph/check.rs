@@ -39,7 +39,25 @@ impl Plans {
         demand
     }
 
+    /// The GPU's time that open loops ask for, of one GPU.
+    fn demand_on_gpu(&self) -> f64 {
+        let mut demand = 0.0;
+        for plan in &self.requests {
+            let rate = plan.arrivals.as_ref().map_or(0.0, |arrivals| arrivals.rate());
+            for act in plan.stages.iter().flat_map(|stage| &stage.steps) {
+                if let Act::Gpu(piece) = *act {
+                    demand += rate * plan.works[piece].mean() / 1e9;
+                }
+            }
+        }
+        demand
+    }
+
     fn check_load(&self) -> Result<(), String> {
+        let demand = self.demand_on_gpu();
+        if demand > 1.0 {
+            return Err(format!("requests ask for {demand:.2} times the GPU: its queue would grow without end; lower the rate"));
+        }
         for (lock, (name, _)) in self.locks.iter().enumerate() {
             let demand = self.demand_on(|_, of| of == Some(lock));
             if demand > 1.0 {
@@ -127,7 +145,7 @@ fn check_end(plan: &Plan) -> Result<(), String> {
                     raised |= 1 << flag;
                     true
                 }
-                Some(Act::Work(_) | Act::Locked(..)) => true,
+                Some(Act::Work(_) | Act::Locked(..) | Act::Gpu(_)) => true,
                 None => {
                     raised |= 1 << number;
                     true

@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub flags: Vec<String>,
     /// All pieces of work, in the order of stages and steps.
     pub works: Vec<Service>,
+    /// By piece of work: what the GPU moves for it, bytes a nanosecond; 0 for work on CPUs.
+    pub moves: Vec<f64>,
     /// By barrier: how many meet there.
     pub barriers: Vec<u32>,
 }
@@ -72,6 +74,8 @@ pub(super) enum Act {
     Work(usize),
     /// The same while it holds this lock.
     Locked(usize, usize),
+    /// The piece of work of this number, on the GPU.
+    Gpu(usize),
     /// Raises this flag.
     Signal(usize),
     /// Until all of these are raised.
@@ -109,6 +113,28 @@ impl Plans {
         }
         plans.check()?;
         Ok(plans)
+    }
+
+    /// The GPU's work needs a GPU, and is submitted on the host.
+    ///
+    /// # Errors
+    /// A sentence, if it cannot be.
+    pub fn check_gpu(&self, has_gpu: bool, workloads: &[WorkloadSpec]) -> Result<(), String> {
+        for plan in &self.requests {
+            for stage in &plan.stages {
+                if !stage.steps.iter().any(|act| matches!(act, Act::Gpu(_))) {
+                    continue;
+                }
+                let of = format!("stage '{}' of request '{}'", stage.name, plan.name);
+                if !has_gpu {
+                    return Err(format!("{of} runs on a GPU: take a machine that has one, such as edgeiso"));
+                }
+                if workloads[self.pools[stage.pool].workload].vm.is_some() {
+                    return Err(format!("{of} runs on the GPU from within a VM: only the host's workloads can"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Numbers the kinds of work of all stages; without one of their own it is that of the workload.
@@ -156,6 +182,7 @@ impl Plans {
             starts: vec![Vec::new(); flags.len()],
             flags,
             works: Vec::new(),
+            moves: Vec::new(),
             barriers: Vec::new(),
         };
         let times = spec.arrivals.as_ref().map_or(Ok(()), Arrivals::check);
@@ -196,6 +223,7 @@ impl Plans {
         let mut piece = |work: &Service| {
             work.check()?;
             plan.works.push(work.clone());
+            plan.moves.push(0.0);
             Ok::<usize, String>(plan.works.len() - 1)
         };
         Ok(match step {
@@ -204,6 +232,14 @@ impl Plans {
                 let lock = self.locks.iter().position(|(lock, _)| lock == name);
                 let lock = lock.ok_or_else(|| format!("'{name}' is no lock: give it a [[lock]]"))?;
                 Act::Locked(piece(work)?, lock)
+            }
+            Step::Gpu(_, moves) if !(0.0..1e15).contains(&moves.0) => {
+                return Err(format!("it moves {} bytes a second: give a number that is not negative", moves.0));
+            }
+            Step::Gpu(work, moves) => {
+                let number = piece(work)?;
+                plan.moves[number] = moves.0 / 1e9;
+                Act::Gpu(number)
             }
             Step::Signal(name) => Act::Signal(plan.flags.iter().position(|flag| flag == name).unwrap_or(0)),
             Step::Wait(names) if names.is_empty() => {

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use quell_model::Nanos;
+
 use super::super::body::Source;
 use super::super::load::{Load, Streams};
 use super::lock::{Lock, Next};
 use super::plan::{Act, Flags, Plan, Plans};
-use crate::kernel::{Kernel, TaskId, Timer};
+use crate::kernel::{GpuWork, Kernel, TaskId, Timer};
 use crate::timers::TimerId;
 
 /// Requests' random streams have numbers that no workload has.
@@ -171,6 +173,15 @@ impl Graphs {
         self.go_on(kernel, loads, number);
     }
 
+    /// The GPU may have done a piece of work: its thread goes on.
+    pub fn gpu_finished(&mut self, kernel: &mut Kernel) {
+        let now = kernel.now();
+        let Some(done) = kernel.gpu.as_mut().and_then(|gpu| gpu.finish(now, &mut kernel.timers)) else { return };
+        self.pass(done.worker);
+        let cpu = kernel.last_cpu(self.workers[done.worker].task);
+        self.wake(kernel, done.worker, Waker::Interrupt(cpu));
+    }
+
     /// The step is done.
     fn pass(&mut self, number: usize) {
         if let Some((_, _, step)) = &mut self.workers[number].at {
@@ -194,6 +205,11 @@ impl Graphs {
                         return self.sleep(kernel, number);
                     }
                     return self.work(kernel, number, piece, Doing::Holds(lock));
+                }
+                Some(Act::Gpu(piece)) => {
+                    let (time, plan) = (self.jobs[job].works[piece], &self.plans[self.jobs[job].plan]);
+                    kernel.submit_to_gpu(GpuWork { worker: number, time, bytes_per_ns: plan.moves[piece] });
+                    return self.sleep(kernel, number);
                 }
                 Some(Act::Signal(flag)) => self.raise(kernel, job, flag, task),
                 Some(Act::Wait(flags)) if flags & !self.jobs[job].raised != 0 => {
@@ -327,7 +343,12 @@ impl Graphs {
     fn end_job(&mut self, kernel: &mut Kernel, loads: &mut [Load], number: usize, by: TaskId) {
         let job = &self.jobs[number];
         let (kind, client) = (job.plan, job.client);
-        loads[self.plans[kind].receiver].common.record(kernel.now() - job.arrived);
+        let (arrived, latency) = (job.arrived, kernel.now() - job.arrived);
+        let receiver = &mut loads[self.plans[kind].receiver].common;
+        receiver.record(latency);
+        if let Some(answered) = &mut receiver.answered {
+            answered.push((Nanos(arrived), Nanos(latency)));
+        }
         self.free_jobs.push(number);
         let flow = &mut self.flows[kind];
         flow.source.answer(client, &mut flow.streams.choices, flow.timer, kernel);

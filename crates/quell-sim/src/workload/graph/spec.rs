@@ -1,5 +1,6 @@
 //! Requests as a scenario describes them.
 
+use quell_model::BytesPerSecond;
 use serde::{Deserialize, Serialize};
 
 use super::super::{Arrivals, Service, copies};
@@ -80,6 +81,9 @@ pub enum Step {
     Work(Service),
     /// `{ work = …, lock = "…" }`: the same while it holds a lock. It sleeps until it has it.
     Locked(Service, String),
+    /// `{ gpu = …, moves = … }`: the thread sleeps until the GPU has done this work. Its time alone at the GPU's highest
+    /// frequency, and the bytes a second that it moves meanwhile between memory and the GPU.
+    Gpu(Service, BytesPerSecond),
     /// `{ signal = "…" }`: says to all of this request who wait for it that something is so.
     Signal(String),
     /// `{ wait = ["…"] }`: the thread sleeps until these stages of the request have ended and signals were given.
@@ -97,6 +101,10 @@ struct StepText {
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<Service>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moves: Option<BytesPerSecond>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<Vec<String>>,
@@ -107,21 +115,15 @@ struct StepText {
 impl TryFrom<StepText> for Step {
     type Error = &'static str;
     fn try_from(text: StepText) -> Result<Step, Self::Error> {
-        match text {
-            StepText { work: Some(work), lock: None, signal: None, wait: None, barrier: None } => Ok(Step::Work(work)),
-            StepText { work: Some(work), lock: Some(lock), signal: None, wait: None, barrier: None } => {
-                Ok(Step::Locked(work, lock))
-            }
-            StepText { work: None, lock: None, signal: Some(name), wait: None, barrier: None } => {
-                Ok(Step::Signal(name))
-            }
-            StepText { work: None, lock: None, signal: None, wait: Some(names), barrier: None } => {
-                Ok(Step::Wait(names))
-            }
-            StepText { work: None, lock: None, signal: None, wait: None, barrier: Some(name) } => {
-                Ok(Step::Barrier(name))
-            }
-            _ => Err("a step is one of { work = … }, { work = …, lock = \"…\" }, { signal = \"…\" }, \
+        let StepText { work, lock, gpu, moves, signal, wait, barrier } = text;
+        match (work, lock, gpu, moves, signal, wait, barrier) {
+            (Some(work), None, None, None, None, None, None) => Ok(Step::Work(work)),
+            (Some(work), Some(lock), None, None, None, None, None) => Ok(Step::Locked(work, lock)),
+            (None, None, Some(work), moves, None, None, None) => Ok(Step::Gpu(work, moves.unwrap_or_default())),
+            (None, None, None, None, Some(name), None, None) => Ok(Step::Signal(name)),
+            (None, None, None, None, None, Some(names), None) => Ok(Step::Wait(names)),
+            (None, None, None, None, None, None, Some(name)) => Ok(Step::Barrier(name)),
+            _ => Err("a step is one of { work = … }, { work = …, lock = \"…\" }, { gpu = …, moves = … }, { signal = \"…\" }, \
                       { wait = [\"…\"] } and { barrier = \"…\" }: give each its own step"),
         }
     }
@@ -133,6 +135,7 @@ impl From<Step> for StepText {
         match step {
             Step::Work(work) => StepText { work: Some(work), ..nothing },
             Step::Locked(work, lock) => StepText { work: Some(work), lock: Some(lock), ..nothing },
+            Step::Gpu(work, moves) => StepText { gpu: Some(work), moves: Some(moves), ..nothing },
             Step::Signal(name) => StepText { signal: Some(name), ..nothing },
             Step::Wait(names) => StepText { wait: Some(names), ..nothing },
             Step::Barrier(name) => StepText { barrier: Some(name), ..nothing },
