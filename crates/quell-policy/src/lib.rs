@@ -5,6 +5,7 @@
 
 pub mod caladan;
 mod cores;
+pub mod edgeiso;
 pub mod elfen;
 pub mod guard;
 pub mod heracles;

@@ -112,6 +112,7 @@ policies! {
     Shenango(crate::shenango::Shenango, crate::shenango::ShenangoConfig),
     Elfen(crate::elfen::Elfen, crate::elfen::ElfenConfig),
     His(crate::his::His, crate::his::HisConfig),
+    Edgeiso(crate::edgeiso::EdgeIso, crate::edgeiso::EdgeIsoConfig),
     Parties(crate::parties::Parties, crate::parties::PartiesConfig),
     Heracles(crate::heracles::Heracles, crate::heracles::HeraclesConfig),
     Vas(crate::vas::Vas, crate::vas::VasConfig),
@@ -221,6 +222,7 @@ mod tests {
             ("elfen", r#"{"budget": 0}"#, &["out of range"]),
             ("his", r#"{"outdated": "500ms"}"#, &["outdated (500 ms)"]),
             ("his", r#"{"stop": 0.5}"#, &["above threshold"]),
+            ("edgeiso", r#"{"slice": "3s"}"#, &["longer than the solo run"]),
             ("parties", r#"{"upsize_below": 0.5}"#, &["upsize_below = 0.5"]),
         ] {
             let error = build(name, text).expect_err(text);

@@ -17,6 +17,9 @@ pub struct Usage {
     /// Instructions per second.
     #[serde(default)]
     pub instructions: Option<f64>,
+    /// Mean number of threads that ran or waited for a CPU.
+    #[serde(default)]
+    pub active: Option<f64>,
     /// Threads.
     pub threads: Option<u32>,
 }
@@ -26,6 +29,9 @@ pub struct Usage {
 pub struct Meter {
     /// Run time at the last reading.
     last: Option<(Nanos, Nanos)>,
+    /// Run delay at the last reading.
+    #[serde(default)]
+    last_delay: Option<Nanos>,
 }
 
 impl Meter {
@@ -35,14 +41,21 @@ impl Meter {
         let run_time = at(&columns.run_time, id.index());
         let before = self.last.take();
         self.last = run_time.usable().map(|used| (run_time.at, used));
-        let cpus = before
+        let delay_before = self.last_delay.take();
+        self.last_delay = at(&columns.run_delay, id.index()).usable();
+        let span = before
             .zip(self.last)
             .filter(|((from, _), (to, _))| to > from)
             .filter(|((from, _), _)| settling.is_over_for(*from, Nanos::ZERO));
+        let rate = |more: Nanos, from: Nanos, to: Nanos| more.0 as f64 / (to - from).0 as f64;
+        let cpus = span.map(|((from, first), (to, last))| rate(last - first, from, to));
+        let delays = span.zip(delay_before.zip(self.last_delay));
+        let waiting = delays.map(|(((from, _), (to, _)), (first, last))| rate(last.max(first) - first, from, to));
         Usage {
             llc_hit_ratio: settled(at(&columns.llc_hit_ratio, id.index()), settling),
             memory_bandwidth: settled(at(&columns.memory_bandwidth, id.index()), settling).map(|rate| rate.0),
-            cpus: cpus.map(|((from, first), (to, last))| (last - first).0 as f64 / (to - from).0 as f64),
+            cpus,
+            active: cpus.zip(waiting).map(|(running, waiting)| running + waiting),
             instructions: settled(at(&columns.instruction_rate, id.index()), settling),
             threads: at(&columns.thread_count, id.index()).usable(),
         }
@@ -61,6 +74,8 @@ pub struct Mean {
     cpus: (f64, u32),
     #[serde(default)]
     instructions: (f64, u32),
+    #[serde(default)]
+    active: (f64, u32),
     threads: Option<u32>,
 }
 
@@ -76,6 +91,7 @@ impl Mean {
         take(&mut self.memory_bandwidth, usage.memory_bandwidth);
         take(&mut self.cpus, usage.cpus);
         take(&mut self.instructions, usage.instructions);
+        take(&mut self.active, usage.active);
         self.threads = usage.threads.or(self.threads);
     }
 
@@ -87,6 +103,7 @@ impl Mean {
             memory_bandwidth: mean(self.memory_bandwidth),
             cpus: mean(self.cpus),
             instructions: mean(self.instructions),
+            active: mean(self.active),
             threads: self.threads,
         };
         let measured = [usage.llc_hit_ratio, usage.memory_bandwidth, usage.cpus];
@@ -109,7 +126,7 @@ pub(super) mod tests {
 
     pub fn usage(llc_hit_ratio: f64, memory_bandwidth: f64, cpus: f64) -> Usage {
         let (llc_hit_ratio, memory_bandwidth) = (Some(llc_hit_ratio), Some(memory_bandwidth));
-        Usage { llc_hit_ratio, memory_bandwidth, cpus: Some(cpus), instructions: None, threads: Some(1) }
+        Usage { llc_hit_ratio, memory_bandwidth, cpus: Some(cpus), threads: Some(1), ..Usage::default() }
     }
 
     #[test]

@@ -1,0 +1,369 @@
+//! `edgeiso`: several latency-critical tasks on a small machine; the dominant contention of the one that is worst off is met
+//! with core allocation, cycle throttling and GPU frequency throttling, step by step (snu2020 chapter 4, Algorithm 4.1).
+//!
+//! Each look, every 200 ms, is one turn of the algorithm: all diffs ([`diffs`]); another phase is profiled again
+//! (`profiler`); the victim and the most contentious task ([`task`]); the next isolator ([`technique`]) and the next step
+//! of it (`search`, [`isolation`]).
+//!
+//! What the text leaves open is as in the authors' published code: the victim is the task whose instruction rate fell most,
+//! less its slack; the aggressor is the task that moves most, other services included; a search ends at a difference of
+//! 0.5 %, or when a step moved it by no more.
+
+mod config;
+pub mod diffs;
+mod invariants;
+pub mod isolation;
+mod profiler;
+mod search;
+pub mod task;
+pub mod technique;
+
+use quell_model::knob::Settling;
+use quell_model::{
+    CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal,
+    SignalSet, Verdict, View, Wake, WorkloadId,
+};
+use serde::{Deserialize, Serialize};
+
+use isolation::Isolation;
+use profiler::{Mode, Profiler};
+use search::Isolator;
+use task::Task;
+use technique::Technique;
+
+use crate::kit::ladder::Ladder;
+use crate::kit::once::Once;
+use crate::kit::periodic::Periodic;
+use crate::kit::retry;
+
+pub use config::{EdgeIsoConfig, TaskConfig};
+
+/// Knobs with pending outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct UnderWay {
+    plan: u64,
+    /// None: all that were ever touched.
+    technique: Option<Technique>,
+}
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EdgeIso {
+    config: EdgeIsoConfig,
+    tasks: Vec<Task>,
+    profiler: Profiler,
+    isolation: Isolation,
+    /// The isolation in force if what is under way is refused.
+    before: Isolation,
+    /// The current isolator.
+    isolator: Option<Isolator>,
+    ladder: Ladder<Technique>,
+    /// Techniques with at least one knob written.
+    touched: [bool; 5],
+    under_way: Option<UnderWay>,
+    /// All knobs have to be written again from this time on.
+    rewrite_at: Option<Nanos>,
+    settling: Settling,
+    look: Periodic,
+    phase_look: Periodic,
+    /// The CPUs at the last step.
+    pool: CpuSet,
+    /// Are memory's counters here? Else its canary is asked for.
+    has_counters: bool,
+    said_absent: Once,
+    said_exhausted: Once,
+}
+
+impl EdgeIso {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: EdgeIsoConfig) -> EdgeIso {
+        EdgeIso {
+            config,
+            tasks: Vec::new(),
+            profiler: Profiler::default(),
+            isolation: Isolation::default(),
+            before: Isolation::default(),
+            isolator: None,
+            ladder: Ladder::default(),
+            touched: [false; 5],
+            under_way: None,
+            rewrite_at: None,
+            settling: Settling::default(),
+            look: Periodic::default(),
+            phase_look: Periodic::default(),
+            pool: CpuSet::EMPTY,
+            has_counters: false,
+            said_absent: Once::default(),
+            said_exhausted: Once::default(),
+        }
+    }
+
+    /// Its name and its needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "edgeiso",
+        summary: "several LC workloads on a small machine: the worst off is isolated by cores, quotas, GPU frequency",
+        source: "EdgeIso: dissertation, Seoul National University 2020, chapter 4 (Algorithm 4.1)",
+        interval: Nanos::from_millis(200),
+        signals: &[
+            Need::must(Signal::RunTime),
+            Need::or(Signal::RunDelay, "contention for the CPU is not seen"),
+            Need::or(Signal::LlcHitRatio, "memory is one resource, by its canary, and a victim is found by its SLO alone"),
+            Need::or(Signal::WorkloadBandwidth, "the aggressor is the workload that uses the most CPU time: a guess"),
+            Need::or(Signal::InstructionRate, "a victim is found by its SLO alone"),
+            Need::or(Signal::ThreadCount, "another number of threads is not seen as another phase"),
+            Need::or(Signal::Latency, "a victim is found by its instruction rate alone, as in the authors' code"),
+            Need::or(Signal::MemorySlowdown, "without counters contention for memory is not seen"),
+        ],
+        knobs: &[
+            Need::must(KnobKind::Cpus),
+            Need::or(KnobKind::Quota, "contention for the LLC is met by cache ways alone"),
+            Need::or(KnobKind::CacheWays, "contention for the LLC is met by quotas alone, as on the paper's device"),
+            Need::or(KnobKind::GpuFrequencyKhz, "contention for memory is met by cores and quotas alone"),
+        ],
+        rules: &[],
+        keys: &[Heeds::critical(Key::Slo), Heeds::critical(Key::Pausable)],
+        grants: false,
+    };
+
+    /// The tasks.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The isolation in force, or under way.
+    #[must_use]
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    /// The technique and the victim of the current search.
+    #[must_use]
+    pub fn isolator(&self) -> Option<(Technique, WorkloadId)> {
+        self.isolator.as_ref().map(|isolator| (isolator.technique, isolator.victim))
+    }
+
+    /// Is there something to keep apart: a latency-critical task, and another one?
+    fn is_on(&self) -> bool {
+        self.tasks.len() > 1 && self.tasks.iter().any(|task| task.is_critical)
+    }
+
+    /// Workloads or CPUs came or went: the resources are divided anew.
+    fn meet(&mut self, view: &View) {
+        let known = std::mem::take(&mut self.tasks);
+        let ids = view.owned().map(|(id, spec)| (id, spec.is_lc()));
+        self.tasks.extend(ids.map(|(id, is_critical)| {
+            let old = known.iter().find(|task| task.id == id && task.is_critical == is_critical);
+            old.copied().unwrap_or_else(|| Task::new(view, id, &self.config))
+        }));
+        let had_quota = |id| self.isolation.of(id).is_some_and(|share| share.had_quota);
+        let mut next = Isolation::default();
+        if self.is_on() { next.divide(view) } else { next.lift(view) }
+        next.shares.iter_mut().for_each(|share| share.had_quota = had_quota(share.id));
+        self.isolation = next;
+        self.isolator = None;
+        self.ladder.forget_tries();
+        self.touched[Technique::Cores as usize] |= self.is_on();
+        if self.touched.contains(&true) {
+            self.rewrite_at = Some(view.now);
+        }
+    }
+
+    /// Takes in the outcomes of knobs and solo runs.
+    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
+        for event in events {
+            match event {
+                Event::Detached(id) => {
+                    self.tasks.retain(|task| task.id != *id);
+                    self.isolation.shares.retain(|share| share.id != *id);
+                }
+                Event::SoloBegan(id) => {
+                    self.profiler.began(*id, view.now);
+                    self.disturbed(KnobKind::Pause, view.now);
+                }
+                Event::SoloEnded(id, _) => {
+                    let span = self.profiler.ended(*id, view.now);
+                    let task = self.tasks.iter_mut().find(|task| task.id == *id);
+                    if task.is_some_and(|task| !task.was_alone(span, view.now, &self.config)) {
+                        self.profiler.put_off(view.now);
+                    }
+                    self.disturbed(KnobKind::Pause, view.now);
+                }
+                Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
+                    (Part::Lease(_), Verdict::Refused(why)) => {
+                        self.profiler.refused(outcome.plan, view.now, why, plan);
+                    }
+                    (Part::Knobs, verdict) if self.under_way.is_some_and(|knobs| knobs.plan == outcome.plan) => {
+                        self.knobs_settled(view.now, verdict, plan);
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing is judged before this has taken effect.
+    fn disturbed(&mut self, kind: KnobKind, now: Nanos) {
+        self.settling.set(kind, now);
+        self.look.put_off(self.settling.until());
+    }
+
+    fn knobs_settled(&mut self, now: Nanos, verdict: &Verdict, plan: &mut Plan) {
+        let Some(knobs) = self.under_way.take() else { return };
+        match verdict {
+            Verdict::Applied(_) | Verdict::Pending(_) => {}
+            // A target is gone, and with it the plan.
+            Verdict::Vanished => self.rewrite_at = Some(now + retry::FIRST),
+            Verdict::Refused(why) => {
+                plan.note(NoteKind::Warning, None, format!("the host refused: {why}"));
+                self.isolator = None;
+                let never = matches!(why, Refusal::Unsupported(_) | Refusal::Forbidden(_));
+                let Some(technique) = knobs.technique else {
+                    return self.division_refused(now, never);
+                };
+                self.isolation.copy_from(&self.before);
+                if never {
+                    self.ladder.lacks(technique);
+                }
+            }
+        }
+    }
+
+    fn division_refused(&mut self, now: Nanos, never: bool) {
+        let only_cores = [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency]
+            .iter()
+            .all(|technique| !self.touched[*technique as usize]);
+        if never && only_cores {
+            self.ladder.lacks(Technique::Cores);
+            self.ladder.lacks(Technique::VictimCores);
+            self.touched[Technique::Cores as usize] = false;
+        } else {
+            self.rewrite_at = Some(now + retry::FIRST);
+        }
+    }
+
+    /// Writes everything that was ever set.
+    fn rewrite(&mut self, view: &View, plan: &mut Plan) {
+        self.rewrite_at = None;
+        self.before.copy_from(&self.isolation);
+        for technique in [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency, Technique::Cores] {
+            if self.touched[technique as usize] && self.ladder.has(technique) {
+                self.isolation.write(technique, view, self.config.quota_step, plan);
+                self.disturbed(technique.knob(), view.now);
+            }
+        }
+        if !plan.knobs.is_empty() {
+            self.under_way = Some(UnderWay { plan: plan.number, technique: None });
+        }
+    }
+
+    /// One turn of the algorithm's loop.
+    fn turn(&mut self, view: &View, plan: &mut Plan) {
+        let slowdown = view.machine.memory_slowdown.usable();
+        let alone = self.profiler.alone();
+        let takes = alone.is_none() || self.profiler.takes();
+        let is_beside = self.tasks.iter().any(|task| is_beside(view, task, alone));
+        // line 2: get_all_diffs_of_LC_tasks
+        for task in &mut self.tasks {
+            let usage = task.read(view, &self.settling);
+            if alone == Some(task.id) && takes {
+                task.add_alone(&usage, slowdown, is_beside);
+            } else if alone.is_none() {
+                self.has_counters |= usage.memory_bandwidth.is_some() || usage.llc_hit_ratio.is_some();
+                let cores = self.isolation.of(task.id).map_or(1, |share| share.cpus.len() as u32);
+                task.look(usage, cores, slowdown);
+            }
+        }
+        match self.profiler.mode {
+            Mode::Solo(id) => self.watch_solo(view, id, plan),
+            Mode::Asked(..) => self.profiler.give_up(view.now, &self.config),
+            Mode::CoRun => {
+                // lines 3 to 7: phase_change_detection, profiling_solo_run
+                if self.phase_look.is_due(view.now, self.config.phase_interval) {
+                    self.detect_phases(plan);
+                }
+                if !self.profiler.ask(view, &self.tasks, &self.config, plan) && self.under_way.is_none() {
+                    self.schedule(view, plan);
+                }
+            }
+        }
+    }
+
+    /// A solo run ends at once when a service that is not paused misses its SLO.
+    fn watch_solo(&mut self, view: &View, alone: WorkloadId, plan: &mut Plan) {
+        let misses = |task: &Task| task.latency(view).is_some_and(|times| times > 1.0);
+        let beside = self.tasks.iter().filter(|task| is_beside(view, task, Some(alone)));
+        let suffers = beside.filter(|task| misses(task)).map(|task| task.id).next();
+        if let Some(suffers) = suffers {
+            plan.leases.push(quell_model::LeaseRequest::End(alone));
+            plan.note(NoteKind::Because, Some(suffers), "it misses its SLO beside a solo run, which ends");
+        }
+    }
+
+    fn detect_phases(&mut self, plan: &mut Plan) {
+        for task in self.tasks.iter_mut().filter(|task| task.is_critical) {
+            if task.phase_changed(&self.config) {
+                plan.note(NoteKind::Because, Some(task.id), "its phase changed: it is profiled again");
+                task.begin_phase();
+                self.isolator = None;
+                self.ladder.forget_tries();
+            }
+        }
+    }
+
+    fn can_measure(&mut self, view: &View, plan: &mut Plan) {
+        let critical = self.tasks.iter().find(|task| task.is_critical);
+        if let Some(task) = critical.filter(|task| !task.can_measure(view))
+            && self.said_absent.first()
+        {
+            let text = "neither LLC, memory bandwidth nor run time are measured: EdgeIso holds";
+            plan.note(NoteKind::Warning, Some(task.id), text);
+        }
+    }
+}
+
+/// Is this a service that runs beside the solo run, because it may not be paused?
+fn is_beside(view: &View, task: &Task, alone: Option<WorkloadId>) -> bool {
+    let pausable = view.workload(task.id).is_some_and(|spec| spec.pausable);
+    alone.is_some_and(|alone| alone != task.id) && task.is_critical && !pausable
+}
+
+impl Policy for EdgeIso {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    /// The canary is asked for only where there are no counters.
+    fn signals(&self) -> SignalSet {
+        let canary = SignalSet::of(&[Signal::MemorySlowdown]);
+        let all = Self::DESCRIPTION.signal_set();
+        if self.has_counters { all.difference(canary) } else { all }
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
+        let other_pool = std::mem::replace(&mut self.pool, view.pool()) != view.pool();
+        self.hear(view, events, plan);
+        if other_pool || events.iter().any(comes_or_goes) {
+            self.meet(view);
+        }
+        let is_calm = self.profiler.mode == Mode::CoRun && self.under_way.is_none();
+        if is_calm && self.rewrite_at.is_some_and(|at| view.now >= at) {
+            self.rewrite(view, plan);
+        }
+        let rewrite = self.rewrite_at.filter(|at| *at > view.now).map_or(Wake::OnEvent, Wake::At);
+        if !self.is_on() {
+            return rewrite;
+        }
+        if self.look.is_due(view.now, self.config.interval) {
+            self.can_measure(view, plan);
+            self.turn(view, plan);
+        }
+        self.look.wake().sooner(rewrite)
+    }
+}
+
+#[cfg(test)]
+mod tests;
