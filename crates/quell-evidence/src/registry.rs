@@ -15,13 +15,14 @@ pub struct Topic {
     pub claims: Vec<Claim>,
 }
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     include_str!("../../../papers/gap/claims.toml"),
     include_str!("../../../papers/queueing/claims.toml"),
     include_str!("../../../papers/fairness/claims.toml"),
     include_str!("../../../papers/rkube/claims.toml"),
     include_str!("../../../papers/caladan/claims.toml"),
     include_str!("../../../papers/his/claims.toml"),
+    include_str!("../../../papers/edgeiso/claims.toml"),
     include_str!("../../../papers/vas/claims.toml"),
 ];
 
