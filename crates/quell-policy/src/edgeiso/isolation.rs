@@ -202,7 +202,7 @@ impl Isolation {
         let mut given = self.idle(view).iter().next();
         if given.is_none() {
             let others = self.shares.iter().filter(|share| share.id != victim && share.cpus.len() > 1);
-            let Some(donor) = others.max_by_key(|share| share.cpus.len()) else { return false };
+            let Some(donor) = others.max_by_key(|share| share.cpus.len()) else { return self.share_core(victim, view) };
             // Tasks that share their cores all leave this one; each keeps another.
             let is_last = |cpu| self.shares.iter().any(|share| share.cpus == CpuSet::one(cpu));
             given = donor.cpus.iter().filter(|cpu| !is_last(*cpu)).last();
@@ -219,8 +219,27 @@ impl Isolation {
         let Some(share) = self.of_mut(victim) else { return false };
         let Some(cpu) = share.cpus.difference(&share.initial).iter().last() else { return false };
         share.cpus.remove(cpu);
-        let owners = self.shares.iter_mut().filter(|share| share.initial.contains(cpu) && pool.contains(cpu));
-        owners.for_each(|owner| owner.cpus.insert(cpu));
+        for owner in self.shares.iter_mut().filter(|share| share.initial.contains(cpu) && pool.contains(cpu)) {
+            owner.cpus.insert(cpu);
+            if !is_critical(view, owner.id) {
+                owner.cpus = owner.cpus.intersection(&owner.initial);
+            }
+        }
+        true
+    }
+
+    /// Every task has one core: a best-effort one moves to another's ("to change the mapping between threads to CPU cores"),
+    /// and its own is the victim's.
+    fn share_core(&mut self, victim: WorkloadId, view: &View) -> bool {
+        let others = || self.shares.iter().filter(|share| share.id != victim && !is_critical(view, share.id));
+        let Some(donor) = others().last().copied() else { return false };
+        let Some(host) = others().find(|share| share.cpus.is_disjoint(&donor.cpus)).copied() else { return false };
+        // Others that share the donor's core move with it.
+        for share in self.shares.iter_mut().filter(|share| share.cpus == donor.cpus) {
+            share.cpus = host.cpus;
+        }
+        let Some(share) = self.of_mut(victim) else { return false };
+        share.cpus = share.cpus.union(&donor.cpus);
         true
     }
 

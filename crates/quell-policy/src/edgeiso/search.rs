@@ -15,10 +15,14 @@ pub(super) struct Isolator {
     pub technique: Technique,
     /// The contention that it is against.
     pub resource: Resource,
+    /// How the victim was found.
+    pub found_by: FoundBy,
     pub victim: WorkloadId,
     pub target: Option<WorkloadId>,
-    /// The difference before the last step.
+    /// The difference at the last step, or when it became idle.
     pub last: f64,
+    /// `set_idle`: it goes on when the difference moves.
+    pub is_idle: bool,
     /// Looks in a row at which another resource, or another victim's, was the most contended.
     pub mismatches: u32,
 }
@@ -64,17 +68,30 @@ impl EdgeIso {
 
     /// lines 16 to 23: the current isolator's next step.
     fn next_step(&mut self, mut isolator: Isolator, view: &View, plan: &mut Plan) {
-        let task = self.tasks.iter().find(|task| task.id == isolator.victim);
+        let task = self.tasks.iter().find(|task| task.id == isolator.victim).copied();
         let diff = task.and_then(|task| task.diffs.of(isolator.resource, self.config.threads_per_core));
         let Some(diff) = diff else { return };
         match monitor_contention(diff, Some(isolator.last), self.config.stop) {
-            NextStep::Stop => self.isolator = None,
-            NextStep::Make(direction) => {
-                isolator.last = diff;
+            NextStep::Stop => {
+                let has_ended = !std::mem::replace(&mut isolator.is_idle, true);
+                if has_ended {
+                    isolator.last = diff;
+                }
                 self.isolator = Some(isolator);
+                // What remains is met by the next technique, each once.
+                if let Some(task) = task.filter(|_| has_ended && diff < -self.config.stop) {
+                    self.strengthen(&task, &isolator, view, plan);
+                }
+            }
+            NextStep::Make(direction) => {
+                (isolator.last, isolator.is_idle) = (diff, false);
+                self.isolator = Some(isolator);
+                // "The search process can stop if it reaches the boundaries for the configuration."
                 if !self.enforce(&isolator, direction, view, plan) {
-                    // "The search process can stop if it reaches the boundaries for the configuration."
-                    self.isolator = None;
+                    self.isolator = Some(Isolator { is_idle: true, ..isolator });
+                    if let Some(task) = task.filter(|_| direction == Direction::Strengthen) {
+                        self.strengthen(&task, &isolator, view, plan);
+                    }
                 }
             }
         }
@@ -91,31 +108,42 @@ impl EdgeIso {
     ) {
         let NextStep::Make(direction) = monitor_contention(diff, None, self.config.stop) else { return };
         let techniques = Technique::against(resource, task.own.gpu);
-        let new = |technique| Isolator { technique, resource, victim: task.id, target, last: diff, mismatches: 0 };
-        if direction == Direction::Weaken {
-            // What was taken last is given back first.
-            for &technique in techniques.iter().rev().chain(Technique::ALL.iter().rev()) {
-                let isolator = new(technique);
-                if self.isolation.uses(technique) && self.enforce(&isolator, direction, view, plan) {
-                    self.isolator = Some(isolator);
-                    self.said_exhausted.forget();
-                    return;
-                }
+        let first = techniques[0];
+        let mut new =
+            Isolator { technique: first, resource, found_by, victim: task.id, target, last: diff, is_idle: false, mismatches: 0 };
+        self.ladder.forget_tries();
+        if direction == Direction::Strengthen {
+            // A task without an aggressor that is known waits for one.
+            if target.is_some() {
+                self.isolator = Some(Isolator { is_idle: true, ..new });
+                self.strengthen(task, &new, view, plan);
             }
             return;
         }
-        for _ in techniques {
-            let Some(technique) = self.ladder.choose(techniques) else { break };
-            let isolator = new(technique);
-            if technique.is_there(view) && self.enforce(&isolator, direction, view, plan) {
-                self.isolator = Some(isolator);
-                plan.note(NoteKind::Because, Some(task.id), reason(technique, resource, found_by));
+        // What was taken last is given back first.
+        for &technique in techniques.iter().rev().chain(Technique::ALL.iter().rev()) {
+            new.technique = technique;
+            if self.isolation.uses(technique) && self.enforce(&new, direction, view, plan) {
+                self.isolator = Some(new);
+                self.said_exhausted.forget();
                 return;
             }
         }
-        // A task without an aggressor that is known waits for one.
-        if target.is_some() && self.said_exhausted.first() {
-            let text = format!("contention for {} remains, and every isolation is used up", resource.name());
+    }
+
+    /// The first step of the next technique against a contention that has not been tried.
+    fn strengthen(&mut self, task: &Task, like: &Isolator, view: &View, plan: &mut Plan) {
+        let techniques = Technique::against(like.resource, task.own.gpu);
+        while let Some(technique) = self.ladder.untried(techniques) {
+            let isolator = Isolator { technique, is_idle: false, ..*like };
+            if technique.is_there(view) && self.enforce(&isolator, Direction::Strengthen, view, plan) {
+                self.isolator = Some(isolator);
+                plan.note(NoteKind::Because, Some(task.id), reason(technique, like.resource, like.found_by));
+                return;
+            }
+        }
+        if self.said_exhausted.first() {
+            let text = format!("contention for {} remains, and every isolation is used up", like.resource.name());
             plan.note(NoteKind::Warning, Some(task.id), text);
         }
     }

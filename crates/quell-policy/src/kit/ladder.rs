@@ -32,6 +32,13 @@ impl<T: Copy + PartialEq> Ladder<T> {
         Some(chosen)
     }
 
+    /// The first of these that has not been tried, which it is from now on; None: all have been.
+    pub fn untried(&mut self, among: &[T]) -> Option<T> {
+        let means = *among.iter().find(|means| self.has(**means) && !self.tried.contains(means))?;
+        self.tried.push(means);
+        Some(means)
+    }
+
     /// The host has not got this one.
     pub fn lacks(&mut self, means: T) {
         if self.has(means) {
@@ -64,6 +71,16 @@ mod tests {
         assert_eq!(ladder.choose(&["frequency", "cores"]), Some("frequency"));
         assert_eq!(ladder.choose(&["cores"]), Some("cores"));
         assert_eq!(ladder.choose(&["frequency", "cores"]), Some("frequency"), "cores are tried already");
+    }
+
+    #[test]
+    fn each_is_tried_once() {
+        let mut ladder = Ladder::default();
+        ladder.lacks("quota");
+        let tries: Vec<_> = (0..3).map(|_| ladder.untried(&["ways", "quota", "cores"])).collect();
+        assert_eq!(tries, [Some("ways"), Some("cores"), None]);
+        ladder.forget_tries();
+        assert_eq!(ladder.untried(&["ways"]), Some("ways"));
     }
 
     #[test]
