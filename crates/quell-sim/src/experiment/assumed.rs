@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 18] = [
+pub const ASSUMED: [(&str, f64); 29] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -27,6 +27,17 @@ pub const ASSUMED: [(&str, f64); 18] = [
     ("caladan.memory-latency", 72.0),
     ("caladan.streaml2-suffers", 1.0),
     ("caladan.streaml2-takes", 0.8),
+    ("edgeiso.detection-gpu", 80.0),
+    ("edgeiso.detection-moves", 20.0),
+    ("edgeiso.detection-load", 20.0),
+    ("edgeiso.detection-submit", 8.0),
+    ("edgeiso.detection-object", 0.5),
+    ("edgeiso.detection-slo", 150.0),
+    ("edgeiso.data-gpu", 40.0),
+    ("edgeiso.data-moves", 20.0),
+    ("edgeiso.data-cpu", 10.0),
+    ("edgeiso.xapian-service", 2.0),
+    ("edgeiso.tailbench-spread", 0.5),
     ("rkube.barrier-spin", 100.0),
     ("rkube.trace-load", 0.5),
 ];

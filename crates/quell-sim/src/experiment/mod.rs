@@ -4,6 +4,7 @@
 
 pub mod assumed;
 pub mod caladan;
+pub mod edgeiso;
 pub mod his;
 pub mod queueing;
 pub mod rkube;

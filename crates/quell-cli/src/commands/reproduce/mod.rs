@@ -3,6 +3,7 @@
 mod bands;
 mod caladan;
 mod check;
+mod edgeiso;
 mod fairness;
 pub mod figure;
 mod gap;
@@ -115,8 +116,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &listed, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.only.is_empty() && chosen.iter().any(|topic| !["caladan", "his"].contains(&topic.id.as_str())) {
-        bail!("--only={}: of caladan and his alone single figures can be run", arguments.only.join(","));
+    if !arguments.only.is_empty() && chosen.iter().any(|topic| !["caladan", "his", "edgeiso"].contains(&topic.id.as_str())) {
+        bail!("--only={}: of caladan, his and edgeiso alone single figures can be run", arguments.only.join(","));
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);
@@ -133,6 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "queueing" => queueing::run(arguments.quick, &kept)?,
             "fairness" => fairness::run(arguments.quick, &kept)?,
             "rkube" => rkube::run(arguments.quick, &kept)?,
+            "edgeiso" => edgeiso::run(arguments.quick, &arguments.only, &kept)?,
             "his" => his::run(arguments.quick, &arguments.only, &kept)?,
             "vas" => vas::run(arguments.quick, &kept)?,
             "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,
