@@ -40,10 +40,8 @@ fn pool(name: &str, threads: u32) -> WorkloadSpec {
 
 /// One client after the other: 10 ms on a CPU, then this on the GPU.
 fn detection(on: &str, gpu: Nanos, moves: f64) -> RequestSpec {
-    let steps = vec![
-        Step::Work(Service::Constant(millis(10))),
-        Step::Gpu(Service::Constant(gpu), BytesPerSecond(moves)),
-    ];
+    let steps =
+        vec![Step::Work(Service::Constant(millis(10))), Step::Gpu(Service::Constant(gpu), BytesPerSecond(moves))];
     let stage = StageSpec { name: "detect".into(), on: on.into(), after: Vec::new(), profile: None, steps };
     RequestSpec {
         name: on.into(),

@@ -78,7 +78,8 @@ impl Isolation {
             return;
         }
         let (least, more) = each(seats);
-        let mut free = view.topology.cores().iter().flat_map(|core| core.intersection(&pool).iter().collect::<Vec<_>>());
+        let mut free =
+            view.topology.cores().iter().flat_map(|core| core.intersection(&pool).iter().collect::<Vec<_>>());
         let mut seat = CpuSet::EMPTY;
         for (at, share) in self.shares.iter_mut().enumerate() {
             if at < seats {
@@ -100,7 +101,13 @@ impl Isolation {
         self.shares.clear();
         for critical in [true, false] {
             let these = view.owned().filter(|(_, spec)| spec.is_lc() == critical);
-            self.shares.extend(these.map(|(id, _)| Share { id, initial: pool, cpus: pool, throttled: 0, had_quota: false }));
+            self.shares.extend(these.map(|(id, _)| Share {
+                id,
+                initial: pool,
+                cpus: pool,
+                throttled: 0,
+                had_quota: false,
+            }));
         }
     }
 

@@ -108,7 +108,10 @@ impl EdgeIso {
         signals: &[
             Need::must(Signal::RunTime),
             Need::or(Signal::RunDelay, "contention for the CPU is not seen"),
-            Need::or(Signal::LlcHitRatio, "memory is one resource, by its canary, and a victim is found by its SLO alone"),
+            Need::or(
+                Signal::LlcHitRatio,
+                "memory is one resource, by its canary, and a victim is found by its SLO alone",
+            ),
             Need::or(Signal::WorkloadBandwidth, "the aggressor is the workload that uses the most CPU time: a guess"),
             Need::or(Signal::InstructionRate, "a victim is found by its SLO alone"),
             Need::or(Signal::ThreadCount, "another number of threads is not seen as another phase"),
@@ -159,7 +162,11 @@ impl EdgeIso {
         }));
         let had_quota = |id| self.isolation.of(id).is_some_and(|share| share.had_quota);
         let mut next = Isolation::default();
-        if self.is_on() { next.divide(view) } else { next.lift(view) }
+        if self.is_on() {
+            next.divide(view)
+        } else {
+            next.lift(view)
+        }
         next.shares.iter_mut().for_each(|share| share.had_quota = had_quota(share.id));
         self.isolation = next;
         self.isolator = None;

@@ -109,8 +109,16 @@ impl EdgeIso {
         let NextStep::Make(direction) = monitor_contention(diff, None, self.config.stop) else { return };
         let techniques = Technique::against(resource, task.own.gpu);
         let first = techniques[0];
-        let mut new =
-            Isolator { technique: first, resource, found_by, victim: task.id, target, last: diff, is_idle: false, mismatches: 0 };
+        let mut new = Isolator {
+            technique: first,
+            resource,
+            found_by,
+            victim: task.id,
+            target,
+            last: diff,
+            is_idle: false,
+            mismatches: 0,
+        };
         self.ladder.forget_tries();
         if direction == Direction::Strengthen {
             // A task without an aggressor that is known waits for one.

@@ -23,13 +23,8 @@ pub enum Technique {
 
 impl Technique {
     /// Every technique.
-    pub const ALL: [Technique; 5] = [
-        Technique::CacheWays,
-        Technique::Quota,
-        Technique::GpuFrequency,
-        Technique::Cores,
-        Technique::VictimCores,
-    ];
+    pub const ALL: [Technique; 5] =
+        [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency, Technique::Cores, Technique::VictimCores];
 
     /// The knob that it turns.
     #[must_use]

@@ -231,7 +231,8 @@ impl Sim {
         if self.contention.is_some() {
             return self.set_later(Setting::GpuFrequency(khz.min(frequencies.max_khz)));
         }
-        self.kernel.set_gpu_speed(FULL_SPEED * u64::from(khz.min(frequencies.max_khz)) / u64::from(frequencies.max_khz));
+        self.kernel
+            .set_gpu_speed(FULL_SPEED * u64::from(khz.min(frequencies.max_khz)) / u64::from(frequencies.max_khz));
     }
 
     /// The ways of one last-level cache, or of all, that a tenant may fill, after the knob's latency.

@@ -1,8 +1,8 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    Bounds, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest, SoloEnd,
-    Support, Target, Verdict, WorkloadId,
+    Bounds, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest,
+    SoloEnd, Support, Target, Verdict, WorkloadId,
 };
 
 use super::actuators::On;

@@ -116,7 +116,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &listed, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.only.is_empty() && chosen.iter().any(|topic| !["caladan", "his", "edgeiso"].contains(&topic.id.as_str())) {
+    if !arguments.only.is_empty()
+        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso"].contains(&topic.id.as_str()))
+    {
         bail!("--only={}: of caladan, his and edgeiso alone single figures can be run", arguments.only.join(","));
     }
     if !arguments.bands.is_empty() {

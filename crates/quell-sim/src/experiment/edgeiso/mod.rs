@@ -14,7 +14,8 @@ use crate::workload::graph::{GraphSpec, RequestSpec};
 use crate::{Population, SimError, SimHost, WorkloadSpec};
 
 pub use scenes::{
-    Cores, DATA, Dataset, FRAME, TAILBENCH, data_processing, detection, is_on_gpu, offloaded, retraining, stream, tailbench,
+    Cores, DATA, Dataset, FRAME, TAILBENCH, data_processing, detection, is_on_gpu, offloaded, retraining, stream,
+    tailbench,
 };
 
 /// Cores of the device ("We disabled two Denver cores").

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use quell_model::{BytesPerSecond, CpuCount, CpuId, CpuSet, Nanos, Slo};
 
 use super::CORES;
+use crate::WorkloadSpec;
 use crate::contention::profile::{LINE, MissCurve};
 use crate::contention::{Profile, ProfileName, library};
 use crate::experiment::assumed::assumed;
 use crate::workload::graph::{Clients, RequestSpec, StageSpec, Step};
 use crate::workload::{Arrivals, CpuList, Dispatch, ServerSpec, Service};
-use crate::WorkloadSpec;
 
 /// Images come from a camera at this distance (assumed).
 pub const FRAME: Nanos = Nanos::from_millis(250);
@@ -193,12 +193,7 @@ pub fn is_on_gpu(name: &str) -> bool {
 /// A data processing benchmark: best-effort, or a foreground. What runs on the GPU prepares a block on the CPU, and then
 /// waits for the GPU.
 #[must_use]
-pub fn data_processing(
-    name: &str,
-    threads: u32,
-    foreground: bool,
-    cores: Cores,
-) -> (WorkloadSpec, Vec<RequestSpec>) {
+pub fn data_processing(name: &str, threads: u32, foreground: bool, cores: Cores) -> (WorkloadSpec, Vec<RequestSpec>) {
     let own = if foreground { format!("{name}-fg") } else { name.to_owned() };
     let base = match foreground {
         true => WorkloadSpec::lc(&own, CpuCount::whole(CORES / 2)),
@@ -212,10 +207,8 @@ pub fn data_processing(
         return (WorkloadSpec { batch: Some(Default::default()), ..spec }, Vec::new());
     }
     spec.pool = Some(BTreeMap::new());
-    let gpu = Step::Gpu(
-        Service::Constant(millis("edgeiso.data-gpu")),
-        BytesPerSecond(1e9 * assumed("edgeiso.data-moves")),
-    );
+    let gpu =
+        Step::Gpu(Service::Constant(millis("edgeiso.data-gpu")), BytesPerSecond(1e9 * assumed("edgeiso.data-moves")));
     let steps = vec![work(millis("edgeiso.data-cpu")), gpu];
     let clients = Some(Clients { number: threads, think: Service::Constant(Nanos(1)) });
     let stages = vec![stage("block".into(), &own, Vec::new(), steps)];

@@ -56,7 +56,9 @@ impl Plans {
     fn check_load(&self) -> Result<(), String> {
         let demand = self.demand_on_gpu();
         if demand > 1.0 {
-            return Err(format!("requests ask for {demand:.2} times the GPU: its queue would grow without end; lower the rate"));
+            return Err(format!(
+                "requests ask for {demand:.2} times the GPU: its queue would grow without end; lower the rate"
+            ));
         }
         for (lock, (name, _)) in self.locks.iter().enumerate() {
             let demand = self.demand_on(|_, of| of == Some(lock));

@@ -123,8 +123,10 @@ impl TryFrom<StepText> for Step {
             (None, None, None, None, Some(name), None, None) => Ok(Step::Signal(name)),
             (None, None, None, None, None, Some(names), None) => Ok(Step::Wait(names)),
             (None, None, None, None, None, None, Some(name)) => Ok(Step::Barrier(name)),
-            _ => Err("a step is one of { work = … }, { work = …, lock = \"…\" }, { gpu = …, moves = … }, { signal = \"…\" }, \
-                      { wait = [\"…\"] } and { barrier = \"…\" }: give each its own step"),
+            _ => Err(
+                "a step is one of { work = … }, { work = …, lock = \"…\" }, { gpu = …, moves = … }, { signal = \"…\" }, \
+                      { wait = [\"…\"] } and { barrier = \"…\" }: give each its own step",
+            ),
         }
     }
 }

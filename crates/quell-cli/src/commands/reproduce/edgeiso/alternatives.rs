@@ -2,9 +2,7 @@
 
 use anyhow::Result;
 use quell_evidence::Measure;
-use quell_sim::experiment::edgeiso::{
-    Cores, Dataset, Scene, Seen, data_processing, detection, offloaded, retraining,
-};
+use quell_sim::experiment::edgeiso::{Cores, Dataset, Scene, Seen, data_processing, detection, offloaded, retraining};
 
 use super::super::trial::Trial;
 use super::{deviation, least, mean, measure, median, span, violations, with, without};

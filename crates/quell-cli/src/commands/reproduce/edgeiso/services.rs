@@ -6,7 +6,8 @@ use quell_policy::edgeiso::diffs::Diffs;
 use quell_policy::kit::contention::Resource;
 use quell_policy::kit::profile::Usage;
 use quell_sim::experiment::edgeiso::{
-    Cores, DATA, Dataset, Scene, Seen, TAILBENCH, data_processing, detection, is_on_gpu, retraining, stream, tailbench as service,
+    Cores, DATA, Dataset, Scene, Seen, TAILBENCH, data_processing, detection, is_on_gpu, retraining, stream,
+    tailbench as service,
 };
 
 use super::super::trial::Trial;
@@ -145,8 +146,7 @@ pub fn tailbench(trial: Trial) -> Result<Vec<Measure>> {
         let core = without(&scene(Cores::Own(0, 2), Cores::Own(2, 3), Cores::Own(3, 4)), span)?;
         let ours = with(&scene(Cores::Any, Cores::Any, Cores::Any), None, trial, span)?;
         let [alone, plain, core, ours] = [alone, plain, core, ours].map(|seen| seen.tail_ms(0.95));
-        let note =
-            format!("p95, ms: alone {alone:.2}, no isolation {plain:.2}, cores {core:.2}, EdgeIso {ours:.2}");
+        let note = format!("p95, ms: alone {alone:.2}, no isolation {plain:.2}, cores {core:.2}, EdgeIso {ours:.2}");
         found.push(measure(&format!("fig4.8.{name}-rate"), rate, "")?);
         found.push(match name {
             "sphinx" => measure("fig4.8.sphinx", ours / plain, note)?,
