@@ -12,6 +12,7 @@ pub mod config;
 pub mod contention;
 pub mod experiment;
 pub mod faulty;
+mod gpu;
 pub mod host;
 pub mod kernel;
 pub mod machine;

@@ -6,6 +6,7 @@ use quell_model::{CpuCount, CpuId, Nanos};
 
 use crate::contention::solve::Rates;
 use crate::contention::{Contention, Phases};
+use crate::gpu::Gpu;
 use crate::kernel::{Counters, GroupId, Kernel, KernelConfig, Stretch, TaskId, Timer};
 use crate::vm::{Guest, Vm, VmSpec};
 use crate::workload::graph::{GraphSpec, Graphs, Plans};
@@ -137,12 +138,10 @@ impl Sim {
                 .map_err(SimError::Scenario)?;
             sim.add(number, spec, parent, own, sim.tenants.len());
         }
-        plans.check_gpu(sim.machine.gpu.is_some(), workloads).map_err(SimError::Scenario)?;
-        if sim.machine.gpu.is_some() {
-            sim.kernel.add_gpu();
-        }
+        crate::gpu::check(plans.stage_on_gpu(), sim.machine.gpu.is_some()).map_err(SimError::Scenario)?;
         plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
         sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
+        sim.graphs.gpu = sim.machine.gpu.map(|_| Gpu::new(&mut sim.kernel.timers));
         if !phases.is_empty() {
             let ways = |tenant: &Tenant| tenant.load.and_then(|load| workloads[load].cache_ways).unwrap_or(u32::MAX);
             let ways = sim.tenants.iter().map(ways).collect();
@@ -245,7 +244,7 @@ impl Sim {
     /// Time in which the GPU ran something, ns.
     #[must_use]
     pub fn gpu_busy(&self) -> u64 {
-        self.kernel.gpu.as_ref().map_or(0, |gpu| gpu.busy(self.kernel.now))
+        self.graphs.gpu.as_ref().map_or(0, |gpu| gpu.busy(self.kernel.now))
     }
 
     /// Lets time pass until then.

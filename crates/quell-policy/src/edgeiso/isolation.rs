@@ -171,7 +171,7 @@ impl Isolation {
             Technique::Cores if !self.is_divided => false,
             Technique::Cores if strengthen => {
                 let Some(share) = step.target.and_then(|id| self.of_mut(id)) else { return false };
-                let Some(last) = share.cpus.iter().last().filter(|_| share.cpus.len() > 1) else { return false };
+                let Some(last) = share.cpus.iter().max().filter(|_| share.cpus.len() > 1) else { return false };
                 share.cpus.remove(last);
                 true
             }
@@ -212,7 +212,7 @@ impl Isolation {
             let Some(donor) = others.max_by_key(|share| share.cpus.len()) else { return self.share_core(victim, view) };
             // Tasks that share their cores all leave this one; each keeps another.
             let is_last = |cpu| self.shares.iter().any(|share| share.cpus == CpuSet::one(cpu));
-            given = donor.cpus.iter().filter(|cpu| !is_last(*cpu)).last();
+            given = donor.cpus.iter().filter(|cpu| !is_last(*cpu)).max();
         }
         given.into_iter().for_each(|cpu| self.shares.iter_mut().for_each(|share| share.cpus.remove(cpu)));
         let (Some(cpu), Some(share)) = (given, self.of_mut(victim)) else { return false };
@@ -224,7 +224,7 @@ impl Isolation {
     fn return_core(&mut self, victim: WorkloadId, view: &View) -> bool {
         let pool = view.pool();
         let Some(share) = self.of_mut(victim) else { return false };
-        let Some(cpu) = share.cpus.difference(&share.initial).iter().last() else { return false };
+        let Some(cpu) = share.cpus.difference(&share.initial).iter().max() else { return false };
         share.cpus.remove(cpu);
         for owner in self.shares.iter_mut().filter(|share| share.initial.contains(cpu) && pool.contains(cpu)) {
             owner.cpus.insert(cpu);
@@ -239,7 +239,7 @@ impl Isolation {
     /// and its own is the victim's.
     fn share_core(&mut self, victim: WorkloadId, view: &View) -> bool {
         let others = || self.shares.iter().filter(|share| share.id != victim && !is_critical(view, share.id));
-        let Some(donor) = others().last().copied() else { return false };
+        let Some(donor) = others().next_back().copied() else { return false };
         let Some(host) = others().find(|share| share.cpus.is_disjoint(&donor.cpus)).copied() else { return false };
         // Others that share the donor's core move with it.
         for share in self.shares.iter_mut().filter(|share| share.cpus == donor.cpus) {

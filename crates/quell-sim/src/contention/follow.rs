@@ -184,7 +184,7 @@ impl Sim {
             contention.live.runs(cpu, phase, kernel.cpus[cpu].work_from, now, &mut kernel.timers);
         }
         kernel.phases.cpus = changed;
-        if let Some(gpu) = &mut kernel.gpu
+        if let Some(gpu) = &mut self.graphs.gpu
             && gpu.take_changed()
         {
             contention.live.gpu_runs(gpu.running().map(|work| work.bytes_per_ns));
@@ -195,7 +195,9 @@ impl Sim {
                 vms[vm].guest.set_pace(vcpu, speed);
             }
         });
-        gpu_speed.into_iter().for_each(|speed| kernel.set_gpu_speed(speed));
+        if let (Some(gpu), Some(speed)) = (&mut self.graphs.gpu, gpu_speed) {
+            gpu.set_speed(speed, now, &mut kernel.timers);
+        }
         kernel.phases.memory_slowdown = contention.live.slowdown();
     }
 
@@ -231,8 +233,9 @@ impl Sim {
         if self.contention.is_some() {
             return self.set_later(Setting::GpuFrequency(khz.min(frequencies.max_khz)));
         }
-        self.kernel
-            .set_gpu_speed(FULL_SPEED * u64::from(khz.min(frequencies.max_khz)) / u64::from(frequencies.max_khz));
+        let speed = FULL_SPEED * u64::from(khz.min(frequencies.max_khz)) / u64::from(frequencies.max_khz);
+        let now = self.kernel.now;
+        self.graphs.gpu.iter_mut().for_each(|gpu| gpu.set_speed(speed, now, &mut self.kernel.timers));
     }
 
     /// The ways of one last-level cache, or of all, that a tenant may fill, after the knob's latency.

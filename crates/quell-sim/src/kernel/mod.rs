@@ -4,8 +4,7 @@
 //! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
 //! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
 //! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
-//! workloads. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down, `gpu` is
-//! the GPU's queue, if the machine has one.
+//! workloads. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down.
 
 mod balance;
 mod bandwidth;
@@ -13,7 +12,6 @@ mod class;
 mod deadline;
 mod dispatch;
 mod fair;
-mod gpu;
 mod grant;
 mod groups;
 mod guest;
@@ -36,7 +34,6 @@ pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, R
 pub use crate::ids::{GroupId, TaskId};
 pub use crate::told::Counters;
 pub use crate::trace::Stretch;
-pub(crate) use gpu::{Gpu, GpuWork};
 pub(crate) use grant::Grants;
 use guest::Levels;
 pub use partition::Partition;
@@ -67,7 +64,6 @@ pub struct Kernel {
     pub(crate) levels: Levels,
     pub(crate) phases: phase::Changes,
     pub(crate) told: Told,
-    pub(crate) gpu: Option<Gpu>,
 }
 
 impl Kernel {
@@ -95,7 +91,6 @@ impl Kernel {
             levels: Levels::default(),
             phases: phase::Changes::default(),
             told: Told::default(),
-            gpu: None,
             timers,
             topology,
             config,
@@ -225,25 +220,6 @@ impl Kernel {
             Timer::Server(cpu) => self.reschedule(cpu as usize),
             Timer::Cache(_) | Timer::Settings | Timer::Gpu => {}
             Timer::Stop(_) | Timer::Workload(_) | Timer::Request(_) | Timer::Task(_) => {}
-        }
-    }
-
-    /// The machine has a GPU.
-    pub(crate) fn add_gpu(&mut self) {
-        self.gpu = Some(Gpu::new(&mut self.timers));
-    }
-
-    /// Puts a piece of work into the GPU's queue. Without a GPU nothing happens: scenarios are checked for that.
-    pub(crate) fn submit_to_gpu(&mut self, work: GpuWork) {
-        if let Some(gpu) = &mut self.gpu {
-            gpu.submit(work, self.now, &mut self.timers);
-        }
-    }
-
-    /// The GPU runs at this speed from now on; [`FULL_SPEED`] is the highest.
-    pub(crate) fn set_gpu_speed(&mut self, speed: u64) {
-        if let Some(gpu) = &mut self.gpu {
-            gpu.set_speed(speed, self.now, &mut self.timers);
         }
     }
 

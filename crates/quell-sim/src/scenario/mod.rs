@@ -247,7 +247,7 @@ impl Scenario {
         }
         let homes = homes(&online, &self.workloads, &self.vms).map_err(SimError::Scenario)?;
         let plans = Plans::new(&self.graphs(), &self.workloads).map_err(SimError::Scenario)?;
-        plans.check_gpu(machine.gpu.is_some(), &self.workloads).map_err(SimError::Scenario)?;
+        crate::gpu::check(plans.stage_on_gpu(), machine.gpu.is_some()).map_err(SimError::Scenario)?;
         let (mut demand, mut in_vms) = (0.0, vec![0.0; self.vms.len()]);
         for (number, (spec, home)) in self.workloads.iter().zip(homes).enumerate() {
             let Some(own) = spec.load().or_else(|| plans.demand(number)) else { continue };

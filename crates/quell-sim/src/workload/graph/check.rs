@@ -20,41 +20,27 @@ impl Plans {
 
     /// CPUs' worth of time that open loops ask for in steps that are chosen by their pool and their lock.
     fn demand_on(&self, chosen: impl Fn(usize, Option<usize>) -> bool) -> f64 {
+        self.demand_in(|pool, act| match act {
+            Act::Work(piece) if chosen(pool, None) => Some(piece),
+            Act::Locked(piece, lock) if chosen(pool, Some(lock)) => Some(piece),
+            _ => None,
+        })
+    }
+
+    /// Time a second that open loops ask for in steps whose piece of work is chosen, by their pool.
+    fn demand_in(&self, piece: impl Fn(usize, Act) -> Option<usize>) -> f64 {
         let mut demand = 0.0;
         for plan in &self.requests {
             let Some(arrivals) = &plan.arrivals else { continue };
-            for stage in &plan.stages {
-                for step in &stage.steps {
-                    let (piece, lock) = match *step {
-                        Act::Work(piece) => (piece, None),
-                        Act::Locked(piece, lock) => (piece, Some(lock)),
-                        _ => continue,
-                    };
-                    if chosen(stage.pool, lock) {
-                        demand += arrivals.rate() * plan.works[piece].mean() / 1e9;
-                    }
-                }
-            }
-        }
-        demand
-    }
-
-    /// The GPU's time that open loops ask for, of one GPU.
-    fn demand_on_gpu(&self) -> f64 {
-        let mut demand = 0.0;
-        for plan in &self.requests {
-            let rate = plan.arrivals.as_ref().map_or(0.0, |arrivals| arrivals.rate());
-            for act in plan.stages.iter().flat_map(|stage| &stage.steps) {
-                if let Act::Gpu(piece) = *act {
-                    demand += rate * plan.works[piece].mean() / 1e9;
-                }
-            }
+            let steps = plan.stages.iter().flat_map(|stage| stage.steps.iter().map(|act| (stage.pool, *act)));
+            let pieces = steps.filter_map(|(pool, act)| piece(pool, act));
+            demand += arrivals.rate() * pieces.map(|piece| plan.works[piece].mean() / 1e9).sum::<f64>();
         }
         demand
     }
 
     fn check_load(&self) -> Result<(), String> {
-        let demand = self.demand_on_gpu();
+        let demand = self.demand_in(|_, act| if let Act::Gpu(piece) = act { Some(piece) } else { None });
         if demand > 1.0 {
             return Err(format!(
                 "requests ask for {demand:.2} times the GPU: its queue would grow without end; lower the rate"

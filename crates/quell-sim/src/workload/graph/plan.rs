@@ -115,26 +115,11 @@ impl Plans {
         Ok(plans)
     }
 
-    /// The GPU's work needs a GPU, and is submitted on the host.
-    ///
-    /// # Errors
-    /// A sentence, if it cannot be.
-    pub fn check_gpu(&self, has_gpu: bool, workloads: &[WorkloadSpec]) -> Result<(), String> {
-        for plan in &self.requests {
-            for stage in &plan.stages {
-                if !stage.steps.iter().any(|act| matches!(act, Act::Gpu(_))) {
-                    continue;
-                }
-                let of = format!("stage '{}' of request '{}'", stage.name, plan.name);
-                if !has_gpu {
-                    return Err(format!("{of} runs on a GPU: take a machine that has one, such as edgeiso"));
-                }
-                if workloads[self.pools[stage.pool].workload].vm.is_some() {
-                    return Err(format!("{of} runs on the GPU from within a VM: only the host's workloads can"));
-                }
-            }
-        }
-        Ok(())
+    /// The first stage that runs on a GPU, for messages.
+    pub fn stage_on_gpu(&self) -> Option<String> {
+        let stages = self.requests.iter().flat_map(|plan| plan.stages.iter().map(move |stage| (plan, stage)));
+        let (plan, stage) = { stages }.find(|(_, stage)| stage.steps.iter().any(|act| matches!(act, Act::Gpu(_))))?;
+        Some(format!("stage '{}' of request '{}'", stage.name, plan.name))
     }
 
     /// Numbers the kinds of work of all stages; without one of their own it is that of the workload.
@@ -204,6 +189,9 @@ impl Plans {
             let mut steps = Vec::new();
             for step in &stage.steps {
                 steps.push(self.step(step, &mut plan, &mut barriers).map_err(|why| format!("{why} ({of})"))?);
+            }
+            if steps.iter().any(|act| matches!(act, Act::Gpu(_))) && workloads[self.pools[pool].workload].vm.is_some() {
+                return Err(format!("{of} runs on the GPU from within a VM: only the host's workloads can"));
             }
             if let Some(Err(why)) = stage.profile.as_ref().map(ProfileName::profile) {
                 return Err(format!("{why} ({of})"));

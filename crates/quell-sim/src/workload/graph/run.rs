@@ -8,7 +8,8 @@ use super::super::body::Source;
 use super::super::load::{Load, Streams};
 use super::lock::{Lock, Next};
 use super::plan::{Act, Flags, Plan, Plans};
-use crate::kernel::{GpuWork, Kernel, TaskId, Timer};
+use crate::gpu::{Gpu, GpuWork};
+use crate::kernel::{Kernel, TaskId, Timer};
 use crate::timers::TimerId;
 
 /// Requests' random streams have numbers that no workload has.
@@ -94,6 +95,8 @@ pub(crate) struct Graphs {
     first_worker: Vec<usize>,
     jobs: Vec<Job>,
     free_jobs: Vec<usize>,
+    /// The machine's GPU, if it has one.
+    pub gpu: Option<Gpu>,
 }
 
 impl Graphs {
@@ -176,7 +179,7 @@ impl Graphs {
     /// The GPU may have done a piece of work: its thread goes on.
     pub fn gpu_finished(&mut self, kernel: &mut Kernel) {
         let now = kernel.now();
-        let Some(done) = kernel.gpu.as_mut().and_then(|gpu| gpu.finish(now, &mut kernel.timers)) else { return };
+        let Some(done) = self.gpu.as_mut().and_then(|gpu| gpu.finish(now, &mut kernel.timers)) else { return };
         self.pass(done.worker);
         let cpu = kernel.last_cpu(self.workers[done.worker].task);
         self.wake(kernel, done.worker, Waker::Interrupt(cpu));
@@ -208,7 +211,8 @@ impl Graphs {
                 }
                 Some(Act::Gpu(piece)) => {
                     let (time, plan) = (self.jobs[job].works[piece], &self.plans[self.jobs[job].plan]);
-                    kernel.submit_to_gpu(GpuWork { worker: number, time, bytes_per_ns: plan.moves[piece] });
+                    let work = GpuWork { worker: number, time, bytes_per_ns: plan.moves[piece] };
+                    self.gpu.iter_mut().for_each(|gpu| gpu.submit(work, kernel.now(), &mut kernel.timers));
                     return self.sleep(kernel, number);
                 }
                 Some(Act::Signal(flag)) => self.raise(kernel, job, flag, task),

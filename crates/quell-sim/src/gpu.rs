@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::state::{FULL_SPEED, Timer};
+use crate::kernel::{FULL_SPEED, Timer};
 use crate::timers::{TimerId, Timers};
 
 /// A piece of work for the GPU.
@@ -107,6 +107,17 @@ impl Gpu {
             Some(_) => timers.set(self.timer, now + self.left.div_ceil(self.speed)),
             None => timers.cancel(self.timer),
         }
+    }
+}
+
+/// A stage that runs on a GPU needs one.
+///
+/// # Errors
+/// A sentence, if there is none.
+pub(crate) fn check(stage: Option<String>, has_gpu: bool) -> Result<(), String> {
+    match stage.filter(|_| !has_gpu) {
+        Some(stage) => Err(format!("{stage} runs on a GPU: take a machine that has one, such as edgeiso")),
+        None => Ok(()),
     }
 }
 
