@@ -69,8 +69,9 @@ fn all_policies_run_on_8_48_and_80_cpus() {
         let pairs = !topology.siblings_of(quell_model::CpuId(0)).is_empty();
         // Elfen's best-effort work runs on second hyperthreads alone.
         for policy in AnyPolicy::ALL.iter().filter(|policy| policy.name != "elfen" || pairs) {
-            // HIS begins with a solo run of up to two seconds.
-            let span = Nanos::from_millis(if policy.name == "his" { 4_000 } else { 200 });
+            // HIS and EdgeIso begin with solo runs of up to two seconds.
+            let begins_alone = ["his", "edgeiso"].contains(&policy.name);
+            let span = Nanos::from_millis(if begins_alone { 4_000 } else { 200 });
             let ran = run(policy.name, topology.clone(), &workloads, span);
             let expected = rate * span.as_secs_f64();
             assert!(
@@ -132,7 +133,7 @@ fn a_hundred_workloads_run_under_every_policy_on_8_48_and_80_cpus() {
             };
             let (web, cache, front) = (of("web"), of("cache"), of("front"));
             let seen = format!("{} on {machine}: {web} {cache} {front}", policy.name);
-            // HIS begins with a solo run of up to two seconds, in which others are paused.
+            // HIS and EdgeIso begin with solo runs of up to two seconds. in which others are paused.
             let least = if policy.name == "his" { 1 } else { 1_000 };
             assert!(web > least && cache > 10 * least && front > least * 8 / 10, "{seen}");
             assert!(of("shop") > 0 && of("sensor") > 0 && of("store") == 0, "{seen}");
