@@ -103,6 +103,12 @@ pub fn qemu_arguments(machine: &Machine, wiring: &Wiring) -> Vec<String> {
     add("-machine", &board);
     add("-m", &format!("{}M", wiring.memory_mib));
     add("-smp", &cpus(machine));
+    let (cpus_a_node, mib) = (machine.cpus / machine.nodes, wiring.memory_mib / u64::from(machine.nodes));
+    for node in (0..machine.nodes).filter(|_| machine.nodes > 1) {
+        let (first, last) = (node * cpus_a_node, (node + 1) * cpus_a_node - 1);
+        add("-object", &format!("memory-backend-ram,id=node{node},size={mib}M"));
+        add("-numa", &format!("node,nodeid={node},memdev=node{node},cpus={first}-{last}"));
+    }
     for option in ["-nodefaults", "-no-user-config", "-no-reboot"] {
         add(option, "");
     }
@@ -249,5 +255,8 @@ mod tests {
     fn topology_reaches_qemu() {
         let machine = Machine { cpus: 8, topology: "2,2,2".parse().ok(), ..Machine::default() };
         assert_eq!(value_of(&qemu_arguments(&machine, &wiring()), "-smp"), ["8,sockets=2,cores=2,threads=2"]);
+        let two = Machine { nodes: 2, ..Machine::packed(Vec::new()) };
+        let nodes = ["node,nodeid=0,memdev=node0,cpus=0-1", "node,nodeid=1,memdev=node1,cpus=2-3"];
+        assert_eq!(value_of(&qemu_arguments(&two, &wiring()), "-numa"), nodes);
     }
 }

@@ -27,6 +27,8 @@ pub struct Machine {
     pub cpus: u32,
     /// Their sockets, cores and siblings; by default each is a socket of its own.
     pub topology: Option<Topology>,
+    /// Memory nodes, with equal parts of the CPUs and of the memory; only of a packed machine.
+    pub nodes: u32,
     /// Memory in MiB; by default the need of the image, and 1 GiB at least.
     pub memory_mib: Option<u64>,
     /// Debian's version of the kernel; by default the best available one.
@@ -50,6 +52,7 @@ impl Default for Machine {
         Self {
             cpus: 4,
             topology: None,
+            nodes: 1,
             memory_mib: None,
             kernel: None,
             clock: Clock::Free,
@@ -100,6 +103,9 @@ impl Machine {
             && topology.cpus() != self.cpus
         {
             return bad("--topology", format!("{topology} makes {} CPUs, not {}", topology.cpus(), self.cpus));
+        }
+        if self.nodes == 0 || !self.cpus.is_multiple_of(self.nodes) || (self.nodes > 1 && self.root == Root::Host) {
+            return bad("nodes", format!("{} memory nodes do not divide a packed machine's CPUs", self.nodes));
         }
         let Some(lockstep) = self.lockstep() else { return Ok(()) };
         if self.accelerator == Accelerator::Kvm {

@@ -105,6 +105,7 @@ fn machine(arguments: &Arguments) -> Machine {
     let lockstep = |how| Lockstep { serial: how == How::Serial, mips: arguments.mips, quantum_ns: arguments.quantum };
     let default = Machine::default();
     Machine {
+        nodes: 1,
         cpus: arguments.cpus.or(arguments.topology.map(|topology| topology.cpus())).unwrap_or(default.cpus),
         topology: arguments.topology,
         memory_mib: arguments.mem,
