@@ -37,6 +37,7 @@ soak: setup
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=10000 $(CARGO) test -p quell-policy --locked --test vas
 	QUELL_SCX_EVENTS=100000000 $(CARGO) test -p quell-scx-rules --locked simulation::no_invariant
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
+	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored

@@ -1,8 +1,12 @@
 //! The highest frequency of CPUs.
 
+use std::collections::HashMap;
+
 use quell_model::{Capabilities, CpuId, KnobKind, Support};
 
 use super::{Actuator, Aim, Draft, Here};
+use crate::members::Members;
+use crate::sysfs::FrequencyDomain;
 use crate::write::{Place, Value};
 use crate::{LinuxError, sysfs};
 
@@ -31,9 +35,7 @@ impl Actuator for Frequency {
             let own = || domain.control.cpus.iter().map(limit);
             let first = own().next().flatten();
             if own().any(|khz| khz != first) {
-                let what = format!("the CPUs {} have one frequency together", domain.control.cpus);
-                let mend = "set them alike: give foreground and background whole domains of their own";
-                return Err(LinuxError::unsupported(what, mend));
+                return Err(not_alike(&domain));
             }
             let place = Place::File(domain.limit());
             let origin = draft.ledger.origin(&place).cloned();
@@ -53,4 +55,24 @@ impl Actuator for Frequency {
         }
         Ok(())
     }
+}
+
+/// Refuses different limits of CPUs that have one frequency together, even if a solo run lifts some of them now.
+///
+/// # Errors
+/// The domain, and the mend.
+pub(crate) fn check_frequencies(khz: &HashMap<CpuId, u32>, members: &Members) -> Result<(), LinuxError> {
+    for domain in sysfs::frequency_domains(&members.roots.sys, &members.online)? {
+        let mut own = domain.control.cpus.iter().map(|cpu| khz.get(&cpu));
+        let first = own.next().flatten();
+        if own.any(|khz| khz != first) {
+            return Err(not_alike(&domain));
+        }
+    }
+    Ok(())
+}
+
+fn not_alike(domain: &FrequencyDomain) -> LinuxError {
+    let what = format!("the CPUs {} have one frequency together", domain.control.cpus);
+    LinuxError::unsupported(what, "set them alike: give foreground and background whole domains of their own")
 }

@@ -28,8 +28,10 @@ mod ways;
 
 pub(crate) use aim::{Aim, Subject};
 pub(crate) use draft::Draft;
+pub(crate) use frequency::check_frequencies;
 pub(crate) use here::Here;
 pub(crate) use quota::Quota;
+pub(crate) use resctrl::check_groups;
 pub(crate) use standing::Standing;
 pub(crate) use wanted::Wanted;
 

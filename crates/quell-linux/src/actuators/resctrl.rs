@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use quell_model::{Capabilities, KnobKind, Support};
+use quell_model::{Capabilities, Knob, KnobKind, KnobSetting, LlcWays, Support, ThreadId};
 
 use super::{Actuator, Aim, Draft, Here, Subject};
 use crate::LinuxError;
+use crate::members::Members;
 use crate::resctrl::{self, Info, Line, Membership, Resctrl};
 use crate::write::{Place, Value, Write};
 
-/// Names of Quell's groups begin with this.
-const PREFIX: &str = "quell.";
 const MOUNT: &str =
     "mount -t resctrl resctrl /sys/fs/resctrl (on Intel from Xeon E5 v4 on, AMD from Zen 2, Arm with MPAM)";
 
@@ -72,12 +71,12 @@ impl Actuator for Groups {
 }
 
 fn wants(subject: &Subject<'_>) -> bool {
-    subject.wanted.ways.is_some() || subject.wanted.throttle.is_some()
+    subject.wanted.has_group()
 }
 
 /// The group that Quell made for a workload.
 fn own_group(subject: &Subject<'_>, draft: &Draft<'_>) -> Option<PathBuf> {
-    let start = prefix(subject);
+    let start = resctrl::own_prefix(subject.id);
     draft
         .ledger
         .groups()
@@ -85,8 +84,33 @@ fn own_group(subject: &Subject<'_>, draft: &Draft<'_>) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-fn prefix(subject: &Subject<'_>) -> String {
-    format!("{PREFIX}{}.", subject.id.0)
+/// Refuses what this machine cannot have, even if a solo run lifts it now.
+///
+/// # Errors
+/// The reason, and the mend.
+pub(crate) fn check_groups(settings: &[KnobSetting], members: &Members) -> Result<(), LinuxError> {
+    let mut found = None;
+    for setting in settings {
+        let (Knob::CacheWays(_) | Knob::WaysOfLlc(_) | Knob::Throttle(_)) = setting.knob else { continue };
+        let info = match &found {
+            Some(info) => info,
+            None => {
+                let resctrl = Resctrl::find(&members.roots);
+                let resctrl = resctrl.ok_or_else(|| LinuxError::unsupported("resctrl is not mounted", MOUNT))?;
+                found.insert(Info::read(&resctrl, &members.roots, &members.topology)?)
+            }
+        };
+        let lacks = |what: &str| Err(LinuxError::unsupported(format!("this machine has no {what}"), MOUNT));
+        match setting.knob {
+            Knob::Throttle(_) if info.throttle.is_none() => return lacks("memory throttle"),
+            Knob::CacheWays(_) | Knob::WaysOfLlc(_) if info.cache_lines.is_empty() => {
+                return lacks("cache ways to give out");
+            }
+            Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. }) => check_mask(info, mask & info.all_ways)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A workload's group is there with its lines and all its threads.
@@ -100,9 +124,20 @@ fn keep(
 ) -> Result<(), LinuxError> {
     let safe =
         |name: &str| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect::<String>();
-    let group = known.unwrap_or_else(|| resctrl.root().join(format!("{}{}", prefix(subject), safe(subject.name))));
-    let threads: Vec<_> = aim.threads().filter(|(_, of)| of.id == subject.id).map(|(thread, _)| thread.id).collect();
-    refuse_others(resctrl, &group, subject, &threads)?;
+    let is_new = known.is_none();
+    let group = known
+        .unwrap_or_else(|| resctrl.root().join(format!("{}{}", resctrl::own_prefix(subject.id), safe(subject.name))));
+    let mut threads: Vec<_> =
+        aim.threads().filter(|(_, of)| of.id == subject.id).map(|(thread, _)| thread.id).collect();
+    for other in resctrl.groups().iter().skip(1).filter(|other| **other != group) {
+        let inside = resctrl::threads(other)?.unwrap_or_default();
+        let is_inside = |thread: &ThreadId| inside.binary_search(&thread.tid).is_ok();
+        if let Some(thread) = threads.iter().find(|thread| is_new && is_inside(thread)) {
+            return Err(in_anothers(thread, subject, other));
+        }
+        // Taken since then: it stays there.
+        threads.retain(|thread| !is_inside(thread));
+    }
     let place = Place::Group(group.clone());
     let there = draft.read(&place)?;
     if there == Some(Value::There(true)) && draft.ledger.touched(&place).is_none() && !draft.is_planned(&place) {
@@ -135,36 +170,19 @@ fn keep(
 }
 
 /// A workload in a group that another program made stays there.
-fn refuse_others(
-    resctrl: &Resctrl,
-    own: &Path,
-    subject: &Subject<'_>,
-    threads: &[quell_model::ThreadId],
-) -> Result<(), LinuxError> {
-    for group in resctrl.groups().iter().skip(1).filter(|group| *group != own) {
-        let inside = resctrl::threads(group)?.unwrap_or_default();
-        if let Some(thread) = threads.iter().find(|thread| inside.binary_search(&thread.tid).is_ok()) {
-            let what = format!(
-                "thread {} of workload '{}' is in the resctrl group {}",
-                thread.tid,
-                subject.name,
-                group.display()
-            );
-            let mend =
-                "let that program give it back (echo the thread into the root's tasks), or leave the workload out";
-            return Err(LinuxError::unsupported(what, mend));
-        }
-    }
-    Ok(())
+fn in_anothers(thread: &ThreadId, subject: &Subject<'_>, group: &Path) -> LinuxError {
+    let what =
+        format!("thread {} of workload '{}' is in the resctrl group {}", thread.tid, subject.name, group.display());
+    LinuxError::unsupported(
+        what,
+        "let that program give it back (echo the thread into the root's tasks), or leave the workload out",
+    )
 }
 
 /// The lines of a workload's group; without a value as in a new group.
 fn lines(info: &Info, subject: &Subject<'_>, group: &Path, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
     for (llc, id) in info.ids.iter().enumerate().filter_map(|(llc, id)| Some((llc as u32, (*id)?))) {
         let mask = subject.wanted.ways.as_ref().and_then(|ways| ways.of(llc)).map(|mask| mask & info.all_ways);
-        if let Some(mask) = mask {
-            check_mask(info, mask)?;
-        }
         for resource in &info.cache_lines {
             let (all, wanted) = (format!("{:x}", info.all_ways), mask.map(|mask| format!("{mask:x}")));
             line(draft, subject, group, (resource, id), wanted, all)?;
@@ -174,12 +192,7 @@ fn lines(info: &Info, subject: &Subject<'_>, group: &Path, draft: &mut Draft<'_>
             line(draft, subject, group, ("MB", id), wanted, info.no_throttle())?;
         }
     }
-    let lacks = |what: &str| Err(LinuxError::unsupported(format!("this machine has no {what}"), MOUNT));
-    match subject.wanted {
-        super::Wanted { ways: Some(_), .. } if info.cache_lines.is_empty() => lacks("cache ways to give out"),
-        super::Wanted { throttle: Some(_), .. } if info.throttle.is_none() => lacks("memory throttle"),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// What the kernel would refuse in the middle of a plan.

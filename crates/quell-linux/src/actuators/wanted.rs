@@ -62,6 +62,11 @@ impl Wanted {
         }
     }
 
+    /// Do some of the values need a control group?
+    pub fn has_group(&self) -> bool {
+        self.ways.is_some() || self.throttle.is_some()
+    }
+
     /// These values, and where there is none, those of `base`.
     pub fn over(&self, base: &Wanted) -> Wanted {
         Wanted {

@@ -1,14 +1,16 @@
 //! Carries plans out.
 
 use quell_model::{
-    Event, Knob, KnobKind, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
+    CpuSet, Event, Knob, KnobKind, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict,
+    WorkloadId,
 };
 
 use super::LinuxHost;
 use crate::LinuxError;
 use crate::actuators::{self, Aim, Draft};
-use crate::clock;
+use crate::members::Members;
 use crate::write::Write;
+use crate::{clock, sysfs};
 
 /// Looks for new threads after a control group was set up.
 const GROUP_LOOKS: u32 = 8;
@@ -132,6 +134,12 @@ impl LinuxHost {
         if found == 0 {
             return Ok(Verdict::Vanished);
         }
+        if groups {
+            actuators::check_groups(settings, &self.members)?;
+        }
+        if frequencies {
+            actuators::check_frequencies(&self.standing.values.khz, &self.members)?;
+        }
         dirty.sort_unstable();
         dirty.dedup();
         let writes = self.compile(&dirty, preemption, frequencies)?;
@@ -163,6 +171,39 @@ impl LinuxHost {
         let mut draft = Draft::new(&mut self.writes, members);
         actuators::write(&aim, &mut draft)?;
         Ok(draft.finish())
+    }
+
+    /// CPUs came back: caches that had none have lost their lines, and frequencies could not be limited meanwhile. A CPU that
+    /// shares its frequency has the limit of the others.
+    pub(super) fn hardware_returned(&mut self, returned: CpuSet) {
+        let with_group: Vec<WorkloadId> = self.members.workloads().map(|(id, _)| id).collect();
+        let with_group: Vec<_> = with_group.into_iter().filter(|&id| self.standing.values.of(id).has_group()).collect();
+        self.reapply(&with_group, &[]);
+        let Members { roots, online, .. } = &self.members;
+        for domain in sysfs::frequency_domains(&roots.sys, online).unwrap_or_default() {
+            let cpus = domain.control.cpus;
+            let before = cpus.difference(&returned);
+            let leader = if before.is_empty() { cpus.lowest() } else { before.lowest() };
+            let khz = leader.and_then(|cpu| self.standing.values.khz.get(&cpu).copied());
+            for cpu in cpus.intersection(&returned).iter() {
+                match khz {
+                    Some(khz) => _ = self.standing.values.khz.insert(cpu, khz),
+                    None => _ = self.standing.values.khz.remove(&cpu),
+                }
+            }
+        }
+        self.settle_frequencies();
+    }
+
+    /// Sets frequencies as they should be now.
+    pub(super) fn settle_frequencies(&mut self) {
+        let result = self.compile(&[], None, true).and_then(|writes| self.make(&writes));
+        if let Err(error) = &result
+            && !self.frequencies_due
+        {
+            tracing::warn!(%error, "frequencies could not be limited");
+        }
+        self.frequencies_due = result.is_err();
     }
 
     /// Threads that were created while others were moved into their group are found until a look finds none: a thread

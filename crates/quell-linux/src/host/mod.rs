@@ -13,8 +13,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake, Workload,
-    WorkloadId,
+    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake,
+    Workload, WorkloadId,
 };
 
 use crate::actuators::{self, Standing};
@@ -42,6 +42,8 @@ pub struct LinuxHost {
     settings: Vec<KnobSetting>,
     /// Workloads whose standing values could not be made true; tried again at each scan.
     unsettled: Vec<WorkloadId>,
+    /// Could frequencies not be made what they should be? Tried again at each scan.
+    frequencies_due: bool,
     /// Results of a scan: kept for its memory.
     news: News,
     pending: Vec<Event>,
@@ -83,6 +85,7 @@ impl LinuxHost {
             scheduler,
             settings: Vec::new(),
             unsettled: Vec::new(),
+            frequencies_due: false,
             news: News::default(),
             pending: Vec::new(),
             waker: Waker::new()?,
@@ -212,6 +215,8 @@ impl LinuxHost {
     fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
         let mut news = std::mem::take(&mut self.news);
         let result = self.members.scan(now, &mut news);
+        let online = |event: &Event| if let Event::Online(cpu) = event { Some(*cpu) } else { None };
+        let returned: CpuSet = news.events.iter().filter_map(online).collect();
         self.pending.append(&mut news.events);
         for thread in news.died.drain(..) {
             self.writes.ledger.forget_thread(thread);
@@ -230,6 +235,11 @@ impl LinuxHost {
             dirty.sort_unstable();
             dirty.dedup();
             self.reapply(&dirty, &refused);
+        }
+        if !returned.is_empty() {
+            self.hardware_returned(returned);
+        } else if self.frequencies_due {
+            self.settle_frequencies();
         }
         if result.is_ok() {
             self.meet_again();

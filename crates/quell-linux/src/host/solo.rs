@@ -48,9 +48,7 @@ impl LinuxHost {
 
     /// Each workload is put back for itself: one that cannot be does not keep the others paused.
     fn solo_ended(&mut self, id: WorkloadId, why: SoloEnd) {
-        if let Err(error) = self.compile(&[], None, true).and_then(|writes| self.make(&writes)) {
-            tracing::warn!(%error, "frequencies could not be limited again");
-        }
+        self.settle_frequencies();
         self.reapply(&self.all(), &[]);
         self.pending.push(Event::SoloEnded(id, why));
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quell_model::{Controls, ThrottleControl, ThrottleUnit, Topology, WayControl};
+use quell_model::{Controls, CpuSet, ThrottleControl, ThrottleUnit, Topology, WayControl};
 
 use super::Resctrl;
 use crate::{LinuxError, Roots, file};
@@ -65,7 +65,9 @@ impl Info {
             });
         }
         found.groups = groups.into_iter().min().unwrap_or(0);
-        found.ids = topology.llcs().iter().map(|cpus| cache_id(&roots.sys, cpus.lowest()?.0)).collect();
+        // A CPU that is offline has no caches.
+        let id = |cpus: &CpuSet| cpus.iter().find_map(|cpu| cache_id(&roots.sys, cpu.0));
+        found.ids = topology.llcs().iter().map(id).collect();
         Ok(found)
     }
 

@@ -7,11 +7,15 @@ mod group;
 mod info;
 
 pub(crate) use count::Count;
+#[cfg(any(test, feature = "test-support"))]
+pub(crate) use group::value_of;
 pub use group::{GroupCalls, KernelGroups, Line, Membership};
 pub(crate) use group::{read_line, set_group, set_line, set_member, threads};
 pub(crate) use info::{Info, controls};
 
 use std::path::{Path, PathBuf};
+
+use quell_model::WorkloadId;
 
 use crate::{LinuxError, Roots, file};
 
@@ -20,6 +24,11 @@ const MAGIC: u64 = 0x0765_5821;
 
 /// Directories that are no control groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
+
+/// The beginning of the name of a workload's own group.
+pub(crate) fn own_prefix(id: WorkloadId) -> String {
+    format!("quell.{}.", id.0)
+}
 
 /// The mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +39,7 @@ pub(crate) struct Resctrl {
 impl Resctrl {
     /// That of this machine, or of a machine of plain files; None if it is not mounted.
     pub fn find(roots: &Roots) -> Option<Resctrl> {
-        Resctrl::at(&roots.sys.join("fs/resctrl"), roots.is_this_machine())
+        Resctrl::at(&roots.sys.join("fs/resctrl"), roots.sys == Path::new("/sys"))
     }
 
     /// The one at this path. `checked`: only if the file system there is resctrl, by its magic number; sysfs has the

@@ -26,6 +26,8 @@ pub struct FakeResctrl {
     pub least: u32,
     /// Are code and data apart?
     pub cdp: bool,
+    /// May a mask have gaps?
+    pub sparse: bool,
     /// Least, most and step of the throttle; None: there is none.
     pub throttle: Option<(u32, u32, u32)>,
     /// Control groups, the root's included.
@@ -34,11 +36,24 @@ pub struct FakeResctrl {
     pub ids: &'static [u32],
 }
 
+/// Replaces a file at once, as the kernel does: a program that is killed meanwhile leaves the old text.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&new, text)?;
+    fs::rename(new, path)
+}
+
 fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
 impl FakeGroups {
+    /// Those of the resctrl that a tree has at this path; none fails.
+    #[must_use]
+    pub fn at(root: PathBuf) -> FakeGroups {
+        FakeGroups::new(root, Arc::default())
+    }
+
     pub(super) fn new(root: PathBuf, fails_in: Arc<AtomicU32>) -> FakeGroups {
         FakeGroups { root, fails_in }
     }
@@ -55,7 +70,7 @@ impl FakeGroups {
     }
 
     fn say(&self, status: &str) -> io::Result<()> {
-        fs::write(self.root.join("info/last_cmd_status"), format!("{status}\n"))
+        put(&self.root.join("info/last_cmd_status"), &format!("{status}\n"))
     }
 
     fn refuse<T>(&self, code: i32, status: &str) -> io::Result<T> {
@@ -72,7 +87,8 @@ impl FakeGroups {
     }
 
     /// The control groups but the root.
-    pub(super) fn groups(&self) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn groups(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let is_group = |path: &PathBuf| path.join("schemata").is_file();
         entries.map(|entry| entry.path()).filter(is_group).collect()
@@ -83,11 +99,42 @@ impl FakeGroups {
         counts.into_iter().flatten().min().unwrap_or(0)
     }
 
+    /// A new group's lines: those of the domains that are there.
+    fn defaults(&self) -> String {
+        let there = domains(&self.text("schemata"));
+        keep(&self.text("info/default"), |id| there.contains(&id))
+    }
+
+    /// A thread has ended.
+    pub(super) fn forget(&self, tid: i32) {
+        self.take_out(tid).expect("change the groups' threads");
+    }
+
+    /// These domains are there, no others; those that are new have their defaults.
+    pub(super) fn keep_domains(&self, ids: &[u32]) {
+        let default = self.text("info/default");
+        for group in self.groups().into_iter().chain([self.root.clone()]) {
+            let text = fs::read_to_string(group.join("schemata")).expect("read a group's lines");
+            let had = domains(&text);
+            let lines = default.lines().map(|line| {
+                let (name, _) = line.split_once(':').unwrap_or((line, ""));
+                let values = ids.iter().map(|&id| {
+                    let from = if had.contains(&id) { text.as_str() } else { default.as_str() };
+                    format!("{id}={}", crate::resctrl::value_of(from, name.trim(), id).unwrap_or_default())
+                });
+                format!("{name}:{}", values.collect::<Vec<_>>().join(";"))
+            });
+            put(&group.join("schemata"), &lines.collect::<Vec<_>>().join("\n")).expect("write a group's lines");
+        }
+    }
+
     fn take_out(&self, tid: i32) -> io::Result<()> {
         for group in self.groups().into_iter().chain([self.root.clone()]) {
             let text = fs::read_to_string(group.join("tasks"))?;
             let left: Vec<&str> = text.lines().filter(|line| line.trim() != tid.to_string()).collect();
-            fs::write(group.join("tasks"), left.join("\n"))?;
+            if left.len() < text.lines().count() {
+                put(&group.join("tasks"), &left.join("\n"))?;
+            }
         }
         Ok(())
     }
@@ -121,6 +168,22 @@ impl FakeGroups {
     }
 }
 
+/// The domains in a text of `schemata`.
+fn domains(text: &str) -> Vec<u32> {
+    let values = text.lines().next().and_then(|line| line.split_once(':')).map_or("", |(_, values)| values);
+    values.split(';').filter_map(|part| part.split_once('=')?.0.trim().parse().ok()).collect()
+}
+
+/// A text of `schemata` with some of its domains.
+fn keep(text: &str, is_there: impl Fn(u32) -> bool) -> String {
+    let line = |line: &str| {
+        let (name, values) = line.split_once(':').unwrap_or((line, ""));
+        let is_kept = |part: &&str| part.split_once('=').is_some_and(|(id, _)| id.trim().parse().is_ok_and(&is_there));
+        format!("{name}:{}", values.split(';').filter(is_kept).collect::<Vec<_>>().join(";"))
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 impl GroupCalls for FakeGroups {
     fn make(&self, group: &Path) -> io::Result<()> {
         self.count()?;
@@ -130,9 +193,12 @@ impl GroupCalls for FakeGroups {
         if self.groups().len() as u32 + 1 >= self.most_groups() {
             return self.refuse(libc::ENOSPC, "Out of CLOSIDs");
         }
-        fs::create_dir(group)?;
-        fs::write(group.join("tasks"), "")?;
-        fs::copy(self.root.join("info/default"), group.join("schemata")).map(|_| ())
+        let new = self.root.join(format!("info/new.{}", std::process::id()));
+        let _ = fs::remove_dir_all(&new);
+        fs::create_dir(&new)?;
+        fs::write(new.join("tasks"), "")?;
+        fs::write(new.join("schemata"), self.defaults())?;
+        fs::rename(new, group)
     }
 
     fn remove(&self, group: &Path) -> io::Result<()> {
@@ -143,7 +209,11 @@ impl GroupCalls for FakeGroups {
         let text = fs::read_to_string(group.join("tasks"))?;
         let own: Vec<i32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
         own.into_iter().try_for_each(|tid| self.take_out(tid))?;
-        fs::remove_dir_all(group)
+        // At once, and then at leisure.
+        let old = self.root.join(format!("info/old.{}", std::process::id()));
+        let _ = fs::remove_dir_all(&old);
+        fs::rename(group, &old)?;
+        fs::remove_dir_all(old)
     }
 
     fn set_line(&self, group: &Path, line: &str) -> io::Result<()> {
@@ -175,7 +245,7 @@ impl GroupCalls for FakeGroups {
         if !found {
             return self.refuse(libc::EINVAL, "Unknown or unsupported resource or domain");
         }
-        fs::write(group.join("schemata"), lines.join("\n"))
+        put(&group.join("schemata"), &lines.join("\n"))
     }
 
     fn join(&self, group: &Path, tid: i32) -> io::Result<()> {
@@ -185,6 +255,6 @@ impl GroupCalls for FakeGroups {
         }
         self.take_out(tid)?;
         let text = fs::read_to_string(group.join("tasks"))?;
-        fs::write(group.join("tasks"), format!("{text}\n{tid}\n"))
+        put(&group.join("tasks"), &format!("{text}\n{tid}\n"))
     }
 }

@@ -1,6 +1,7 @@
 //! Machines made of plain files, for tests and measurements.
 
 mod groups;
+mod hardware;
 mod threads;
 mod tree;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use quell_model::{CpuSet, Topology};
 use tempfile::TempDir;
 
-use super::{FakeGroups, FakeResctrl, FakeThreads};
+use super::{FakeGroups, FakeThreads};
 use crate::{HostOptions, LinuxError, LinuxHost, Roots};
 
 /// A machine: CPUs, processes with threads, cgroups. It does nothing by itself: a file holds its last write.
@@ -20,7 +20,7 @@ use crate::{HostOptions, LinuxError, LinuxHost, Roots};
 pub struct FakeTree {
     directory: TempDir,
     next_start: Cell<u64>,
-    fails_in: Arc<AtomicU32>,
+    pub(super) fails_in: Arc<AtomicU32>,
 }
 
 impl FakeTree {
@@ -65,83 +65,6 @@ impl FakeTree {
     pub fn threads(&self) -> FakeThreads {
         let groups = FakeGroups::new(self.path().join("sys/fs/resctrl"), Arc::clone(&self.fails_in));
         FakeThreads::new(self.path().join("proc"), self.online(), groups)
-    }
-
-    /// resctrl is mounted, and the machine has this.
-    pub fn resctrl(&self, has: &FakeResctrl) {
-        let root = Path::new("sys/fs/resctrl");
-        let each = |value: &str| has.ids.iter().map(|id| format!("{id}={value}")).collect::<Vec<_>>().join(";");
-        let mut lines = Vec::new();
-        let mask = format!("{:x}", u32::MAX >> (32 - has.ways.clamp(1, 32)));
-        let caches: &[&str] = match (has.ways, has.cdp) {
-            (0, _) => &[],
-            (_, false) => &["L3"],
-            (_, true) => &["L3CODE", "L3DATA"],
-        };
-        for name in caches {
-            let info = root.join("info").join(name);
-            self.write(info.join("cbm_mask"), &mask);
-            self.write(info.join("min_cbm_bits"), &has.least.to_string());
-            self.write(info.join("shareable_bits"), "0");
-            self.write(info.join("num_closids"), &has.groups.to_string());
-            lines.push(format!("{name:>10}:{}", each(&mask)));
-        }
-        if let Some((least, most, step)) = has.throttle {
-            let info = root.join("info/MB");
-            self.write(info.join("min_bandwidth"), &least.to_string());
-            self.write(info.join("bandwidth_gran"), &step.to_string());
-            self.write(info.join("most"), &most.to_string());
-            self.write(info.join("num_closids"), &has.groups.to_string());
-            lines.push(format!("{:>10}:{}", "MB", each(&most.to_string())));
-        }
-        self.write(root.join("info/last_cmd_status"), "ok");
-        self.write(root.join("info/default"), &lines.join("\n"));
-        self.write(root.join("schemata"), &lines.join("\n"));
-        self.write(root.join("tasks"), "");
-        let llcs = quell_model::CpuSet::from_iter(self.online().iter());
-        for cpu in llcs.iter() {
-            let shared = self.read(format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list"));
-            let mut firsts: Vec<String> = llcs
-                .iter()
-                .map(|cpu| self.read(format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list")))
-                .collect();
-            firsts.dedup();
-            let at = firsts.iter().position(|list| *list == shared).unwrap_or(0);
-            let id = has.ids.get(at).copied().unwrap_or(0);
-            self.write(format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/id"), &id.to_string());
-        }
-    }
-
-    /// The control groups of resctrl, but the root.
-    #[must_use]
-    pub fn control_groups(&self) -> Vec<PathBuf> {
-        FakeGroups::new(self.path().join("sys/fs/resctrl"), Arc::default()).groups()
-    }
-
-    /// After that many more changes of resctrl one fails; 0: none does.
-    pub fn fail_in(&self, changes: u32) {
-        self.fails_in.store(changes, std::sync::atomic::Ordering::SeqCst);
-    }
-
-    /// CPUs that have one frequency together, from 800 to 3,000 MHz.
-    pub fn frequencies(&self, number: u32, cpus: &str) {
-        let policy = PathBuf::from(format!("sys/devices/system/cpu/cpufreq/policy{number}"));
-        for (name, value) in [
-            ("affected_cpus", cpus),
-            ("cpuinfo_min_freq", "800000"),
-            ("cpuinfo_max_freq", "3000000"),
-            ("scaling_max_freq", "3000000"),
-        ] {
-            self.write(policy.join(name), value);
-        }
-    }
-
-    /// A memory node with free memory, and those that have memory.
-    pub fn memory_node(&self, node: u32, free_mib: u64, all: &str) {
-        let base = Path::new("sys/devices/system/node");
-        self.write(base.join("has_memory"), all);
-        let text = format!("Node {node} MemTotal: 99999999 kB\nNode {node} MemFree: {} kB", free_mib * 1024);
-        self.write(base.join(format!("node{node}/meminfo")), &text);
     }
 
     /// Writes a file, and the directories on the way to it.
@@ -218,6 +141,15 @@ impl FakeTree {
     /// One more thread of a process.
     pub fn thread(&self, pid: i32, tid: i32) {
         self.thread_of(pid, tid, 1);
+    }
+
+    /// A thread ends; a process's first one takes the process along.
+    pub fn ends(&self, pid: i32, tid: i32) {
+        let gone = if pid == tid { format!("proc/{pid}") } else { format!("proc/{pid}/task/{tid}") };
+        self.remove(gone);
+        if self.path().join("sys/fs/resctrl/tasks").is_file() {
+            self.control().forget(tid);
+        }
     }
 
     /// A thread's times: CPU time and waiting, nanoseconds.

@@ -95,7 +95,15 @@ impl Writes {
 
     /// Makes writes, all or none, and remembers those that were made, which it returns.
     pub fn make<'a>(&mut self, writes: &'a [Write]) -> Result<impl Iterator<Item = &'a Write>, LinuxError> {
-        let made = carry_out(&mut *self.medium, &mut *self.journal, writes)?;
+        let made = match carry_out(&mut *self.medium, &mut *self.journal, writes) {
+            Ok(made) => made,
+            Err(error) => {
+                if matches!(error, LinuxError::Rollback { .. }) {
+                    self.keep_what_is_left(writes);
+                }
+                return Err(error);
+            }
+        };
         let done = writes.iter().zip(made).filter_map(|(write, written)| (written == Written::Done).then_some(write));
         for write in done.clone() {
             self.ledger.note(write);
@@ -104,6 +112,17 @@ impl Writes {
             }
         }
         Ok(done)
+    }
+}
+
+impl Writes {
+    /// A plan that could not be taken back: what it left is put back in the end.
+    fn keep_what_is_left(&mut self, writes: &[Write]) {
+        for write in writes.iter().filter(|write| write.before != write.after) {
+            if self.medium.read(&write.place).is_ok_and(|now| now.is_some_and(|now| write.after.is_still(&now))) {
+                self.ledger.note(write);
+            }
+        }
     }
 }
 

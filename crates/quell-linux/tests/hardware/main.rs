@@ -1,88 +1,16 @@
 //! resctrl, cpufreq and cpuset.mems on machines made of plain files that obey the kernel's rules.
 
-use proptest::prelude::*;
-use quell_linux::testkit::{FakeResctrl, FakeTree};
+mod departures;
+mod machines;
+mod random;
+mod standing;
+
+use machines::*;
+use quell_linux::testkit::FakeResctrl;
 use quell_linux::{HostOptions, LinuxHost};
 use quell_model::{
-    Class, CpuCount, CpuId, Event, Host, Knob, KnobKind, KnobSetting, Lease, LeaseRequest, LlcWays, Nanos, NodeSet,
-    Plan, Refusal, Selector, SignalSet, Support, Target, ThrottleUnit, Topology, Verdict, View, Workload, WorkloadId,
+    CpuId, Host, Knob, KnobKind, Lease, LeaseRequest, LlcWays, Nanos, NodeSet, Plan, Support, Target, ThrottleUnit,
 };
-
-const ROOT: &str = "sys/fs/resctrl";
-
-/// Two sockets × 20 ways, Broadwell.
-const INTEL: FakeResctrl = FakeResctrl { ways: 20, least: 1, cdp: false, throttle: None, groups: 16, ids: &[0, 1] };
-/// CAT and MBA, Skylake.
-const WITH_MBA: FakeResctrl = FakeResctrl { ways: 11, throttle: Some((10, 100, 10)), groups: 4, ..INTEL };
-const CDP: FakeResctrl = FakeResctrl { cdp: true, least: 2, ..INTEL };
-/// Cache ids are not ours, bandwidth is in eighths of GB/s.
-const AMD: FakeResctrl = FakeResctrl { ways: 16, throttle: Some((1, 2048, 1)), ids: &[4, 9], groups: 16, ..INTEL };
-const ARM: FakeResctrl = FakeResctrl { ways: 12, throttle: Some((1, 100, 1)), ids: &[1, 2], groups: 32, ..INTEL };
-
-fn machine(has: Option<&FakeResctrl>) -> FakeTree {
-    let tree = FakeTree::new(&Topology::synthetic(2, 1, 4, 1));
-    for (at, name) in ["db.service", "batch.service", "other.service"].into_iter().enumerate() {
-        tree.cgroup(name);
-        let pid = 1000 + 10 * at as i32;
-        tree.process(pid, 1, &format!("program {name}"));
-        tree.thread(pid, pid + 1);
-        tree.join(name, &[pid]);
-    }
-    has.into_iter().for_each(|has| tree.resctrl(has));
-    tree
-}
-
-fn attached(tree: &FakeTree, options: HostOptions) -> (LinuxHost, [WorkloadId; 3]) {
-    let mut host = tree.host(HostOptions { scan_interval: Nanos::ZERO, ..options }).unwrap();
-    let mut add = |name: &str, class| {
-        let mut workload = Workload::new(name, class, CpuCount::whole(1));
-        workload.selectors.push(Selector::Cgroup(format!("{name}.service").into()));
-        host.attach(workload).unwrap()
-    };
-    let ids = [add("db", Class::LatencyCritical), add("batch", Class::BestEffort), add("other", Class::BestEffort)];
-    observe(&mut host);
-    (host, ids)
-}
-
-fn observe(host: &mut LinuxHost) -> View {
-    let mut view = View::new(host.topology());
-    host.observe(SignalSet::default(), &mut view, &mut Vec::new()).unwrap();
-    view
-}
-
-fn set(host: &mut LinuxHost, settings: &[(Target, Knob)]) -> Verdict {
-    let knobs = settings.iter().map(|&(target, knob)| KnobSetting { target, knob }).collect();
-    let mut events = Vec::new();
-    host.apply(&Plan { knobs, ..Plan::default() }, &mut events).unwrap();
-    let outcome = events.into_iter().find_map(|event| match event {
-        Event::Outcome(outcome) => Some(outcome.verdict),
-        _ => None,
-    });
-    outcome.expect("an outcome")
-}
-
-fn ways(host: &mut LinuxHost, id: WorkloadId, mask: u32) -> Verdict {
-    set(host, &[(Target::Workload(id), Knob::CacheWays(mask))])
-}
-
-fn why(verdict: &Verdict) -> String {
-    let Verdict::Refused(why) = verdict else { panic!("{verdict:?}") };
-    why.to_string()
-}
-
-fn is_applied(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Applied(_))
-}
-
-fn group(tree: &FakeTree, name: &str) -> String {
-    let groups = tree.control_groups();
-    let found = groups.iter().find(|path| path.to_str().is_some_and(|path| path.ends_with(name)));
-    found.unwrap_or_else(|| panic!("no group {name}: {groups:?}")).display().to_string()
-}
-
-fn schemata(tree: &FakeTree, name: &str) -> String {
-    tree.read(format!("{}/schemata", group(tree, name))).replace(' ', "")
-}
 
 #[test]
 fn resctrl_a_workload_with_ways_is_a_group_with_all_its_threads() {
@@ -187,7 +115,7 @@ fn resctrl_the_roots_mask_follows_only_where_it_is_allowed() {
 }
 
 #[test]
-fn a_solo_run_lifts_ways_throttle_and_frequencies_to_what_stood_before() {
+fn resctrl_and_cpufreq_a_solo_run_lifts_ways_throttle_and_frequencies_to_what_stood_before() {
     let tree = machine(Some(&WITH_MBA));
     (0..8).for_each(|cpu| tree.frequencies(cpu, &cpu.to_string()));
     let limit = |cpu: u32| format!("sys/devices/system/cpu/cpufreq/policy{cpu}/scaling_max_freq");
@@ -250,73 +178,4 @@ fn memory_moves_only_where_there_is_room_for_it() {
     tree.remove("cgroup/db.service/memory.current");
     tree.write("proc/1000/status", "Name: db\nVmRSS:   97280 kB");
     assert!(why(&nodes(&mut host, 0b10)).contains("95 MiB resident"));
-}
-
-fn any_setting() -> impl Strategy<Value = (usize, Knob)> {
-    let knob = prop_oneof![
-        (0u32..12, 1u32..12).prop_map(|(low, count)| Knob::CacheWays(((1 << count) - 1) << low)),
-        any::<u32>().prop_map(Knob::CacheWays),
-        (0u32..3, 1u32..8).prop_map(|(llc, mask)| Knob::WaysOfLlc(LlcWays { llc, mask })),
-        (0u32..130).prop_map(Knob::Throttle),
-        prop_oneof![Just(700_000), Just(1_000_000), Just(4_000_000)].prop_map(Knob::MaxFrequencyKhz),
-    ];
-    (0usize..3, knob)
-}
-
-/// All that the test's knobs may change.
-fn state(tree: &FakeTree) -> Vec<String> {
-    let mut all: Vec<String> =
-        (0..8).map(|cpu| tree.read(format!("sys/devices/system/cpu/cpufreq/policy{cpu}/scaling_max_freq"))).collect();
-    for group in tree.control_groups() {
-        let mut tasks: Vec<String> = tree.read(group.join("tasks")).split_whitespace().map(str::to_owned).collect();
-        tasks.sort();
-        all.push(format!("{} {} {}", group.display(), tree.read(group.join("schemata")), tasks.join(" ")));
-    }
-    all.push(tree.read(format!("{ROOT}/schemata")));
-    all.sort();
-    all
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(8), ..ProptestConfig::default() })]
-
-    /// A plan is made whole or not at all, whatever fails, and in the end everything is as before.
-    #[test]
-    fn resctrl_random_commands_with_failures_leave_nothing_half_done(
-        cdp in any::<bool>(),
-        plans in prop::collection::vec((prop::collection::vec(any_setting(), 1..5), 0u32..12, 0u8..8), 1..12),
-    ) {
-        let tree = machine(Some(&FakeResctrl { cdp, ..WITH_MBA }));
-        (0..8).for_each(|cpu| tree.frequencies(cpu, &cpu.to_string()));
-        let before = state(&tree);
-        let (mut host, ids) = attached(&tree, HostOptions { cache: cdp, ..HostOptions::default() });
-        let mut next = 2000;
-        for (settings, fails_in, happens) in plans {
-            if happens == 0 {
-                next += 1;
-                tree.thread(1000, next);
-                observe(&mut host);
-            }
-            let standing = state(&tree);
-            let settings: Vec<(Target, Knob)> = settings
-                .into_iter()
-                .map(|(at, knob)| match knob {
-                    Knob::MaxFrequencyKhz(_) => (Target::Cpu(CpuId(at as u32)), knob),
-                    _ => (Target::Workload(ids[at]), knob),
-                })
-                .collect();
-            tree.fail_in(fails_in);
-            let verdict = set(&mut host, &settings);
-            let failed = fails_in > 0;
-            tree.fail_in(0);
-            match verdict {
-                Verdict::Refused(Refusal::System(why)) if why.contains("could not be put back") => prop_assert!(failed),
-                Verdict::Refused(_) => prop_assert_eq!(state(&tree), standing),
-                _ => {}
-            }
-        }
-        let report = host.restore();
-        prop_assert!(report.left.is_empty(), "{:?}", report.left);
-        prop_assert_eq!(state(&tree), before);
-    }
 }
