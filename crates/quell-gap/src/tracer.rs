@@ -28,7 +28,7 @@ struct Counted {
 impl Tracer {
     /// Attaches to the kernel, which takes a moment; then scans for threads that were created in that moment.
     pub fn begin(cost: bool, crew: &mut Crew) -> Result<Tracer, GapError> {
-        let options = Options { events: true, edges: false, cost };
+        let options = Options { events: true, cost, ..Options::default() };
         let collector = Collector::open(options)?;
         let mut tracer = Tracer { collector, buffer: Vec::new(), events: 0, before: Counted::default() };
         for _ in 0..MOST_LOOKS {

@@ -16,7 +16,7 @@ use crate::{Edge, Losses, TraceError};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
 }
 use skeleton::{TraceSkel, TraceSkelBuilder};
@@ -36,6 +36,8 @@ pub struct Options {
     pub events: bool,
     /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
+    /// Events whose counters are read at the switch, by bit ([`Collector::count_by`]).
+    pub counted: u32,
     /// Measure the program's cost ([`Collector::cost`]); this costs some 50 ns per event itself.
     pub cost: bool,
 }
@@ -51,12 +53,14 @@ pub struct Cost {
 
 /// The tracing program in the kernel. It ends when this value is dropped; nothing stays behind.
 pub struct Collector {
-    skeleton: TraceSkel<'static>,
+    pub(crate) skeleton: TraceSkel<'static>,
     ring: RingBuffer<'static>,
     received: Arc<Mutex<Received>>,
     look: Link,
     /// The time of the last event that was taken.
     drained_to: Nanos,
+    /// Room for what all CPUs counted: kept for its memory.
+    pub(crate) counted: Vec<u8>,
     /// Keeps the kernel's measuring of BPF programs on.
     _stats: Option<std::os::fd::OwnedFd>,
 }
@@ -76,7 +80,7 @@ fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
     move |source| TraceError::Refused { step, source }
 }
 
-fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
+pub(crate) fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
     move |source| TraceError::Broken { step, source }
 }
 
@@ -109,9 +113,15 @@ impl Collector {
         let mut open = TraceSkelBuilder::default().open(object).map_err(refused("reading the program"))?;
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             settings.report_events = options.events;
+            settings.counted_events = options.counted;
+        }
+        if options.counted == 0 {
+            open.maps.counted.set_max_entries(1).map_err(refused("reading the program"))?;
         }
         let programs = &mut open.progs;
         programs.look.set_autoattach(false);
+        programs.settle.set_autoattach(false);
+        programs.settle.set_autoload(options.counted != 0);
         programs.on_migrate.set_autoload(options.events);
         programs.on_waking.set_autoload(options.edges && !count_interrupts);
         for counting in [
@@ -143,10 +153,11 @@ impl Collector {
         rings.add(&skeleton.maps.events, take).map_err(refused("opening the ring of events"))?;
         let ring = rings.build().map_err(refused("opening the ring of events"))?;
         let stats = if options.cost { measure_programs() } else { None };
-        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, _stats: stats })
+        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, counted: Vec::new(), _stats: stats })
     }
 
-    /// Watches a thread, and all that it will give birth to. No change if it is watched already.
+    /// Watches a thread, and all that it will give birth to. No change if it is watched already, unless for another workload:
+    /// then its totals begin anew.
     ///
     /// # Errors
     /// [`TraceError::TooMany`], or if the kernel refuses.
@@ -154,7 +165,17 @@ impl Collector {
         let value = wire::unknown_member(member.slot);
         match self.skeleton.maps.members.update(&member.tid.to_ne_bytes(), &value, MapFlags::NO_EXIST) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {
+                let known = self.skeleton.maps.members.lookup(&member.tid.to_ne_bytes(), MapFlags::ANY);
+                let slot = known.ok().flatten().and_then(|value| wire::member(&value)).map(|(slot, _)| slot);
+                match slot {
+                    Some(slot) if slot != member.slot => {
+                        self.unwatch(member.tid)?;
+                        self.watch(member)
+                    }
+                    _ => Ok(()),
+                }
+            }
             Err(error) if error.kind() == libbpf_rs::ErrorKind::TooBig => Err(TraceError::TooMany { max: MAX_THREADS }),
             Err(source) => Err(TraceError::Broken { step: "watching a thread", source }),
         }

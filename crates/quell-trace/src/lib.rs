@@ -1,13 +1,15 @@
 //! Linux's scheduling of watched threads: runs, waits and wake-ups.
 //!
 //! [`Collector`] loads a BPF program on the scheduler's tracepoints (`sched_switch`, `sched_wakeup`, `sched_waking`,
-//! `sched_migrate_task`, `sched_process_fork`). It changes nothing, and it ends with the value. Two kinds of results:
+//! `sched_migrate_task`, `sched_process_fork`). It changes nothing, and it ends with the value. Three kinds of results:
 //!
 //! - totals per thread, summed in the kernel: run time, run delay, preemptions, wake-ups ([`Collector::threads`]), and
 //!   wake-up edges ([`Collector::edges`]). Cheap; for policies.
 //! - each event ([`Collector::drain`]), for sums over several CPUs at one instant, which the kernel could only make
 //!   under a lock: 32 bytes an event in a ring of 8 MiB, filtered to those of watched threads and idle CPUs. Events
 //!   that do not fit are counted ([`Losses`]), never dropped silently.
+//! - counts of hardware counters by workload, added up at the switch ([`Collector::counted`]): a set of counters a CPU,
+//!   however many workloads.
 //!
 //! [`Event`] is plain data, so that its readers can be tested without a kernel.
 //!
@@ -15,6 +17,7 @@
 //! GPL-compatible programs only.
 
 mod collector;
+mod counting;
 mod error;
 mod event;
 mod obstacle;
@@ -24,7 +27,7 @@ pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
 pub use obstacle::obstacle;
-pub use wire::{LATE_START, Totals, Watched};
+pub use wire::{COUNTED_EVENTS, CountOfEvent, Counted, LATE_START, Totals, Watched};
 
 use serde::Serialize;
 

@@ -93,6 +93,37 @@ pub struct Watched {
     pub since: Nanos,
 }
 
+/// Events that are counted by workload, at most.
+pub const COUNTED_EVENTS: usize = 4;
+/// Bytes of a `struct counted`.
+pub const COUNTED_BYTES: usize = COUNTED_EVENTS * 24;
+
+/// What one event's counters counted while a workload's threads ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountOfEvent {
+    /// The count.
+    pub count: u64,
+    /// Time for which the counters were to count.
+    pub enabled: Nanos,
+    /// Time for which they had the hardware: less, if other programs count too.
+    pub running: Nanos,
+}
+
+/// By event.
+pub type Counted = [CountOfEvent; COUNTED_EVENTS];
+
+/// Adds a `struct counted` of each CPU.
+pub fn counted(data: &[u8]) -> Counted {
+    let mut sum = Counted::default();
+    for (at, event) in data.chunks_exact(24).enumerate() {
+        let of = &mut sum[at % COUNTED_EVENTS];
+        of.count += u64_at(event, 0).unwrap_or(0);
+        of.enabled += Nanos(u64_at(event, 8).unwrap_or(0));
+        of.running += Nanos(u64_at(event, 16).unwrap_or(0));
+    }
+    sum
+}
+
 impl std::ops::AddAssign for Totals {
     fn add_assign(&mut self, other: Totals) {
         self.run += other.run;
@@ -164,6 +195,14 @@ mod tests {
         let mut wrong_state = whole;
         wrong_state[23] = 4;
         assert!(event(&wrong_state).is_none());
+    }
+
+    #[test]
+    fn counts_are_the_sum_of_all_cpus() {
+        let words: Vec<u64> = (1..=24).collect();
+        let data: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let first = CountOfEvent { count: 1 + 13, enabled: Nanos(2 + 14), running: Nanos(3 + 15) };
+        assert_eq!((data.len(), counted(&data)[0]), (2 * COUNTED_BYTES, first));
     }
 
     #[test]

@@ -145,7 +145,9 @@ fn children_are_watched_from_birth_to_death() {
 
 #[test]
 fn a_waker_is_named_and_a_sleeper_is_seen_asleep() {
-    let Some(mut collector) = collector(Options { events: true, edges: true, cost: true }) else { return };
+    let Some(mut collector) = collector(Options { events: true, edges: true, cost: true, ..Options::default() }) else {
+        return;
+    };
     // `cat` wakes the shell that reads from it.
     let mut sleeper = Ours::shell("cat | while read line; do :; done");
     let cat = Member { tid: child_named(sleeper.0.id(), "cat"), slot: 1 };

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use quell_model::{CpuId, Nanos};
 
@@ -40,6 +41,11 @@ pub(crate) trait Counters: Debug + Send {
 pub(crate) trait Counter: Debug + Send {
     /// The present reading.
     fn read(&mut self) -> io::Result<Reading>;
+
+    /// Its file, for programs that read it in the kernel; None: it has none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Count between two readings.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
 use perf_event_open_sys::bindings::{
     PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, perf_event_attr,
@@ -57,6 +57,10 @@ impl Counter for OpenCounter {
         self.0.read_exact(words.as_flattened_mut())?;
         let [count, enabled, running] = words.map(u64::from_ne_bytes);
         Ok(Reading { count, enabled: Nanos(enabled), running: Nanos(running) })
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
     }
 }
 

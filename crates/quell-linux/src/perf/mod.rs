@@ -1,6 +1,7 @@
 //! Hardware counters: perf_event_open(2), and the counting units in sysfs.
 
 mod counter;
+mod events;
 #[cfg(test)]
 mod fake;
 mod kernel;
@@ -8,6 +9,7 @@ mod lack;
 mod pmu;
 
 pub(crate) use counter::{Counter, Counters, Event, Meter};
+pub(crate) use events::{CYCLES, Events, INSTRUCTIONS, MISSES, Make, REFERENCES, events_of};
 #[cfg(test)]
 pub(crate) use fake::Bench;
 pub(crate) use kernel::Kernel;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bandwidth;
 pub(crate) mod canary;
+pub(crate) mod counted;
 mod latency;
 mod threads;
 mod traced;
@@ -33,8 +34,11 @@ pub enum Privilege {
 }
 
 /// Signals that need privileges.
-const PRIVILEGES: [(&[Signal], &[Privilege]); 2] =
-    [(&traced::TRACED, &[Privilege::Bpf, Privilege::Perfmon]), (&bandwidth::COUNTED, &[Privilege::Perfmon])];
+const PRIVILEGES: [(&[Signal], &[Privilege]); 3] = [
+    (&traced::TRACED, &[Privilege::Bpf, Privilege::Perfmon]),
+    (&counted::COUNTED, &[Privilege::Bpf, Privilege::Perfmon]),
+    (&bandwidth::COUNTED, &[Privilege::Perfmon]),
+];
 
 /// The privileges that measuring these signals takes, each at least once.
 pub fn privileges(signals: SignalSet) -> impl Iterator<Item = Privilege> {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use quell_model::view::ThreadColumns;
-use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View};
-use quell_trace::{Collector, Doing, Member, Options, Totals, TraceError};
+use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View, WorkloadId};
+use quell_trace::{Collector, Doing, MAX_SLOTS, Member, Options, Totals, TraceError};
 
 use super::Sensor;
+use super::counted::CountedSensor;
 use crate::LinuxError;
+use crate::cgroup::Group;
 use crate::members::{Members, Thread};
 
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
@@ -25,32 +27,49 @@ const TOTALS: [Total; 2] =
 #[derive(Debug, Default)]
 pub(crate) struct Traced {
     trace: Option<Trace>,
+    /// What counters add up by workload at each switch.
+    pub counted: CountedSensor,
     /// By slot: activities of each workload's threads at the last observation that wanted queueing delays.
     pub activities: Vec<Activity>,
 }
 
 impl Sensor for Traced {
     fn tell(&self, members: &Members, found: &mut Capabilities) {
-        for signal in TRACED {
-            let support = match (members.roots.is_this_machine(), quell_trace::obstacle()) {
-                (true, None) => Support::Yes,
-                (true, Some((why, mend))) => Support::No { why, mend },
-                (false, _) => Support::No { why: "these are not this machine's threads".into(), mend: "none".into() },
-            };
-            found.signals.insert(signal, support);
-        }
+        let obstacle = match (members.roots.is_this_machine(), quell_trace::obstacle()) {
+            (true, None) => None,
+            (true, Some((why, mend))) => Some(Support::No { why, mend }),
+            (false, _) => Some(Support::No { why: "these are not this machine's threads".into(), mend: "none".into() }),
+        };
+        let support = obstacle.clone().unwrap_or(Support::Yes);
+        found.signals.extend(TRACED.map(|signal| (signal, support.clone())));
+        self.counted.tell(members, obstacle, found);
+    }
+
+    fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {
+        self.counted.forget(id.index());
+        Ok(())
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
         let slots = members.slots.len();
-        if !Trace::is_wanted(wanted) || !members.roots.is_this_machine() {
+        let counts = CountedSensor::is_wanted(wanted);
+        if !(Trace::is_wanted(wanted) || counts) || !members.roots.is_this_machine() {
             return Ok(());
         }
+        let events = if counts { self.counted.mask(members) } else { 0 };
         let trace = match &mut self.trace {
-            Some(trace) if trace.serves(wanted) => trace,
-            other => other.insert(Trace::begin(wanted)?),
+            Some(trace) if trace.serves(wanted, events) => trace,
+            other => {
+                self.counted.restart();
+                // The one before goes first: two at once may miss switches.
+                *other = None;
+                other.insert(Trace::begin(wanted, events)?)
+            }
         };
         trace.follow(&members.threads)?;
+        if counts {
+            self.counted.observe(wanted, members, &mut trace.collector, view)?;
+        }
         if wanted.contains_threads_of(Class::LatencyCritical) {
             trace.fill(wanted, &members.threads, &mut view.threads)?;
         }
@@ -68,13 +87,27 @@ impl Sensor for Traced {
     }
 }
 
+#[cfg(test)]
+impl Traced {
+    pub fn collector(&self) -> Option<&Collector> {
+        self.trace.as_ref().map(|trace| &trace.collector)
+    }
+}
+
 /// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
 struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?
     edges: bool,
-    /// The threads that the collector watches, ascending.
-    watched: Vec<i32>,
+    /// Events that are counted by workload, by bit.
+    counted: u32,
+    /// The threads that the collector watches with their slots, ascending.
+    watched: Vec<(i32, u16)>,
+}
+
+/// The collector's slot of a workload; None: it has too few.
+pub(super) fn slot(id: WorkloadId) -> Option<u16> {
+    u16::try_from(id.0).ok().filter(|&slot| usize::from(slot) < MAX_SLOTS)
 }
 
 /// Present activity of a workload's threads.
@@ -99,27 +132,34 @@ impl Trace {
     }
 
     /// Begins to trace for these signals.
-    fn begin(wanted: SignalSet) -> Result<Trace, LinuxError> {
+    fn begin(wanted: SignalSet, counted: u32) -> Result<Trace, LinuxError> {
         let edges = wanted.contains(Signal::WakeUps);
-        let options = Options { events: false, edges, cost: false };
-        Ok(Trace { collector: Collector::open(options)?, edges, watched: Vec::new() })
+        let options = Options { edges, counted, ..Options::default() };
+        Ok(Trace { collector: Collector::open(options)?, edges, counted, watched: Vec::new() })
     }
 
-    /// Does it trace all that these signals need?
-    fn serves(&self, wanted: SignalSet) -> bool {
-        self.edges || !wanted.contains(Signal::WakeUps)
+    /// Does it trace all that these signals and these counted events need?
+    fn serves(&self, wanted: SignalSet, counted: u32) -> bool {
+        (self.edges || !wanted.contains(Signal::WakeUps)) && self.counted & counted == counted
     }
 
     /// Traces these threads, ascending by number, and no others. Children of theirs are traced from birth.
     fn follow(&mut self, threads: &[Thread]) -> Result<(), LinuxError> {
-        let unchanged = self.watched.len() == threads.len()
-            && self.watched.iter().zip(threads).all(|(&watched, thread)| watched == thread.id.tid);
-        if unchanged {
+        // What is counted of workloads beyond the collector's slots is counted of its last one, and not asked for.
+        let member = |thread: &Thread| (thread.id.tid, slot(thread.workload).unwrap_or(MAX_SLOTS as u16 - 1));
+        if self.watched.iter().copied().eq(threads.iter().map(member)) {
             return Ok(());
         }
-        for thread in threads.iter().filter(|thread| self.watched.binary_search(&thread.id.tid).is_err()) {
-            // Sums by workload are not asked for: one slot will do for all.
-            match self.collector.watch(Member { tid: thread.id.tid, slot: 0 }) {
+        let is_there = |watched: &(i32, u16)| {
+            threads
+                .binary_search_by_key(&watched.0, |thread| thread.id.tid)
+                .is_ok_and(|at| member(&threads[at]) == *watched)
+        };
+        for &(gone, _) in self.watched.iter().filter(|watched| !is_there(watched)) {
+            self.collector.unwatch(gone)?;
+        }
+        for (tid, slot) in threads.iter().map(member).filter(|new| self.watched.binary_search(new).is_err()) {
+            match self.collector.watch(Member { tid, slot }) {
                 Err(TraceError::TooMany { max }) => {
                     tracing::warn!("more than {max} threads: those that came last are not traced");
                     break;
@@ -127,12 +167,8 @@ impl Trace {
                 result => result?,
             }
         }
-        let is_there = |tid: &i32| threads.binary_search_by_key(tid, |thread| thread.id.tid).is_ok();
-        for &gone in self.watched.iter().filter(|tid| !is_there(tid)) {
-            self.collector.unwatch(gone)?;
-        }
         self.watched.clear();
-        self.watched.extend(threads.iter().map(|thread| thread.id.tid));
+        self.watched.extend(threads.iter().map(member));
         // Newcomers may run, or wait, without an event for long.
         Ok(self.collector.look()?)
     }

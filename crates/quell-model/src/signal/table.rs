@@ -21,14 +21,17 @@ macro_rules! signal_table {
                 /// Requests answered per second, as the application or a load generator reports them.
                 RequestRate = request_rate: f64, "request rate", PerSecond, Momentary, "the reporter's";
                 /// LLC hits per LLC reference.
-                LlcHitRatio = llc_hit_ratio: f64, "LLC hit ratio", Ratio, Momentary, "two counters a thread";
+                LlcHitRatio = llc_hit_ratio: f64, "LLC hit ratio", Ratio, Momentary,
+                    "two counters a CPU, read at each switch";
                 /// Memory bandwidth used.
                 WorkloadBandwidth = memory_bandwidth: BytesPerSecond, "memory bandwidth per workload", BytesPerSecond,
-                    Momentary, "a monitoring group a workload";
+                    Momentary, "a counter a CPU, read at each switch; or a monitoring group a workload";
                 /// Instructions retired per second.
-                InstructionRate = instruction_rate: f64, "instruction rate", PerSecond, Momentary, "a counter a thread";
+                InstructionRate = instruction_rate: f64, "instruction rate", PerSecond, Momentary,
+                    "a counter a CPU, read at each switch";
                 /// CPU cycles used per second.
-                CycleRate = cycle_rate: f64, "cycle rate", PerSecond, Momentary, "a counter a thread";
+                CycleRate = cycle_rate: f64, "cycle rate", PerSecond, Momentary,
+                    "a counter a CPU, read at each switch";
                 /// Memory accesses per second that found their core's queue of outstanding ones full.
                 BufferFullRate = buffer_full_rate: f64, "memory-buffer-full events", PerSecond, Momentary,
                     "a counter a thread";

@@ -89,6 +89,9 @@ struct {
 } names SEC(".maps");
 
 struct losses losses;
+
+#include "counting.h"
+
 /* By CPU: HOLDER_IDLE, HOLDER_OTHER, or HOLDER_UNKNOWN while nothing was reported. Written on that CPU only. */
 __u16 holders[MAX_CPUS];
 /* By CPU: when it last switched. Written on that CPU only. */
@@ -290,6 +293,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	/* Else the compiler joins the two pointers to one test, which the verifier does not allow. */
 	barrier_var(concerns_us);
+	if (counted_events && concerns_us)
+		count(cpu, event.tid, from, to ? event.next_tid : 0);
 	if (cpu < MAX_CPUS) {
 		__u16 holder = to ? HOLDER_OTHER : event.next_slot;
 
@@ -473,6 +478,17 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		__sync_fetch_and_add(&losses.members, 1);
 	else
 		report_thread(EVENT_BORN, 0, born.since, tid, born.slot, 0);
+	return 0;
+}
+
+/* What ran on this CPU until now is counted, without waiting for the next switch. */
+SEC("raw_tp")
+int settle(void *context)
+{
+	__s32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct member *member = watched(tid);
+
+	count(bpf_get_smp_processor_id(), tid, member, member ? tid : 0);
 	return 0;
 }
 

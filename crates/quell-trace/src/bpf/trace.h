@@ -79,6 +79,21 @@ struct losses {
 	__u64 edges;      /* edges that found no room in the table */
 	__u64 switches;   /* switches that the kernel did not tell, made good from the one before */
 	__u64 interrupts; /* wake-ups from interrupt context: no thread is the waker */
+	__u64 counts;     /* readings of counters that failed */
+};
+
+/* Events that are counted by workload, at most. */
+#define COUNTED_EVENTS 4
+
+/* What one event's counters counted while threads of a workload ran. */
+struct count_of_event {
+	__u64 count;
+	__u64 enabled; /* ns for which they were to count */
+	__u64 running; /* ns for which they had the hardware */
+};
+
+struct counted {
+	struct count_of_event by[COUNTED_EVENTS];
 };
 
 /* A process's name, as in /proc/PID/comm. */

@@ -1,0 +1,289 @@
+//! Instructions, cycles and use of the last-level cache by workload, from counters that are added up at the switch: four a
+//! CPU, however many workloads.
+
+mod own_group;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use quell_model::{
+    BytesPerSecond, Capabilities, CpuId, CpuSet, Nanos, Quality, Sample, Signal, SignalSet, Support, View,
+};
+use quell_trace::{Collector, CountOfEvent, Counted};
+
+use self::own_group::OwnGroup;
+use crate::LinuxError;
+use crate::members::Members;
+use crate::perf::{
+    CYCLES, Counter, Counters, Events, INSTRUCTIONS, Kernel, LINE_BYTES, Lack, MISSES, Make, REFERENCES, events_of,
+};
+
+/// The signals that counters and tracing give together: CAP_BPF and CAP_PERFMON.
+pub const COUNTED: [Signal; 4] =
+    [Signal::InstructionRate, Signal::CycleRate, Signal::LlcHitRatio, Signal::WorkloadBandwidth];
+
+/// Counts over a shorter span say little, and each reading interrupts every CPU.
+const WINDOW: Nanos = Nanos::from_millis(10);
+/// Counters that were lost are opened again at this interval.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// Which events each CPU counts: by make, or a test's.
+type Chosen = Box<dyn Fn(&Members, CpuId) -> Events + Send>;
+
+/// The counters of all CPUs, and what they counted of each workload.
+pub(crate) struct CountedSensor {
+    counters: Box<dyn Counters>,
+    events: Chosen,
+    /// By CPU and event, the open ones.
+    open: Vec<[Option<Box<dyn Counter>>; 4]>,
+    /// The CPUs on which they were opened.
+    on: CpuSet,
+    retry_at: Nanos,
+    /// Failed readings when they were opened last, and at the last reading.
+    failed: u64,
+    failed_before: u64,
+    /// By slot.
+    workloads: Vec<OfWorkload>,
+    at: Option<Nanos>,
+}
+
+/// A workload's counts at the last reading, and the rates since the one before.
+#[derive(Debug, Default)]
+struct OfWorkload {
+    before: Option<Counted>,
+    instructions: Sample<f64>,
+    cycles: Sample<f64>,
+    hit_ratio: Sample<f64>,
+    bandwidth: Sample<BytesPerSecond>,
+    group: OwnGroup,
+}
+
+impl std::fmt::Debug for CountedSensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CountedSensor").field("on", &self.on).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Default for CountedSensor {
+    fn default() -> CountedSensor {
+        let by_make = |members: &Members, cpu| events_of(Make::of(&members.roots), &members.roots, cpu);
+        CountedSensor::with(Box::new(Kernel), Box::new(by_make))
+    }
+}
+
+impl CountedSensor {
+    pub fn with(counters: Box<dyn Counters>, events: Chosen) -> CountedSensor {
+        CountedSensor {
+            counters,
+            events,
+            open: Vec::new(),
+            on: CpuSet::EMPTY,
+            retry_at: Nanos::ZERO,
+            failed: 0,
+            failed_before: 0,
+            workloads: Vec::new(),
+            at: None,
+        }
+    }
+
+    pub fn is_wanted(wanted: SignalSet) -> bool {
+        COUNTED.iter().any(|&signal| wanted.contains(signal))
+    }
+
+    /// The events that a collector is to read, by bit.
+    pub fn mask(&self, members: &Members) -> u32 {
+        let of_cpu = |cpu| {
+            (self.events)(members, cpu)
+                .iter()
+                .enumerate()
+                .fold(0, |mask, (at, event)| mask | (u32::from(event.is_some()) << at))
+        };
+        members.online.iter().map(of_cpu).fold(0, |all, mask| all | mask)
+    }
+
+    /// Reports the signals, where `traced` is what keeps the kernel's tracepoints away, if anything does. If nothing is
+    /// counted yet, a counter of each event is tried and closed again.
+    pub fn tell(&self, members: &Members, traced: Option<Support>, found: &mut Capabilities) {
+        let of_all = |support: Support| COUNTED.map(|signal| (signal, support.clone()));
+        if let Some(no) = traced {
+            found.signals.extend(of_all(no));
+            return;
+        }
+        let Some(cpu) = members.online.lowest() else { return };
+        let events = (self.events)(members, cpu);
+        let lack = |at: usize| -> Option<Lack> {
+            let event = events[at]?;
+            self.counters.open(event, cpu).err().map(|error| Lack::of(&error))
+        };
+        let support = |lack: Option<Lack>| lack.map_or(Support::Yes, |lack| lack.support());
+        let last_level =
+            Make::of(&members.roots).lacks_last_level(&events).or_else(|| lack(REFERENCES)).or_else(|| lack(MISSES));
+        let bandwidth = match (OwnGroup::is_there(&members.roots), &last_level) {
+            (true, _) => {
+                Support::Partly("of workloads with a resctrl group of their own; of others a line a miss".into())
+            }
+            (false, None) => Support::Partly("estimated as a cache line for each LLC miss".into()),
+            (false, Some(lack)) => lack.support(),
+        };
+        found.signals.extend([
+            (Signal::InstructionRate, support(lack(INSTRUCTIONS))),
+            (Signal::CycleRate, support(lack(CYCLES))),
+            (Signal::LlcHitRatio, support(last_level)),
+            (Signal::WorkloadBandwidth, bandwidth),
+        ]);
+    }
+
+    /// A new collector has no counters, and its sums begin at zero.
+    pub fn restart(&mut self) {
+        self.open.clear();
+        self.on = CpuSet::EMPTY;
+        self.workloads.iter_mut().for_each(|of| of.before = None);
+        (self.at, self.failed, self.failed_before) = (None, 0, 0);
+    }
+
+    /// A slot has another workload.
+    pub fn forget(&mut self, slot: usize) {
+        if let Some(of) = self.workloads.get_mut(slot) {
+            *of = OfWorkload::default();
+        }
+    }
+
+    /// Fills the wanted columns; reads the counters anew if the last reading is old enough.
+    pub fn observe(
+        &mut self,
+        wanted: SignalSet,
+        members: &Members,
+        collector: &mut Collector,
+        view: &mut View,
+    ) -> Result<(), LinuxError> {
+        if self.at.is_none_or(|at| view.now >= at + WINDOW) {
+            self.follow_cpus(members, collector, view.now)?;
+            self.read(members, collector, view.now)?;
+        }
+        for (slot, of) in self.workloads.iter().enumerate() {
+            if members.slots.get(slot).is_none_or(Option::is_none) {
+                continue;
+            }
+            let columns = &mut view.workloads;
+            if wanted.contains(Signal::InstructionRate) {
+                columns.instruction_rate[slot] = of.instructions;
+            }
+            if wanted.contains(Signal::CycleRate) {
+                columns.cycle_rate[slot] = of.cycles;
+            }
+            if wanted.contains(Signal::LlcHitRatio) {
+                columns.llc_hit_ratio[slot] = of.hit_ratio;
+            }
+            if wanted.contains(Signal::WorkloadBandwidth) {
+                columns.memory_bandwidth[slot] = of.bandwidth;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens counters on CPUs that came, and anew where readings failed; hands them to the collector.
+    fn follow_cpus(&mut self, members: &Members, collector: &Collector, now: Nanos) -> Result<(), LinuxError> {
+        let failed = collector.failed_readings();
+        let again = failed > self.failed && now >= self.retry_at;
+        if members.online == self.on && !again {
+            return Ok(());
+        }
+        (self.failed, self.retry_at) = (failed, now + RETRY);
+        let mut refusal: Option<io::Error> = None;
+        self.open.resize_with(members.topology.columns().max(self.open.len()), Default::default);
+        for cpu in members
+            .online
+            .union(&self.on)
+            .iter()
+            .filter(|cpu| again || members.online.contains(*cpu) != self.on.contains(*cpu))
+        {
+            let events = if members.online.contains(cpu) { (self.events)(members, cpu) } else { Events::default() };
+            for (at, event) in events.into_iter().enumerate() {
+                let counter = event.map(|event| self.counters.open(event, cpu));
+                let counter = counter.and_then(|result| result.map_err(|error| refusal = Some(error)).ok());
+                collector.count_by(cpu, at, counter.as_ref().and_then(|counter| counter.descriptor()))?;
+                self.open[cpu.index()][at] = counter;
+            }
+        }
+        if let Some(error) = refusal
+            && self.on != members.online
+        {
+            let Lack { why, mend } = Lack::of(&error);
+            tracing::warn!(why, mend, "not every event is counted on every CPU");
+        }
+        self.on = members.online;
+        Ok(())
+    }
+
+    fn read(&mut self, members: &Members, collector: &mut Collector, now: Nanos) -> Result<(), LinuxError> {
+        self.on.iter().for_each(|cpu| collector.settle(cpu));
+        let failed = collector.failed_readings();
+        let misses_some = failed > std::mem::replace(&mut self.failed_before, failed);
+        let window = self.at.map(|before| now - before);
+        self.at = Some(now);
+        self.workloads.resize_with(members.slots.len(), OfWorkload::default);
+        for (id, _) in members.workloads() {
+            let of = &mut self.workloads[id.index()];
+            let Some(slot) = super::traced::slot(id) else { continue };
+            let counted = collector.counted(slot)?;
+            let since = of.before.replace(counted);
+            if let (Some(since), Some(window)) = (since, window) {
+                of.rates(&counted, &since, now, window, misses_some);
+            }
+            if let Some(exact) = of.group.look(&members.roots, id, now) {
+                of.bandwidth = exact;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OfWorkload {
+    fn rates(&mut self, now: &Counted, before: &Counted, at: Nanos, window: Nanos, misses_some: bool) {
+        let of = |event: usize| Span::between(&now[event], &before[event], misses_some);
+        let per_second = |span: Span| {
+            let sample = Sample::over(span.count / window.as_secs_f64(), at, window);
+            Sample { quality: span.quality, ..sample }
+        };
+        (self.instructions, self.cycles) = (per_second(of(INSTRUCTIONS)), per_second(of(CYCLES)));
+        let (references, misses) = (of(REFERENCES), of(MISSES));
+        let quality = references.quality.min(misses.quality);
+        self.hit_ratio = match references.count > 0.0 {
+            true => {
+                let ratio = (1.0 - misses.count / references.count).clamp(0.0, 1.0);
+                Sample { quality, ..Sample::over(ratio, at, window) }
+            }
+            // It did not run, or did not miss its own caches: the last ratio is old.
+            false => Sample { quality: quality.min(Quality::Stale), ..self.hit_ratio },
+        };
+        let bandwidth = per_second(misses).map(|rate| BytesPerSecond(rate * LINE_BYTES));
+        self.bandwidth = Sample { quality: bandwidth.quality.min(Quality::Estimated), ..bandwidth };
+    }
+}
+
+/// What was counted between two readings.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    count: f64,
+    quality: Quality,
+}
+
+impl Span {
+    /// Counters that had to share are scaled by their time. Without any time the workload did not run. Where readings failed,
+    /// some of what it did is missing: nothing to act on.
+    fn between(now: &CountOfEvent, before: &CountOfEvent, misses_some: bool) -> Span {
+        let (count, enabled, running) =
+            (now.count - before.count, now.enabled - before.enabled, now.running - before.running);
+        let quality = match (enabled == Nanos::ZERO, running == Nanos::ZERO) {
+            (true, _) if now.enabled == Nanos::ZERO || misses_some => Quality::Absent,
+            _ if misses_some => Quality::Stale,
+            (true, _) => Quality::Exact,
+            (false, true) => Quality::Stale,
+            (false, false) if running < enabled => Quality::Estimated,
+            (false, false) => Quality::Exact,
+        };
+        let scale = if running == Nanos::ZERO { 0.0 } else { enabled.0 as f64 / running.0 as f64 };
+        Span { count: count as f64 * scale, quality }
+    }
+}

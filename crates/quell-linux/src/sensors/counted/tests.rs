@@ -1,0 +1,200 @@
+//! Rates from counts; and counting itself on this machine's kernel, with clocks as events, which need no PMU.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use perf_event_open_sys::bindings::{PERF_COUNT_SW_CPU_CLOCK, PERF_TYPE_SOFTWARE};
+use quell_model::{Class, CpuCount, Host, Selector, SignalSet, View, Workload, WorkloadId};
+use rustix::process::{Pid, Signal as Kill, kill_process};
+
+use super::*;
+use crate::perf::Event;
+use crate::{HostOptions, LinuxHost, Roots, clock};
+
+const WORKLOADS: usize = 40;
+const WANTED: SignalSet = SignalSet::of(&COUNTED);
+/// Nanoseconds of a CPU: each event counts them.
+const CLOCK: Event = Event { kind: PERF_TYPE_SOFTWARE, config: [PERF_COUNT_SW_CPU_CLOCK as u64, 0, 0] };
+
+fn counted(count: u64, enabled: u64, running: u64) -> CountOfEvent {
+    CountOfEvent { count, enabled: Nanos(enabled), running: Nanos(running) }
+}
+
+#[test]
+fn a_counter_that_had_to_share_is_an_estimate() {
+    let half = Span::between(&counted(150, 300, 200), &counted(50, 100, 100), false);
+    assert_eq!((half.count, half.quality), (200.0, Quality::Estimated));
+    let none = Span::between(&counted(50, 300, 100), &counted(50, 100, 100), false);
+    assert_eq!(none.quality, Quality::Stale, "other programs had the hardware all the time");
+    let whole = Span::between(&counted(150, 300, 300), &counted(50, 100, 100), false);
+    assert_eq!((whole.count, whole.quality), (100.0, Quality::Exact));
+}
+
+#[test]
+fn a_workload_that_does_not_run_is_told_from_counters_that_are_gone() {
+    let same = counted(50, 100, 100);
+    assert_eq!(Span::between(&same, &same, false).quality, Quality::Exact);
+    assert_eq!(Span::between(&same, &same, true).quality, Quality::Absent);
+    let some = Span::between(&counted(150, 300, 300), &counted(50, 100, 100), true);
+    assert_eq!(some.quality, Quality::Stale, "some of it is missing");
+    let never = CountOfEvent::default();
+    assert_eq!(Span::between(&never, &never, false).quality, Quality::Absent);
+}
+
+#[test]
+fn hits_and_bandwidth_are_of_references_and_misses() {
+    let mut of = OfWorkload::default();
+    let events = |count: [u64; 4], time| count.map(|count| counted(count, time, time));
+    let (before, now) = (events([0; 4], 0), events([2_000, 1_000, 400, 100], 500_000_000));
+    let second = Nanos::from_secs(1);
+    of.rates(&now, &before, second, second, false);
+    assert_eq!((of.instructions.usable(), of.cycles.usable()), (Some(2_000.0), Some(1_000.0)));
+    assert_eq!((of.hit_ratio.usable(), of.hit_ratio.window), (Some(0.75), second));
+    assert_eq!((of.bandwidth.usable(), of.bandwidth.quality), (Some(BytesPerSecond(6_400.0)), Quality::Estimated));
+    of.rates(&now, &now, second, second, false);
+    assert_eq!((of.hit_ratio.value, of.hit_ratio.quality), (0.75, Quality::Stale), "it did not run");
+    assert_eq!(of.instructions.usable(), Some(0.0));
+}
+
+/// A process that computes a little and waits a little, without children.
+struct Worker(Child);
+
+impl Worker {
+    fn start(number: usize) -> Worker {
+        let script = format!(
+            "exec 3<> <(:); while :; do for ((i = 0; i < {}; i++)); do :; done; read -t 0.02 -u 3; done",
+            200 + 40 * number
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Worker(command.spawn().expect("bash is here"))
+    }
+
+    fn send(&self, signal: Kill) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it lives");
+    }
+
+    fn read(&self, file: &str) -> String {
+        let pid = self.0.id();
+        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/{file}")).expect("it lives")
+    }
+
+    /// Its time on CPUs as the kernel's scheduler has it.
+    fn run_time(&self) -> u64 {
+        self.read("schedstat").split(' ').next().and_then(|text| text.parse().ok()).expect("a time")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stop(workers: &[Worker]) {
+    workers.iter().for_each(|worker| worker.send(Kill::STOP));
+    let begun = Instant::now();
+    for worker in workers {
+        while !worker.read("stat").contains(") T ") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", worker.read("stat"));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn observe(host: &mut LinuxHost) -> View {
+    let mut view = View::new(host.topology());
+    host.observe(WANTED, &mut view, &mut Vec::new()).unwrap();
+    view
+}
+
+/// Counts so far, of each workload.
+fn counts(host: &mut LinuxHost) -> Vec<Counted> {
+    std::thread::sleep(Duration::from_millis(WINDOW.0 / 1_000_000 + 1));
+    observe(host);
+    host.sensors.traced.counted.workloads.iter().map(|of| of.before.unwrap()).collect()
+}
+
+/// How long it counts: `QUELL_COUNTING_SECONDS`, or a little.
+fn duration() -> Duration {
+    let seconds = std::env::var("QUELL_COUNTING_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(3))
+}
+
+#[test]
+fn clocks_as_events_agree_with_the_schedulers_own_accounts() {
+    if let Some((why, _)) = quell_trace::obstacle() {
+        eprintln!("not tested here: {why}");
+        return;
+    }
+    let mut host =
+        LinuxHost::new(Roots::default(), HostOptions { threads_only: true, ..HostOptions::default() }).unwrap();
+    host.sensors.traced.counted = CountedSensor::with(Box::new(Kernel), Box::new(|_, _| [Some(CLOCK); 4]));
+    let workers: Vec<Worker> = (0..WORKLOADS).map(Worker::start).collect();
+    // Until each computes.
+    std::thread::sleep(Duration::from_millis(300));
+    stop(&workers);
+    for (number, worker) in workers.iter().enumerate() {
+        let mut workload = Workload::new(format!("w{number}"), Class::BestEffort, CpuCount::ZERO);
+        workload.selectors.push(Selector::Pid(worker.0.id() as i32));
+        host.attach(workload).unwrap();
+    }
+    observe(&mut host);
+    let open = host.sensors.traced.counted.open.iter().flatten().flatten().count();
+    assert_eq!(open, 4 * host.members.online.len(), "four a CPU, however many workloads");
+    let (before, ran) = (counts(&mut host), workers.iter().map(Worker::run_time).collect::<Vec<_>>());
+    workers.iter().for_each(|worker| worker.send(Kill::CONT));
+    let (begun, cpu, mut view) = (Instant::now(), clock::cpu_time(), View::new(host.topology()));
+    while begun.elapsed() < duration() {
+        std::thread::sleep(Duration::from_millis(100));
+        host.observe(WANTED, &mut view, &mut Vec::new()).unwrap();
+    }
+    let share = (clock::cpu_time() - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+    stop(&workers);
+    let after = counts(&mut host);
+    let (mut all, mut all_ran, mut worst) = (0u64, 0u64, 0f64);
+    for number in 0..WORKLOADS {
+        let time = (workers[number].run_time() - ran[number]) as f64;
+        for event in 0..4 {
+            let counted = (after[number][event].count - before[number][event].count) as f64;
+            worst = worst.max((counted / time - 1.0).abs());
+        }
+        all += after[number][0].count - before[number][0].count;
+        all_ran += time as u64;
+    }
+    let difference = all as f64 / all_ran as f64 - 1.0;
+    println!(
+        "{WORKLOADS} workloads, {:.1} s of CPU time in {:.0?}: counted {:+.3} %, the worst workload {:.3} %; observing took \
+         {:.2} % of a CPU",
+        all_ran as f64 / 1e9,
+        begun.elapsed(),
+        difference * 100.0,
+        worst * 100.0,
+        share * 100.0
+    );
+    assert!(all_ran > 10_000_000 * duration().as_secs(), "they did not run: {all_ran} ns");
+    assert!(difference.abs() < 0.01, "{difference}");
+    lost(&mut host, &workers);
+}
+
+/// Counters that are taken away in mid-run leave nothing to act on, and are opened again.
+fn lost(host: &mut LinuxHost, workers: &[Worker]) {
+    workers.iter().for_each(|worker| worker.send(Kill::CONT));
+    counts(host);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(observe(host).workloads.instruction_rate.iter().all(|rate| rate.usable().is_some()));
+    let trace = host.sensors.traced.collector().expect("it traces");
+    host.members.online.iter().for_each(|cpu| (0..4).for_each(|event| trace.count_by(cpu, event, None).unwrap()));
+    let begun = Instant::now();
+    let until = |host: &mut LinuxHost, there: bool| {
+        while observe(host).workloads.instruction_rate[..WORKLOADS].iter().any(|rate| rate.usable().is_some() != there)
+        {
+            assert!(begun.elapsed() < Duration::from_secs(30), "never {there}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until(host, false);
+    until(host, true);
+    assert!(host.workloads().all(|(id, _)| id < WorkloadId(WORKLOADS as u32)));
+}
