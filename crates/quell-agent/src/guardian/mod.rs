@@ -45,7 +45,7 @@ mod sweep;
 mod worker;
 
 pub use leftover::{Leftover, leftovers};
-pub use restore::{Report, put_back, put_back_journal};
+pub use restore::{Report, Site, put_back, put_back_journal};
 pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE};
 pub use supervise::{Ending, News, Options, START_AGAIN, supervise};
 pub use worker::Worker;

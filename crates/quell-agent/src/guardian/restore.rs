@@ -75,13 +75,29 @@ impl Report {
     }
 }
 
-/// Restores what the journal in this file says, on the running machine, and removes the file. No file: nothing to
-/// restore. Calls `alive` repeatedly meanwhile.
+/// The machine whose settings are put back.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its pseudo-filesystems.
+    pub roots: Roots,
+    /// The calls that its threads obey.
+    pub calls: fn() -> Result<Box<dyn ThreadCalls>, LinuxError>,
+}
+
+impl Default for Site {
+    /// The running machine.
+    fn default() -> Site {
+        Site { roots: Roots::default(), calls: || Ok(Box::new(Kernel::new()?)) }
+    }
+}
+
+/// Restores what the journal in this file says, and removes the file. No file: nothing to restore. Calls `alive` repeatedly
+/// meanwhile.
 ///
 /// # Errors
 /// If the journal or the machine cannot be read at all; the journal then stays.
-pub fn put_back_journal(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
-    let report = put_back_meanwhile(path, roots, alive)?;
+pub fn put_back_journal(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    let report = put_back_meanwhile(path, site, alive)?;
     match fs::remove_file(path) {
         Ok(()) => Ok(report),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(report),
@@ -90,7 +106,7 @@ pub fn put_back_journal(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> 
 }
 
 /// Restores what the journal in this file says, and keeps the file: its writer may not have ended yet.
-pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+pub(super) fn put_back_meanwhile(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Report::default()),
@@ -98,11 +114,8 @@ pub(super) fn put_back_meanwhile(path: &Path, roots: &Roots, alive: &mut dyn FnM
     };
     let state = replay(&bytes);
     let _sentry = Sentry::beside()?;
-    let mut report = if state.is_empty() {
-        Report::default()
-    } else {
-        put_back(&state, roots, &|| Ok(Box::new(Kernel::new()?)), alive)?
-    };
+    let mut report =
+        if state.is_empty() { Report::default() } else { put_back(&state, &site.roots, &site.calls, alive)? };
     if state.broken > 0 {
         report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
     }

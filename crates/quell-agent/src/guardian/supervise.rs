@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use quell_linux::Roots;
 use quell_linux::write::Journal;
 use quell_model::Nanos;
 use quell_thread::clock::now;
@@ -18,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_se
 
 use super::backoff::Backoff;
 use super::pulse::Pulse;
-use super::restore::{Report, put_back_journal, put_back_meanwhile};
+use super::restore::{Report, Site, put_back_journal, put_back_meanwhile};
 use super::rundir::Claim;
 use super::signals::Signals;
 use super::worker::Worker;
@@ -63,8 +62,8 @@ pub enum News<'a> {
 /// Options of supervision.
 pub struct Options {
     claim: Claim,
-    /// The machine's pseudo-filesystems.
-    pub roots: Roots,
+    /// The machine.
+    pub site: Site,
     /// Start the work again when it died other than on purpose?
     pub restart: bool,
     /// Become the parent of orphans below the worker, so that they stay findable as its descendants. The guardian then
@@ -78,7 +77,7 @@ impl Options {
     /// Without restarts, and without a listener for the news.
     #[must_use]
     pub fn new(claim: Claim) -> Options {
-        Options { claim, roots: Roots::default(), restart: false, keep_orphans: false, news: Box::new(|_| {}) }
+        Options { claim, site: Site::default(), restart: false, keep_orphans: false, news: Box::new(|_| {}) }
     }
 }
 
@@ -129,7 +128,7 @@ pub fn supervise(
         return Err(AgentError::Threads);
     }
     let journal = options.claim.journal();
-    let leftover = put_back_journal(&journal, &options.roots, &mut || (options.news)(News::Waiting))?;
+    let leftover = put_back_journal(&journal, &options.site, &mut || (options.news)(News::Waiting))?;
     if leftover != Report::default() {
         (options.news)(News::Leftover(&leftover));
     }
@@ -148,11 +147,11 @@ pub fn supervise(
 
 /// Restores what the journal says; the guardian's own watcher gets signs of life meanwhile.
 fn put_back(
-    how: impl FnOnce(&Path, &Roots, &mut dyn FnMut()) -> Result<Report, AgentError>,
+    how: impl FnOnce(&Path, &Site, &mut dyn FnMut()) -> Result<Report, AgentError>,
     options: &mut Options,
 ) -> Result<Report, AgentError> {
-    let Options { claim, roots, news, .. } = options;
-    how(&claim.journal(), roots, &mut || news(News::Waiting))
+    let Options { claim, site, news, .. } = options;
+    how(&claim.journal(), site, &mut || news(News::Waiting))
 }
 
 struct Guardian {
@@ -226,10 +225,10 @@ impl Guardian {
         self.signals.release();
         let path = self.options.claim.journal();
         let code = catch_unwind(AssertUnwindSafe(|| {
-            let journal = FileJournal::create(&path, &self.options.roots)
+            let journal = FileJournal::create(&path, &self.options.site.roots)
                 .map_err(|source| AgentError::Journal { path: path.clone(), source })?;
             let gate = journal.gate();
-            let worker = Worker::begin(pulse, guardian, path.clone(), self.options.roots.clone(), gate)?;
+            let worker = Worker::begin(pulse, guardian, path.clone(), self.options.site.clone(), gate)?;
             let code = work(&worker, Box::new(journal));
             worker.end();
             Ok::<u8, AgentError>(code)

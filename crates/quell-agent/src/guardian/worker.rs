@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quell_linux::Roots;
 use quell_model::Nanos;
 
 use super::pulse::Pulse;
-use super::restore::put_back_journal;
+use super::restore::{Site, put_back_journal};
 use crate::AgentError;
 use crate::journal::file::Gate;
 use crate::realtime::run_before_others;
@@ -35,7 +34,7 @@ pub struct Worker {
     state: Arc<AtomicU8>,
     pulse: Pulse,
     journal: PathBuf,
-    roots: Roots,
+    site: Site,
 }
 
 impl Worker {
@@ -44,7 +43,7 @@ impl Worker {
         pulse: Pulse,
         guardian: OwnedFd,
         journal: PathBuf,
-        roots: Roots,
+        site: Site,
         gate: Gate,
     ) -> Result<Worker, AgentError> {
         let worker = Worker {
@@ -54,14 +53,14 @@ impl Worker {
             state: Arc::default(),
             pulse,
             journal,
-            roots,
+            site,
         };
         let watch = Watch {
             stop: Arc::clone(&worker.stop),
             gone: Arc::clone(&worker.gone),
             state: Arc::clone(&worker.state),
             journal: worker.journal.clone(),
-            roots: worker.roots.clone(),
+            site: worker.site.clone(),
             gate,
         };
         thread::Builder::new()
@@ -123,7 +122,7 @@ impl Worker {
             }
         }
         if self.guardian_is_gone()
-            && let Err(error) = put_back_journal(&self.journal, &self.roots, &mut || {})
+            && let Err(error) = put_back_journal(&self.journal, &self.site, &mut || {})
         {
             tracing::error!(%error, "not everything could be put back");
         }
@@ -135,7 +134,7 @@ struct Watch {
     gone: Arc<AtomicBool>,
     state: Arc<AtomicU8>,
     journal: PathBuf,
-    roots: Roots,
+    site: Site,
     gate: Gate,
 }
 
@@ -160,7 +159,7 @@ impl Watch {
             return;
         }
         self.gate.close();
-        if let Err(error) = put_back_journal(&self.journal, &self.roots, &mut || {}) {
+        if let Err(error) = put_back_journal(&self.journal, &self.site, &mut || {}) {
             tracing::error!(%error, "not everything could be put back");
         }
         // SAFETY: ends the process; nothing of it is used afterwards. Destructors of the hung work must not run.

@@ -3,15 +3,19 @@
 use std::path::Path;
 
 use quell_agent::config;
-use quell_agent::guardian::{self, News, Options, RunDir, Stale, put_back_journal};
+use quell_agent::guardian::{self, News, Options, RunDir, Site, Stale, put_back_journal};
 use quell_agent::run::agent::host_options;
 use quell_agent::run::{Agent, Extras};
 use quell_linux::{LinuxHost, Roots};
+
+use super::hardware;
 
 pub fn run(directory: &str, path: &str) -> u8 {
     let config = config::read(Path::new(path)).expect("a good configuration");
     let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("nobody else");
     let mut options = Options::new(claim);
+    let hardware = hardware::site();
+    options.site = hardware.clone().unwrap_or_default();
     options.news = Box::new(|news: News<'_>| match news {
         News::Died { how, report } => println!("{how}: {}", report.summary()),
         News::Hung(why) => {
@@ -24,6 +28,9 @@ pub fn run(directory: &str, path: &str) -> u8 {
     });
     let ending = guardian::supervise(options, &mut |worker, journal| {
         let Ok(()) = worker.stop_on_signals() else { return 2 };
+        if let Some(site) = &hardware {
+            return hardware::turn(worker, journal, &config, site);
+        }
         let options = host_options(&config, &Extras::default());
         let host = LinuxHost::new(Roots::default(), options).expect("a machine").with_journal(journal);
         let mut agent = Agent::new(host, config.clone(), Extras::default()).expect("the policies work here");
@@ -71,8 +78,8 @@ pub fn restore(directory: &str) -> u8 {
     let directory = RunDir::at(directory.into()).expect("the directory is there");
     for journal in directory.journals().expect("it can be read") {
         let Stale::Ours(claim) = journal else { return 5 };
-        let report =
-            put_back_journal(&claim.journal(), &Roots::default(), &mut || {}).expect("the journal can be read");
+        let site: Site = hardware::site().unwrap_or_default();
+        let report = put_back_journal(&claim.journal(), &site, &mut || {}).expect("the journal can be read");
         for left in &report.left {
             println!("left: {} {} {}", left.place, left.now, left.why);
         }

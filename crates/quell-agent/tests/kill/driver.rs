@@ -7,9 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quell_linux::sched::{Kernel, ThreadCalls};
+use quell_model::CpuSet;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::agent::TOLD_TOO_EARLY;
+use super::hardware::Hardware;
 use super::late::Sleeper;
 use super::threads::{is_settled, victims, wrong};
 
@@ -77,18 +79,24 @@ pub fn run_in_container(rounds: u64) {
     assert!(status.expect("unshare was there").success(), "the rounds in a container failed");
 }
 
-pub fn run(rounds: u64) {
+/// Plays rounds; `on_files`: with control groups and frequencies that are files, whose knobs are turned at random.
+pub fn run(rounds: u64, on_files: bool) {
     if !may_set_classes() {
         println!("kill: skipped: no permission for real-time classes (run as root)");
         return;
     }
     let seed = seed();
-    println!("kill: {rounds} rounds, seed {seed}");
+    println!(
+        "kill: {rounds} rounds{}, seed {seed}",
+        if on_files { " with control groups and frequencies" } else { "" }
+    );
     let directory = tempfile::tempdir().expect("a temporary directory");
     let token = format!("quell-kill-test-{}", std::process::id());
     let config = directory.path().join("quell.toml");
     fs::write(&config, configuration(&token)).expect("write the configuration");
     let all = Kernel::new().map(|kernel| kernel.affinity(0).expect("our own CPUs")).expect("/proc is there");
+    let hardware = on_files.then(|| Hardware::new(&all));
+    let stage = Stage { directory: directory.path(), config: &config, token: &token, all, hardware: hardware.as_ref() };
     let mut numbers = Numbers(seed);
     let mut victims: Vec<Victim> = ["lc", "be", "lc", "be"].iter().map(|kind| start_and_settle(kind, &token)).collect();
     let (mut took, mut effective, mut threads, mut in_time) = (Vec::new(), 0, 0, 0);
@@ -103,7 +111,7 @@ pub fn run(rounds: u64) {
         }
         let kill = KILLS[numbers.below(10).checked_sub(6).unwrap_or(round % 3) as usize % KILLS.len()];
         let wait = Duration::from_micros(numbers.below(150_000));
-        let result = one_round(&mut numbers, directory.path(), &config, kill, wait, &token, &all);
+        let result = one_round(&mut numbers, &stage, kill, wait);
         effective += u64::from(result.was_set);
         threads += result.threads;
         took.push((kill, result.took));
@@ -135,6 +143,23 @@ fn seed() -> u64 {
     asked.unwrap_or_else(|| u64::from(std::process::id()))
 }
 
+/// Where rounds are played.
+struct Stage<'a> {
+    directory: &'a Path,
+    config: &'a Path,
+    token: &'a str,
+    all: CpuSet,
+    hardware: Option<&'a Hardware>,
+}
+
+impl Stage<'_> {
+    /// Everything that is not as it was.
+    fn wrong(&self) -> Vec<String> {
+        let threads: Vec<String> = wrong(self.token, &self.all).iter().map(ToString::to_string).collect();
+        threads.into_iter().chain(self.hardware.into_iter().flat_map(|hardware| hardware.wrong(self.token))).collect()
+    }
+}
+
 struct Result {
     /// Had Quell changed something when it was killed?
     was_set: bool,
@@ -147,19 +172,14 @@ struct Result {
     said: String,
 }
 
-fn one_round(
-    numbers: &mut Numbers,
-    directory: &Path,
-    config: &Path,
-    kill: Kill,
-    wait: Duration,
-    token: &str,
-    all: &quell_model::CpuSet,
-) -> Result {
+fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duration) -> Result {
+    let &Stage { directory, config, token, hardware, .. } = stage;
     let run = directory.join("run");
     let own = std::env::current_exe().expect("this program has a path");
+    let told = hardware.map(Hardware::environment);
     let mut agent = Command::new(&own)
         .args(["agent".as_ref(), run.as_os_str(), config.as_os_str()])
+        .envs(told)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -170,12 +190,12 @@ fn one_round(
     let mut late = (numbers.below(3) == 0).then(|| start("be", token, &["plain"]));
     // Often at any instant of its beginning; otherwise when it is at work.
     let begun = Instant::now();
-    while at_work && wrong(token, all).is_empty() && begun.elapsed() < PATIENCE {
+    while at_work && stage.wrong().is_empty() && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(2));
     }
     thread::sleep(wait);
     let worker = children_of(guardian).first().copied();
-    let was_set = !wrong(token, all).is_empty();
+    let was_set = !stage.wrong().is_empty();
     let sleeper = Sleeper::begin();
     let began = Instant::now();
     let send = |pid: i32, signal| {
@@ -222,7 +242,7 @@ fn one_round(
     // A guardian that was killed just when it had killed a worker that hung: then both are dead.
     if kill == Kill::Both || worker.is_none() || (kill == Kill::Guardian && said.contains("hung:")) {
         let began = Instant::now();
-        let restore = || Command::new(&own).arg("restore").arg(&run).output().expect("start restore");
+        let restore = || Command::new(&own).arg("restore").arg(&run).envs(told).output().expect("start restore");
         let mut done = restore();
         // A worker that was just being born still lives, and puts back what it did by itself.
         while done.status.code() == Some(5) && began.elapsed() < PATIENCE {
@@ -233,7 +253,7 @@ fn one_round(
         took = began.elapsed();
     }
     let lateness = sleeper.late();
-    let mut wrong: Vec<String> = wrong(token, all).iter().map(ToString::to_string).collect();
+    let mut wrong = stage.wrong();
     if said.contains(TOLD_TOO_EARLY) {
         wrong.push(TOLD_TOO_EARLY.to_owned());
     }

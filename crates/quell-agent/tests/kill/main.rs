@@ -3,10 +3,13 @@
 //!
 //! `cargo test` runs 30 rounds; `QUELL_KILL_ROUNDS=1000 cargo test -p quell-agent --test kill` runs more, and prints how
 //! long putting back took. A quarter of the rounds is played once more as in a container: in a pid namespace, whose
-//! processes' session began outside and therefore has no number there. The process starts itself in other roles: victims, an agent, and `quell restore`.
+//! processes' session began outside and therefore has no number there. A quarter more is
+//! played with control groups and frequencies made of files, whose ways, throttles, limits and pauses are turned at random: none
+//! is left. The process starts itself in other roles: victims, an agent, and `quell restore`.
 
 mod agent;
 mod driver;
+mod hardware;
 mod late;
 mod threads;
 mod victim;
@@ -21,10 +24,12 @@ fn main() {
         ["restore", directory] => std::process::exit(agent::restore(directory).into()),
         // What `cargo test` passes on.
         [.., "--list"] => {}
-        ["container", rounds] => driver::run(rounds.parse().expect("a number of rounds")),
+        ["on-files", rounds] => driver::run(rounds.parse().expect("a number of rounds"), true),
+        ["container", rounds] => driver::run(rounds.parse().expect("a number of rounds"), false),
         _ => {
             let rounds = std::env::var("QUELL_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
-            driver::run(rounds);
+            driver::run(rounds, false);
+            driver::run(rounds.div_ceil(4), true);
             driver::run_in_container(rounds.div_ceil(4));
         }
     }

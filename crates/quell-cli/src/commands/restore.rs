@@ -6,8 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use quell_agent::guardian::{Report, RunDir, Stale, put_back_journal};
-use quell_linux::Roots;
+use quell_agent::guardian::{Report, RunDir, Site, Stale, put_back_journal};
 use serde_json::json;
 
 use super::output;
@@ -35,7 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for journal in directory.map_or_else(|| Ok(Vec::new()), |directory| directory.journals())? {
         match journal {
             Stale::Ours(claim) => {
-                total.add(put_back_journal(&claim.journal(), &Roots::default(), &mut || {})?);
+                total.add(put_back_journal(&claim.journal(), &Site::default(), &mut || {})?);
                 claim.clear();
             }
             Stale::Held { name, pid } => alive.push((name, pid)),
