@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 29] = [
+pub const ASSUMED: [(&str, f64); 34] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -40,6 +40,11 @@ pub const ASSUMED: [(&str, f64); 29] = [
     ("edgeiso.tailbench-spread", 0.5),
     ("rkube.barrier-spin", 100.0),
     ("rkube.trace-load", 0.5),
+    ("his.apache-service", 500.0),
+    ("his.apache-load", 0.5),
+    ("his.tailbench-spread", 1.0),
+    ("his.heracles-peak", 0.7),
+    ("his.memory-latency", 72.0),
 ];
 
 /// From now on these inputs have these values, in all of this process. Once, before anything runs.

@@ -7,6 +7,7 @@ use quell_model::{
     CpuCount, CpuId, CpuSet, Host, Knob, KnobSetting, Nanos, Plan, Policy, Slo, Stack, Target, Topology, WorkloadId,
 };
 
+use super::assumed::{assumed, micros};
 use super::rkube;
 use crate::contention::{ProfileName, library};
 use crate::host::drive;
@@ -86,8 +87,7 @@ pub fn server(
     threads: u32,
     slo: Option<(f64, Nanos)>,
 ) -> WorkloadSpec {
-    let mean = library::service(name).unwrap_or(Nanos::from_millis(1));
-    let server = ServerSpec { arrivals, service: Service::Exponential(mean), dispatch: Dispatch::Pool };
+    let server = ServerSpec { arrivals, service: service_time(name), dispatch: Dispatch::Pool };
     WorkloadSpec {
         threads,
         server: Some(server),
@@ -95,6 +95,17 @@ pub fn server(
         slo: slo.map(|(quantile, bound)| Slo { quantile, bound }),
         cpuset: Some(CpuList(cores(0, cores_of_it))),
         ..WorkloadSpec::lc(name, CpuCount::whole(cores_of_it))
+    }
+}
+
+/// The CPU time of a request.
+fn service_time(name: &str) -> Service {
+    let mean = library::service(name).unwrap_or(Nanos::from_millis(1));
+    let spread = assumed("his.tailbench-spread");
+    match name {
+        "apache" => Service::Exponential(micros("his.apache-service")),
+        _ if spread == 1.0 => Service::Exponential(mean),
+        _ => Service::Lognormal { mean, sigma: libm::sqrt(libm::log(1.0 + spread * spread)) },
     }
 }
 
@@ -116,8 +127,7 @@ pub fn apache(cores_of_it: u32, rate: f64) -> WorkloadSpec {
 /// Requests a second that eight cores serve alone at this load, 0–1.
 #[must_use]
 pub fn apache_rate(load: f64) -> f64 {
-    let mean = library::service("apache").unwrap_or(Nanos::from_micros(500));
-    load * f64::from(HALF) / mean.as_secs_f64()
+    load * f64::from(HALF) / micros("his.apache-service").as_secs_f64()
 }
 
 /// How long to look.
@@ -165,7 +175,8 @@ impl Seen {
 /// # Errors
 /// [`SimError::Scenario`] if one makes no sense.
 pub fn host(workloads: &[WorkloadSpec], seed: u64) -> Result<SimHost, SimError> {
-    let machine = Machine::from(Topology::synthetic(1, 1, CORES, 1));
+    let mut machine = Machine::from(Topology::synthetic(1, 1, CORES, 1));
+    machine.memory.latency = Nanos(assumed("his.memory-latency").round() as u64);
     SimHost::new(machine, rkube::kernel(), workloads, seed, false)
 }
 

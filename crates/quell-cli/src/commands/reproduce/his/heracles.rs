@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use quell_evidence::Measure;
 use quell_sim::WorkloadSpec;
+use quell_sim::experiment::assumed::assumed;
 use quell_sim::experiment::his::{self, BACKGROUNDS, CORES, HALF, SERVICES, Seen, Span, background, batch, service};
 
 use super::super::trial::Trial;
@@ -32,7 +33,7 @@ pub fn profiles(trial: Trial) -> Result<Vec<Measure>> {
 /// Heracles' parameters: all controllers each second (§3.5.2), its load relative to the peak.
 fn heracles(form: &str, rate: f64, intervals: (&str, &str)) -> String {
     let (top, sub) = intervals;
-    let peak = rate / 0.7;
+    let peak = rate / assumed("his.heracles-peak");
     format!(
         "form = \"{form}\"\ninterval = \"{top}\"\nsubinterval = \"{sub}\"\nfrequency = true\npeak_rate = {peak:.3}\ncooldown = \"300s\""
     )

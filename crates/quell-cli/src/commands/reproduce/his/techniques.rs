@@ -3,6 +3,7 @@
 use anyhow::Result;
 use quell_evidence::Measure;
 use quell_model::{KnobKind, KnobSetting};
+use quell_sim::experiment::assumed::assumed;
 use quell_sim::experiment::his::{
     self, BATCH, HALF, Seen, Span, apache, apache_rate, background, batch, fewer_cores, foreground, partitioned,
     throttled,
@@ -101,7 +102,7 @@ pub fn foregrounds(trial: Trial) -> Result<Vec<Measure>> {
         measure("fig3.7.mean", mean, note)?,
         measure("fig3.7.background", geometric_mean(&losses), "")?,
     ];
-    let web = |cores| apache(cores, apache_rate(0.5));
+    let web = |cores| apache(cores, apache_rate(assumed("his.apache-load")));
     let alone = |cores| -> Result<Seen> { Ok(his::run(&[web(cores)], Vec::new(), &mut policy("none", "")?, span)?) };
     let co_run = his::run(&[web(HALF), background("SP")], Vec::new(), &mut policy("none", "")?, span)?;
     let mut free = web(HALF);
