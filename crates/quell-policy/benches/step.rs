@@ -69,6 +69,19 @@ fn every_policy(criterion: &mut Criterion) {
     }
 }
 
+/// The slow controllers, whose goals are 20 µs with 40 workloads and 200 µs with 400.
+fn slow(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("slow");
+    for name in ["his", "heracles", "parties"] {
+        for workloads in [40, 400] {
+            let policy = AnyPolicy::named(name).expect("it is registered");
+            let (policy, view) = warmed_up(Topology::synthetic(2, 1, 16, 2), workloads, policy);
+            let mut step = stepper(policy, view);
+            group.bench_function(BenchmarkId::new(name, workloads), |bencher| bencher.iter(&mut step));
+        }
+    }
+}
+
 fn caladan(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("caladan");
     let parameters = r#"{"thresh_ht": "25us", "thresh_bw": 25e9}"#;
@@ -94,6 +107,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(std::time::Duration::from_millis(200))
         .measurement_time(std::time::Duration::from_millis(800));
-    targets = every_policy, caladan
+    targets = every_policy, slow, caladan
 }
 criterion_main!(benches);
