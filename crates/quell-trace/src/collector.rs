@@ -9,6 +9,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use quell_model::Nanos;
 
+use crate::counting::Room;
 use crate::event::{Event, Member, Slot};
 use crate::obstacle::in_a_namespace;
 use crate::wire::{self, Totals, Watched};
@@ -59,8 +60,7 @@ pub struct Collector {
     look: Link,
     /// The time of the last event that was taken.
     drained_to: Nanos,
-    /// Room for what all CPUs counted: kept for its memory.
-    pub(crate) counted: Vec<u8>,
+    pub(crate) room: Room,
     /// Keeps the kernel's measuring of BPF programs on.
     _stats: Option<std::os::fd::OwnedFd>,
 }
@@ -153,7 +153,7 @@ impl Collector {
         rings.add(&skeleton.maps.events, take).map_err(refused("opening the ring of events"))?;
         let ring = rings.build().map_err(refused("opening the ring of events"))?;
         let stats = if options.cost { measure_programs() } else { None };
-        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, counted: Vec::new(), _stats: stats })
+        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, room: Room::default(), _stats: stats })
     }
 
     /// Watches a thread, and all that it will give birth to. No change if it is watched already, unless for another workload:

@@ -6,8 +6,7 @@ use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use quell_model::CpuId;
 
 use crate::collector::broken;
-use crate::event::Slot;
-use crate::wire::{self, COUNTED_BYTES, COUNTED_EVENTS, Counted};
+use crate::wire::{self, COUNTED_BYTES, COUNTED_EVENTS, CounterTime, Counts};
 use crate::{Collector, TraceError};
 
 /// BPF_F_TEST_RUN_ON_CPU (include/uapi/linux/bpf.h).
@@ -46,23 +45,61 @@ impl Collector {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |data| data.losses.counts)
     }
 
-    /// What was counted while the workload's threads ran, up to each CPU's last switch or [`Collector::settle`].
+    /// What was counted while each workload's threads ran, up to each CPU's last switch or [`Collector::settle`]: of the
+    /// first slots.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn counted(&mut self, slot: Slot) -> Result<Counted, TraceError> {
-        if self.counted.is_empty() {
-            let cpus = libbpf_rs::num_possible_cpus().map_err(broken("asking for the number of CPUs"))?;
-            self.counted.resize(cpus * COUNTED_BYTES, 0);
-        }
-        let (map, key) = (self.skeleton.maps.counted.as_fd().as_raw_fd(), u32::from(slot));
-        // SAFETY: the key is a number and the buffer has a value for each possible CPU, as the kernel writes them.
+    pub fn counted(&mut self, slots: usize) -> Result<&[Counts], TraceError> {
+        const STEP: &str = "reading workloads' counts";
+        let cpus = libbpf_rs::num_possible_cpus().map_err(broken(STEP))?;
+        let Room { keys, bytes, counts } = &mut self.room;
+        keys.resize(slots, 0);
+        bytes.resize(slots * cpus * COUNTED_BYTES, 0);
+        let (map, mut next, mut read) = (self.skeleton.maps.counted.as_fd().as_raw_fd(), 0u32, slots as u32);
+        // SAFETY: there is room for as many keys, and for a value of each possible CPU with each, as are asked for.
         let result = unsafe {
-            libbpf_rs::libbpf_sys::bpf_map_lookup_elem(map, (&raw const key).cast(), self.counted.as_mut_ptr().cast())
+            libbpf_rs::libbpf_sys::bpf_map_lookup_batch(
+                map,
+                std::ptr::null_mut(),
+                (&raw mut next).cast(),
+                keys.as_mut_ptr().cast(),
+                bytes.as_mut_ptr().cast(),
+                &raw mut read,
+                std::ptr::null(),
+            )
         };
-        match result {
-            0 => Ok(wire::counted(&self.counted)),
-            _ => Err(broken("reading a workload's counts")(std::io::Error::last_os_error().into())),
+        let error = std::io::Error::last_os_error();
+        // At the end of the table it says so.
+        if result != 0 && error.kind() != std::io::ErrorKind::NotFound {
+            return Err(broken(STEP)(error.into()));
         }
+        counts.clear();
+        counts.extend(bytes.chunks_exact(cpus * COUNTED_BYTES).take(read as usize).map(wire::counted));
+        Ok(counts)
     }
+
+    /// The times of the counters, by event, as of the last [`Collector::settle`] of each CPU.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn counter_times(&self) -> Result<[CounterTime; COUNTED_EVENTS], TraceError> {
+        let bases = self.skeleton.maps.bases.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let mut sum = [CounterTime::default(); COUNTED_EVENTS];
+        for base in bases.map_err(broken("reading the counters' times"))?.into_iter().flatten() {
+            for (sum, own) in sum.iter_mut().zip(wire::counter_times(&base)) {
+                sum.enabled += own.enabled;
+                sum.running += own.running;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Room for readings: kept for its memory.
+#[derive(Default)]
+pub(crate) struct Room {
+    keys: Vec<u32>,
+    bytes: Vec<u8>,
+    counts: Vec<Counts>,
 }

@@ -27,7 +27,7 @@ pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
 pub use obstacle::obstacle;
-pub use wire::{COUNTED_EVENTS, CountOfEvent, Counted, LATE_START, Totals, Watched};
+pub use wire::{COUNTED_EVENTS, CounterTime, Counts, LATE_START, Totals, Watched};
 
 use serde::Serialize;
 

@@ -96,32 +96,33 @@ pub struct Watched {
 /// Events that are counted by workload, at most.
 pub const COUNTED_EVENTS: usize = 4;
 /// Bytes of a `struct counted`.
-pub const COUNTED_BYTES: usize = COUNTED_EVENTS * 24;
+pub const COUNTED_BYTES: usize = COUNTED_EVENTS * 8;
 
-/// What one event's counters counted while a workload's threads ran.
+/// What counters counted while a workload's threads ran, by event.
+pub type Counts = [u64; COUNTED_EVENTS];
+
+/// The time of one event's counters, over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CountOfEvent {
-    /// The count.
-    pub count: u64,
-    /// Time for which the counters were to count.
+pub struct CounterTime {
+    /// For which they were to count.
     pub enabled: Nanos,
-    /// Time for which they had the hardware: less, if other programs count too.
+    /// For which they had the hardware: less, if other programs count too.
     pub running: Nanos,
 }
 
-/// By event.
-pub type Counted = [CountOfEvent; COUNTED_EVENTS];
-
 /// Adds a `struct counted` of each CPU.
-pub fn counted(data: &[u8]) -> Counted {
-    let mut sum = Counted::default();
-    for (at, event) in data.chunks_exact(24).enumerate() {
-        let of = &mut sum[at % COUNTED_EVENTS];
-        of.count += u64_at(event, 0).unwrap_or(0);
-        of.enabled += Nanos(u64_at(event, 8).unwrap_or(0));
-        of.running += Nanos(u64_at(event, 16).unwrap_or(0));
+pub fn counted(data: &[u8]) -> Counts {
+    let mut sum = Counts::default();
+    for (at, word) in data.chunks_exact(8).enumerate() {
+        sum[at % COUNTED_EVENTS] += u64_at(word, 0).unwrap_or(0);
     }
     sum
+}
+
+/// The times at the beginning of a `struct base`.
+pub fn counter_times(data: &[u8]) -> [CounterTime; COUNTED_EVENTS] {
+    let word = |at| Nanos(u64_at(data, at).unwrap_or(0));
+    std::array::from_fn(|event| CounterTime { enabled: word(16 * event), running: word(16 * event + 8) })
 }
 
 impl std::ops::AddAssign for Totals {
@@ -199,10 +200,9 @@ mod tests {
 
     #[test]
     fn counts_are_the_sum_of_all_cpus() {
-        let words: Vec<u64> = (1..=24).collect();
-        let data: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let first = CountOfEvent { count: 1 + 13, enabled: Nanos(2 + 14), running: Nanos(3 + 15) };
-        assert_eq!((data.len(), counted(&data)[0]), (2 * COUNTED_BYTES, first));
+        let data: Vec<u8> = (1..=8u64).flat_map(u64::to_ne_bytes).collect();
+        assert_eq!((data.len(), counted(&data)), (2 * COUNTED_BYTES, [1 + 5, 2 + 6, 3 + 7, 4 + 8]));
+        assert_eq!(counter_times(&data)[1], CounterTime { enabled: Nanos(3), running: Nanos(4) });
     }
 
     #[test]

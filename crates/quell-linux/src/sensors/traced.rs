@@ -106,7 +106,7 @@ struct Trace {
 }
 
 /// The collector's slot of a workload; None: it has too few.
-pub(super) fn slot(id: WorkloadId) -> Option<u16> {
+fn slot(id: WorkloadId) -> Option<u16> {
     u16::try_from(id.0).ok().filter(|&slot| usize::from(slot) < MAX_SLOTS)
 }
 

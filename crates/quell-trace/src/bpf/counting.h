@@ -19,13 +19,16 @@ struct {
 	__type(value, __u32);
 } counters SEC(".maps");
 
-/* This CPU's counters when the thread came. */
+/* This CPU's counters. */
 struct base {
-	struct bpf_perf_event_value at[COUNTED_EVENTS];
+	/* As of the last time that they were settled. */
+	struct counter_time times[COUNTED_EVENTS];
+	/* When the thread came. */
+	__u64 at[COUNTED_EVENTS];
 	/* For the counts of threads that are not watched: so there is always a place. */
 	struct counted others;
-	__s32 tid; /* 0: none */
-	__u32 unused;
+	__s32 tid;   /* the thread; 0: one that is not watched */
+	__u32 known; /* which of `at` were read, by bit */
 };
 
 struct {
@@ -43,12 +46,14 @@ struct {
 	__type(value, struct counted);
 } counted SEC(".maps");
 
+#define MAX_ERRNO 4095
+
 /* The thread `left` leaves this CPU, `from` if it is watched, and `next` comes; 0: one that is not. */
 static void count(__u32 cpu, __s32 left, const struct member *from, __s32 next)
 {
 	struct counted *sum, *own;
 	struct base *base;
-	__u32 zero = 0;
+	__u32 zero = 0, known = 0;
 	int at;
 
 	base = bpf_map_lookup_elem(&bases, &zero);
@@ -63,25 +68,44 @@ static void count(__u32 cpu, __s32 left, const struct member *from, __s32 next)
 			sum = own;
 	}
 	for (at = 0; at < COUNTED_EVENTS; at++) {
-		struct bpf_perf_event_value now = {};
-		struct bpf_perf_event_value *before = &base->at[at];
+		__u64 now;
 
 		if (!(counted_events & (1u << at)))
 			continue;
-		if (bpf_perf_event_read_value(&counters, cpu * COUNTED_EVENTS + at, &now, sizeof(now))) {
-			before->enabled = 0;
+		/* Without its times, which would cost as much again: they are read when counts are settled. */
+		now = bpf_perf_event_read(&counters, cpu * COUNTED_EVENTS + at);
+		if (now >= (__u64)-MAX_ERRNO) {
 			__sync_fetch_and_add(&losses.counts, 1);
 			continue;
 		}
 		/* A counter that was opened again began at zero. */
-		if (before->enabled && now.counter >= before->counter && now.enabled >= before->enabled) {
-			sum->by[at].count += now.counter - before->counter;
-			sum->by[at].enabled += now.enabled - before->enabled;
-			sum->by[at].running += now.running - before->running;
-		}
-		*before = now;
+		if (base->known & (1u << at) && now >= base->at[at])
+			sum->count[at] += now - base->at[at];
+		base->at[at] = now;
+		known |= 1u << at;
 	}
+	base->known = known;
 	base->tid = next;
+}
+
+static void read_times(__u32 cpu)
+{
+	struct bpf_perf_event_value now;
+	struct base *base;
+	__u32 zero = 0;
+	int at;
+
+	base = bpf_map_lookup_elem(&bases, &zero);
+	if (!base)
+		return;
+	for (at = 0; at < COUNTED_EVENTS; at++) {
+		if (!(counted_events & (1u << at)))
+			continue;
+		if (bpf_perf_event_read_value(&counters, cpu * COUNTED_EVENTS + at, &now, sizeof(now)))
+			continue;
+		base->times[at].enabled = now.enabled;
+		base->times[at].running = now.running;
+	}
 }
 
 #endif

@@ -487,8 +487,10 @@ int settle(void *context)
 {
 	__s32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct member *member = watched(tid);
+	__u32 cpu = bpf_get_smp_processor_id();
 
-	count(bpf_get_smp_processor_id(), tid, member, member ? tid : 0);
+	count(cpu, tid, member, member ? tid : 0);
+	read_times(cpu);
 	return 0;
 }
 

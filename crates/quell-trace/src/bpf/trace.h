@@ -85,15 +85,15 @@ struct losses {
 /* Events that are counted by workload, at most. */
 #define COUNTED_EVENTS 4
 
-/* What one event's counters counted while threads of a workload ran. */
-struct count_of_event {
-	__u64 count;
-	__u64 enabled; /* ns for which they were to count */
-	__u64 running; /* ns for which they had the hardware */
+/* What counters counted while threads of a workload ran. */
+struct counted {
+	__u64 count[COUNTED_EVENTS];
 };
 
-struct counted {
-	struct count_of_event by[COUNTED_EVENTS];
+/* A counter's time, ns. */
+struct counter_time {
+	__u64 enabled; /* for which it was to count */
+	__u64 running; /* for which it had the hardware */
 };
 
 /* A process's name, as in /proc/PID/comm. */

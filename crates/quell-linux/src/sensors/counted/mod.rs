@@ -10,7 +10,7 @@ use std::io;
 use quell_model::{
     BytesPerSecond, Capabilities, CpuId, CpuSet, Nanos, Quality, Sample, Signal, SignalSet, Support, View,
 };
-use quell_trace::{Collector, CountOfEvent, Counted};
+use quell_trace::{Collector, CounterTime, Counts, MAX_SLOTS};
 
 use self::own_group::OwnGroup;
 use crate::LinuxError;
@@ -43,15 +43,28 @@ pub(crate) struct CountedSensor {
     /// Failed readings when they were opened last, and at the last reading.
     failed: u64,
     failed_before: u64,
+    /// Times of the counters at the last reading, by event.
+    times: [CounterTime; 4],
     /// By slot.
     workloads: Vec<OfWorkload>,
     at: Option<Nanos>,
 }
 
+/// How far counts of a window can be trusted, by event.
+type Window = [Share; 4];
+
+/// The counters of one event in a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Share {
+    /// A count becomes what it would have been had the counters had the hardware all the time.
+    times: f64,
+    quality: Quality,
+}
+
 /// A workload's counts at the last reading, and the rates since the one before.
 #[derive(Debug, Default)]
 struct OfWorkload {
-    before: Option<Counted>,
+    before: Option<Counts>,
     instructions: Sample<f64>,
     cycles: Sample<f64>,
     hit_ratio: Sample<f64>,
@@ -82,6 +95,7 @@ impl CountedSensor {
             retry_at: Nanos::ZERO,
             failed: 0,
             failed_before: 0,
+            times: Default::default(),
             workloads: Vec::new(),
             at: None,
         }
@@ -139,6 +153,7 @@ impl CountedSensor {
         self.open.clear();
         self.on = CpuSet::EMPTY;
         self.workloads.iter_mut().for_each(|of| of.before = None);
+        self.times = Default::default();
         (self.at, self.failed, self.failed_before) = (None, 0, 0);
     }
 
@@ -220,16 +235,18 @@ impl CountedSensor {
         self.on.iter().for_each(|cpu| collector.settle(cpu));
         let failed = collector.failed_readings();
         let misses_some = failed > std::mem::replace(&mut self.failed_before, failed);
-        let window = self.at.map(|before| now - before);
-        self.at = Some(now);
+        let span = self.at.replace(now).map(|before| now - before);
+        let times = collector.counter_times()?;
+        let before = std::mem::replace(&mut self.times, times);
+        let window: Window = std::array::from_fn(|event| Share::between(times[event], before[event], misses_some));
         self.workloads.resize_with(members.slots.len(), OfWorkload::default);
+        let counted = collector.counted(members.slots.len().min(MAX_SLOTS))?;
         for (id, _) in members.workloads() {
             let of = &mut self.workloads[id.index()];
-            let Some(slot) = super::traced::slot(id) else { continue };
-            let counted = collector.counted(slot)?;
-            let since = of.before.replace(counted);
-            if let (Some(since), Some(window)) = (since, window) {
-                of.rates(&counted, &since, now, window, misses_some);
+            let Some(&counts) = counted.get(id.index()) else { continue };
+            let since = of.before.replace(counts);
+            if let (Some(since), Some(span)) = (since, span) {
+                of.rates(std::array::from_fn(|event| counts[event] - since[event]), &window, now, span);
             }
             if let Some(exact) = of.group.look(&members.roots, id, now) {
                 of.bandwidth = exact;
@@ -240,50 +257,41 @@ impl CountedSensor {
 }
 
 impl OfWorkload {
-    fn rates(&mut self, now: &Counted, before: &Counted, at: Nanos, window: Nanos, misses_some: bool) {
-        let of = |event: usize| Span::between(&now[event], &before[event], misses_some);
-        let per_second = |span: Span| {
-            let sample = Sample::over(span.count / window.as_secs_f64(), at, window);
-            Sample { quality: span.quality, ..sample }
+    /// The rates of what was counted in a window.
+    fn rates(&mut self, counts: Counts, window: &Window, at: Nanos, span: Nanos) {
+        let count = |event: usize| counts[event] as f64 * window[event].times;
+        let per_second = |event: usize| {
+            let sample = Sample::over(count(event) / span.as_secs_f64(), at, span);
+            Sample { quality: window[event].quality, ..sample }
         };
-        (self.instructions, self.cycles) = (per_second(of(INSTRUCTIONS)), per_second(of(CYCLES)));
-        let (references, misses) = (of(REFERENCES), of(MISSES));
-        let quality = references.quality.min(misses.quality);
-        self.hit_ratio = match references.count > 0.0 {
+        (self.instructions, self.cycles) = (per_second(INSTRUCTIONS), per_second(CYCLES));
+        let quality = window[REFERENCES].quality.min(window[MISSES].quality);
+        self.hit_ratio = match count(REFERENCES) > 0.0 {
             true => {
-                let ratio = (1.0 - misses.count / references.count).clamp(0.0, 1.0);
-                Sample { quality, ..Sample::over(ratio, at, window) }
+                let ratio = (1.0 - count(MISSES) / count(REFERENCES)).clamp(0.0, 1.0);
+                Sample { quality, ..Sample::over(ratio, at, span) }
             }
             // It did not run, or did not miss its own caches: the last ratio is old.
-            false => Sample { quality: quality.min(Quality::Stale), ..self.hit_ratio },
+            false => Sample { quality: quality.min(Quality::Stale).min(self.hit_ratio.quality), ..self.hit_ratio },
         };
-        let bandwidth = per_second(misses).map(|rate| BytesPerSecond(rate * LINE_BYTES));
+        let bandwidth = per_second(MISSES).map(|rate| BytesPerSecond(rate * LINE_BYTES));
         self.bandwidth = Sample { quality: bandwidth.quality.min(Quality::Estimated), ..bandwidth };
     }
 }
 
-/// What was counted between two readings.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    count: f64,
-    quality: Quality,
-}
-
-impl Span {
-    /// Counters that had to share are scaled by their time. Without any time the workload did not run. Where readings failed,
-    /// some of what it did is missing: nothing to act on.
-    fn between(now: &CountOfEvent, before: &CountOfEvent, misses_some: bool) -> Span {
-        let (count, enabled, running) =
-            (now.count - before.count, now.enabled - before.enabled, now.running - before.running);
-        let quality = match (enabled == Nanos::ZERO, running == Nanos::ZERO) {
-            (true, _) if now.enabled == Nanos::ZERO || misses_some => Quality::Absent,
+impl Share {
+    /// Of counters with these times. Where readings failed, some of what was to be counted is missing: nothing to act on.
+    fn between(now: CounterTime, before: CounterTime, misses_some: bool) -> Share {
+        let (enabled, running) = (now.enabled - before.enabled, now.running - before.running);
+        let quality = match running == Nanos::ZERO {
+            _ if now.enabled == Nanos::ZERO => Quality::Absent,
             _ if misses_some => Quality::Stale,
-            (true, _) => Quality::Exact,
-            (false, true) => Quality::Stale,
-            (false, false) if running < enabled => Quality::Estimated,
-            (false, false) => Quality::Exact,
+            // Other programs had the hardware all the time, or the counters began anew.
+            true => Quality::Stale,
+            false if running < enabled => Quality::Estimated,
+            false => Quality::Exact,
         };
-        let scale = if running == Nanos::ZERO { 0.0 } else { enabled.0 as f64 / running.0 as f64 };
-        Span { count: count as f64 * scale, quality }
+        let times = if running == Nanos::ZERO { 0.0 } else { enabled.0 as f64 / running.0 as f64 };
+        Share { times, quality }
     }
 }

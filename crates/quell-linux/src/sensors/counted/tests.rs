@@ -16,44 +16,43 @@ const WANTED: SignalSet = SignalSet::of(&COUNTED);
 /// Nanoseconds of a CPU: each event counts them.
 const CLOCK: Event = Event { kind: PERF_TYPE_SOFTWARE, config: [PERF_COUNT_SW_CPU_CLOCK as u64, 0, 0] };
 
-fn counted(count: u64, enabled: u64, running: u64) -> CountOfEvent {
-    CountOfEvent { count, enabled: Nanos(enabled), running: Nanos(running) }
+fn time(enabled: u64, running: u64) -> CounterTime {
+    CounterTime { enabled: Nanos(enabled), running: Nanos(running) }
 }
 
 #[test]
-fn a_counter_that_had_to_share_is_an_estimate() {
-    let half = Span::between(&counted(150, 300, 200), &counted(50, 100, 100), false);
-    assert_eq!((half.count, half.quality), (200.0, Quality::Estimated));
-    let none = Span::between(&counted(50, 300, 100), &counted(50, 100, 100), false);
-    assert_eq!(none.quality, Quality::Stale, "other programs had the hardware all the time");
-    let whole = Span::between(&counted(150, 300, 300), &counted(50, 100, 100), false);
-    assert_eq!((whole.count, whole.quality), (100.0, Quality::Exact));
+fn counters_that_had_to_share_make_an_estimate() {
+    let between = |now, before| Share::between(now, before, false);
+    assert_eq!(between(time(300, 200), time(100, 100)), Share { times: 2.0, quality: Quality::Estimated });
+    assert_eq!(between(time(300, 300), time(100, 100)), Share { times: 1.0, quality: Quality::Exact });
+    let waited = between(time(300, 100), time(100, 100));
+    assert_eq!(waited.quality, Quality::Stale, "other programs had the hardware all the time");
 }
 
 #[test]
-fn a_workload_that_does_not_run_is_told_from_counters_that_are_gone() {
-    let same = counted(50, 100, 100);
-    assert_eq!(Span::between(&same, &same, false).quality, Quality::Exact);
-    assert_eq!(Span::between(&same, &same, true).quality, Quality::Absent);
-    let some = Span::between(&counted(150, 300, 300), &counted(50, 100, 100), true);
+fn counters_that_are_gone_leave_nothing_to_act_on() {
+    let never = Share::between(time(0, 0), time(0, 0), false);
+    assert_eq!(never.quality, Quality::Absent);
+    let some = Share::between(time(300, 300), time(100, 100), true);
     assert_eq!(some.quality, Quality::Stale, "some of it is missing");
-    let never = CountOfEvent::default();
-    assert_eq!(Span::between(&never, &never, false).quality, Quality::Absent);
+    let anew = Share::between(time(50, 50), time(100, 100), false);
+    assert_eq!(anew.quality, Quality::Stale, "they began anew");
 }
 
 #[test]
 fn hits_and_bandwidth_are_of_references_and_misses() {
     let mut of = OfWorkload::default();
-    let events = |count: [u64; 4], time| count.map(|count| counted(count, time, time));
-    let (before, now) = (events([0; 4], 0), events([2_000, 1_000, 400, 100], 500_000_000));
-    let second = Nanos::from_secs(1);
-    of.rates(&now, &before, second, second, false);
+    let (second, whole) = (Nanos::from_secs(1), [Share { times: 1.0, quality: Quality::Exact }; 4]);
+    of.rates([2_000, 1_000, 400, 100], &whole, second, second);
     assert_eq!((of.instructions.usable(), of.cycles.usable()), (Some(2_000.0), Some(1_000.0)));
     assert_eq!((of.hit_ratio.usable(), of.hit_ratio.window), (Some(0.75), second));
     assert_eq!((of.bandwidth.usable(), of.bandwidth.quality), (Some(BytesPerSecond(6_400.0)), Quality::Estimated));
-    of.rates(&now, &now, second, second, false);
+    of.rates([0; 4], &whole, second, second);
     assert_eq!((of.hit_ratio.value, of.hit_ratio.quality), (0.75, Quality::Stale), "it did not run");
     assert_eq!(of.instructions.usable(), Some(0.0));
+    let half = [Share { times: 2.0, quality: Quality::Estimated }; 4];
+    of.rates([50; 4], &half, second, second);
+    assert_eq!((of.instructions.usable(), of.instructions.quality), (Some(100.0), Quality::Estimated));
 }
 
 /// A process that computes a little and waits a little, without children.
@@ -62,8 +61,8 @@ struct Worker(Child);
 impl Worker {
     fn start(number: usize) -> Worker {
         let script = format!(
-            "exec 3<> <(:); while :; do for ((i = 0; i < {}; i++)); do :; done; read -t 0.02 -u 3; done",
-            200 + 40 * number
+            "exec 3<> <(:); while :; do for ((i = 0; i < {}; i++)); do :; done; read -t 0.1 -u 3; done",
+            3000 + 100 * number
         );
         let mut command = Command::new("bash");
         command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -110,7 +109,7 @@ fn observe(host: &mut LinuxHost) -> View {
 }
 
 /// Counts so far, of each workload.
-fn counts(host: &mut LinuxHost) -> Vec<Counted> {
+fn counts(host: &mut LinuxHost) -> Vec<Counts> {
     std::thread::sleep(Duration::from_millis(WINDOW.0 / 1_000_000 + 1));
     observe(host);
     host.sensors.traced.counted.workloads.iter().map(|of| of.before.unwrap()).collect()
@@ -157,10 +156,10 @@ fn clocks_as_events_agree_with_the_schedulers_own_accounts() {
     for number in 0..WORKLOADS {
         let time = (workers[number].run_time() - ran[number]) as f64;
         for event in 0..4 {
-            let counted = (after[number][event].count - before[number][event].count) as f64;
+            let counted = (after[number][event] - before[number][event]) as f64;
             worst = worst.max((counted / time - 1.0).abs());
         }
-        all += after[number][0].count - before[number][0].count;
+        all += after[number][0] - before[number][0];
         all_ran += time as u64;
     }
     let difference = all as f64 / all_ran as f64 - 1.0;
