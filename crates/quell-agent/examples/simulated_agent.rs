@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut host = SimHost::new(Topology::synthetic(1, 1, 8, 2), KernelConfig::default(), &workloads, 1, grants)?;
 
     let layers = vec![Layer::new(any, None)];
-    let about = About { mode: "run".into(), host: "sim".into(), limits: Vec::new(), warnings: Vec::new() };
+    let about = About { mode: "run".into(), host: "sim".into(), ..About::default() };
     let mut stack = stack::over(layers, host.view(), CpuSet::first(16))?;
     let api = Some(ApiConfig { socket: socket.into(), ..ApiConfig::default() });
     let (mut observers, feed) = Observers::start(&ObserverConfig { api, record }, about, &mut stack)?;

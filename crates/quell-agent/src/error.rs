@@ -26,6 +26,14 @@ pub enum AgentError {
         /// On which workload.
         on: String,
     },
+    /// Quell's scheduler ended.
+    #[error("{why}")]
+    SchedulerEnded {
+        /// The kernel's reason.
+        why: String,
+        /// Did a person or another program ask for it (SysRq-S)?
+        by_hand: bool,
+    },
     /// The host could not be observed or set at all.
     #[error("{0}")]
     Host(String),

@@ -127,6 +127,9 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
 }
 
 fn machine(registry: &mut Registry, status: &Status) {
+    let off = Gauge::<i64>::default();
+    off.set(status.agent.degraded.is_some().into());
+    registry.register("scheduler_off", "Is Quell's scheduler off, though a policy asks for it? 1: yes", off);
     for line in Measurements::<wire::OfMachine>::signals() {
         let Some(measured) = status.measured.get(line.signal) else { continue };
         let number = number(line, measured);

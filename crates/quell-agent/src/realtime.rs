@@ -46,6 +46,26 @@ pub fn stay_on(cpu: CpuId) -> Result<(), AgentError> {
         .map_err(|errno| AgentError::System { operation: "give the loop a CPU of its own", source: errno.into() })
 }
 
+/// The calling thread may run on any CPU again.
+///
+/// # Errors
+/// If the system refuses.
+pub fn stay_nowhere() -> Result<(), AgentError> {
+    let mut cpus = rustix::thread::CpuSet::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| cpus.set(cpu));
+    rustix::thread::sched_setaffinity(None, &cpus)
+        .map_err(|errno| AgentError::System { operation: "let the loop run anywhere", source: errno.into() })
+}
+
+/// The calling thread is an ordinary one again.
+///
+/// # Errors
+/// If the system refuses.
+pub fn run_among_others() -> Result<(), AgentError> {
+    become_class(Class::Normal)
+        .map_err(|source| AgentError::System { operation: "set the agent's own priority", source })
+}
+
 /// A real-time thread of the agent's that looks processes up.
 ///
 /// A thread that looks up a file of a process that just died helps the kernel to drop its directory entries, and waits

@@ -39,7 +39,7 @@ impl Bench {
             mode: "dry-run".into(),
             host: "sim".into(),
             limits: vec!["guard: a limit".into()],
-            warnings: Vec::new(),
+            ..About::default()
         };
         let (state, feed) = api::state(about, watched);
         let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };

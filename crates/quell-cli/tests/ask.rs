@@ -54,7 +54,7 @@ fn a_running_agent_tells_what_it_does() {
     let mut api = None;
     let _watch = run(|stack| {
         let (watch, watched) = watch(stack.view(), stack.layers());
-        let about = About { mode: "run".into(), host: "sim".into(), limits: Vec::new(), warnings: Vec::new() };
+        let about = About { mode: "run".into(), host: "sim".into(), ..About::default() };
         let config = ApiConfig { socket: socket.clone(), ..ApiConfig::default() };
         api = Some(Api::start(&config, api::state(about, watched).0).unwrap());
         Box::new(watch)

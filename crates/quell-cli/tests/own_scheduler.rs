@@ -69,6 +69,75 @@ await 'sockets are looked at' sees_sockets
 kill -9 $guardian $worker
 await 'the kernel has its own once more' is disabled
 
+# Ended by SysRq-S, it stays off until the configuration is read again; CPUs are lent by affinity, the server goes before.
+"$QUELL" run --config /run/quell.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'it took over a third time' is enabled
+server() { sed -n 1p $cgroups/server/cgroup.procs; }
+is_first() { [ "$(cut -d' ' -f41 /proc/$(server)/stat)" = 1 ]; } # SCHED_FIFO
+uptime() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+soon() { # It is a second on a machine of its own; this one may be shared by many.
+    for _ in $(seq 500); do ! is_first || break; sleep 0.02; done
+    is_first || cat /run/quell.log
+    took=$(($(uptime) - began))
+    echo "$1 after $took centiseconds" >&2
+    [ $took -le 1000 ] && echo "$1"
+}
+echo S > /proc/sysrq-trigger
+await 'the scheduler is off' is disabled
+began=$(uptime)
+soon 'the server goes first after SysRq-S'
+"$QUELL" status --socket /run/quell/api.sock | grep -o "on the affinity host"
+"$QUELL" status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -o "stays off until"
+"$QUELL" why server --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -o "Quell's scheduler is off"
+await 'batch work goes on beside affinity' works
+sleep 3
+is disabled && echo 'it sticks'
+kill -HUP $guardian
+await 'told so, it took over a fourth time' is enabled
+is_ordinary() { ! is_first; }
+await 'the server is an ordinary thread again' is_ordinary
+kill $guardian
+wait $guardian
+setpriv --bounding-set -bpf,-sys_admin,-perfmon --inh-caps -bpf,-sys_admin,-perfmon "$QUELL" run --config /run/quell.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'a scheduler that is refused' grep -q "Quell's scheduler is off" /run/quell.log
+began=$(uptime)
+soon 'the server goes first without the right to load'
+"$QUELL" status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -o "loaded again after 10 minutes"
+kill $guardian
+wait $guardian
+[ ! -e /run/quell/scheduler-ends.json ] && echo 'nothing is held against the scheduler any more'
+seen_by_doctor() { "$QUELL" doctor caladan | tr -s ' \n' ' ' | grep -o "$1"; }
+(ulimit -n 20; seen_by_doctor 'the kernel refused loading the scheduler')
+seen_by_doctor 'caladan works'
+
+# A thread that waits behind a real-time one for 30 s: the kernel ends the scheduler.
+"$QUELL" run --config /run/quell.toml > /run/quell.log 2>&1 &
+guardian=$!
+await 'it took over a fifth time' is enabled
+throttling=$(cat /proc/sys/kernel/sched_rt_runtime_us)
+echo -1 > /proc/sys/kernel/sched_rt_runtime_us
+taskset -c 1 sh -c 'echo $$ > /sys/fs/cgroup/batch/cgroup.procs; while :; do :; done' &
+victim=$!
+chrt -f 40 taskset -c 1 sh -c 'while :; do :; done' &
+hog=$!
+await 'a stall ended it' is disabled
+began=$(uptime)
+soon 'the server goes first after a stall'
+kill -9 $hog $victim
+echo $throttling > /proc/sys/kernel/sched_rt_runtime_us
+"$QUELL" status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -o "stall.*loaded again after 10 minutes"
+grep -m1 -o 'quell: holder=' /run/quell.log
+# It is off for the next worker, too, and not at all if it was stopped by a person.
+worker=$(tr -d ' ' < /proc/$guardian/task/$guardian/children)
+kill -9 $worker
+await 'another worker came' sh -c "worker=\$(tr -d ' ' < /proc/$guardian/task/$guardian/children); [ -n \"\$worker\" ] && [ \"\$worker\" != \"$worker\" ]"
+await 'it is as far' sh -c "'$QUELL' status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -q 'loaded again'"
+is disabled && echo 'it stays off'
+kill $guardian
+wait $guardian
+
 # Servers: the first one of a reloaded configuration has the scheduler loaded anew, and a runaway is held to its budget.
 sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do :; done' &
 cat > /run/vas.toml <<END
@@ -144,6 +213,9 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     let quell = env!("CARGO_BIN_EXE_quell");
     let mut command = Command::new(quell);
     command.args(["lab", "run", "--cpus", "2", "--timeout", "600", "--env"]).arg(format!("QUELL={quell}"));
+    for tool in ["/usr/bin/chrt", "/usr/bin/taskset", "/usr/bin/setpriv"] {
+        command.args(["--pack", tool]);
+    }
     let output = command.args(["--pack", quell, "--", "sh", "-c", EXPERIMENT]).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
@@ -158,6 +230,12 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "quell-api may use 0-1",
         "sockets are looked at",
         "the kernel has its own once more",
+        "the scheduler is off\nthe server goes first after SysRq-S\non the affinity host\nstays off until\n",
+        "Quell's scheduler is off\nbatch work goes on beside affinity\nit sticks\n",
+        "the server is an ordinary thread again",
+        "the server goes first without the right to load\nloaded again after 10 minutes\nnothing is held against the scheduler any more\nthe kernel refused loading the scheduler\ncaladan works\n",
+        "a stall ended it\nthe server goes first after a stall\nstall",
+        "loaded again after 10 minutes\nquell: holder=\nanother worker came\nit is as far\nit stays off\n",
         "it took over for vas\nit was loaded anew\n",
         "the server is held to its budget\nothers have the rest\nasks for more than its demand\n",
         "without Quell there are no servers",

@@ -98,6 +98,14 @@ pub enum LinuxError {
     /// The scheduler that hands out CPUs.
     #[error(transparent)]
     Scheduler(Box<dyn std::error::Error + Send + Sync>),
+    /// The kernel ended the scheduler that hands out CPUs; Linux's runs everything.
+    #[error("{why}")]
+    SchedulerEnded {
+        /// The kernel's reason.
+        why: String,
+        /// Did a person or another program ask for it (SysRq-S)?
+        by_hand: bool,
+    },
     /// There is no workload with this number.
     #[error("no workload has the number {0}")]
     UnknownWorkload(u32),

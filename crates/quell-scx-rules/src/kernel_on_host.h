@@ -136,7 +136,10 @@ struct scx_exit_info {
 	__s64 exit_code;
 	const char *reason;
 	const char *msg;
+	const char *dump;
 };
+
+struct scx_dump_ctx;
 
 struct rq {
 	struct {
@@ -150,9 +153,10 @@ struct bpf_timer {
 
 struct sched_ext_ops {
 	void *select_cpu, *enqueue, *dispatch, *running, *stopping, *quiescent, *update_idle, *cpu_release, *cpu_online,
-		*cpu_offline, *init_task, *cgroup_init, *cgroup_exit, *init, *exit;
+		*cpu_offline, *init_task, *cgroup_init, *cgroup_exit, *init, *exit,
+		*dump, *dump_cpu, *dump_task;
 	__u64 flags, hotplug_seq;
-	__u32 timeout_ms;
+	__u32 timeout_ms, exit_dump_len;
 	char name[128];
 };
 
@@ -251,6 +255,9 @@ static int timer_start(struct bpf_timer *timer, __u64 in)
 	timer->at = host.now + in;
 	return 0;
 }
+
+/* Nothing reads a dump. */
+#define scx_bpf_dump(text, values...) ((void)(text))
 
 /* Signals: nobody gets one. */
 #define bpf_task_from_pid(pid) ((struct task_struct *)NULL)

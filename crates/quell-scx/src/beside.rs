@@ -43,6 +43,13 @@ impl Beside {
         (text(&reason), text(&message))
     }
 
+    /// What stood where at the end.
+    pub fn dump(&self) -> String {
+        // SAFETY: see above; bytes have no alignment, and one that is written meanwhile is some byte.
+        let text = unsafe { (&raw const (*self.0.as_ptr()).exit_dump).read_volatile() };
+        as_text(&text.map(|byte| byte as u8))
+    }
+
     /// The threads that the last look found behind real-time ones.
     pub fn stuck(&self) -> Vec<types::stuck> {
         // SAFETY: see above.

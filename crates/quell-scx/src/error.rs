@@ -55,6 +55,8 @@ pub enum ScxError {
     Ended {
         /// The kernel's reason.
         why: String,
+        /// Did a person or another program ask for it (SysRq-S)?
+        by_hand: bool,
     },
     /// A workload is not selected by cgroups alone.
     #[error(
@@ -87,6 +89,9 @@ impl From<ScxError> for quell_linux::LinuxError {
     fn from(error: ScxError) -> quell_linux::LinuxError {
         match error {
             ScxError::Linux(error) => error,
+            ScxError::Ended { by_hand, .. } => {
+                quell_linux::LinuxError::SchedulerEnded { why: error.to_string(), by_hand }
+            }
             other => quell_linux::LinuxError::Scheduler(Box::new(other)),
         }
     }

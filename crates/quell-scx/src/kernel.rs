@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::{self, Btf};
 
+use rustix::thread::CapabilitySet;
+
 use crate::ScxError;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
@@ -79,6 +81,19 @@ pub(crate) fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
     let narrow =
         narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
     wide.or(narrow).unwrap_or(0)
+}
+
+/// Does this kernel give threads of sched_ext some time behind real-time ones (from 7.0 on)? Then such threads do not make
+/// others wait for so long that the kernel would end the scheduler.
+pub(crate) fn serves_ext_threads(types: &Btf<'_>) -> bool {
+    let queues = types.type_by_name::<btf::types::Struct<'_>>("rq");
+    queues.is_some_and(|rq| rq.iter().any(|member| member.name == Some("ext_server".as_ref())))
+}
+
+/// May this thread load schedulers?
+pub(crate) fn may_load() -> bool {
+    let needed = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN;
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
 #[cfg(test)]

@@ -36,5 +36,5 @@ mod sockets;
 pub use error::ScxError;
 pub use inspect::{Hog, Program, Stuck};
 pub use kernel::ready;
-pub use program::{Grant, Holder, NAME, Slices};
+pub use program::{Grant, Holder, NAME, Slices, probe};
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};

@@ -27,6 +27,11 @@ pub const NAME: &str = "quell_grant";
 
 /// The kernel's number for "the loader went away" (`SCX_EXIT_UNREG`).
 const UNREGISTERED: u64 = 64;
+/// And for SysRq-S (`SCX_EXIT_SYSRQ`).
+const BY_SYSRQ: u64 = 67;
+/// The kernel ends a scheduler under which a thread waits for so long, where no real-time thread can cause that; elsewhere
+/// after 30 s, the longest that it allows.
+const SHORT_WATCHDOG: Duration = Duration::from_secs(8);
 /// In the kernel's number of an end: CPUs came or went (`SCX_ECODE_RSN_HOTPLUG`).
 const OF_HOTPLUG: i64 = 1 << 32;
 /// So often it is loaded, at most, where CPUs come and go meanwhile.
@@ -156,16 +161,7 @@ impl Grant {
     ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
-        let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
-        open.struct_ops.grant_ops_mut().flags |= kernel::flag_of_bound_threads(&types);
-        open.struct_ops.grant_ops_mut().hotplug_seq = hotplugs;
-        open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches").servers_on = servers;
-        open.progs.request_given.set_autoload(requests::is_traceable(&types));
-        for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
-            program.set_autoload(sockets::are_traceable(&types));
-        }
-        let mut skeleton = open.load().map_err(refused("loading the scheduler"))?;
+        let mut skeleton = into_the_kernel(object, servers, hotplugs)?;
         let beside = Beside::of(&mut skeleton.maps.bss_data);
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
@@ -344,8 +340,18 @@ impl Grant {
             return Ok(());
         }
         let (reason, message) = self.beside.why_ended();
-        let why = if kind == UNREGISTERED { "it was told to end".to_owned() } else { format!("{reason} ({message})") };
-        Err(ScxError::Ended { why })
+        let why = match (kind, message.is_empty()) {
+            (UNREGISTERED, _) => "it was told to end".to_owned(),
+            (_, true) => reason,
+            (_, false) => format!("{reason} ({message})"),
+        };
+        Err(ScxError::Ended { why, by_hand: [UNREGISTERED, BY_SYSRQ].contains(&kind) })
+    }
+
+    /// What stood where when the kernel ended it, in the words of the kernel and of the scheduler's own `dump`; empty before.
+    #[must_use]
+    pub fn what_stood_where(&self) -> String {
+        self.beside.dump()
     }
 
     /// CPUs that were offline tell their siblings when they come.
@@ -370,6 +376,45 @@ impl Grant {
     pub fn starved(&self) -> u64 {
         self.shared().starved.load(Relaxed)
     }
+}
+
+/// Would the kernel take the scheduler, with all of its programs? It is loaded for that and let go, and does not run.
+/// Without the privileges for that only what stands in files is looked at.
+///
+/// # Errors
+/// As those of [`Grant::load`].
+pub fn probe() -> Result<(), ScxError> {
+    kernel::ready()?;
+    if !kernel::may_load() {
+        return Ok(());
+    }
+    messages::listen();
+    into_the_kernel(&mut MaybeUninit::uninit(), true, kernel::hotplugs()).map(drop)
+}
+
+/// Has the kernel check the scheduler, which does not run yet.
+fn into_the_kernel(
+    object: &mut MaybeUninit<OpenObject>,
+    servers: bool,
+    hotplugs: u64,
+) -> Result<GrantSkel<'_>, ScxError> {
+    let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
+    let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
+    let operations = open.struct_ops.grant_ops_mut();
+    operations.flags |= kernel::flag_of_bound_threads(&types);
+    operations.hotplug_seq = hotplugs;
+    let switches = open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches");
+    switches.servers_on = servers;
+    // Threads beside servers may have to wait for two budgets, which may be 10 s.
+    if kernel::serves_ext_threads(&types) && !servers {
+        operations.timeout_ms = SHORT_WATCHDOG.as_millis() as u32;
+        switches.overdue_ns = (SHORT_WATCHDOG / 2).as_nanos() as u64;
+    }
+    open.progs.request_given.set_autoload(requests::is_traceable(&types));
+    for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
+        program.set_autoload(sockets::are_traceable(&types));
+    }
+    open.load().map_err(refused("loading the scheduler"))
 }
 
 fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) {

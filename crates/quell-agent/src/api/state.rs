@@ -29,6 +29,8 @@ pub struct About {
     pub limits: Vec<String>,
     /// Keys of workloads without effect, one line each.
     pub warnings: Vec<String>,
+    /// Why Quell's scheduler is off, if a policy asks for it.
+    pub degraded: Option<String>,
 }
 
 /// The API's data.
@@ -158,7 +160,8 @@ impl State {
             return None;
         }
         let decisions = decisions.unwrap_or_default();
-        Some(wire::Why { now_ns: glance.view.now.0, workload, configured, decisions, decisions_lost: lost })
+        let degraded = self.about.degraded.clone();
+        Some(wire::Why { now_ns: glance.view.now.0, workload, configured, degraded, decisions, decisions_lost: lost })
     }
 
     /// A workload of the configuration that is not attached.
@@ -209,6 +212,7 @@ fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
         host: about.host.clone(),
         limits: about.limits.clone(),
         warnings: about.warnings.clone(),
+        degraded: about.degraded.clone(),
         cpu_seconds: own.cpu_seconds,
         resident_bytes: own.resident_bytes,
         recording,

@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quell_linux::{Contested, HostOptions, LinuxHost, Roots, Survey, limit_obstacle, survey};
+use quell_linux::write::Journal;
+use quell_linux::{Contested, HostOptions, LinuxError, LinuxHost, Roots, Survey, limit_obstacle, survey};
 use quell_model::{
     Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
     Verdict, View, Wake, Workload,
 };
 use quell_thread::clock::now;
 
-use super::Shadow;
 use super::membership::Membership;
 use super::vigil::Vigil;
 use super::warnings::Warnings;
+use super::{Degraded, Shadow};
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed};
 use crate::config::{self, Config, Place, Problems, Scheduler};
@@ -30,7 +31,7 @@ const PRIORITY: u8 = 50;
 const HIGHEST: u8 = 97;
 
 /// Further options of a run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Decide, and write nothing.
     pub shadow: bool,
@@ -44,15 +45,28 @@ pub struct Extras {
     pub socket: Option<PathBuf>,
     /// Its path if the configuration has none. Neither: no API at all.
     pub usual_socket: Option<PathBuf>,
+    /// Quell's scheduler is off, though a policy asks for it.
+    pub degraded: Option<Degraded>,
+    /// The file that keeps the ends of Quell's scheduler; None: they are forgotten with this process.
+    pub ends: Option<PathBuf>,
 }
 
 /// The end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was asked to stop.
     Stopped,
     /// The new configuration needs a new beginning; everything has been put back.
     StartAgain,
+    /// The kernel ended Quell's scheduler; everything has been put back.
+    SchedulerEnded {
+        /// The kernel's reason.
+        why: String,
+        /// Did a person or another program ask for it (SysRq-S)?
+        by_hand: bool,
+    },
+    /// Quell's scheduler may be loaded again; everything has been put back.
+    SchedulerAgain,
 }
 
 /// An agent at work.
@@ -119,8 +133,13 @@ impl Agent {
         };
         let limits = crate::api::state::limits(&capabilities, stack.layers());
         let warnings = Warnings::begin(&config, &capabilities, &mut host);
-        let about =
-            About { mode: mode.into(), host: capabilities.host.clone(), limits, warnings: warnings.lines().to_vec() };
+        let about = About {
+            mode: mode.into(),
+            host: capabilities.host.clone(),
+            limits,
+            warnings: warnings.lines().to_vec(),
+            degraded: extras.degraded.as_ref().map(Degraded::line),
+        };
         let observed = ObserverConfig { api, record: extras.record.clone() };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
         Ok(Agent {
@@ -159,7 +178,19 @@ impl Agent {
                 outcome = Outcome::StartAgain;
                 break;
             }
-            let wake = self.turn(worker, now())?;
+            if self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now())) {
+                outcome = Outcome::SchedulerAgain;
+                break;
+            }
+            let wake = match self.turn(worker, now()) {
+                Err(AgentError::SchedulerEnded { why, by_hand }) => {
+                    // Whatever runs on Linux's scheduler now, what follows is urgent.
+                    self.become_urgent(PRIORITY);
+                    outcome = Outcome::SchedulerEnded { why, by_hand };
+                    break;
+                }
+                turned => turned?,
+            };
             if self.extras.once {
                 break;
             }
@@ -169,7 +200,11 @@ impl Agent {
                 Wake::At(at) => Wake::At(at.max(began + self.config.agent.floor())),
                 Wake::OnEvent => latest,
             };
-            self.host.wait(wake).map_err(host_failed)?;
+            match self.host.wait(wake).map_err(host_failed) {
+                // Seen by the next turn.
+                Ok(()) | Err(AgentError::SchedulerEnded { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.put_back();
         Ok(outcome)
@@ -218,9 +253,9 @@ impl Agent {
     fn reload(&mut self) -> bool {
         let Some(path) = self.config.files.first() else { return false };
         let config = match config::read(path).and_then(|config| {
-            // On Linux's scheduler like the running one, which could not have Quell's.
-            let kernels =
-                self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
+            // On Linux's scheduler like the running one, which could not have Quell's or lost it.
+            let kernels = self.extras.degraded.is_some()
+                || self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
             let topology = self.host.topology();
             let problems = match check(&config, Problems::default(), &topology, &self.host.capabilities()) {
@@ -239,6 +274,10 @@ impl Agent {
                 return false;
             }
         };
+        if self.extras.degraded.is_some() {
+            tracing::info!("Quell's scheduler is loaded again: the configuration was read again");
+            return true;
+        }
         if self.config.needs_restart(&config) {
             let what = match !self.config.asks_for_servers() && config.asks_for_servers() {
                 true => "the new configuration has the first server: Quell's scheduler is loaded anew",
@@ -286,7 +325,13 @@ impl Agent {
 
     fn raise_priority(&mut self, priority: u8) {
         let writes = !self.extras.shadow && !self.extras.dry_run;
-        if !(self.config.agent.realtime && writes && self.config.sets_classes()) {
+        if writes && self.config.sets_classes() {
+            self.become_urgent(priority);
+        }
+    }
+
+    fn become_urgent(&mut self, priority: u8) {
+        if !self.config.agent.realtime {
             return;
         }
         if priority > HIGHEST {
@@ -309,6 +354,12 @@ impl Agent {
         self.sentry = sentry.ok();
     }
 
+    /// The journal, for another agent after this one.
+    #[must_use]
+    pub fn into_journal(mut self) -> Box<dyn Journal> {
+        self.host.take_journal()
+    }
+
     fn put_back(&mut self) {
         if self.extras.shadow || self.extras.dry_run {
             return;
@@ -325,7 +376,6 @@ impl Agent {
 /// `before` are the problems that were found in its files.
 ///
 /// # Errors
-/// If the machine's processes cannot be read.
 /// If the machine's processes cannot be read.
 pub fn check(
     config: &Config,
@@ -408,8 +458,11 @@ fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
     }
 }
 
-fn host_failed(error: impl std::fmt::Display) -> AgentError {
-    AgentError::Host(error.to_string())
+fn host_failed(error: LinuxError) -> AgentError {
+    match error {
+        LinuxError::SchedulerEnded { why, by_hand } => AgentError::SchedulerEnded { why, by_hand },
+        other => AgentError::Host(other.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ pub struct Agent {
     /// What is asked for of workloads and nothing acts on, one line each.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Why Quell's scheduler is off, though a policy asks for it.
+    #[serde(default)]
+    pub degraded: Option<String>,
     /// CPU time that its process used, in seconds.
     pub cpu_seconds: f64,
     /// Its resident memory, in bytes.
@@ -347,6 +350,9 @@ pub struct Why {
     /// Where it stands; null: the configuration does not name it.
     #[serde(default)]
     pub configured: Option<Configured>,
+    /// Why Quell's scheduler is off, though a policy asks for it.
+    #[serde(default)]
+    pub degraded: Option<String>,
     /// Its last decisions, newest first.
     pub decisions: Vec<Decision>,
     /// Decisions that are missing because they came faster than they could be read.

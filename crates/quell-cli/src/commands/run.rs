@@ -1,6 +1,6 @@
 //! `quell run`: the agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -91,7 +91,7 @@ fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
         once: arguments.once,
         record: arguments.record.clone(),
         socket: arguments.socket.clone(),
-        usual_socket: None,
+        ..Extras::default()
     };
     run_agent(config, extras, journal, None, &stop)?;
     Ok(ExitCode::SUCCESS)
@@ -100,6 +100,7 @@ fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
 fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let directory = RunDir::locate(arguments.run_dir.as_deref())?;
     let usual = directory.path().join("api.sock");
+    let ends = directory.path().join("scheduler-ends.json");
     let claim = directory.claim("agent")?;
     for failed in privileges::drop_others(&privileges::needed(&config)) {
         warn!("a privilege that is not needed could not be given up: {failed}");
@@ -108,7 +109,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     options.restart = true;
     options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
-        work(arguments, &config, &usual, worker, journal).unwrap_or_else(|failure| {
+        work(arguments, &config, (&usual, &ends), worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
             1
         })
@@ -124,7 +125,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
 fn work(
     arguments: &Arguments,
     first: &Config,
-    usual_socket: &std::path::Path,
+    (usual_socket, ends): (&Path, &Path),
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
@@ -139,12 +140,13 @@ fn work(
         record: arguments.record.clone(),
         socket: arguments.socket.clone(),
         usual_socket: Some(usual_socket.to_owned()),
+        ends: Some(ends.to_owned()),
         ..Extras::default()
     };
     info!(policies = config.policies.len(), workloads = config.workloads.len(), "at work");
     match run_agent(config, extras, journal, Some(worker), worker.stop())? {
         Outcome::Stopped => Ok(0),
-        Outcome::StartAgain => Ok(START_AGAIN),
+        _ => Ok(START_AGAIN),
     }
 }
 

@@ -80,6 +80,7 @@ pub fn status(cpus: u32) -> Status {
             host: "linux".into(),
             limits: vec!["guard: knob 'idle-only': no permission".into()],
             warnings: Vec::new(),
+            degraded: None,
             cpu_seconds: 1.0,
             resident_bytes: 12 << 20,
             recording: None,

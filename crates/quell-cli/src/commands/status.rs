@@ -93,6 +93,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     if status.decisions_lost > 0 {
         lines.push(format!("! {} decisions came faster than they could be read", status.decisions_lost));
     }
+    lines.extend(agent.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.extend(agent.warnings.iter().map(|warning| screen.wrap(&format!("! {warning}"))));
     match agent.limits.len() {
         0 => {}
@@ -177,6 +178,13 @@ mod tests {
         let text = text(&status, false, &Screen::columns(80));
         assert!(text.contains("attached (12 threads)") && text.contains("waiting"), "{text}");
         sample::assert_fits(&text, 80);
+    }
+
+    #[test]
+    fn a_scheduler_that_is_off_is_said() {
+        let mut status = sample::status(4);
+        status.agent.degraded = Some("Quell's scheduler is off: a stall".into());
+        assert!(text(&status, false, &Screen::columns(80)).contains("! Quell's scheduler is off: a stall"));
     }
 
     #[test]

@@ -67,6 +67,7 @@ fn text(name: &str, why: &Why, screen: &Screen) -> String {
         lines.push(format!("it looks for: {}", configured.looks_for.join(", ")));
         lines.extend(configured.why.clone());
     }
+    lines.extend(why.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.push(String::new());
     if why.decisions.is_empty() {
         lines.push("nothing has been decided about it yet".to_owned());

@@ -24,7 +24,7 @@ use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::scheduler::{Scheduler, Stock, tell_stock};
 use crate::sensors::Sensors;
-use crate::write::{DryRun, Journal, Machine, Medium, Writes};
+use crate::write::{DryRun, Journal, Machine, Medium, NoJournal, Writes};
 use crate::{HostOptions, LinuxError, Roots};
 
 /// A Linux machine.
@@ -98,6 +98,11 @@ impl LinuxHost {
     pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
         self.writes.journal = journal;
         self
+    }
+
+    /// The journal, for another host after this one.
+    pub fn take_journal(&mut self) -> Box<dyn Journal> {
+        std::mem::replace(&mut self.writes.journal, Box::new(NoJournal))
     }
 
     /// Lets this scheduler give out the CPUs; it gets the workloads attached so far.

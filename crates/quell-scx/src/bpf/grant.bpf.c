@@ -19,6 +19,7 @@
 #include "patrol.h"
 #include "requests.h"
 #include "stuck.h"
+#include "dump.h"
 #include "unread.h"
 
 char _license[] SEC("license") = "GPL";
@@ -26,6 +27,8 @@ char _license[] SEC("license") = "GPL";
 /* Why the scheduler ended, in the kernel's words. */
 char exit_reason[128];
 char exit_message[512];
+/* What stood where, as the kernel and `dump.h` say it. */
+char exit_dump[DUMP_BYTES];
 __s64 exit_code;
 
 __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
@@ -399,6 +402,7 @@ void OP(grant_exit, struct scx_exit_info *info)
 	exit_code = info->exit_code;
 	bpf_probe_read_kernel_str(exit_reason, sizeof(exit_reason), info->reason);
 	bpf_probe_read_kernel_str(exit_message, sizeof(exit_message), info->msg);
+	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
 	/* Last: whoever sees it reads the others. */
 	__sync_lock_test_and_set(&shared.exit_kind, info->kind);
 	wake_loader();
@@ -460,8 +464,12 @@ struct sched_ext_ops grant_ops = {
 	.cgroup_exit = (void *)grant_cgroup_exit,
 	.init = (void *)grant_init,
 	.exit = (void *)grant_exit,
+	.dump = (void *)grant_dump,
+	.dump_cpu = (void *)grant_dump_cpu,
+	.dump_task = (void *)grant_dump_task,
 	/* Threads that end are ours too: left to the kernel, one would wait on a CPU that is idle and does not look for it. */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
 	.timeout_ms = 30000,
+	.exit_dump_len = DUMP_BYTES,
 	.name = "quell_grant",
 };

@@ -105,7 +105,10 @@ struct scx_exit_info {
 	__s64 exit_code;
 	const char *reason;
 	const char *msg;
+	const char *dump;
 } KEEP_NAMES;
+
+struct scx_dump_ctx;
 
 struct rt_rq {
 	unsigned int rt_nr_running;
@@ -161,8 +164,12 @@ struct sched_ext_ops {
 	void (*cgroup_exit)(struct cgroup *cgrp);
 	__s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
+	void (*dump)(struct scx_dump_ctx *context);
+	void (*dump_cpu)(struct scx_dump_ctx *context, __s32 cpu, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *context, struct task_struct *p);
 	__u64 flags;
 	__u32 timeout_ms;
+	__u32 exit_dump_len;
 	__u64 hotplug_seq;
 	char name[128];
 };
@@ -212,6 +219,7 @@ __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 void scx_bpf_put_cpumask(const struct cpumask *cpus) __ksym;
 __u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+void scx_bpf_dump_bstr(char *format, unsigned long long *values, __u32 size) __ksym;
 struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
 void bpf_task_release(struct task_struct *p) __ksym __weak;
 int bpf_send_signal_task(struct task_struct *p, int signal, enum pid_type to, __u64 value) __ksym __weak;
@@ -248,6 +256,14 @@ void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
 enough:                                                                                   \
 settled:                                                                                  \
 		more;                                                                     \
+	})
+
+/* Writes a line into the kernel's dump: numbers only. */
+#define scx_bpf_dump(text, values...)                                           \
+	({                                                                      \
+		static char format_[] = text "\n";                              \
+		unsigned long long values_[] = { values };                      \
+		scx_bpf_dump_bstr(format_, values_, sizeof(values_));           \
 	})
 
 /* The user that owns the cgroup, by number. */

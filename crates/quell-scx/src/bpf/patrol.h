@@ -10,8 +10,6 @@
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
 #define PATROL_NS 50000000ULL
-/* The kernel ends a scheduler under which a thread waits for 30 s: whoever waited for half of that has its turn. */
-#define OVERDUE_NS 15000000000ULL
 #define LOOK_FOR_OVERDUE_NS 1000000000ULL
 
 __u64 visited;            /* all groups, last */
@@ -53,7 +51,7 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		if (!t || t->waits_in)
 			continue;
 		if (only_overdue) {
-			if (!t->wants_since || !lasts(t->wants_since, now, OVERDUE_NS))
+			if (!t->wants_since || !lasts(t->wants_since, now, overdue_ns))
 				continue;
 			t->overdue = 1;
 		}
@@ -130,7 +128,7 @@ APART int hurry_overdue(__u32 slot, __u64 now)
 	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, OVERDUE_NS))
+		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, overdue_ns))
 			continue;
 		t->overdue = 1;
 		move_into(&___it, p, t, slot);

@@ -9,6 +9,9 @@
 /* Are there servers? */
 SWITCH servers_on;
 
+/* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
+const volatile __u64 overdue_ns = 15000000000ULL;
+
 /* A zero of which the verifier does not know that it is one: it would follow a loop that begins at a known number turn by turn. */
 int zero;
 

@@ -134,8 +134,15 @@ impl Scx {
         &self.grant
     }
 
+    fn tell_what_stood_where(&self) {
+        let dump = self.grant.what_stood_where();
+        if !dump.is_empty() {
+            tracing::warn!("what stood where when the kernel ended Quell's scheduler:\n{dump}");
+        }
+    }
+
     fn look(&mut self, wanted: SignalSet) -> Result<(), ScxError> {
-        self.grant.check()?;
+        self.grant.check().inspect_err(|_| self.tell_what_stood_where())?;
         self.fetch_who_stays();
         self.look_around()?;
         self.look_for_stuck()?;

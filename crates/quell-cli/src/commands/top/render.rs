@@ -83,6 +83,9 @@ fn problem_line(model: &Model) -> Line<'static> {
         return Line::styled(format!("{problem}; trying again"), BAD);
     }
     let agent = &model.status.agent;
+    if let Some(why) = &agent.degraded {
+        return Line::styled(why.clone(), BAD);
+    }
     if let Some(why) = agent.recording.as_ref().and_then(|recording| recording.failed.as_ref()) {
         return Line::styled(format!("the record ended: {why}"), BAD);
     }

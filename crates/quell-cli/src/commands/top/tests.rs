@@ -56,6 +56,13 @@ fn an_agent_that_goes_away_is_said_and_its_last_status_stays() {
 }
 
 #[test]
+fn a_scheduler_that_is_off_is_said_first() {
+    let mut status = status(4);
+    status.agent.degraded = Some("Quell's scheduler is off: a stall".into());
+    assert!(screen(&Model::new(status), 80, 24).contains("Quell's scheduler is off: a stall"));
+}
+
+#[test]
 fn keys_choose_sort_and_quit() {
     let mut model = Model::new(status(4));
     let names = |model: &Model| model.workloads().iter().map(|w| w.name.clone()).collect::<Vec<_>>();
