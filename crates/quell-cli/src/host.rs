@@ -53,6 +53,11 @@ fn usable() -> Result<(), String> {
     }
 }
 
+/// Why the kernel refuses the scheduler though it could have one now, if it does.
+pub fn refusal() -> Option<String> {
+    quell_scx::ready().ok().and_then(|()| usable().err())
+}
+
 /// Without what libbpf said.
 fn first_line(error: &ScxError) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()

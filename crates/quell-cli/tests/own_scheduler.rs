@@ -109,7 +109,7 @@ kill $guardian
 wait $guardian
 [ ! -e /run/quell/scheduler-ends.json ] && echo 'nothing is held against the scheduler any more'
 seen_by_doctor() { "$QUELL" doctor caladan | tr -s ' \n' ' ' | grep -o "$1"; }
-(ulimit -n 20; seen_by_doctor 'the kernel refused loading the scheduler')
+(ulimit -n 20; seen_by_doctor "the kernel refuses Quell's scheduler")
 seen_by_doctor 'caladan works'
 
 # A thread that waits behind a real-time one for 30 s: the kernel ends the scheduler.
@@ -233,7 +233,7 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "the scheduler is off\nthe server goes first after SysRq-S\non the affinity host\nstays off until\n",
         "Quell's scheduler is off\nbatch work goes on beside affinity\nit sticks\n",
         "the server is an ordinary thread again",
-        "the server goes first without the right to load\nloaded again after 10 minutes\nnothing is held against the scheduler any more\nthe kernel refused loading the scheduler\ncaladan works\n",
+        "the server goes first without the right to load\nloaded again after 10 minutes\nnothing is held against the scheduler any more\nthe kernel refuses Quell's scheduler\ncaladan works\n",
         "a stall ended it\nthe server goes first after a stall\nstall",
         "loaded again after 10 minutes\nquell: holder=\nanother worker came\nit is as far\nit stays off\n",
         "it took over for vas\nit was loaded anew\n",

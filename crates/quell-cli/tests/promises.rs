@@ -18,7 +18,7 @@ fn said(output: &Output) -> String {
 }
 
 const WORKLOAD: &str = "[[policy]]\nname = \"none\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\n\
-                        match = [{ command = \"no such command line as this\" }]\n";
+                        match = [{ command = \"no such command line as this\", user = \"0\" }]\n";
 
 #[test]
 fn what_nothing_acts_on_is_said_by_check_run_and_status() {
@@ -149,10 +149,11 @@ fn check_says_what_matches_and_who_is_claimed_twice() {
     let scene = tempfile::tempdir().unwrap();
     let word = format!("quell-check-{}", std::process::id());
     let sleeper = Sleeper::called(&word);
+    let user = rustix::process::geteuid().as_raw();
     let configure = |other: &str| {
         let text = format!(
-            "[[policy]]\nname = \"none\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\nmatch = [{{ command = \"{word}\" }}]\n\
-             [[workload]]\nname = \"batch\"\nclass = \"be\"\nmatch = [{{ command = \"{other}\" }}]\n"
+            "[[policy]]\nname = \"none\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\nmatch = [{{ command = \"{word}\", user = \"{user}\" }}]\n\
+             [[workload]]\nname = \"batch\"\nclass = \"be\"\nmatch = [{{ command = \"{other}\", user = \"{user}\" }}]\n"
         );
         std::fs::write(scene.path().join("q.toml"), text).unwrap();
     };
@@ -201,9 +202,10 @@ fn who_only_looks_needs_no_right_and_is_told_program_workload_and_value() {
     }
     let word = format!("quell-looks-{}", std::process::id());
     let sleeper = Sleeper::called(&word);
+    let user = rustix::process::geteuid().as_raw();
     let text = format!(
         "[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"cache\"\nclass = \"lc\"\ncpus = 1\n\
-         match = [{{ command = \"{word}\" }}]\n"
+         match = [{{ command = \"{word}\", user = \"{user}\" }}]\n"
     );
     std::fs::write(scene.path().join("q.toml"), text).unwrap();
     for mode in ["--dry-run", "--shadow"] {

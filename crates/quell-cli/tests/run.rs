@@ -90,8 +90,10 @@ impl Scene {
     fn configure(&self, policy: &str, workloads: &[(&str, &str)]) {
         let mut text = format!("machine.solo_runs.duty_per_mille = 500\n[[policy]]\nname = \"{policy}\"\n");
         for (name, more) in workloads {
-            let word = self.word(name);
-            text += &format!("[[workload]]\nname = \"{name}\"\n{more}\nmatch = [{{ command = \"{word}\" }}]\n");
+            let (word, user) = (self.word(name), rustix::process::geteuid().as_raw());
+            text += &format!(
+                "[[workload]]\nname = \"{name}\"\n{more}\nmatch = [{{ command = \"{word}\", user = \"{user}\" }}]\n"
+            );
         }
         std::fs::write(self.path("quell.toml"), text).unwrap();
     }

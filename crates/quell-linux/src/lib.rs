@@ -39,7 +39,9 @@ pub use clock::{cpu_time, now};
 pub use error::LinuxError;
 pub use host::{LinuxHost, Waker};
 pub use limit::{LimitState, limit_obstacle};
-pub use members::{Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey};
+pub use members::{
+    Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey, user_id, user_name,
+};
 pub use options::HostOptions;
 pub use roots::Roots;
 pub use sensors::{Privilege, privileges};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quell_model::{CpuCount, Knob, Selector, Workload};
 
-use crate::members::{Places, Resolved};
+use crate::members::{Places, Resolved, Sighting};
 use crate::procfs::ProcFs;
 use crate::{HostOptions, LinuxError, Roots, cgroup};
 
@@ -28,8 +28,10 @@ pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload)
     if workload.selectors.iter().any(by_process) {
         return Some(by_processes(limit));
     }
-    let resolved =
-        ProcFs::open(&roots.proc).and_then(|mut proc| Places { roots, proc: &mut proc, exempt: &[] }.resolve(workload));
+    let resolved = ProcFs::open(&roots.proc).and_then(|mut proc| {
+        let sighting = &Sighting::of(&roots.cgroup);
+        Places { roots, proc: &mut proc, sighting, exempt: &[] }.resolve(workload)
+    });
     match resolved {
         // A controller that is to be enabled does not exist yet.
         Ok(resolved) if options.enable_controllers && can_be_here(roots, options) && resolved.groups.len() == 1 => None,

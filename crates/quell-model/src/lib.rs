@@ -58,4 +58,6 @@ pub use thread::{ThreadId, ThreadState};
 pub use time::Nanos;
 pub use topology::{Cpu, Topology};
 pub use view::View;
-pub use workload::{Class, CpuCount, Grace, GraceSignal, Reservation, Selector, Slo, Workload, WorkloadId};
+pub use workload::{
+    Class, CommandLine, CpuCount, Grace, GraceSignal, Reservation, Selector, Slo, Workload, WorkloadId,
+};

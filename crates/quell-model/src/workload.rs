@@ -195,12 +195,53 @@ pub enum Selector {
     Unit(String),
     /// This process and its descendants.
     Pid(i32),
-    /// Processes whose command line contains this text, or a match of it as a pattern, and their descendants.
-    Command(String),
+    /// Processes with this command line, and their descendants.
+    Command(CommandLine),
     /// Everything in the container whose id begins with this text, with any engine.
     Container(String),
     /// Everything in the Kubernetes pod of this uid.
     Pod(String),
+}
+
+/// A process by its command line. Any process can have any command line: only user and program tell one that is meant from one
+/// that is dressed like it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// A part of the command line, or a pattern of a part.
+    pub text: String,
+    /// The user that it runs as, by name or number; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The file that it executes; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exe: Option<PathBuf>,
+}
+
+impl CommandLine {
+    /// Can an ordinary user's process not pass for it?
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.user.is_some() || self.exe.is_some()
+    }
+}
+
+impl From<&str> for CommandLine {
+    fn from(text: &str) -> CommandLine {
+        CommandLine { text: text.to_owned(), ..CommandLine::default() }
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "command lines with '{}'", self.text)?;
+        if let Some(user) = &self.user {
+            write!(f, " of user {user}")?;
+        }
+        match &self.exe {
+            Some(exe) => write!(f, " of {}", exe.display()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Selector {
@@ -209,7 +250,7 @@ impl fmt::Display for Selector {
             Selector::Cgroup(path) => write!(f, "cgroup {}", path.display()),
             Selector::Unit(unit) => write!(f, "systemd unit {unit}"),
             Selector::Pid(pid) => write!(f, "process {pid}"),
-            Selector::Command(text) => write!(f, "command lines with '{text}'"),
+            Selector::Command(command) => command.fmt(f),
             Selector::Container(id) => write!(f, "container {id}"),
             Selector::Pod(uid) => write!(f, "pod {uid}"),
         }

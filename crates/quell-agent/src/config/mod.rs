@@ -10,7 +10,7 @@ mod keys;
 mod look;
 mod problem;
 mod read;
-mod selector;
+pub mod selector;
 mod tables;
 pub mod unused;
 pub mod whole;

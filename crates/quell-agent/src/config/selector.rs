@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use quell_model::Selector;
 use quell_model::suggest::unknown;
+use quell_model::{CommandLine, Selector};
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use super::Problems;
 use super::keys::{Form, Key, Keys, Source, key, kind, wrong_form};
+use super::{Config, Problems};
 
 /// Kinds of selectors.
 const KINDS: [Key; 6] = [
@@ -19,6 +19,9 @@ const KINDS: [Key; 6] = [
     key("command", Form::Text, "\"nginx\""),
     key("pid", Form::Number, "4711"),
 ];
+
+/// What may stand beside `command`.
+const OF_COMMAND: [Key; 2] = [key("user", Form::Text, "\"www-data\""), key("exe", Form::Text, "\"/usr/sbin/nginx\"")];
 
 /// The selectors of a workload with their places; their faults are among the problems.
 pub(super) fn selectors(keys: &Keys, problems: &mut Problems) -> Vec<(Selector, usize)> {
@@ -59,15 +62,19 @@ fn entry_of(source: &Source, entry: &Spanned<DeValue>, problems: &mut Problems) 
         return Vec::new();
     };
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let is_beside = |name: &str| OF_COMMAND.iter().any(|key| key.name == name);
     let mut found = Vec::new();
-    for (name, value) in table {
+    for (name, value) in table.iter().filter(|(name, _)| !is_beside(name.get_ref())) {
         let Some(kind) = KINDS.iter().find(|kind| kind.name == &**name.get_ref()) else {
             problems.error(&source.at(name.span().start), unknown("selector", name.get_ref(), &names));
             continue;
         };
         let byte = value.span().start;
         match read(kind, value.get_ref()) {
-            Ok(selector) => {
+            Ok(mut selector) => {
+                if let Selector::Command(line) = &mut selector {
+                    beside(source, table, line, problems);
+                }
                 if let Some(what) = impossible(&selector) {
                     problems.error(&source.at(byte), what);
                 }
@@ -82,17 +89,65 @@ fn entry_of(source: &Source, entry: &Spanned<DeValue>, problems: &mut Problems) 
             format!("an empty selector; write one of {}, such as {}", names.join(", "), "{ unit = \"web.service\" }"),
         );
     }
-    if table.len() > 1 {
-        let each: Vec<String> = table.keys().map(|name| format!("{{ {} = … }}", name.get_ref())).collect();
+    let alone: Vec<&str> = table.keys().map(|name| &**name.get_ref()).filter(|name| !is_beside(name)).collect();
+    if alone.len() > 1 {
+        let each: Vec<String> = alone.iter().map(|name| format!("{{ {name} = … }}")).collect();
         let what = format!(
             "{} selectors in one table; write a table for each: {}: a thread that one of them matches belongs to the \
              workload",
-            table.len(),
+            alone.len(),
             each.join(", ")
         );
         problems.error(&at, what);
     }
+    let is_known = alone.iter().all(|name| names.contains(name));
+    if alone.len() < table.len() && is_known && !alone.contains(&"command") {
+        problems.error(&at, "user and exe stand beside command: { command = \"nginx\", user = \"www-data\" }");
+    }
     found
+}
+
+/// User and file of a command line.
+fn beside(source: &Source, table: &DeTable, line: &mut CommandLine, problems: &mut Problems) {
+    for key in &OF_COMMAND {
+        let Some((_, value)) = table.iter().find(|(name, _)| &**name.get_ref() == key.name) else { continue };
+        let at = source.at(value.span().start);
+        let DeValue::String(text) = value.get_ref() else {
+            problems.error(&at, wrong_form(key, value.get_ref()));
+            continue;
+        };
+        match key.name {
+            "user" => line.user = Some(text.to_string()),
+            _ if !Path::new(&**text).is_absolute() => {
+                problems.error(&at, format!("'{text}' is no whole path, as readlink -f $(which NAME) shows one"));
+            }
+            _ => line.exe = Some(PathBuf::from(&**text)),
+        }
+    }
+}
+
+/// The selectors that any user's process can match, as problems: the agent would give it what the workload has. `example` is
+/// the user of a process that matches now.
+pub fn forbid_disguises(
+    config: &Config,
+    example: &mut dyn FnMut(&Selector) -> Option<String>,
+    problems: &mut Problems,
+) {
+    for member in &config.workloads {
+        for selector in &member.workload.selectors {
+            let Selector::Command(line) = selector else { continue };
+            if line.is_safe() {
+                continue;
+            }
+            let user = example(selector).unwrap_or_else(|| "NAME".to_owned());
+            let what = format!(
+                "any user's process can have such a command line, and would be workload '{}'; write its user, match = [{{ \
+                 command = {:?}, user = {user:?} }}], or its program, exe = \"/usr/bin/…\"",
+                member.workload.name, line.text
+            );
+            problems.error(&member.place, what);
+        }
+    }
 }
 
 fn read(kind: &Key, value: &DeValue) -> Result<Selector, String> {
@@ -105,7 +160,7 @@ fn read(kind: &Key, value: &DeValue) -> Result<Selector, String> {
         ("unit", DeValue::String(text)) => Ok(Selector::Unit(text.to_string())),
         ("container", DeValue::String(text)) => Ok(Selector::Container(text.to_string())),
         ("pod", DeValue::String(text)) => Ok(Selector::Pod(text.to_string())),
-        ("command", DeValue::String(text)) => Ok(Selector::Command(text.to_string())),
+        ("command", DeValue::String(text)) => Ok(Selector::Command(CommandLine::from(&**text))),
         _ => Err(wrong_form(kind, value)),
     }
 }
@@ -120,7 +175,7 @@ fn impossible(selector: &Selector) -> Option<String> {
         return Some(error);
     }
     let why = match selector {
-        Selector::Command(text) if text.trim().is_empty() || text.chars().all(|letter| letter == '*') => {
+        Selector::Command(line) if line.text.trim().is_empty() || line.text.chars().all(|letter| letter == '*') => {
             "such a text is in every command line; name the program"
         }
         Selector::Unit(name) if name.is_empty() || name.contains('/') => {
@@ -143,7 +198,8 @@ fn impossible(selector: &Selector) -> Option<String> {
         _ => return None,
     };
     let text = match selector {
-        Selector::Command(text) | Selector::Unit(text) | Selector::Container(text) | Selector::Pod(text) => text,
+        Selector::Command(line) => &line.text,
+        Selector::Unit(text) | Selector::Container(text) | Selector::Pod(text) => text,
         Selector::Cgroup(_) | Selector::Pid(_) => return Some(why.to_owned()),
     };
     Some(if text.trim().is_empty() { format!("an empty text: {why}") } else { format!("'{text}': {why}") })

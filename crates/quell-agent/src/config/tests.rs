@@ -234,6 +234,9 @@ fn a_mistake_in_structure_says_what_to_write() {
         ),
         (GOOD.replace("{ command = \"nginx\" }", "\"nginx\""), "a selector is the text \"nginx\"; write { command ="),
         (GOOD.replace("{ command = \"nginx\" }", "{}"), "an empty selector; write one of unit"),
+        (GOOD.replace("command = \"nginx\"", "unit = \"nginx\", user = \"root\""), "user and exe stand beside command"),
+        (GOOD.replace("command = \"nginx\"", "command = \"nginx\", exe = \"nginx\""), "'nginx' is no whole path"),
+        (GOOD.replace("command = \"nginx\"", "command = \"nginx\", user = 33"), "user is the number 33; write user ="),
         (GOOD.replace("command = \"nginx\"", "pid = \"4711\""), "pid is the text \"4711\"; write pid = 4711"),
         (
             GOOD.replace("command = \"nginx\"", "comand = \"nginx\""),
@@ -300,10 +303,30 @@ fn containers_pods_and_patterns_are_selectors() {
         "unit = \"getty@*\"".into(),
         "cgroup = \"batch.slice/job-*\"".into(),
         "command = \"redis-server *:6379\"".into(),
+        "command = \"nginx\", user = \"www-data\"".into(),
+        "command = \"nginx\", exe = \"/usr/sbin/nginx\", user = \"33\"".into(),
         // Read as before there were patterns.
         "command = \"kworker/[0]\"".into(),
     ] {
         assert!(parse(&GOOD.replace("command = \"nginx\"", &selector)).is_ok(), "{selector}");
+    }
+}
+
+#[test]
+fn a_command_line_that_any_user_can_have_is_refused_with_the_line_to_write() {
+    let found = |with: &str| {
+        let config = parse(&GOOD.replace("{ command = \"nginx\" }", with)).unwrap();
+        let mut problems = Problems::default();
+        selector::forbid_disguises(&config, &mut |_| Some("www-data".into()), &mut problems);
+        problems.to_string()
+    };
+    let said = found("{ command = \"nginx -g\" }");
+    assert!(said.contains("match = [{ command = \"nginx -g\", user = \"www-data\" }]"), "{said}");
+    assert!(said.starts_with("q.toml:6:8: error") && said.contains("workload 'web'"), "{said}");
+    for safe in
+        ["{ command = \"nginx\", user = \"0\" }", "{ command = \"nginx\", exe = \"/bin/nginx\" }", "{ pid = 7 }"]
+    {
+        assert_eq!(found(safe), "", "{safe}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use quell_linux::write::Journal;
-use quell_linux::{Contested, HostOptions, LinuxError, LinuxHost, Roots, Survey, limit_obstacle, survey};
+use quell_linux::{Contested, HostOptions, LinuxError, LinuxHost, Matched, Roots, Survey, limit_obstacle, survey};
 use quell_model::{
     Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
     Verdict, View, Wake, Workload,
@@ -387,14 +387,32 @@ pub fn check(
     let roots = Roots::default();
     let survey = survey(&roots, &workloads).map_err(host_failed)?;
     let mut seen = Seen { workloads: &workloads, survey: &survey };
+    let mut user_of = |selector: &Selector| {
+        let users = seen_of(&workloads, &survey, selector)?.as_ref().ok()?.user;
+        users.map(quell_linux::user_name)
+    };
     let was_understood = !before.are_fatal();
     let mut problems = config::check_rest(config, before, topology, Some(capabilities), &mut seen);
+    if rustix::process::geteuid().is_root() {
+        config::selector::forbid_disguises(config, &mut user_of, &mut problems);
+    }
     let options = host_options(config, &Extras::default());
     let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);
     if was_understood {
         config::unused::warn(config, Some(capabilities), &mut obstacle, &mut problems);
     }
     Ok((problems, survey))
+}
+
+/// What the survey found of a selector.
+fn seen_of<'a>(
+    workloads: &[&Workload],
+    survey: &'a Survey,
+    selector: &Selector,
+) -> Option<&'a Result<Matched, String>> {
+    let each = workloads.iter().zip(&survey.matched);
+    let mut each = each.flat_map(|(workload, matched)| workload.selectors.iter().zip(matched));
+    each.find(|(other, _)| *other == selector).map(|(_, matched)| matched)
 }
 
 struct Seen<'a> {
@@ -404,10 +422,8 @@ struct Seen<'a> {
 
 impl config::Matches for Seen<'_> {
     fn find(&mut self, selector: &Selector) -> Result<(), String> {
-        let each = self.workloads.iter().zip(&self.survey.matched);
-        let mut each = each.flat_map(|(workload, matched)| workload.selectors.iter().zip(matched));
-        let found = each.find(|(other, _)| *other == selector);
-        found.map_or(Ok(()), |(_, matched)| matched.as_ref().map(|_| ()).map_err(Clone::clone))
+        let found = seen_of(self.workloads, self.survey, selector);
+        found.map_or(Ok(()), |matched| matched.as_ref().map(|_| ()).map_err(Clone::clone))
     }
 
     fn contested(&mut self) -> Vec<Contested> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use quell_linux::LinuxHost;
 use quell_model::{Nanos, Selector, Workload, WorkloadId};
+use quell_thread::clock::cpu_time;
 
 use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
@@ -12,6 +13,9 @@ use crate::watch::{Entry, Roster, Standing};
 
 /// Interval of looking for workloads that do not exist yet.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+
+/// And no more often than that it takes one in so many of a CPU's time: an ordinary user can start thousands of processes.
+const LOOKS_SHARE: u64 = 50;
 
 /// One workload of the configuration.
 #[derive(Clone, Debug)]
@@ -104,7 +108,8 @@ impl Membership {
         if now < self.look_at {
             return changed;
         }
-        self.look_at = now + LOOK_EVERY;
+        let began = cpu_time();
+        host.begin_look();
         for (name, member) in &mut self.members {
             match member.id {
                 Some(id) if member.has_ended(host, id) => {
@@ -128,6 +133,8 @@ impl Membership {
                 None => {}
             }
         }
+        host.end_look();
+        self.look_at = now + LOOK_EVERY.max(Nanos((cpu_time() - began).0 * LOOKS_SHARE));
         changed
     }
 

@@ -3,7 +3,7 @@
 
 use caps::{CapSet, Capability, CapsHashSet};
 use quell_linux::{Privilege, privileges};
-use quell_model::{Policy, SignalSet};
+use quell_model::{Policy, Selector, SignalSet};
 
 use crate::config::Config;
 
@@ -22,12 +22,18 @@ const NEEDED: [Capability; 4] = [
 /// Further ones under Quell's scheduler: for loading it and for kicking CPUs.
 const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_ADMIN];
 
+/// A further one where a selector names the file that a process executes: that of another user's process is secret.
+const SEEING_FILES: Capability = Capability::CAP_SYS_PTRACE;
+
 /// Capabilities for an agent with this configuration.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
     let signals = config.policies.iter().fold(SignalSet::default(), |set, layer| set.union(layer.policy.signals()));
     let scheduling = SCHEDULING.into_iter().filter(|_| config.has_own_scheduler());
-    NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).collect()
+    let names_file = |selector: &Selector| matches!(selector, Selector::Command(line) if line.exe.is_some());
+    let mut selectors = config.workloads.iter().flat_map(|member| &member.workload.selectors);
+    let seeing = selectors.any(names_file).then_some(SEEING_FILES);
+    NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).chain(seeing).collect()
 }
 
 /// Further ones to measure these signals.

@@ -280,6 +280,7 @@ fn reap_orphans(own: &[Victim]) {
 }
 
 fn configuration(token: &str) -> String {
+    let user = rustix::process::geteuid().as_raw();
     format!(
         r#"
 [agent]
@@ -293,11 +294,11 @@ name = "lc"
 class = "lc"
 cpus = 1
 reservation = "strict"
-match = [{{ command = "victim lc {token}" }}]
+match = [{{ command = "victim lc {token}", user = "{user}" }}]
 [[workload]]
 name = "be"
 class = "be"
-match = [{{ command = "victim be {token}" }}]
+match = [{{ command = "victim be {token}", user = "{user}" }}]
 "#
     )
 }

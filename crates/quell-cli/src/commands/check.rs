@@ -140,6 +140,12 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
         }
         false => config::check_rest(&config, before, topology, None, &mut AllMatch),
     };
+    // Where the agent will run, and as which user, is not known.
+    let mut disguises = Problems::default();
+    config::selector::forbid_disguises(&config, &mut |_| None, &mut disguises);
+    for problem in disguises.0 {
+        problems.warning(&problem.place, format!("refused where the agent is root's: {}", problem.what));
+    }
     if !problems.are_fatal() {
         config::unused::warn(&config, None, &mut |_| None, &mut problems);
     }

@@ -100,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let capabilities_for = |policy: &Description| crate::host::capabilities_for(&capabilities, policy);
     let mut found: Vec<Finding> =
         leftovers(&RunDir::path_of(arguments.run_dir.as_deref()), &roots.proc).iter().map(left_behind).collect();
+    found.extend(crate::host::refusal().map(refused));
     found.extend(findings(&facts, &exclusive));
     let report = Report {
         host: capabilities.host.clone(),
@@ -128,6 +129,18 @@ fn left_behind(left: &Leftover) -> Finding {
         evidence: vec![Evidence { path: left.journal.display().to_string(), value: values }],
         consequence: "priorities, CPU sets and limits of an agent that is gone are still in force".into(),
         mend: left.mend.clone(),
+    }
+}
+
+/// The kernel has sched_ext, and does not take this program.
+fn refused(why: String) -> Finding {
+    Finding {
+        concern: Concern::Unavailable,
+        what: "the kernel refuses Quell's scheduler".into(),
+        evidence: vec![Evidence { path: "loading it, without attaching it".into(), value: why }],
+        consequence: "policies that grant CPUs lend them by affinity here, with guard beside them".into(),
+        mend: "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md names the kernels that take it"
+            .into(),
     }
 }
 

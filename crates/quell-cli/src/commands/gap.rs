@@ -83,7 +83,7 @@ fn workload(text: &str) -> Result<Request, String> {
             Some(("pid", pid)) => Selector::Pid(pid.parse().map_err(|_| format!("'{pid}' is no process number"))?),
             Some(("cgroup", path)) => Selector::Cgroup(path.into()),
             Some(("unit", unit)) => Selector::Unit(unit.to_owned()),
-            Some(("command", command)) => Selector::Command(command.to_owned()),
+            Some(("command", command)) => Selector::Command(command.into()),
             Some(("container", id)) => Selector::Container(id.to_owned()),
             Some(("pod", uid)) => Selector::Pod(uid.to_owned()),
             _ => return Err(format!("'{part}' is none of {SELECTORS}, cpus=N")),

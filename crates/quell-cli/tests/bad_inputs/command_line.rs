@@ -249,7 +249,7 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("generate man notes/x", 1, "notes/x"),
 ];
 
-const CONFIGURATION: &str = "[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\nmatch = [{ command = \"not there\" }]\n";
+const CONFIGURATION: &str = "[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\nmatch = [{ command = \"not there\", user = \"0\" }]\n";
 const SCENARIO: &str =
     "duration = \"1ms\"\nmachine = { cores = 2 }\n[[workload]]\nname = \"db\"\nclass = \"be\"\nbatch = {}\n";
 

@@ -31,7 +31,7 @@ cpus = 1
 limit = 2
 reservation = "standard"
 slo = { quantile = 0.99, bound = "1ms" }
-match = [{ command = "a service that is not there" }]
+match = [{ command = "a service that is not there", user = "0" }]
 
 [[workload]]
 name = "batch"
@@ -112,8 +112,8 @@ pub const ROWS: &[(&str, &str, &str)] = &[
     ("[\"web\", \"batch\"]", "[\"web\", \"web\"]", "'web' is named twice"),
     ("name = \"batch\"", "name = \"web\"", "'web'"),
     ("name = \"web\"", "name = \"\"", "name"),
-    ("{ command = \"a service that is not there\" }", "", "24: matches nothing … match = [{ unit"),
-    ("{ cgroup = \"not/there\" }", "{ command = \"a service that is not there\" }", "web"),
+    ("{ command = \"a service that is not there\", user = \"0\" }", "", "24: matches nothing … match = [{ unit"),
+    ("{ cgroup = \"not/there\" }", "{ command = \"a service that is not there\", user = \"0\" }", "web"),
     ("{ cgroup = \"not/there\" }", "{ cgroup = \"../..\" }", "cgroup"),
     ("{ cgroup = \"not/there\" }", "{ cgroup = \"\" }", "cgroup"),
     ("{ cgroup = \"not/there\" }", "{ command = \"\" }", "command"),

@@ -9,7 +9,7 @@ mod usage;
 
 pub use controllers::{controllers_given, controllers_here, give_controllers};
 pub use files::{read_file, verify_partition, write_file};
-pub use named::{is_pattern, line_contains, named, pattern_error};
+pub use named::{Tree, is_pattern, line_contains, named, pattern_error};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, members, subtree};
 pub use usage::{UsageFile, most_open_files};

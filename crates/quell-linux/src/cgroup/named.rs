@@ -1,11 +1,14 @@
 //! Cgroups by the name in a selector: a path, a unit, a container, a pod, or a pattern of these.
 
+use std::cell::OnceCell;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 use quell_model::Selector;
 
-use super::subtree;
+use super::tree::{children, subtree};
 use crate::LinuxError;
 
 /// A `*` is within one cgroup's name, `**` any number of them.
@@ -36,39 +39,88 @@ pub fn line_contains(line: &[u8], text: &str) -> bool {
     literally || is_pattern(text) && Pattern::new(&format!("*{text}*")).is_ok_and(matches)
 }
 
-/// The cgroups below this root that a selector names, the outermost ones where one lies in another; None if it names
-/// processes.
+/// The cgroups below a root, by the names in selectors. Those that a unit, a container or a pod may have are read once at most,
+/// when the first selector asks for them.
+#[derive(Debug)]
+pub struct Tree {
+    root: PathBuf,
+    systems: OnceCell<Vec<PathBuf>>,
+}
+
+impl Tree {
+    /// Below this root.
+    #[must_use]
+    pub fn at(root: &Path) -> Tree {
+        Tree { root: root.to_owned(), systems: OnceCell::new() }
+    }
+
+    /// The cgroups that a selector names, the outermost ones where one lies in another; None if it names processes.
+    ///
+    /// # Errors
+    /// If a directory cannot be read.
+    pub fn named(&self, selector: &Selector) -> Result<Option<Vec<PathBuf>>, LinuxError> {
+        Ok(match selector {
+            Selector::Cgroup(path) => {
+                let below = path.strip_prefix("/").unwrap_or(path);
+                let literal = self.root.join(below);
+                match below.to_str().filter(|text| is_pattern(text) && !literal.is_dir()) {
+                    Some(text) => Some(matching(&self.root, text)?),
+                    None => Some(Vec::from_iter(literal.is_dir().then_some(literal))),
+                }
+            }
+            Selector::Unit(name) => {
+                let has_suffix = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
+                let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
+                let pattern = is_pattern(&name).then(|| Pattern::new(&name).ok()).flatten();
+                Some(self.outermost(&|found| {
+                    found == name || pattern.as_ref().is_some_and(|pattern| pattern.matches(found))
+                })?)
+            }
+            Selector::Container(id) => {
+                let id = id.to_ascii_lowercase();
+                Some(self.outermost(&|name| container(name).is_some_and(|found| found.starts_with(&id)))?)
+            }
+            Selector::Pod(uid) => {
+                let uid = uid.to_ascii_lowercase().replace('_', "-");
+                Some(self.outermost(&|name| pod(name).is_some_and(|found| found == uid))?)
+            }
+            Selector::Pid(_) | Selector::Command(_) => None,
+        })
+    }
+
+    fn outermost(&self, is: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
+        let named = |path: &&PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is);
+        Ok(without_inner(self.systems()?.iter().filter(named).cloned().collect()))
+    }
+
+    /// The cgroups that root made, or this process's user, parents first. Below a cgroup that was given to another user, that
+    /// user can make one of any name, and thousands.
+    fn systems(&self) -> Result<&[PathBuf], LinuxError> {
+        if let Some(known) = self.systems.get() {
+            return Ok(known);
+        }
+        let own = rustix::process::geteuid().as_raw();
+        let mut found = vec![self.root.clone()];
+        let mut next = 0;
+        while let Some(directory) = found.get(next) {
+            next += 1;
+            let Ok(is) = fs::metadata(directory) else { continue };
+            // A directory has a link from its parent, one from itself and one from each child.
+            if is.nlink() != 2 && [0, own].contains(&is.uid()) {
+                let below = children(directory)?;
+                found.extend(below);
+            }
+        }
+        Ok(self.systems.get_or_init(|| found))
+    }
+}
+
+/// As [`Tree::named`], of a tree that is read for this.
 ///
 /// # Errors
 /// If a directory cannot be read.
 pub fn named(root: &Path, selector: &Selector) -> Result<Option<Vec<PathBuf>>, LinuxError> {
-    Ok(match selector {
-        Selector::Cgroup(path) => {
-            let below = path.strip_prefix("/").unwrap_or(path);
-            let literal = root.join(below);
-            match below.to_str().filter(|text| is_pattern(text) && !literal.is_dir()) {
-                Some(text) => Some(matching(root, text)?),
-                None => Some(Vec::from_iter(literal.is_dir().then_some(literal))),
-            }
-        }
-        Selector::Unit(name) => {
-            let has_suffix = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
-            let name = if has_suffix { name.to_owned() } else { format!("{name}.service") };
-            let pattern = is_pattern(&name).then(|| Pattern::new(&name).ok()).flatten();
-            Some(outermost(root, &|found| {
-                found == name || pattern.as_ref().is_some_and(|pattern| pattern.matches(found))
-            })?)
-        }
-        Selector::Container(id) => {
-            let id = id.to_ascii_lowercase();
-            Some(outermost(root, &|name| container(name).is_some_and(|found| found.starts_with(&id)))?)
-        }
-        Selector::Pod(uid) => {
-            let uid = uid.to_ascii_lowercase().replace('_', "-");
-            Some(outermost(root, &|name| pod(name).is_some_and(|found| found == uid))?)
-        }
-        Selector::Pid(_) | Selector::Command(_) => None,
-    })
+    Tree::at(root).named(selector)
 }
 
 /// The id of the container whose cgroup has this name: the id itself, or `docker-ID.scope`, `cri-containerd-ID.scope`,
@@ -96,12 +148,12 @@ fn matching(root: &Path, text: &str) -> Result<Vec<PathBuf>, LinuxError> {
     let is = |path: &PathBuf| {
         path.strip_prefix(root).is_ok_and(|below| pattern.matches_path_with(below, PATHS) && path != root)
     };
-    Ok(without_inner(subtree(root, &|_| true)?.into_iter().filter(is).collect()))
-}
-
-fn outermost(root: &Path, is: &dyn Fn(&str) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
-    let named = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is);
-    Ok(without_inner(subtree(root, &|_| true)?.into_iter().filter(named).collect()))
+    // Beside what no pattern matches it is not looked.
+    let names: Vec<_> = text.split('/').collect();
+    let fixed: PathBuf = names.iter().take_while(|name| !is_pattern(name)).collect();
+    let deepest = if text.contains("**") { usize::MAX } else { root.components().count() + names.len() };
+    let may_lead = |path: &PathBuf| path.components().count() <= deepest;
+    Ok(without_inner(subtree(&root.join(fixed), &may_lead)?.into_iter().filter(is).collect()))
 }
 
 /// Drops cgroups below others. `found` lists parents before children.
@@ -176,6 +228,39 @@ mod tests {
             let found = found(&[group, "other"], &Selector::Pod(UID.into()));
             assert_eq!(found, std::slice::from_ref(group));
         }
+    }
+
+    #[test]
+    fn what_another_user_made_is_no_unit_container_or_pod() {
+        if !rustix::process::geteuid().is_root() {
+            println!("only root can give a directory to another user");
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let delegated = root.path().join("user.slice/user@1000.service");
+        let docker = format!("docker-{ID}.scope");
+        for name in ["web.service", &docker, &format!("pod{UID}")] {
+            fs::create_dir_all(delegated.join(name)).unwrap();
+        }
+        std::os::unix::fs::chown(&delegated, Some(1000), None).unwrap();
+        let found = |selector: Selector| named(root.path(), &selector).unwrap().unwrap();
+        for selector in [Selector::Unit("web".into()), Selector::Container("4f66".into()), Selector::Pod(UID.into())] {
+            assert_eq!(found(selector.clone()), [PathBuf::new(); 0], "{selector}");
+        }
+        assert_eq!(found(Selector::Unit("user@1000".into())), [delegated.clone()], "which root made");
+        assert_eq!(found(Selector::Cgroup("**/web.service".into())).len(), 1, "as asked for");
+        std::os::unix::fs::chown(&delegated, Some(0), None).unwrap();
+        assert_eq!(found(Selector::Unit("web".into())), [delegated.join("web.service")]);
+    }
+
+    #[test]
+    fn a_tree_is_read_once() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::at(root.path());
+        assert_eq!(tree.named(&Selector::Unit("web".into())).unwrap().unwrap().len(), 0);
+        fs::create_dir(root.path().join("web.service")).unwrap();
+        assert_eq!(tree.named(&Selector::Unit("web".into())).unwrap().unwrap().len(), 0);
+        assert_eq!(named(root.path(), &Selector::Unit("web".into())).unwrap().unwrap().len(), 1);
     }
 
     #[test]

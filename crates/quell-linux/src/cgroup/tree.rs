@@ -56,24 +56,30 @@ pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<P
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
-        if has_no_children(&directory) {
-            continue;
+        if !has_no_children(&directory) {
+            found.extend(children(&directory)?.into_iter().filter(descend));
         }
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if is_gone(&error) => continue,
-            Err(error) => return Err(LinuxError::io("list", &directory)(error)),
-        };
-        let mut children: Vec<PathBuf> = entries
-            .filter_map(Result::ok)
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .map(|entry| entry.path())
-            .filter(descend)
-            .collect();
-        children.sort_unstable();
-        found.append(&mut children);
     }
     Ok(found)
+}
+
+/// The cgroups right below one, by name; none if it is gone.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub(super) fn children(directory: &Path) -> Result<Vec<PathBuf>, LinuxError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(LinuxError::io("list", directory)(error)),
+    };
+    let mut children: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    children.sort_unstable();
+    Ok(children)
 }
 
 /// A directory has a link from its parent, one from itself and one from each child. To list the many files of a cgroup

@@ -19,7 +19,7 @@ use quell_model::{
 
 use crate::actuators::{self, Standing};
 use crate::clock;
-use crate::members::{Level, Members, News};
+use crate::members::{Level, Members, News, Sighting};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::scheduler::{Scheduler, Stock, tell_stock};
@@ -173,6 +173,16 @@ impl LinuxHost {
     #[must_use]
     pub fn workload_of(&self, target: Target) -> Option<&str> {
         self.members.workload_of(target)
+    }
+
+    /// From now on, until [`LinuxHost::end_look`], all selectors are compared with what is seen of the machine once.
+    pub fn begin_look(&mut self) {
+        self.members.sighting = Some(Sighting::of(&self.members.roots.cgroup));
+    }
+
+    /// From now on each is compared with the machine as it is then.
+    pub fn end_look(&mut self) {
+        self.members.sighting = None;
     }
 
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use quell_model::{Nanos, Selector, ThreadId, WorkloadId};
 
+use super::command::Command;
 use super::finder::own_line;
 use super::{Finder, Found, Resolved};
-use crate::cgroup::{self, Group};
+use crate::cgroup::{Group, Tree};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, clock};
 
@@ -54,8 +55,9 @@ impl Census {
     /// # Errors
     /// If procfs or a cgroup cannot be read.
     pub fn scan(&mut self) -> Result<Vec<Counted>, LinuxError> {
+        let trees: Vec<Tree> = self.hierarchies.iter().map(|root| Tree::at(root)).collect();
         for slot in 0..self.selectors.len() {
-            let resolved = self.resolve(slot)?;
+            let resolved = self.resolve(slot, &trees)?;
             let known = &mut self.resolved[slot].1;
             if known.roots != resolved.roots || known.commands != resolved.commands {
                 self.finder.selectors_changed();
@@ -69,19 +71,19 @@ impl Census {
         Ok(found.iter().map(counted).collect())
     }
 
-    fn resolve(&mut self, slot: usize) -> Result<Resolved, LinuxError> {
+    fn resolve(&mut self, slot: usize, trees: &[Tree]) -> Result<Resolved, LinuxError> {
         let mut resolved = Resolved::default();
         for selector in &self.selectors[slot] {
             match selector {
                 Selector::Cgroup(_) | Selector::Unit(_) | Selector::Container(_) | Selector::Pod(_) => {
-                    for root in &self.hierarchies {
+                    for (root, tree) in self.hierarchies.iter().zip(trees) {
                         // A path may be given from the file system's root, too.
                         let below = match selector {
                             Selector::Cgroup(path) => path.strip_prefix(root).ok(),
                             _ => None,
                         };
                         let selector = below.map_or_else(|| selector.clone(), |path| Selector::Cgroup(path.to_owned()));
-                        let groups = cgroup::named(root, &selector)?.unwrap_or_default();
+                        let groups = tree.named(&selector)?.unwrap_or_default();
                         resolved.groups.extend(groups.into_iter().map(Group::at));
                     }
                 }
@@ -94,7 +96,8 @@ impl Census {
                     };
                     resolved.roots.extend(seen);
                 }
-                Selector::Command(text) => resolved.commands.push(text.clone()),
+                // A user that does not exist has no process.
+                Selector::Command(line) => resolved.commands.extend(Command::look_up(line)),
             }
         }
         Ok(resolved)

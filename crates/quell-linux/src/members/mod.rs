@@ -8,6 +8,7 @@
 //! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
 
 mod census;
+mod command;
 mod finder;
 mod history;
 mod names;
@@ -15,16 +16,19 @@ mod pace;
 mod processes;
 mod scan;
 mod selectors;
+mod sighting;
 mod survey;
 mod thread;
 
 pub use census::{Census, Counted, mounted_hierarchies};
+pub use command::{user_id, user_name};
 pub(crate) use finder::{Finder, Found};
 pub(crate) use history::History;
 pub use names::program;
 pub(crate) use processes::Processes;
 pub(crate) use scan::News;
 pub(crate) use selectors::{Places, Resolved};
+pub(crate) use sighting::Sighting;
 pub use survey::{Contested, Matched, Survey, survey};
 pub use thread::Level;
 pub(crate) use thread::Thread;
@@ -70,6 +74,8 @@ pub(crate) struct Members {
     pub wanted: SignalSet,
     finder: Finder,
     found: Vec<Found>,
+    /// What is seen of the machine in the look at all selectors that is under way.
+    pub sighting: Option<Sighting>,
     /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
@@ -100,6 +106,7 @@ impl Members {
             wanted: SignalSet::default(),
             finder: Finder::new(exempt),
             found: Vec::new(),
+            sighting: None,
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -186,7 +193,9 @@ impl Members {
             let what = format!("there is a workload '{}' already", workload.name);
             return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
-        let mut places = Places { roots: &self.roots, proc: &mut self.proc, exempt: self.finder.exempt() };
+        let fresh = Sighting::of(&self.roots.cgroup);
+        let sighting = self.sighting.as_ref().unwrap_or(&fresh);
+        let mut places = Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.finder.exempt() };
         let resolved = places.resolve(workload)?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
             if let Some(group) =

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use quell_model::{Selector, Target, WorkloadId};
 
 use super::Members;
+use super::sighting::Sighting;
 use crate::cgroup;
 
 impl Members {
@@ -57,7 +58,9 @@ impl Members {
         if !member.spec.selectors.iter().any(varies) {
             return false;
         }
-        let paths = member.spec.selectors.iter().map(|selector| cgroup::named(&self.roots.cgroup, selector));
+        let fresh = Sighting::of(&self.roots.cgroup);
+        let tree = &self.sighting.as_ref().unwrap_or(&fresh).tree;
+        let paths = member.spec.selectors.iter().map(|selector| tree.named(selector));
         let Ok(paths) = paths.collect::<Result<Vec<_>, _>>() else { return false };
         let now: BTreeSet<_> = paths.into_iter().flatten().flatten().collect();
         let known = self.resolved(id);

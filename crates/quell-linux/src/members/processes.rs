@@ -4,7 +4,8 @@ use quell_model::{Nanos, WorkloadId};
 
 use super::Resolved;
 use crate::LinuxError;
-use crate::procfs::ProcFs;
+use crate::cgroup::line_contains;
+use crate::procfs::{FileId, ProcFs};
 
 /// Interval of reading command lines again: a process may become another program at any time.
 const COMMANDS_EVERY: Nanos = Nanos::from_secs(1);
@@ -19,6 +20,8 @@ struct Process {
     /// Owned by its own number or command line, not by its parent's.
     explicit: bool,
     by_command: Option<WorkloadId>,
+    /// The file that it executed when its command line was found to be meant, if the selector asks for that.
+    executed: Option<FileId>,
     listed: bool,
 }
 
@@ -27,6 +30,7 @@ struct Process {
 pub(crate) struct Processes {
     all: Vec<Process>,
     pids: Vec<i32>,
+    line: Vec<u8>,
     /// Indices into `all`, oldest process first: a parent comes before its children.
     by_age: Vec<u32>,
     changed: bool,
@@ -78,6 +82,7 @@ impl Processes {
                     owner: None,
                     explicit: false,
                     by_command: None,
+                    executed: None,
                     listed: true,
                 });
             }
@@ -112,12 +117,16 @@ impl Processes {
         from: usize,
     ) -> Result<(), LinuxError> {
         for process in self.all[from..].iter_mut().filter(|process| !exempt.contains(&process.pid)) {
+            let before = process.executed.take();
             process.by_command = None;
-            for (id, text) in
-                workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |text| (id, text)))
-            {
-                if proc.command_contains(process.pid, text)? {
+            self.line.clear();
+            self.line.extend_from_slice(proc.command_line(process.pid)?.unwrap_or_default());
+            let commands =
+                workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |one| (id, one)));
+            for (id, command) in commands {
+                if line_contains(&self.line, &command.line.text) && command.is_meant(proc, process.pid, before)? {
                     process.by_command = Some(*id);
+                    process.executed = command.line.exe.as_ref().and_then(|_| proc.exe(process.pid));
                     break;
                 }
             }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use quell_model::{Selector, ThreadId, Workload};
 
-use crate::cgroup::{self, Group};
+use super::command::Command;
+use super::sighting::Sighting;
+use crate::cgroup::Group;
 use crate::procfs::ProcFs;
 use crate::{LinuxError, Roots};
 
@@ -15,8 +17,8 @@ pub(crate) struct Resolved {
     pub groups: Vec<Group>,
     /// Processes at the root of trees.
     pub roots: Vec<ThreadId>,
-    /// Texts in command lines.
-    pub commands: Vec<String>,
+    /// Command lines.
+    pub commands: Vec<Command>,
 }
 
 impl Resolved {
@@ -35,6 +37,7 @@ impl Resolved {
 pub(crate) struct Places<'a> {
     pub roots: &'a Roots,
     pub proc: &'a mut ProcFs,
+    pub sighting: &'a Sighting,
     /// Processes that no command line matches: Quell's own and those that started it.
     pub exempt: &'a [i32],
 }
@@ -88,7 +91,8 @@ impl Places<'_> {
                 into.groups.extend(self.groups(selector, &nothing)?);
             }
             Selector::Unit(_) => {
-                let mend = "start the unit first (systemctl start), or see its name in systemctl list-units";
+                let mend = "start the unit first (systemctl start), or see its name in systemctl list-units; one of a \
+                            user's own manager is selected by its cgroup";
                 into.groups.extend(self.groups(selector, &|| mend.into())?);
             }
             Selector::Container(_) => {
@@ -103,32 +107,28 @@ impl Places<'_> {
                 Some(stat) => into.roots.push(ThreadId { tid: *pid, start: stat.start }),
                 None => return Err(Miss::Nothing("no such process runs; see pgrep -a NAME".into())),
             },
-            Selector::Command(text) => {
-                if !self.some_command_contains(text)? {
-                    let mend = "start the program first, or compare with the output of pgrep -af";
+            Selector::Command(line) => {
+                let command = Command::look_up(line).map_err(Miss::Nothing)?;
+                if self.sighting.running(self.proc, self.exempt, &command)?.is_empty() {
+                    let mend = match &line.exe {
+                        None => "start the program first, or compare with the output of pgrep -af",
+                        Some(_) => {
+                            "start the program first, or compare with the output of pgrep -af; to see which file \
+                             another user's process executes takes CAP_SYS_PTRACE"
+                        }
+                    };
                     return Err(Miss::Nothing(mend.into()));
                 }
-                into.commands.push(text.clone());
+                into.commands.push(command);
             }
         }
         Ok(())
     }
 
     fn groups(&self, selector: &Selector, nothing: &dyn Fn() -> String) -> Result<Vec<Group>, Miss> {
-        let paths = cgroup::named(&self.roots.cgroup, selector)?.unwrap_or_default();
+        let paths = self.sighting.tree.named(selector)?.unwrap_or_default();
         let groups: Vec<Group> = paths.into_iter().map(Group::at).filter(Group::exists).collect();
         if groups.is_empty() { Err(Miss::Nothing(nothing())) } else { Ok(groups) }
-    }
-
-    fn some_command_contains(&mut self, text: &str) -> Result<bool, Miss> {
-        let mut pids = Vec::new();
-        self.proc.pids(&mut pids)?;
-        for pid in pids.into_iter().filter(|pid| !self.exempt.contains(pid)) {
-            if self.proc.command_contains(pid, text)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use quell_model::{Nanos, Selector, Workload, WorkloadId};
 
 use super::finder::own_line;
+use super::sighting::Sighting;
 use super::{Finder, Places, Resolved};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, Roots, clock};
@@ -17,6 +18,8 @@ pub struct Matched {
     pub processes: usize,
     /// Their threads.
     pub threads: usize,
+    /// The user of one of the processes, if it is the selector's command line that names them.
+    pub user: Option<u32>,
 }
 
 /// Two workloads match the same process or cgroup, and no rule decides between them.
@@ -48,13 +51,14 @@ pub struct Survey {
 pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxError> {
     let mut proc = ProcFs::open(&roots.proc)?;
     let exempt = own_line(&mut proc)?;
+    let sighting = Sighting::of(&roots.cgroup);
     let mut survey = Survey::default();
     let mut groups: BTreeMap<PathBuf, (usize, Selector)> = BTreeMap::new();
     let mut commands: BTreeMap<i32, (usize, Selector)> = BTreeMap::new();
     for (at, workload) in workloads.iter().enumerate() {
         let mut matched = Vec::new();
         for selector in &workload.selectors {
-            let resolved = Places { roots, proc: &mut proc, exempt: &exempt }.find(selector);
+            let resolved = Places { roots, proc: &mut proc, sighting: &sighting, exempt: &exempt }.find(selector);
             let resolved = match resolved? {
                 Ok(resolved) => resolved,
                 Err(mend) => {
@@ -67,9 +71,13 @@ pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxErr
                 let shown = || format!("cgroup {}", shown(roots, &group.path));
                 survey.contested.extend(contest(owner, at, selector, &shown));
             }
-            matched.push(Ok(count(&mut proc, &exempt, resolved)?));
-            let Selector::Command(text) = selector else { continue };
-            for pid in running(&mut proc, &exempt, text)? {
+            let mut running = Vec::new();
+            for command in &resolved.commands {
+                running.extend(sighting.running(&mut proc, &exempt, command)?);
+            }
+            let user = running.first().map(|&pid| proc.user(pid)).transpose()?.flatten();
+            matched.push(Ok(Matched { user, ..count(&mut proc, &exempt, resolved)? }));
+            for pid in running {
                 let owner = commands.entry(pid).or_insert_with(|| (at, selector.clone()));
                 let line = proc.command(pid)?.unwrap_or_default();
                 survey.contested.extend(contest(owner, at, selector, &|| format!("process {pid} ({line})")));
@@ -95,18 +103,6 @@ fn shown(roots: &Roots, group: &std::path::Path) -> String {
     group.strip_prefix(&roots.cgroup).unwrap_or(group).display().to_string()
 }
 
-fn running(proc: &mut ProcFs, exempt: &[i32], text: &str) -> Result<Vec<i32>, LinuxError> {
-    let mut pids = Vec::new();
-    proc.pids(&mut pids)?;
-    let mut found = Vec::new();
-    for pid in pids.into_iter().filter(|pid| !exempt.contains(pid)) {
-        if proc.command_contains(pid, text)? {
-            found.push(pid);
-        }
-    }
-    Ok(found)
-}
-
 fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matched, LinuxError> {
     let mut found = Vec::new();
     let mut members = Finder::new(exempt.to_vec());
@@ -114,5 +110,5 @@ fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matche
     let threads = found.len();
     found.sort_unstable_by_key(|thread| thread.pid);
     found.dedup_by_key(|thread| thread.pid);
-    Ok(Matched { processes: found.len(), threads })
+    Ok(Matched { processes: found.len(), threads, user: None })
 }

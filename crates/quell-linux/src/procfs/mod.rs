@@ -5,5 +5,5 @@ mod reader;
 mod stat;
 
 pub use machine::{steal, ticks};
-pub use reader::ProcFs;
+pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::stat::{SchedStat, ThreadStat, number};
@@ -14,6 +14,22 @@ use crate::LinuxError;
 
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
+
+/// A file, whatever its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// The file at this path, if there is one.
+    #[must_use]
+    pub fn at(path: &Path) -> Option<FileId> {
+        let found = rustix::fs::stat(path).ok()?;
+        Some(FileId { device: found.st_dev, inode: found.st_ino })
+    }
+}
 
 /// A procfs.
 #[derive(Debug)]
@@ -113,14 +129,44 @@ impl ProcFs {
     /// # Errors
     /// If the file cannot be read.
     pub fn command_contains(&mut self, pid: i32, text: &str) -> Result<bool, LinuxError> {
+        Ok(self.command_line(pid)?.is_some_and(|line| crate::cgroup::line_contains(line, text)))
+    }
+
+    /// The process's command line, its arguments joined by spaces; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn command_line(&mut self, pid: i32) -> Result<Option<&[u8]>, LinuxError> {
         let name = Name::new(format_args!("{pid}/cmdline"));
         if self.read(&name)?.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
         let length = self.text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let line = &mut self.text[..length];
         line.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-        Ok(crate::cgroup::line_contains(line, text))
+        Ok(Some(line))
+    }
+
+    /// The user that the process runs as, if all of its user numbers agree: a program that has another user's rights by its
+    /// file (setuid) still has its caller's number. None, too, if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn user(&mut self, pid: i32) -> Result<Option<u32>, LinuxError> {
+        let name = Name::new(format_args!("{pid}/status"));
+        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
+        let mut numbers = line.unwrap_or_default().split(u8::is_ascii_whitespace).filter_map(number);
+        let first = numbers.next();
+        Ok(first.filter(|first| numbers.all(|other| other == *first)).and_then(|first| u32::try_from(first).ok()))
+    }
+
+    /// The file that the process executes, by device and inode: the path may lead elsewhere in its mount namespace. None if
+    /// it vanished or executes none, or this process may not see it.
+    pub fn exe(&self, pid: i32) -> Option<FileId> {
+        let name = Name::new(format_args!("{pid}/exe"));
+        let found = rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).ok()?;
+        Some(FileId { device: found.st_dev, inode: found.st_ino })
     }
 
     /// A process's command line, its arguments separated by spaces, for people; None if it vanished.

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use libc::sched_attr;
 use quell_model::{CpuId, CpuSet, MAX_CPUS, ThreadId};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{ThreadCalls, ThreadClass, attr};
 use crate::LinuxError;
@@ -87,10 +89,16 @@ impl ThreadCalls for Kernel {
         set(tid, &attr::encode(class))
     }
 
-    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {
-        let signal = if stopped { libc::SIGSTOP } else { libc::SIGCONT };
-        // SAFETY: sends a signal; no memory is involved.
-        result(unsafe { libc::kill(pid, signal) }.into())
+    fn set_stopped(&mut self, process: ThreadId, stopped: bool) -> io::Result<()> {
+        let gone = || io::Error::from(Errno::SRCH);
+        let pid = Pid::from_raw(process.tid).ok_or_else(gone)?;
+        let held = pidfd_open(pid, PidfdFlags::empty())?;
+        // What has the number now is held: is it still the process that was meant?
+        let exists = self.exists(process).map_err(|error| io::Error::other(error.to_string()))?;
+        if !exists {
+            return Err(gone());
+        }
+        Ok(pidfd_send_signal(&held, if stopped { Signal::STOP } else { Signal::CONT })?)
     }
 }
 

@@ -95,5 +95,5 @@ pub trait ThreadCalls: fmt::Debug + Send {
     ///
     /// # Errors
     /// The system's.
-    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()>;
+    fn set_stopped(&mut self, process: ThreadId, stopped: bool) -> io::Result<()>;
 }

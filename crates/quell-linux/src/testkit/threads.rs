@@ -102,7 +102,7 @@ impl ThreadCalls for FakeThreads {
         self.change(tid, &[(19, nice.to_string()), (40, priority.to_string()), (41, policy.to_string())])
     }
 
-    fn set_stopped(&mut self, pid: i32, stopped: bool) -> io::Result<()> {
-        self.change(pid, &[(3, if stopped { "T" } else { "S" }.into())])
+    fn set_stopped(&mut self, process: ThreadId, stopped: bool) -> io::Result<()> {
+        self.change(process.tid, &[(3, if stopped { "T" } else { "S" }.into())])
     }
 }

@@ -96,7 +96,7 @@ impl Medium for Machine {
                 (self.calls.set_class(thread.tid, class), "set the class of", thread)
             }
             (&Place::Stopped(process), &Value::Stopped(stopped)) => {
-                (self.calls.set_stopped(process.tid, stopped), "stop or continue the process of", process)
+                (self.calls.set_stopped(process, stopped), "stop or continue the process of", process)
             }
             _ => return Err(LinuxError::unsupported(format!("{place} cannot hold '{value}'"), "this is a defect")),
         };

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_linux::cgroup;
+use quell_linux::cgroup::Tree;
 use quell_model::{CpuId, CpuSet, Nanos, Workload, WorkloadId};
 
 use super::Scx;
@@ -11,6 +11,9 @@ use crate::ScxError;
 
 /// A cgroup that was removed and made again, as a service's is when it starts anew, is found within this time.
 const LOOK_FOR_CGROUPS: Nanos = Nanos::from_millis(100);
+
+/// And no more often than that it takes one in so many of a CPU's time.
+const LOOKS_SHARE: u64 = 50;
 
 /// A workload in its slot.
 pub(super) struct Attached {
@@ -44,7 +47,7 @@ impl Scx {
             self.grant.describe(id, workload)?;
             attached.spec = workload.clone();
         }
-        self.find_cgroups(id)
+        self.find_cgroups(id, &Tree::at(&self.roots.cgroup))
     }
 
     /// Its threads are the system's from now on.
@@ -66,9 +69,13 @@ impl Scx {
         if now < self.cgroups_at {
             return Ok(());
         }
-        self.cgroups_at = now + LOOK_FOR_CGROUPS;
+        let began = quell_linux::cpu_time();
         self.meet_cpus()?;
-        (0..self.slots.len() as u32).try_for_each(|slot| self.find_cgroups(WorkloadId(slot)))
+        let tree = Tree::at(&self.roots.cgroup);
+        let found = (0..self.slots.len() as u32).try_for_each(|slot| self.find_cgroups(WorkloadId(slot), &tree));
+        let cost = quell_linux::cpu_time() - began;
+        self.cgroups_at = now + LOOK_FOR_CGROUPS.max(Nanos(cost.0 * LOOKS_SHARE));
+        found
     }
 
     /// CPUs that were offline when the scheduler was loaded tell their siblings when they come. The kernel half hands them
@@ -84,9 +91,9 @@ impl Scx {
         Ok(())
     }
 
-    fn find_cgroups(&mut self, id: WorkloadId) -> Result<(), ScxError> {
+    fn find_cgroups(&mut self, id: WorkloadId, tree: &Tree) -> Result<(), ScxError> {
         let Some(Some(attached)) = self.slots.get(id.index()) else { return Ok(()) };
-        let found = self.cgroups(&attached.spec)?;
+        let found = cgroups(&attached.spec, tree)?;
         if found == attached.cgroups {
             return Ok(());
         }
@@ -97,22 +104,27 @@ impl Scx {
         Ok(())
     }
 
-    /// The numbers of a workload's cgroups: the kernel's number of a cgroup is its directory's inode.
+    /// The numbers of a workload's cgroups, as they are now.
     pub(super) fn cgroups(&self, spec: &Workload) -> Result<Vec<u64>, ScxError> {
-        let mut found = Vec::new();
-        for selector in &spec.selectors {
-            let Some(paths) = cgroup::named(&self.roots.cgroup, selector)? else {
-                let (workload, selector) = (spec.name.clone(), selector.to_string());
-                return Err(ScxError::NoCgroup { workload, selector });
-            };
-            // One that is not there is for the stock host to refuse.
-            let inodes = paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino());
-            for inode in inodes {
-                if !found.contains(&inode) {
-                    found.push(inode);
-                }
+        cgroups(spec, &Tree::at(&self.roots.cgroup))
+    }
+}
+
+/// The kernel's number of a cgroup is its directory's inode.
+fn cgroups(spec: &Workload, tree: &Tree) -> Result<Vec<u64>, ScxError> {
+    let mut found = Vec::new();
+    for selector in &spec.selectors {
+        let Some(paths) = tree.named(selector)? else {
+            let (workload, selector) = (spec.name.clone(), selector.to_string());
+            return Err(ScxError::NoCgroup { workload, selector });
+        };
+        // One that is not there is for the stock host to refuse.
+        let inodes = paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|directory| directory.ino());
+        for inode in inodes {
+            if !found.contains(&inode) {
+                found.push(inode);
             }
         }
-        Ok(found)
     }
+    Ok(found)
 }
