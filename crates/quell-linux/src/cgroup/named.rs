@@ -245,9 +245,9 @@ mod tests {
         std::os::unix::fs::chown(&delegated, Some(1000), None).unwrap();
         let found = |selector: Selector| named(root.path(), &selector).unwrap().unwrap();
         for selector in [Selector::Unit("web".into()), Selector::Container("4f66".into()), Selector::Pod(UID.into())] {
-            assert_eq!(found(selector.clone()), [PathBuf::new(); 0], "{selector}");
+            assert!(found(selector.clone()).is_empty(), "{selector}");
         }
-        assert_eq!(found(Selector::Unit("user@1000".into())), [delegated.clone()], "which root made");
+        assert_eq!(found(Selector::Unit("user@1000".into())), std::slice::from_ref(&delegated), "which root made");
         assert_eq!(found(Selector::Cgroup("**/web.service".into())).len(), 1, "as asked for");
         std::os::unix::fs::chown(&delegated, Some(0), None).unwrap();
         assert_eq!(found(Selector::Unit("web".into())), [delegated.join("web.service")]);
