@@ -19,7 +19,7 @@ use quell_model::{
 
 use crate::actuators::{self, Standing};
 use crate::clock;
-use crate::members::{Level, Members, News, Sighting};
+use crate::members::{Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::scheduler::{Scheduler, Stock, tell_stock};
@@ -177,12 +177,12 @@ impl LinuxHost {
 
     /// From now on, until [`LinuxHost::end_look`], all selectors are compared with what is seen of the machine once.
     pub fn begin_look(&mut self) {
-        self.members.sighting = Some(Sighting::of(&self.members.roots.cgroup));
+        self.members.look_once(true);
     }
 
     /// From now on each is compared with the machine as it is then.
     pub fn end_look(&mut self) {
-        self.members.sighting = None;
+        self.members.look_once(false);
     }
 
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?

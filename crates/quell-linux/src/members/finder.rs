@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use quell_model::{Nanos, WorkloadId};
 
-use super::{Processes, Resolved};
+use super::{Processes, Resolved, Sighting};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, cgroup};
 
@@ -42,6 +42,8 @@ pub(crate) struct Finder {
     tids: Vec<i32>,
     pids: Vec<i32>,
     exempt: Vec<i32>,
+    /// What is seen of the machine in the look at all selectors that is under way.
+    pub sighting: Option<Sighting>,
 }
 
 impl Finder {

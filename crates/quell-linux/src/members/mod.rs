@@ -74,8 +74,6 @@ pub(crate) struct Members {
     pub wanted: SignalSet,
     finder: Finder,
     found: Vec<Found>,
-    /// What is seen of the machine in the look at all selectors that is under way.
-    pub sighting: Option<Sighting>,
     /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
@@ -106,7 +104,6 @@ impl Members {
             wanted: SignalSet::default(),
             finder: Finder::new(exempt),
             found: Vec::new(),
-            sighting: None,
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -194,7 +191,7 @@ impl Members {
             return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
         let fresh = Sighting::of(&self.roots.cgroup);
-        let sighting = self.sighting.as_ref().unwrap_or(&fresh);
+        let sighting = self.finder.sighting.as_ref().unwrap_or(&fresh);
         let mut places = Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.finder.exempt() };
         let resolved = places.resolve(workload)?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
@@ -264,6 +261,11 @@ impl Members {
     pub fn adopt(&mut self) {
         self.adopted = true;
         self.threads.iter_mut().for_each(|thread| thread.born_under = true);
+    }
+
+    /// All selectors are compared with what is seen of the machine once, or each with the machine as it is then.
+    pub fn look_once(&mut self, once: bool) {
+        self.finder.sighting = once.then(|| Sighting::of(&self.roots.cgroup));
     }
 
     fn level_of(&self, resolved: &Resolved) -> Level {
