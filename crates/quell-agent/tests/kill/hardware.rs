@@ -117,7 +117,7 @@ impl ThreadCalls for Calls {
         self.kernel.set_class(tid, class)
     }
 
-    fn set_stopped(&mut self, pid: i32, stopped: bool) -> std::io::Result<()> {
+    fn set_stopped(&mut self, pid: ThreadId, stopped: bool) -> std::io::Result<()> {
         self.kernel.set_stopped(pid, stopped)
     }
 }
