@@ -9,10 +9,9 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use quell_model::Nanos;
 
-use crate::counting::Room;
 use crate::event::{Event, Member, Slot};
 use crate::obstacle::in_a_namespace;
-use crate::wire::{self, Totals, Watched};
+use crate::wire::{self, Room, Totals, Watched};
 use crate::{Edge, Losses, TraceError};
 
 // Written by libbpf-cargo at build time.

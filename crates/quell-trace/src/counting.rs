@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use quell_model::CpuId;
 
 use crate::collector::broken;
-use crate::wire::{self, COUNTED_BYTES, COUNTED_EVENTS, CounterTime, Counts};
+use crate::wire::{self, COUNTED_BYTES, COUNTED_EVENTS, CounterTime, Counts, Room};
 use crate::{Collector, TraceError};
 
 /// BPF_F_TEST_RUN_ON_CPU (include/uapi/linux/bpf.h).
@@ -94,12 +94,4 @@ impl Collector {
         }
         Ok(sum)
     }
-}
-
-/// Room for readings: kept for its memory.
-#[derive(Default)]
-pub(crate) struct Room {
-    keys: Vec<u32>,
-    bytes: Vec<u8>,
-    counts: Vec<Counts>,
 }

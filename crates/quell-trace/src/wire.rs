@@ -14,6 +14,14 @@ const MEMBER_BYTES: usize = TOTALS_BYTES + 24;
 /// After a wake-up a thread that waits longer than that for a CPU starts late.
 pub const LATE_START: Nanos = Nanos::from_millis(4);
 
+/// Room for readings of counts: kept for its memory.
+#[derive(Default)]
+pub(crate) struct Room {
+    pub(crate) keys: Vec<u32>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) counts: Vec<Counts>,
+}
+
 /// The `N` bytes at an offset; `None` past the end.
 fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..at + N)?.try_into().ok()
