@@ -38,9 +38,15 @@ impl Entry {
     }
 
     /// The change to restore, given that the place has `now`: the last write may have been announced only.
+    ///
+    /// A stop signal takes effect a little after it was sent: a process that looks as if it ran is continued all the same.
     #[must_use]
     pub fn touched(&self, now: Option<&Value>) -> Touched {
-        let announced_only = now.is_some_and(|now| same(now, &self.before_last) && !same(now, &self.last));
+        let by_signal = matches!(self.place, Place::Stopped(_));
+        let announced_only = match by_signal {
+            true => self.last == self.origin,
+            false => now.is_some_and(|now| same(now, &self.before_last) && !same(now, &self.last)),
+        };
         let last = if announced_only { &self.before_last } else { &self.last };
         Touched { workload: self.workload, place: self.place.clone(), origin: self.origin.clone(), last: last.clone() }
     }
@@ -181,6 +187,27 @@ fn since(write: &Write, at: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_process_that_may_have_been_stopped_is_continued_however_it_looks() {
+        let (running, stopped) = (Value::Stopped(false), Value::Stopped(true));
+        let process = quell_model::ThreadId { tid: 7, start: 1 };
+        let entry = |before: &Value, last: &Value| Entry {
+            place: Place::Stopped(process),
+            workload: None,
+            origin: Value::Stopped(false),
+            last: last.clone(),
+            before_last: before.clone(),
+            n: 1,
+            since: 0,
+            owner: None,
+            inode: None,
+        };
+        for now in [&running, &stopped] {
+            assert_eq!(entry(&running, &stopped).touched(Some(now)).last, stopped, "it was sent just now");
+            assert_eq!(entry(&stopped, &running).touched(Some(now)).last, stopped, "its end was announced only");
+        }
+    }
 
     fn write(place: &str, origin: &str, before: &str, after: &str) -> Write {
         let text = |text: &str| Value::Text(text.into());
