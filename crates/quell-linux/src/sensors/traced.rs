@@ -27,6 +27,8 @@ const TOTALS: [Total; 2] =
 #[derive(Debug, Default)]
 pub(crate) struct Traced {
     trace: Option<Trace>,
+    /// Does nothing keep this process from tracing? None: not looked at yet.
+    may_trace: Option<bool>,
     /// What counters add up by workload at each switch.
     pub counted: CountedSensor,
     /// By slot: activities of each workload's threads at the last observation that wanted queueing delays.
@@ -52,7 +54,9 @@ impl Sensor for Traced {
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
         let slots = members.slots.len();
-        let counts = CountedSensor::is_wanted(wanted);
+        // Policies do without counts where there are none, as the capabilities say; what needs tracing itself fails.
+        let counts = CountedSensor::is_wanted(wanted)
+            && *self.may_trace.get_or_insert_with(|| quell_trace::obstacle().is_none());
         if !(Trace::is_wanted(wanted) || counts) || !members.roots.is_this_machine() {
             return Ok(());
         }
