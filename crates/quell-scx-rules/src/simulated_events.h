@@ -179,8 +179,11 @@ static void command(enum kind kind, const struct event *e)
 	__u32 slot = e->a % WORKLOADS, cpu = e->b % sim.cpus;
 	struct workload *w = &shared.workload[slot];
 
-	/* Threads that wait when a workload comes or goes are served late; so is who is sent to a revoked CPU that another one takes. */
-	if (sim.calm && kind != GRANTS)
+	/*
+	 * Threads that wait when a workload comes or goes are served late; so, where there are servers, is who is sent to a
+	 * revoked CPU that another one takes.
+	 */
+	if (sim.calm && kind != GRANTS && (kind != REVOKES || servers_on))
 		return;
 	switch (kind) {
 	case ATTACHES:

@@ -40,6 +40,9 @@ pub struct Figure {
     pub blocks: Vec<Block>,
 }
 
+/// A part's name, its figures, and what measures them.
+pub type Part = (&'static str, &'static [&'static str], fn(Trial) -> Result<Vec<Measure>>);
+
 /// A value for the topic's claim of this name.
 pub fn measure(topic: &Topic, name: &str, value: f64, note: impl Into<String>) -> Result<Measure> {
     found(topic, name, Found::Seeds(vec![value]), note)
@@ -94,7 +97,18 @@ impl Kept {
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
     }
 
-    /// The same, one trial after the other.
+    /// All parts, or those of these figures alone.
+    pub fn parts(&self, parts: &[Part], quick: bool, only: &[String]) -> Result<Figure> {
+        let wants = |names: &[&str]| only.is_empty() || only.iter().any(|one| names.contains(&one.as_str()));
+        let chosen = parts.iter().filter(|(_, figures, _)| wants(figures));
+        let run = |(name, _, measures): &Part| {
+            self.trials(name, quick, |trial| Ok(Figure { measures: measures(trial)?, ..Figure::default() }))
+        };
+        let found = chosen.map(run).collect::<Result<Vec<Figure>>>()?;
+        Ok(Figure { measures: found.into_iter().flat_map(|figure| figure.measures).collect(), ..Figure::default() })
+    }
+
+    /// The same of `trials`, one trial after the other.
     pub fn one_by_one(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<Figure>) -> Result<Figure> {
         let figures = Trial::all(quick, self.seeds).map(|trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))

@@ -10,16 +10,11 @@ use quell_policy::AnyPolicy;
 use quell_sim::experiment::edgeiso::{self, Scene, Seen};
 use quell_sim::experiment::his::Span;
 
-use super::trial::{self, Figure, Kept, Trial};
-
-/// A part's name, its figures, and what measures them.
-type Part = (&'static str, &'static [&'static str], fn(Trial) -> Result<Vec<Measure>>);
+use super::trial::{self, Figure, Kept, Part, Trial};
 
 /// Runs everything, or these figures alone.
 pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
-    let wants = |names: &[&str]| only.is_empty() || only.iter().any(|one| names.contains(&one.as_str()));
-    let mut all = Figure::default();
-    let parts: [Part; 6] = [
+    let parts: &[Part] = &[
         ("edgeiso-data", &["fig4.1", "fig4.6"], services::pairs_of_data_processing),
         ("edgeiso-detection", &["fig4.7"], services::detections),
         ("edgeiso-tailbench", &["fig4.8"], services::tailbench),
@@ -27,14 +22,7 @@ pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
         ("edgeiso-threads", &["fig4.10", "fig4.11"], alternatives::threads),
         ("edgeiso-text", &["text"], services::example),
     ];
-    for (name, figures, measures) in parts {
-        if wants(figures) {
-            let found =
-                kept.trials(name, quick, |trial| Ok(Figure { measures: measures(trial)?, ..Figure::default() }))?;
-            all.measures.extend(found.measures);
-        }
-    }
-    Ok(all)
+    kept.parts(parts, quick, only)
 }
 
 /// A value for the claim of this name.

@@ -9,29 +9,17 @@ use quell_model::Nanos;
 use quell_policy::AnyPolicy;
 use quell_sim::experiment::his::Span;
 
-use super::trial::{self, Figure, Kept, Trial};
-
-/// A part's name, its figures, and what measures them.
-type Part = (&'static str, &'static [&'static str], fn(Trial) -> Result<Vec<Measure>>);
+use super::trial::{self, Figure, Kept, Part, Trial};
 
 /// Runs everything, or these figures alone.
 pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
-    let wants = |names: &[&str]| only.is_empty() || only.iter().any(|one| names.contains(&one.as_str()));
-    let mut all = Figure::default();
-    let parts: [Part; 4] = [
+    let parts: &[Part] = &[
         ("his-techniques", &["tab2.1", "fig3.1", "fig3.2", "fig3.3", "fig3.4"], techniques::measures),
         ("his-batch", &["fig3.7", "fig3.8"], techniques::foregrounds),
         ("his-profiles", &["fig3.9", "fig3.10"], heracles::profiles),
         ("his-heracles", &["fig3.11", "fig3.12", "fig3.13"], heracles::measures),
     ];
-    for (name, figures, measures) in parts {
-        if wants(figures) {
-            let found =
-                kept.trials(name, quick, |trial| Ok(Figure { measures: measures(trial)?, ..Figure::default() }))?;
-            all.measures.extend(found.measures);
-        }
-    }
-    Ok(all)
+    kept.parts(parts, quick, only)
 }
 
 /// A value for the claim of this name.
