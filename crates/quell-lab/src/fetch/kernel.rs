@@ -108,8 +108,8 @@ impl Kernel {
 /// Takes the guest's files from the unpacked packages in `root`.
 fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> Result<()> {
     let missing = |what: &str| LabError::UnfitKernel { version: version.to_owned(), why: format!("no {what} in it") };
-    let image = find(root, &|name| name.starts_with("vmlinuz-")).ok_or_else(|| missing("vmlinuz"))?;
-    let release = image.file_name().unwrap_or_default().to_string_lossy().trim_start_matches("vmlinuz-").to_owned();
+    let image = find(root, &|name| name.starts_with("vmlinuz")).ok_or_else(|| missing("vmlinuz"))?;
+    let release = release_of(&image).ok_or_else(|| missing("release"))?;
     let bytes = fs::read(&image).map_err(LabError::io("read", &image))?;
     let vmlinux = bzimage::vmlinux(&bytes).map_err(|why| LabError::Malformed { path: image.clone(), why })?;
     btf::check(&vmlinux).map_err(|why| LabError::UnfitKernel { version: version.to_owned(), why })?;
@@ -121,7 +121,7 @@ fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> R
     write("release", release.as_bytes())?;
     let mut missing = Vec::new();
     for (name, target) in [("overlay.ko.xz", "overlay.ko.xz"), (&*format!("config-{release}"), "config")] {
-        match find(root, &|found| found == name) {
+        match find(root, &|found| found == name || found == target) {
             Some(file) => {
                 let target = dir.join(target);
                 fs::copy(&file, &target).map_err(LabError::io("write", &target))?;
@@ -139,6 +139,15 @@ fn install(version: &str, root: &Path, dir: &Path, progress: &dyn Progress) -> R
     Ok(())
 }
 
+/// The kernel's release: in its name (`/boot/vmlinuz-RELEASE`), or, in later packages, in its directory's.
+fn release_of(image: &Path) -> Option<String> {
+    let name = image.file_name()?.to_str()?;
+    match name.strip_prefix("vmlinuz-") {
+        Some(release) => Some(release.to_owned()),
+        None => Some(image.parent()?.file_name()?.to_str()?.to_owned()),
+    }
+}
+
 /// The first regular file below `dir` whose name satisfies `pleases`.
 pub(super) fn find(dir: &Path, pleases: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
     let mut entries: Vec<_> = fs::read_dir(dir).ok()?.flatten().collect();
@@ -152,11 +161,14 @@ pub(super) fn find(dir: &Path, pleases: &dyn Fn(&str) -> bool) -> Option<PathBuf
     })
 }
 
-/// Kernel versions in the archive, each with its packages: one `image`, or `binary`, `modules` and `base`.
+/// Kernel versions in the archive, each with its packages: one `image`, or `binary`, `modules` and `base`. Real-time ones end
+/// in `-rt`.
 fn versions(names: &[String]) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in names {
-        let Some(rest) = name.strip_suffix("-cloud-amd64").and_then(|name| name.strip_prefix("linux-")) else {
+        let flavours = [("-cloud-amd64", ""), ("-rt-amd64", "-rt")];
+        let flavour = flavours.iter().find_map(|(flavour, sign)| Some((name.strip_suffix(flavour)?, *sign)));
+        let Some((rest, sign)) = flavour.and_then(|(name, sign)| Some((name.strip_prefix("linux-")?, sign))) else {
             continue;
         };
         let Some((part, version)) = rest.split_once('-') else { continue };
@@ -165,7 +177,7 @@ fn versions(names: &[String]) -> BTreeMap<String, Vec<String>> {
             && suite.starts_with("deb13")
             && version.starts_with(|first: char| first.is_ascii_digit())
         {
-            found.entry(version.to_owned()).or_default().push(name.clone());
+            found.entry(format!("{version}{sign}")).or_default().push(name.clone());
         }
     }
     for packages in found.values_mut() {
@@ -200,6 +212,7 @@ mod tests {
         let archive = versions(&names(&[
             "linux-image-6.18.15+deb13-cloud-amd64",
             "linux-image-6.18.15+deb13-amd64",
+            "linux-image-6.18.15+deb13-rt-amd64",
             "linux-image-7.0.13+deb13-cloud-amd64",
             "linux-modules-7.0.13+deb13-cloud-amd64",
             "linux-binary-7.0.13+deb13-cloud-amd64",
@@ -209,10 +222,17 @@ mod tests {
             "linux-image-cloud-amd64",
             "linux-modules-7.9.9+deb13-cloud-amd64",
         ]));
-        assert_eq!(archive.keys().collect::<Vec<_>>(), ["6.18.15", "7.0.13"]);
+        assert_eq!(archive.keys().collect::<Vec<_>>(), ["6.18.15", "6.18.15-rt", "7.0.13"]);
         assert_eq!(archive["6.18.15"], ["linux-image-6.18.15+deb13-cloud-amd64"]);
+        assert_eq!(archive["6.18.15-rt"], ["linux-image-6.18.15+deb13-rt-amd64"]);
         let split = ["base", "binary", "modules"].map(|part| format!("linux-{part}-7.0.13+deb13-cloud-amd64"));
         assert_eq!(archive["7.0.13"], split);
+    }
+
+    #[test]
+    fn a_release_stands_in_the_name_or_in_the_directorys() {
+        assert_eq!(release_of(Path::new("boot/vmlinuz-6.18.15+deb13-rt-amd64")).unwrap(), "6.18.15+deb13-rt-amd64");
+        assert_eq!(release_of(Path::new("lib/modules/7.3.4+deb13-rt-amd64/vmlinuz")).unwrap(), "7.3.4+deb13-rt-amd64");
     }
 
     #[test]
