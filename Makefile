@@ -44,6 +44,7 @@ soak: setup
 	QUELL_SCX_FORMS=earliest scripts/kernels 6.16.12 programs fair:: hogs::
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
+	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored

@@ -7,6 +7,7 @@
 //! Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod bounds;
+pub mod cluster;
 pub mod contract;
 pub mod controls;
 pub mod cpuset;

@@ -33,6 +33,14 @@ pub enum Class {
     BestEffort,
 }
 
+impl Class {
+    /// Is it latency-critical?
+    #[must_use]
+    pub const fn is_lc(self) -> bool {
+        matches!(self, Class::LatencyCritical)
+    }
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -200,6 +200,18 @@ pub const PRESETS: &[Preset] = &[
         frequencies: khz(800_000, 2_200_000),
         gpu: None,
     },
+    Preset {
+        name: "sdc",
+        source: "eight-core Intel Xeon E5-2650 v2 at 2.6 GHz, hyperthreads and DVFS off (snu2020 §5.5.1); its cache of 20 MB in \
+                 20 ways and four channels of DDR3-1866, of whose 59.7 GB/s four fifths can be used: assumed",
+        shape: (1, 1, 8, 1),
+        llc: cache(20 << 20, 20, 15),
+        memory_bytes_per_second: 47e9,
+        memory_controllers: 1,
+        memory_latency: Nanos(70),
+        frequencies: khz(2_600_000, 2_600_000),
+        gpu: None,
+    },
 ];
 
 impl Preset {
@@ -284,8 +296,9 @@ mod tests {
     #[test]
     fn presets_have_the_cpus_that_the_papers_name() {
         let cpus = |name| Preset::named(name).unwrap().machine().topology.all().len();
-        let all = ["caladan", "caladan-socket", "dasec", "rkube", "rkube-cloudlab", "his", "edgeiso", "vas"].map(cpus);
-        assert_eq!(all, [48, 24, 80, 24, 40, 32, 4, 16]);
+        let all =
+            ["caladan", "caladan-socket", "dasec", "rkube", "rkube-cloudlab", "his", "edgeiso", "vas", "sdc"].map(cpus);
+        assert_eq!(all, [48, 24, 80, 24, 40, 32, 4, 16, 8]);
         assert!(Preset::named("nothing").is_none());
         assert_eq!(PRESETS[4].name, "his", "other machines take what they leave open from it");
     }

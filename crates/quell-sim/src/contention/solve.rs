@@ -127,7 +127,13 @@ impl Load {
     /// So many of them.
     #[must_use]
     pub fn times(self, threads: u32) -> Load {
-        Load { threads: self.threads * f64::from(threads), ..self }
+        self.on_average(f64::from(threads))
+    }
+
+    /// So many of them, on average over time.
+    #[must_use]
+    pub fn on_average(self, threads: f64) -> Load {
+        Load { threads: self.threads * threads, ..self }
     }
 
     /// Time of an instruction where memory is so many times slower than idle.

@@ -1,0 +1,14 @@
+//! A cluster of hosts under one policy: the same loop as on a machine ([`quell_model::Stack`]), over
+//! [`quell_model::cluster::ClusterDomain`].
+//!
+//! [`policy`] has SDC's global scheduler (snu2020 chapter 5) and its baselines, [`predict`] its model of latency, [`sim`] a
+//! simulated cluster, [`scenario`] its description. Policies and models are pure; only the program does I/O.
+
+mod error;
+pub mod policy;
+pub mod predict;
+pub mod report;
+pub mod scenario;
+pub mod sim;
+
+pub use error::ClusterError;

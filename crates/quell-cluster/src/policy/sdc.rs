@@ -1,0 +1,320 @@
+//! `sdc-global`: the global scheduler of Software-Defined Compute (snu2020 §5.4.2, Algorithm 5.1).
+//!
+//! ```text
+//! /* Global scheduler is invoked every 30 seconds */
+//! for each host: for each lsvm in it:
+//!     p = predicted_lsvm_latency(collected_stats)
+//!     if p > SLO_threshold:
+//!         h = lowest_cont_host(collected_stats)
+//!         if h is not current host:   target_vm = lsvm;                  dest = h
+//!         elif h is current host:     target_vm = high_cont_nlsvm(...);  dest = other_lowest_cont_host(h)
+//!         live_migration(target_vm, dest)
+//! ```
+//!
+//! The listing has its line 23, the migration, outside the `if`: then a host without a violation would repeat the last
+//! migration. It is read as inside. The text (L1097) excludes the source host from the search for `h`; then the `elif` is
+//! never taken. As published is the listing.
+//!
+//! The default adds, each a parameter: decisions count in the round's own view, a host takes few workloads a round, the
+//! destination must be better by a margin, moves are judged (`verify`), and the trigger may be the measured latency.
+
+use quell_model::cluster::{
+    ClusterDescription, ClusterDomain, ClusterEvent, ClusterPart, ClusterPlan, ClusterVerdict, ClusterView, HostId,
+    Movable, MoveCommand, MoveEnd, PlaceCommand,
+};
+use quell_model::{Nanos, Policy, Wake, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use super::kit::{self, Round};
+use super::verify::{Judged, Verify};
+
+/// What begins a migration procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    /// The predicted latency exceeds `SLO_threshold` (§5.4.2).
+    Prediction,
+    /// The reported latency exceeds the SLO; where none is reported, as [`Trigger::Prediction`] (ours).
+    Latency,
+}
+
+/// The parameters of `sdc-global`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SdcConfig {
+    /// Distance of rounds (§5.4.2: "We set the interval of global scheduler to 30 seconds").
+    pub interval: Nanos,
+    /// The listing as printed: no own view, no room kept for others of the round, no margin, no judgement.
+    pub as_published: bool,
+    /// What begins a migration procedure.
+    pub trigger: Trigger,
+    /// A destination's contention, the newcomer included, is below the source's by this part of it (ours).
+    pub margin: f64,
+    /// Workloads that one host takes in a round, and that leave one host in a round (ours).
+    pub a_round: u32,
+    /// Services use at most this part of a destination's cores, the newcomer included (ours: memory intensity does not see
+    /// that they need CPUs, too).
+    pub services: f64,
+    /// Are moves judged, and services for which they did not help left alone for longer and longer (ours)?
+    pub verify: bool,
+    /// A move is given up after this time (ours).
+    pub deadline: Nanos,
+}
+
+impl Default for SdcConfig {
+    fn default() -> SdcConfig {
+        SdcConfig {
+            interval: Nanos::from_secs(30),
+            as_published: false,
+            trigger: Trigger::Latency,
+            margin: 0.1,
+            a_round: 1,
+            services: 0.7,
+            verify: true,
+            deadline: Nanos::from_secs(300),
+        }
+    }
+}
+
+impl SdcConfig {
+    /// The paper's.
+    #[must_use]
+    pub fn published() -> SdcConfig {
+        SdcConfig {
+            as_published: true,
+            trigger: Trigger::Prediction,
+            margin: 0.0,
+            a_round: u32::MAX,
+            services: f64::MAX,
+            verify: false,
+            ..SdcConfig::default()
+        }
+    }
+}
+
+pub(super) const DESCRIPTION: ClusterDescription = ClusterDescription {
+    name: "sdc-global",
+    summary: "services go where memory is least contended, and others make way; each move is judged",
+    source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.1); docs/use/cluster.md",
+    interval: Nanos::from_secs(30),
+};
+
+pub(super) const PUBLISHED: ClusterDescription = ClusterDescription {
+    name: "sdc-published",
+    summary: "Algorithm 5.1 as printed",
+    source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.1)",
+    interval: Nanos::from_secs(30),
+};
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SdcGlobal {
+    config: SdcConfig,
+    /// Time of the next round.
+    next: Nanos,
+    verify: Verify,
+    /// The moves of the last plan, for its outcomes.
+    ordered: Vec<WorkloadId>,
+    #[serde(skip)]
+    round: Round,
+    #[serde(skip)]
+    pending: Vec<WorkloadId>,
+}
+
+impl SdcGlobal {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: SdcConfig) -> SdcGlobal {
+        SdcGlobal {
+            config,
+            next: Nanos::ZERO,
+            verify: Verify::default(),
+            ordered: Vec::new(),
+            round: Round::default(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// The judged moves.
+    #[must_use]
+    pub fn judged(&self) -> &[Judged] {
+        self.verify.judged()
+    }
+
+    /// Takes in outcomes and ends of moves.
+    fn hear(&mut self, now: Nanos, events: &[ClusterEvent]) {
+        for event in events {
+            match event {
+                ClusterEvent::Ended(id) => self.verify.forget(*id),
+                ClusterEvent::MoveEnded(id, MoveEnd::Arrived(_)) => {
+                    self.verify.arrived(now, self.config.interval, *id);
+                }
+                ClusterEvent::MoveEnded(id, _) => self.verify.failed(*id),
+                ClusterEvent::Outcome(outcome) => {
+                    let ClusterPart::Move(at) = outcome.part else { continue };
+                    let refused = matches!(outcome.verdict, ClusterVerdict::Refused(_) | ClusterVerdict::Vanished);
+                    if let Some(id) = self.ordered.get(at as usize).filter(|_| refused) {
+                        self.verify.failed(*id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Waiting workloads go to the host with the lowest memory intensity on which they fit (§5.5.2, global placement).
+    fn place(&mut self, view: &ClusterView, plan: &mut ClusterPlan) {
+        for &workload in &self.pending {
+            if let Some(host) = lowest_cont_host(
+                &self.round,
+                view,
+                workload,
+                None,
+                &Bounds { services: self.config.services, a_round: u32::MAX },
+            ) {
+                self.round.arrives(view, host, workload);
+                plan.places.push(PlaceCommand { workload, host });
+            }
+        }
+    }
+
+    /// `predicted_lsvm_latency(collected_stats) > SLO_threshold`.
+    fn violates(&self, view: &ClusterView, lsvm: WorkloadId) -> bool {
+        let (workloads, at) = (&view.workloads, lsvm.index());
+        if self.config.trigger == Trigger::Latency
+            && let (Some(latency), Some(slo)) = (workloads.latency[at].usable(), workloads.slo[at])
+        {
+            return latency > slo.bound;
+        }
+        match (workloads.predicted[at].usable(), workloads.threshold[at]) {
+            (Some(predicted), Some(threshold)) => predicted > threshold,
+            _ => false,
+        }
+    }
+
+    /// The migration procedure of one service: lines 8 to 23.
+    fn migrate(&mut self, view: &ClusterView, current: HostId, lsvm: WorkloadId, plan: &mut ClusterPlan) {
+        let bounds = Bounds { services: self.config.services, a_round: self.config.a_round };
+        let h = lowest_cont_host(&self.round, view, lsvm, Some(current), &bounds);
+        let (target_vm, dest) = match h {
+            // Lines 9 to 14. The present host is a choice, too: it has the lowest intensity where no other has a lower.
+            Some(h) if self.round.contention(h) < self.round.contention(current) && may_move(view, lsvm) => (lsvm, h),
+            // Lines 15 to 22.
+            _ => {
+                let Some(other) = high_cont_nlsvm(&self.round, view, current) else { return };
+                let Some(dest) = lowest_cont_host(&self.round, view, other, Some(current), &bounds) else { return };
+                (other, dest)
+            }
+        };
+        if !self.config.as_published && !self.is_worth(view, target_vm, current, dest) {
+            return;
+        }
+        if !self.config.as_published {
+            self.round.leaves(view, current, target_vm);
+            self.round.arrives(view, dest, target_vm);
+        }
+        if self.config.verify {
+            self.verify.began(view, lsvm, target_vm, current, dest);
+        }
+        plan.moves.push(MoveCommand { workload: target_vm, to: dest, deadline: view.now + self.config.deadline });
+    }
+
+    /// Is the destination, the newcomer included, better by the margin, and has this round taken no other from the source?
+    fn is_worth(&self, view: &ClusterView, moved: WorkloadId, from: HostId, to: HostId) -> bool {
+        let intensity = view.workloads.intensity[moved.index()].usable().unwrap_or(0.0);
+        let after = self.round.contention(to) + intensity;
+        after < self.round.contention(from) * (1.0 - self.config.margin)
+            && self.round.departures(from) < self.config.a_round
+    }
+}
+
+/// Bounds of a destination.
+struct Bounds {
+    /// Part of its cores that services use, the newcomer included.
+    services: f64,
+    /// Arrivals in a round.
+    a_round: u32,
+}
+
+impl Bounds {
+    fn allow(&self, round: &Round, view: &ClusterView, host: HostId, workload: WorkloadId) -> bool {
+        let cores = f64::from(view.hosts.cores[host.index()].0) / 1e3;
+        let is_service = view.workloads.class[workload.index()].is_lc();
+        round.arrivals(host) < self.a_round
+            && (!is_service || round.services_with(view, host, workload) <= self.services * cores)
+    }
+}
+
+/// `lowest_cont_host`: the host with the lowest memory intensity on which the workload fits, apart from one, and from those
+/// that would exceed the bounds.
+fn lowest_cont_host(
+    round: &Round,
+    view: &ClusterView,
+    workload: WorkloadId,
+    but: Option<HostId>,
+    bounds: &Bounds,
+) -> Option<HostId> {
+    round
+        .choices(view, workload)
+        .filter(|host| Some(*host) != but && bounds.allow(round, view, *host, workload))
+        .min_by(|a, b| round.contention(*a).total_cmp(&round.contention(*b)).then(a.cmp(b)))
+}
+
+/// `high_cont_nlsvm`: the host's most memory-intensive workload that is not latency-sensitive and may move.
+fn high_cont_nlsvm(round: &Round, view: &ClusterView, host: HostId) -> Option<WorkloadId> {
+    let workloads = &view.workloads;
+    let intensity = |id: &WorkloadId| workloads.intensity[id.index()].usable().unwrap_or(0.0);
+    let others =
+        round.on(host).iter().copied().filter(|id| !workloads.class[id.index()].is_lc() && may_move(view, *id));
+    others.max_by(|a, b| intensity(a).total_cmp(&intensity(b)).then(b.cmp(a)))
+}
+
+fn may_move(view: &ClusterView, id: WorkloadId) -> bool {
+    let at = id.index();
+    view.workloads.movable[at] != Movable::Never && view.workloads.moving_to[at].is_none() && kit::decides(view, id)
+}
+
+impl Policy<ClusterDomain> for SdcGlobal {
+    fn describe(&self) -> &'static ClusterDescription {
+        if self.config.as_published { &PUBLISHED } else { &DESCRIPTION }
+    }
+
+    fn step(&mut self, view: &ClusterView, events: &[ClusterEvent], plan: &mut ClusterPlan) -> Wake {
+        self.hear(view.now, events);
+        let is_due = view.now >= self.next;
+        kit::pending(view, &mut self.pending);
+        if is_due || !self.pending.is_empty() {
+            self.round.begin(view);
+            self.place(view, plan);
+        }
+        if is_due {
+            self.next = view.now + self.config.interval;
+            if self.config.verify {
+                for judged in self.verify.judge(view, self.config.margin, self.config.interval) {
+                    if !judged.helped {
+                        let text = format!(
+                            "the move of workload {} to host {} did not help: {} before, {} after",
+                            judged.moved.0, judged.to.0, judged.before, judged.after
+                        );
+                        plan.notes.push((Some(judged.victim), text));
+                    }
+                }
+            }
+            for at in 0..view.hosts.len() {
+                let host = HostId(at as u32);
+                for on in 0..self.round.on(host).len() {
+                    let lsvm = self.round.on(host)[on];
+                    let is_ls = view.workloads.class[lsvm.index()].is_lc() && kit::decides(view, lsvm);
+                    let is_free = view.workloads.moving_to[lsvm.index()].is_none();
+                    let may = !self.config.verify || self.verify.may(view.now, lsvm);
+                    if is_ls && is_free && self.violates(view, lsvm) && may {
+                        self.migrate(view, host, lsvm, plan);
+                    }
+                }
+            }
+        }
+        self.ordered.clear();
+        self.ordered.extend(plan.moves.iter().map(|command| command.workload));
+        Wake::At(self.next)
+    }
+}

@@ -1,0 +1,143 @@
+//! Moves judged after the fact: prediction and measurement of the victim before, and two windows after.
+
+use std::collections::BTreeMap;
+
+use quell_model::cluster::{ClusterView, HostId};
+use quell_model::{Nanos, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+/// Windows after the end of a move at which it is judged.
+const WINDOWS: u64 = 2;
+
+/// A move that was judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The service for which it was made.
+    pub victim: WorkloadId,
+    /// The workload that moved.
+    pub moved: WorkloadId,
+    /// Its old host.
+    pub from: HostId,
+    /// Its new one.
+    pub to: HostId,
+    /// Time of the judgement.
+    pub at: Nanos,
+    /// The victim's latency before: measured where the service reports it, else predicted.
+    pub before: Nanos,
+    /// Two windows after the move's end.
+    pub after: Nanos,
+    /// Is it lower by more than the margin?
+    pub helped: bool,
+}
+
+/// A move under way or not yet judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Trial {
+    victim: WorkloadId,
+    from: HostId,
+    to: HostId,
+    before: Nanos,
+    /// Time of the judgement; None: under way.
+    due: Option<Nanos>,
+}
+
+/// A service's pause between moves made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Pause {
+    /// The present one; doubled by each move that did not help.
+    wait: Nanos,
+    until: Nanos,
+}
+
+/// The trials of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verify {
+    trials: BTreeMap<WorkloadId, Trial>,
+    pauses: BTreeMap<WorkloadId, Pause>,
+    judged: Vec<Judged>,
+}
+
+/// The longest pause after moves that did not help (ours).
+const LONGEST: Nanos = Nanos::from_secs(3600);
+/// Judgements that are kept.
+const KEPT: usize = 4096;
+
+/// The latency of a service by which moves for it are judged: measured where it is fresh, else predicted.
+#[must_use]
+pub fn felt(view: &ClusterView, service: WorkloadId) -> Option<Nanos> {
+    let (workloads, at) = (&view.workloads, service.index());
+    workloads.latency[at].usable().or_else(|| workloads.predicted[at].usable())
+}
+
+impl Verify {
+    /// May a move be made for this service now? Not while one is under way or unjudged, nor in the pause after one that
+    /// did not help.
+    #[must_use]
+    pub fn may(&self, now: Nanos, victim: WorkloadId) -> bool {
+        !self.trials.values().any(|trial| trial.victim == victim)
+            && self.pauses.get(&victim).is_none_or(|pause| pause.until <= now)
+    }
+
+    /// A move of one workload was ordered for a service.
+    pub fn began(&mut self, view: &ClusterView, victim: WorkloadId, moved: WorkloadId, from: HostId, to: HostId) {
+        let before = felt(view, victim).unwrap_or_default();
+        self.trials.insert(moved, Trial { victim, from, to, before, due: None });
+    }
+
+    /// The move did not take place, or not to its end: nothing is to be judged.
+    pub fn failed(&mut self, moved: WorkloadId) {
+        self.trials.remove(&moved);
+    }
+
+    /// The workload has arrived.
+    pub fn arrived(&mut self, now: Nanos, window: Nanos, moved: WorkloadId) {
+        if let Some(trial) = self.trials.get_mut(&moved) {
+            trial.due = Some(now + Nanos(WINDOWS * window.0));
+        }
+    }
+
+    /// Judges what is due; returns the judgements. A service that is gone or says nothing is not judged.
+    pub fn judge(&mut self, view: &ClusterView, margin: f64, interval: Nanos) -> &[Judged] {
+        let begun = self.judged.len();
+        let due: Vec<WorkloadId> = self
+            .trials
+            .iter()
+            .filter(|(_, trial)| trial.due.is_some_and(|due| due <= view.now))
+            .map(|(moved, _)| *moved)
+            .collect();
+        for moved in due {
+            let Some(trial) = self.trials.remove(&moved) else { continue };
+            let victim = trial.victim;
+            let there = view.workloads.present.get(victim.index()).copied().unwrap_or(false);
+            let Some(after) = felt(view, victim).filter(|_| there) else { continue };
+            let helped = (after.0 as f64) < trial.before.0 as f64 * (1.0 - margin);
+            if helped {
+                self.pauses.remove(&victim);
+            } else {
+                let first = Pause { wait: interval, until: view.now };
+                let pause = self.pauses.entry(victim).or_insert(first);
+                pause.wait = Nanos(pause.wait.0.saturating_mul(2)).min(LONGEST);
+                pause.until = view.now + pause.wait;
+            }
+            let Trial { from, to, before, .. } = trial;
+            self.judged.push(Judged { victim, moved, from, to, at: view.now, before, after, helped });
+        }
+        if self.judged.len() > KEPT && begun == self.judged.len() {
+            self.judged.drain(..KEPT / 2);
+            return &[];
+        }
+        &self.judged[begun..]
+    }
+
+    /// The workload is gone.
+    pub fn forget(&mut self, workload: WorkloadId) {
+        self.trials.retain(|moved, trial| *moved != workload && trial.victim != workload);
+        self.pauses.remove(&workload);
+    }
+
+    /// The judgements, oldest first.
+    #[must_use]
+    pub fn judged(&self) -> &[Judged] {
+        &self.judged
+    }
+}

@@ -1,0 +1,125 @@
+//! Tables of runs.
+
+use quell_model::{Nanos, WorkloadId};
+use quell_report::screen::Screen;
+use quell_report::table::{Table, table};
+use serde::Serialize;
+
+use crate::policy::Judged;
+use crate::sim::{Outcome, Summary};
+
+/// One line a policy: means over seeds.
+#[must_use]
+pub fn compared(runs: &[Vec<Summary>]) -> Table {
+    let head = [
+        "policy",
+        "SLO violated",
+        "min violated",
+        "best-effort CPU h",
+        "min waiting",
+        "moves",
+        "arrived",
+        "failed",
+        "helped",
+    ];
+    let row = |runs: &Vec<Summary>| {
+        let mean = |of: &dyn Fn(&Summary) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+        let judged = mean(&|run| f64::from(run.judged.0));
+        let helped = match judged > 0.0 {
+            true => format!("{:.0} of {judged:.0}", mean(&|run| f64::from(run.judged.1))),
+            false => "–".into(),
+        };
+        vec![
+            runs.first().map_or(String::new(), |run| run.policy.clone()),
+            format!("{:.2} %", 100.0 * mean(&|run| run.violated)),
+            format!("{:.1}", mean(&|run| run.violated_minutes)),
+            format!("{:.1}", mean(&|run| run.best_effort_hours)),
+            format!("{:.1}", mean(&|run| run.pending_minutes)),
+            format!("{:.0}", mean(&|run| f64::from(run.count.moves))),
+            format!("{:.0}", mean(&|run| f64::from(run.count.arrived))),
+            format!("{:.0}", mean(&|run| f64::from(run.count.failed))),
+            helped,
+        ]
+    };
+    table(head, runs.iter().map(row))
+}
+
+/// A workload at the end of a run: its place, its numbers, and the moves made for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Told {
+    /// Its number.
+    pub workload: u32,
+    /// Its kind.
+    pub kind: String,
+    /// Its host.
+    pub host: Option<u32>,
+    /// Memory-buffer-full events a second of that host.
+    pub contention: Option<f64>,
+    /// Its own.
+    pub intensity: Option<f64>,
+    /// Its reported latency.
+    pub latency: Option<Nanos>,
+    /// Its predicted waiting time, and the threshold.
+    pub predicted: Option<Nanos>,
+    /// `SLO_threshold`.
+    pub threshold: Option<Nanos>,
+    /// Its SLO's bound.
+    pub slo: Option<Nanos>,
+    /// The judged moves that were made for it, oldest first.
+    pub moves: Vec<Judged>,
+}
+
+/// What is known of a workload.
+#[must_use]
+pub fn told(outcome: &Outcome, id: WorkloadId, kind: &str) -> Told {
+    let (workloads, at) = (&outcome.view.workloads, id.index());
+    let host = workloads.host[at];
+    Told {
+        workload: id.0,
+        kind: kind.to_owned(),
+        host: host.map(|host| host.0),
+        contention: host.and_then(|host| outcome.view.hosts.contention[host.index()].usable()),
+        intensity: workloads.intensity[at].usable(),
+        latency: workloads.latency[at].usable(),
+        predicted: workloads.predicted[at].usable(),
+        threshold: workloads.threshold[at],
+        slo: workloads.slo[at].map(|slo| slo.bound),
+        moves: outcome.judged.iter().filter(|judged| judged.victim == id || judged.moved == id).cloned().collect(),
+    }
+}
+
+impl Told {
+    /// In words and a table.
+    #[must_use]
+    pub fn text(&self, screen: &Screen) -> String {
+        let or = |value: Option<String>| value.unwrap_or_else(|| "not known".into());
+        let time = |value: Option<Nanos>| or(value.map(|value| value.to_string()));
+        let mut text = format!("workload {} ({})\n", self.workload, self.kind);
+        text += &format!("  host               {}\n", or(self.host.map(|host| host.to_string())));
+        text += &format!(
+            "  its contention     {} buffer-full events/s\n",
+            or(self.contention.map(quell_report::human::rate))
+        );
+        text += &format!(
+            "  own intensity      {} buffer-full events/s\n",
+            or(self.intensity.map(quell_report::human::rate))
+        );
+        if self.slo.is_some() {
+            text += &format!("  latency            {} (SLO {})\n", time(self.latency), time(self.slo));
+            text += &format!("  predicted wait     {} (threshold {})\n", time(self.predicted), time(self.threshold));
+        }
+        if self.moves.is_empty() {
+            return text + "  no move was judged";
+        }
+        let row = |judged: &Judged| {
+            vec![
+                judged.at.to_string(),
+                judged.moved.0.to_string(),
+                format!("{} → {}", judged.from.0, judged.to.0),
+                format!("{} → {}", judged.before, judged.after),
+                if judged.helped { "helped" } else { "did not help" }.to_owned(),
+            ]
+        };
+        text + "\n" + &table(["at", "moved", "hosts", "latency", "verdict"], self.moves.iter().map(row)).fit(screen)
+    }
+}
