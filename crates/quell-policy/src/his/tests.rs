@@ -18,12 +18,18 @@ fn known(profile: &str) -> ProfileName {
     ProfileName::Known(profile.into())
 }
 
+/// Without trials, which the text does not have.
+fn by_the_text() -> HisConfig {
+    HisConfig { verify: false, ..HisConfig::default() }
+}
+
 struct Scene {
     host: Faulty<SimHost>,
     stack: Stack<His>,
     /// The technique of each plan with knobs.
     turned: Vec<Vec<KnobKind>>,
     notes: Vec<String>,
+    trials: Vec<quell_model::Trial>,
 }
 
 impl Scene {
@@ -31,8 +37,8 @@ impl Scene {
         let topology = Topology::synthetic(1, 1, cpus, 1);
         let mut host = Faulty::new(SimHost::new(topology, KernelConfig::default(), &[], 1, false).unwrap(), 1);
         host.limit_leases(LeaseLimits { duty_per_mille: 250, ..LeaseLimits::default() });
-        let stack = Stack::of_one(His::new(HisConfig::default()), host.view());
-        Scene { host, stack, turned: Vec::new(), notes: Vec::new() }
+        let stack = Stack::of_one(His::new(by_the_text()), host.view());
+        Scene { host, stack, turned: Vec::new(), notes: Vec::new(), trials: Vec::new() }
     }
 
     /// Two busy threads that request two CPUs.
@@ -60,6 +66,7 @@ impl Scene {
                 let mut kinds: Vec<KnobKind> = plan.knobs.iter().map(|setting| setting.knob.kind()).collect();
                 kinds.dedup();
                 self.turned.extend((!kinds.is_empty()).then_some(kinds));
+                self.trials.extend(&plan.trials);
                 self.notes.extend(plan.notes.iter().map(|note| note.text.to_string()));
             }
             self.host.wait(wake.sooner(Wake::At(until))).unwrap();
@@ -185,7 +192,7 @@ fn another_phase_is_profiled_again() {
 #[test]
 fn outdated_data_is_measured_again_and_the_isolation_stays() {
     let mut scene = Scene::new(8);
-    let policy = His::new(HisConfig { outdated: Nanos::from_secs(7), ..HisConfig::default() });
+    let policy = His::new(HisConfig { outdated: Nanos::from_secs(7), ..by_the_text() });
     scene.stack = Stack::of_one(policy, scene.host.view());
     scene.foreground("img-dnn");
     scene.background(6, "stress-ng-memory");
@@ -277,8 +284,7 @@ fn two_sockets(config: HisConfig) -> (Scene, [WorkloadId; 4]) {
 
 #[test]
 fn each_socket_is_a_group_and_falls_silent_alone() {
-    let (mut scene, [one, other, heavy, light]) =
-        two_sockets(HisConfig { migration_gain: 10.0, ..HisConfig::default() });
+    let (mut scene, [one, other, heavy, light]) = two_sockets(HisConfig { migration_gain: 10.0, ..by_the_text() });
     scene.run(millis(2500));
     let [first, second]: [CpuSet; 2] = ["0-3".parse().unwrap(), "4-7".parse().unwrap()];
     for (id, socket) in [(one, first), (heavy, first), (other, second), (light, second)] {
@@ -292,7 +298,7 @@ fn each_socket_is_a_group_and_falls_silent_alone() {
 
 #[test]
 fn sockets_exchange_their_backgrounds_where_that_gains_enough_and_memory_follows() {
-    let (mut scene, [one, _, heavy, light]) = two_sockets(HisConfig { migration_gain: 0.01, ..HisConfig::default() });
+    let (mut scene, [one, _, heavy, light]) = two_sockets(HisConfig { migration_gain: 0.01, ..by_the_text() });
     scene.run(Nanos::from_secs(8));
     let socket = |scene: &Scene, id| usize::from(scene.host.cpus_of(id).lowest().unwrap().index() >= 4);
     let is_near = |scene: &Scene, id| socket(scene, id) == socket(scene, one);
@@ -301,5 +307,30 @@ fn sockets_exchange_their_backgrounds_where_that_gains_enough_and_memory_follows
         assert_eq!(scene.host.home(heavy), Some(socket(&scene, heavy)), "its memory is there, too");
     } else {
         panic!("no exchange: {:?}", scene.notes);
+    }
+}
+
+#[test]
+fn a_search_is_a_trial_that_is_kept_where_it_helps_and_else_undone() {
+    use quell_model::trial::{Finding, Then};
+
+    for (front, back) in [("memcached", "streaming"), ("computing", "streaming")] {
+        let mut scene = Scene::new(8);
+        scene.stack = Stack::of_one(His::new(HisConfig::default()), scene.host.view());
+        scene.foreground(front);
+        scene.background(4, back);
+        scene.run(Nanos::from_secs(60));
+        let told = &scene.trials;
+        let ended = |trial: &&quell_model::Trial| matches!(trial.then, Then::Kept | Then::Undone);
+        assert!(told.iter().filter(ended).count() > 0, "{front}: {:?}", scene.notes);
+        for trial in told.iter().filter(ended) {
+            let is_kept = trial.then == Then::Kept;
+            assert!(is_kept || trial.to == trial.from, "{trial:?}");
+            let gives_back = trial.expected == 0.0;
+            assert!(!is_kept || gives_back || trial.finding == Finding::Helped, "{trial:?}");
+        }
+        let last = told.iter().rev().find(|trial| ended(trial)).unwrap();
+        let helped = told.iter().any(|trial| trial.finding == Finding::Helped);
+        assert!(front != "memcached" || helped, "{last:?}");
     }
 }

@@ -14,6 +14,7 @@ mod results;
 mod rkube;
 pub mod table;
 pub mod trial;
+mod trials;
 mod vas;
 
 use std::io::{self, Write};
@@ -117,9 +118,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.only.is_empty()
-        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso"].contains(&topic.id.as_str()))
+        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso", "trials"].contains(&topic.id.as_str()))
     {
-        bail!("--only={}: of caladan, his and edgeiso alone single figures can be run", arguments.only.join(","));
+        bail!(
+            "--only={}: of caladan, his, edgeiso and trials alone single figures can be run",
+            arguments.only.join(",")
+        );
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);
@@ -138,6 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "rkube" => rkube::run(arguments.quick, &kept)?,
             "edgeiso" => edgeiso::run(arguments.quick, &arguments.only, &kept)?,
             "his" => his::run(arguments.quick, &arguments.only, &kept)?,
+            "trials" => trials::run(arguments.quick, &arguments.only, &kept)?,
             "vas" => vas::run(arguments.quick, &kept)?,
             "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,
             id => bail!("nothing can run '{id}'"),
