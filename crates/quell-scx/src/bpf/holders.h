@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited.
- *
- * Problem: several CPUs and the loader hand the same CPU on at the same time, and none may wait for another.
- *
- * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
- * and down after, so that no workload has more than its limit at any moment. A CPU of a real-time thread is yielded.
- *
- * Limits: who loses the exchange tries three times, then waits in its queue.
- */
+/* Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited. */
 #ifndef QUELL_HOLDERS_H
 #define QUELL_HOLDERS_H
 
@@ -116,6 +107,8 @@ static __always_inline void is_back(__u32 cpu)
 /* Has a real-time thread the CPU, though the kernel has not told so? Then that is known from now on. */
 static __always_inline bool is_hogged(__u32 cpu)
 {
+	if (!bpf_ksym_exists(scx_bpf_cpu_curr))
+		return false;
 	struct task_struct *p = scx_bpf_cpu_curr(cpu);
 
 	if (!p || p->prio >= MAX_RT_PRIO)
@@ -165,7 +158,7 @@ static __always_inline bool take(__u32 cpu, __u32 slot)
 	if (from == slot || !hand(cpu, from, slot))
 		return false;
 	if (from < SYSTEM)
-		count(PREEMPTED);
+		__sync_fetch_and_add(&shared.preemptions, 1);
 	return true;
 }
 
