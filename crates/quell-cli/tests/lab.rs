@@ -283,3 +283,33 @@ fn a_figure_that_is_a_file_is_run_by_the_simulator_and_on_a_real_kernel() {
         assert!((0.7..1.3).contains(&ours("small.work")), "{runner}: {rows}");
     }
 }
+
+#[test]
+fn a_scene_is_played_by_programs_under_settings_of_linux_and_under_a_policy() {
+    let quell = env!("CARGO_BIN_EXE_quell");
+    let play = ["play", "spin", "--programs", "--policies", "weight,rkube-partition", "--json"];
+    let short = ["--duration=500ms", "--set=warm_up=300ms", "--set=workload.server.server.arrivals.poisson=300"];
+    let before = ["--cpus", "2", "--pack", "/usr/bin/memcached", "--", quell];
+    let output = Lab::new("programs").run(&[&before[..], &play, &short].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<_> = found["rows"].as_array().unwrap().iter().collect();
+    let names: Vec<_> =
+        rows.iter().map(|row| [&row["stack"], &row["workload"]].map(|name| name.as_str().unwrap())).collect();
+    assert_eq!(
+        names,
+        [
+            ["weight", "server"],
+            ["weight", "antagonist"],
+            ["rkube-partition", "server"],
+            ["rkube-partition", "antagonist"]
+        ]
+    );
+    for row in rows {
+        // An antagonist counts its blocks when it is let: on a busy host that may be later.
+        assert!(row["cpus"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["done"].as_u64().unwrap() > 0 || row["workload"] == "antagonist", "{row}");
+        assert_eq!(row["late_p99_ns"].is_u64(), row["workload"] == "server", "{row}");
+        assert_eq!(row["p99_ns"].is_u64(), row["workload"] == "server", "{row}");
+    }
+}

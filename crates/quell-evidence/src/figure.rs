@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{Found, Measure};
 use crate::registry::Topic;
+use crate::treatment::{self, Treatment};
 
 /// A figure: one file. Any runner that can run its scene finds its measures.
 #[derive(Clone, Debug)]
@@ -19,24 +20,6 @@ pub struct Figure {
     pub treatments: Vec<Treatment>,
     /// What is measured, each for the claim of the same id.
     pub measures: Vec<Asked>,
-}
-
-/// A way in which the scene is treated: by policies, by settings of Linux, or both.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Treatment {
-    /// What measures call it.
-    pub name: String,
-    /// A stack as on the command line, such as `rkube+caladan`; without it Linux as it is.
-    #[serde(default = "none")]
-    pub policy: String,
-    /// Changes of the scene, KEY=VALUE each.
-    #[serde(default)]
-    pub set: Vec<String>,
-}
-
-fn none() -> String {
-    "none".into()
 }
 
 /// A measure that is asked for.
@@ -80,7 +63,7 @@ pub enum Value {
 }
 
 /// What one run found of one workload under one stack.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The treatment.
     pub policy: String,
@@ -102,6 +85,9 @@ pub struct Cell {
     pub waiting: f64,
     /// Latencies, ns, and how often each came.
     pub latencies: Vec<(u64, u64)>,
+    /// 99th percentile of the lateness of a load generator that sends the requests, µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<f64>,
 }
 
 impl Cell {
@@ -145,8 +131,7 @@ impl Figure {
     /// What is wrong with it: the place in the file, or the claim or measure and why.
     pub fn read(text: &str) -> Result<Figure, String> {
         let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
-        let treatments = file.remove("treatment").map_or(Ok(Vec::new()), toml::Value::try_into);
-        let treatments: Vec<Treatment> = treatments.map_err(|error| format!("[[treatment]]: {error}"))?;
+        let treatments = treatment::taken_from(&mut file)?;
         let mut take = |key: &str| file.remove(key).ok_or(format!("a figure needs '{key}'"));
         let scene = take("scene")?.try_into().map_err(|error| format!("[scene]: {error}"))?;
         let measures: Vec<Asked> = take("measure")?.try_into().map_err(|error| format!("[[measure]]: {error}"))?;
@@ -223,7 +208,7 @@ place = "an example"
     fn cell(policy: &str, p99: Option<f64>) -> Cell {
         let (policy, workload) = (policy.to_owned(), "server".to_owned());
         let latencies = p99.map_or(Vec::new(), |us| vec![(us as u64 * 1000, 3)]);
-        Cell { policy, workload, p50: None, p99, p999: None, mean: None, rate: 1.0, cpus: 1.0, waiting: 0.0, latencies }
+        Cell { policy, workload, p99, rate: 1.0, cpus: 1.0, latencies, ..Cell::default() }
     }
 
     #[test]

@@ -11,16 +11,18 @@ mod registry;
 mod results;
 mod row;
 mod sentences;
+mod treatment;
 mod verdict;
 
 pub use assumption::{Assumption, assumptions};
 pub use claim::{Claim, Source};
-pub use figure::{Asked, Cell, Figure, Treatment, Value};
+pub use figure::{Asked, Cell, Figure, Value};
 pub use measure::{Found, Measure};
 pub use registry::{Topic, topic, topics};
 pub use results::Results;
 pub use row::Row;
 pub use sentences::{Checked, Sentences};
+pub use treatment::Treatment;
 pub use verdict::{Expected, Interval, Side, Verdict, judge};
 
 /// The page of docs/write whose code is compiled and run.

@@ -11,7 +11,7 @@
 //! - `lockstep`: the QEMU plugin that makes time repeatable
 //! - `breakpoints`: the QEMU plugin that works around a fault of the emulation
 //! - `run`: starts the processes, passes the output on, reports failures
-//! - `peers`: results of Linux's own means and of other schedulers, in one table
+//! - `schedulers`: sched_ext schedulers of others, built into the cache
 //! - `testing`: Rust tests that run inside the lab
 
 mod breakpoints;
@@ -21,9 +21,9 @@ mod fetch;
 mod image;
 mod lockstep;
 mod machine;
-pub mod peers;
 mod plugin;
 mod run;
+pub mod schedulers;
 pub mod testing;
 mod tool;
 

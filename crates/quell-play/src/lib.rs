@@ -17,3 +17,4 @@ pub use course::Course;
 pub use error::{Error, Result};
 pub use pace::Pace;
 pub use play::{Part, Played, play};
+pub use threads::{Had, had};

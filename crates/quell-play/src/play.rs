@@ -27,11 +27,11 @@ pub struct Part {
 }
 
 /// What became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Played {
     /// Its name.
     pub name: String,
-    /// Requests or jobs that arrived in the measured part and were done before its end.
+    /// Requests or jobs that arrived in the measured part and were done before its end; blocks of an antagonist.
     pub done: u64,
     /// Those that were not.
     pub left: u64,
@@ -43,6 +43,9 @@ pub struct Played {
     pub ran: Nanos,
     /// Time in runqueues in it, all threads together.
     pub waited: Nanos,
+    /// 99th percentile of the lateness of a load generator that sent the requests.
+    #[serde(default)]
+    pub late: Option<Nanos>,
 }
 
 impl Played {
@@ -83,7 +86,9 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
         }));
     }
     is_ready.iter().take(threads.len()).collect::<Result<Vec<()>>>()?;
-    let read = || had().map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
+    let pid = std::process::id().cast_signed();
+    let read =
+        || had(pid).map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
     sleep_until(course.from);
     let before: Had = read()?;
     sleep_until(course.end);
@@ -101,5 +106,6 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
         measured: after.at - before.at,
         ran: after.ran - before.ran,
         waited: after.waited - before.waited,
+        late: None,
     })
 }

@@ -52,7 +52,7 @@ pub fn sleep_until(at: Nanos) {
     }
 }
 
-/// What the threads of this process had of the CPUs so far.
+/// What the threads of a process had of the CPUs so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Had {
     /// When this was read.
@@ -63,10 +63,13 @@ pub struct Had {
     pub waited: Nanos,
 }
 
-/// Sums `/proc/self/task/*/schedstat`. A thread that ends meanwhile is left out.
-pub fn had() -> io::Result<Had> {
+/// Sums `/proc/PID/task/*/schedstat`. A thread that ends meanwhile is left out.
+///
+/// # Errors
+/// The system's, if there is no such process.
+pub fn had(pid: i32) -> io::Result<Had> {
     let mut had = Had { at: clock::now(), ..Had::default() };
-    for entry in std::fs::read_dir("/proc/self/task")? {
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let Ok(text) = std::fs::read_to_string(entry?.path().join("schedstat")) else { continue };
         let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
         had.ran += Nanos(numbers.next().unwrap_or(0));

@@ -17,6 +17,7 @@ mod output;
 mod outputs;
 mod parameters;
 mod play;
+mod programs;
 mod replay;
 mod reproduce;
 mod restore;

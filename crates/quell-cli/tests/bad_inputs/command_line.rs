@@ -76,6 +76,11 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     // restore
     ("restore --run-dir notes", 1, "run directory notes … --run-dir"),
     ("restore --run-dir /dev/null", 1, "run directory /dev/null … --run-dir"),
+    // play
+    ("play nothere.toml", 1, "nothere.toml"),
+    ("play spin --programs --policies nonsense", 1, "--policies nonsense … equal"),
+    ("play periodic --programs --policies equal", 1, "cannot be played: as a program … quell sim"),
+    ("play spin --treatments nothere.toml", 1, "read nothere.toml"),
     // replay
     ("replay", 2, "<FILE>"),
     ("replay nothere.rec", 1, "nothere.rec … quell run --record"),

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use quell_bench::antagonist::{AntagonistSpec, Kind};
 use quell_bench::load::{self, LoadSpec, Monitor};
-use quell_model::{Class, CpuCount, Reservation, Selector, Workload};
+use quell_model::{SchedClass, Selector, Workload};
+use quell_sim::WorkloadSpec;
 
-use super::antagonist::Antagonist;
-use super::aside;
-use super::phase::{Phase, Treatment};
 use super::result::Run;
-use super::server::Server;
-use super::treat;
+use super::{aside, treat};
+use crate::commands::play::scenes::Treated;
+use crate::commands::programs::antagonist::{Antagonist, Asked};
+use crate::commands::programs::server::Server;
 
 /// The common set-up of all phases.
 pub struct Setup {
@@ -36,40 +36,36 @@ impl Setup {
 }
 
 /// Runs one phase.
-pub fn run(phase: &Phase, setup: &Setup, monitor: &Monitor) -> Result<Run> {
-    let server = Server::start(setup.server_threads)?;
+pub fn run(phase: &Treated, setup: &Setup, kind: Kind, monitor: &Monitor) -> Result<Run> {
+    let [server_spec, beside @ ..] = &phase.scenario.workloads[..] else { bail!("a scene without a server") };
+    let server = Server::start(server_spec.threads, SchedClass::NORMAL)?;
     let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
     let pid = server.pid();
-    let mut workloads = vec![server_workload(pid, setup, phase.treatment)];
-    let antagonist = if phase.antagonist {
+    let mut workloads = vec![workload(server_spec, pid)];
+    let mut antagonist = None;
+    for of in beside {
         let at_most = 2 * Duration::from_nanos(spec.warmup_ns + spec.duration_ns + spec.drain_ns);
-        let (kind, threads) = (setup.antagonist.kind, setup.antagonist.threads);
-        let antagonist = Antagonist::start(kind, threads, at_most, phase.treatment == Treatment::Idle)?;
-        workloads.push(workload("antagonist", Class::BestEffort, CpuCount::ZERO, antagonist.pid()));
-        Some(antagonist)
-    } else {
-        None
-    };
+        let started = Antagonist::start(asked(of, kind), at_most)?.begun()?;
+        workloads.push(workload(of, started.pid()));
+        antagonist = Some(started);
+    }
     let work = || aside::of(pid, || Ok(load::run_watched(&spec, monitor)?));
     let end = |(load, kept_off)| {
         let antagonist = antagonist.map(Antagonist::end).transpose()?;
         drop(server);
         Ok((load, kept_off, antagonist))
     };
-    let ((load, generator_kept_off, antagonist), decisions) = treat::under(phase.treatment, workloads, work, end)?;
+    let ((load, generator_kept_off, antagonist), decisions) = treat::under(phase, workloads, work, end)?;
     Ok(Run { load, antagonist, generator_kept_off, decisions })
 }
 
 /// A process and its descendants as a workload.
-pub fn workload(name: &str, class: Class, cpus: CpuCount, pid: i32) -> Workload {
-    Workload { selectors: vec![Selector::Pid(pid)], ..Workload::new(name, class, cpus) }
+pub fn workload(spec: &WorkloadSpec, pid: i32) -> Workload {
+    Workload { selectors: vec![Selector::Pid(pid)], ..spec.description() }
 }
 
-fn server_workload(pid: i32, setup: &Setup, treatment: Treatment) -> Workload {
-    let cpus = CpuCount::whole(setup.server_threads);
-    let strict = treatment == Treatment::Policy("rkube");
-    Workload {
-        reservation: if strict { Reservation::Strict } else { Reservation::Standard },
-        ..workload("memcached", Class::LatencyCritical, cpus, pid)
-    }
+/// An antagonist for a workload. It is made real-time when it works, and is anything else from its start.
+pub fn asked(spec: &WorkloadSpec, kind: Kind) -> Asked {
+    let class = if spec.scheduling.is_real_time() { SchedClass::NORMAL } else { spec.scheduling };
+    Asked { kind, threads: spec.threads, phases: None, class }
 }

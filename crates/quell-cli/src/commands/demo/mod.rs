@@ -1,16 +1,14 @@
 //! `quell demo`: a real server, real antagonists, and what Quell does for it.
 
-mod antagonist;
 mod aside;
 mod latency;
 mod measure;
 mod output;
 mod page;
-mod phase;
 mod probe;
 mod result;
 mod runaway;
-mod server;
+mod scene;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -26,8 +24,8 @@ use clap::{Args, ValueEnum};
 use quell_bench::load::{Arrivals, LoadSpec, Monitor};
 
 use self::measure::Setup;
-use self::phase::{PHASES, Phase};
 use super::antagonist::KindName;
+use super::play::scenes::Treated;
 use super::{signals, units};
 
 /// Requests per second for each of memcached's threads.
@@ -113,7 +111,7 @@ impl Arguments {
             value_bytes: 100,
             preload: true,
             seed: self.seed,
-            realtime: phase::may_be_real_time().then_some(GENERATOR_PRIORITY),
+            realtime: scene::may_be_real_time().then_some(GENERATOR_PRIORITY),
             // The server ends with the phase.
             keep_keys: true,
             ..LoadSpec::default()
@@ -124,18 +122,19 @@ impl Arguments {
         Ok(Setup { server_threads, antagonist, load })
     }
 
-    fn phases(&self) -> Result<Vec<&'static Phase>> {
+    fn phases(&self, setup: &Setup, cpus: u32) -> Result<Vec<Treated>> {
+        let sizes = [(setup.server_threads, setup.server_threads), (setup.antagonist.threads, 0)];
+        let all = scene::LATENCY.treated(cpus, &sizes)?;
+        let known = all.iter().map(|phase| phase.treatment.name.clone()).collect::<Vec<_>>().join(", ");
         if self.phases.is_empty() {
-            return Ok(PHASES.iter().collect());
+            return Ok(all);
         }
-        let known = || PHASES.map(|phase| phase.name).join(", ");
-        self.phases
-            .iter()
-            .map(|name| {
-                let phase = PHASES.iter().find(|phase| phase.name == name);
-                phase.with_context(|| format!("there is no phase '{name}'; there are: {}", known()))
-            })
-            .collect()
+        let place = |name: &String| {
+            let place = all.iter().position(|phase| phase.treatment.name == *name);
+            place.with_context(|| format!("there is no phase '{name}'; there are: {known}"))
+        };
+        let places = self.phases.iter().map(place).collect::<Result<Vec<usize>>>()?;
+        Ok(places.into_iter().map(|place| all[place].clone()).collect())
     }
 }
 

@@ -6,35 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use quell_bench::antagonist::Kind;
-use quell_model::{Class, CpuCount};
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use super::antagonist::Antagonist;
-use super::measure::workload;
+use super::measure::{asked, workload};
 use super::output::print;
-use super::phase::{self, SERVER, Treatment};
 use super::probe::probe;
-use super::{shares, treat};
+use super::{scene, shares, treat};
 use crate::commands::output::stamped;
+use crate::commands::play::scenes::Treated;
+use crate::commands::programs::antagonist::Antagonist;
 
 /// The machine is watched for this long; a SCHED_FIFO runaway is not left alone for longer.
 const WATCH: Duration = Duration::from_secs(4);
 
-const TREATMENTS: [(&str, Treatment); 3] = [
-    ("plain Linux", Treatment::Nothing),
-    ("SCHED_FIFO (unsafe)", Treatment::Fifo(SERVER)),
-    ("Quell guard", Treatment::Policy("guard")),
-];
-
 /// One way to treat the runaway.
 #[derive(Serialize)]
 pub struct Row {
-    treatment: &'static str,
+    treatment: String,
     /// Wake-ups of the probe in the time watched.
     wakeups: u64,
     p50_ns: u64,
@@ -46,11 +39,12 @@ pub struct Row {
 
 /// Runs the treatments one after the other, and shows them.
 pub fn show(cpus: u32, json: bool) -> Result<ExitCode> {
-    let allowed = phase::may_be_real_time();
+    let allowed = scene::may_be_real_time();
     let mut rows = Vec::new();
-    for (name, treatment) in TREATMENTS {
-        let left_out = treatment.is_real_time() && !allowed;
-        rows.push((name, if left_out { None } else { Some(watch(name, treatment, cpus)?) }));
+    for treated in scene::RUNAWAY.treated(cpus, &[(cpus, cpus)])? {
+        let left_out = scene::is_real_time(&treated) && !allowed;
+        let row = (!left_out).then(|| watch(&treated)).transpose()?;
+        rows.push((treated.treatment.name, row));
     }
     if json {
         let measured: Vec<_> = rows.iter().filter_map(|(_, row)| row.as_ref().map(stamped)).collect();
@@ -64,9 +58,10 @@ pub fn show(cpus: u32, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
-    let runaway = Antagonist::start(Kind::Cpu, cpus, 2 * WATCH, false)?;
-    let workloads = vec![workload("runaway", Class::LatencyCritical, CpuCount::whole(cpus), runaway.pid())];
+fn watch(treated: &Treated) -> Result<Row> {
+    let spec = treated.scenario.workloads.first().context("a scene without a runaway")?;
+    let runaway = Antagonist::start(asked(spec, Kind::Cpu), 2 * WATCH)?.begun()?;
+    let workloads = vec![workload(spec, runaway.pid())];
     let watched = || {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -76,13 +71,13 @@ fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
             watcher.join().map_err(|_| anyhow!("the probe panicked"))
         })
     };
-    let (lateness, decisions) = treat::under(treatment, workloads, watched, |lateness| {
+    let (lateness, decisions) = treat::under(treated, workloads, watched, |lateness| {
         drop(runaway);
         Ok(lateness)
     })?;
     let demoted = decisions.iter().filter(|(_, text)| text.contains("demoted"));
     Ok(Row {
-        treatment: name,
+        treatment: treated.treatment.name.clone(),
         wakeups: lateness.count(),
         p50_ns: lateness.quantile(0.5),
         p99_ns: lateness.quantile(0.99),
@@ -92,12 +87,12 @@ fn watch(name: &'static str, treatment: Treatment, cpus: u32) -> Result<Row> {
 }
 
 /// The comparison.
-fn text(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
+fn text(rows: &[(String, Option<Row>)], cpus: u32) -> String {
     let cells = rows.iter().map(|(name, row)| {
         let Some(row) = row else { return shares::skipped_row(name, HEADS.len()) };
         let first = row.demotions_s.first().map_or("–".into(), |s| human::nanoseconds((s * 1e9) as u64));
         vec![
-            row.treatment.to_owned(),
+            row.treatment.clone(),
             row.wakeups.to_string(),
             human::nanoseconds(row.p50_ns),
             human::nanoseconds(row.p99_ns),
@@ -115,7 +110,7 @@ fn text(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
 const HEADS: [&str; 7] = ["", "probe's wake-ups", "late p50", "p99", "max", "first demotion", "demotions"];
 
 /// The result in one line.
-fn in_words(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
+fn in_words(rows: &[(String, Option<Row>)], cpus: u32) -> String {
     let late = rows.iter().filter_map(|(name, row)| {
         let row = row.as_ref()?;
         let demoted = match row.demotions_s.first() {

@@ -2,53 +2,50 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use quell_bench::antagonist::Kind;
-use quell_bench::load::{self, LoadReport, LoadSpec, Monitor};
-use quell_model::{Class, CpuCount};
+use quell_bench::load::{LoadReport, Monitor};
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use super::antagonist::Antagonist;
-use super::measure::{Setup, workload};
+use super::measure::Setup;
 use super::output::print;
-use super::phase::{self, ANTAGONIST, SERVER, Treatment};
-use super::server::Server;
-use super::treat::{self, Decision};
+use super::result::Run;
+use super::treat::Decision;
+use super::{measure, scene};
 use crate::commands::output::stamped;
 
 /// One way to treat the two.
 #[derive(Serialize)]
 pub struct Row {
-    treatment: &'static str,
+    treatment: String,
     load: LoadReport,
     /// CPUs that the overloaded workload got.
     overloaded_cpus: Option<f64>,
     decisions: Vec<Decision>,
 }
 
-const TREATMENTS: [(&str, Treatment, bool); 5] = [
-    ("server alone", Treatment::Nothing, false),
-    ("plain Linux", Treatment::Nothing, true),
-    ("server SCHED_FIFO", Treatment::Fifo(SERVER), true),
-    ("overloaded one SCHED_FIFO", Treatment::Fifo(ANTAGONIST), true),
-    ("Quell guard", Treatment::Policy("guard"), true),
-];
-
 /// Runs the treatments one after the other, and shows them, also where Ctrl-C came.
 pub fn show(setup: &Setup, cpus: u32, monitor: &Monitor, json: bool) -> Result<ExitCode> {
-    let allowed = phase::may_be_real_time();
+    let allowed = scene::may_be_real_time();
     let mut rows = Vec::new();
-    for (name, treatment, overload) in TREATMENTS {
-        let left_out = treatment.is_real_time() && !allowed;
-        let row = (!left_out).then(|| measure(name, treatment, overload, setup, cpus, monitor)).transpose()?;
+    let own = setup.server_threads;
+    for treated in scene::SHARES.treated(cpus, &[(own, own), (2 * cpus, cpus - own)])? {
+        let name = treated.treatment.name.clone();
+        let left_out = scene::is_real_time(&treated) && !allowed;
+        let run = (!left_out).then(|| measure::run(&treated, setup, Kind::Cpu, monitor)).transpose();
         if monitor.stop.load(Relaxed) {
             break;
         }
+        let row = run.with_context(|| format!("in '{name}'"))?.map(|Run { load, antagonist, decisions, .. }| Row {
+            treatment: name.clone(),
+            load,
+            overloaded_cpus: antagonist.map(|report| report.cpus),
+            decisions,
+        });
         rows.push((name, row));
     }
     if rows.is_empty() {
@@ -68,9 +65,9 @@ pub fn show(setup: &Setup, cpus: u32, monitor: &Monitor, json: bool) -> Result<E
 }
 
 /// A line for each treatment that was left out.
-pub fn skipped<T>(rows: &[(&str, Option<T>)]) -> Vec<String> {
+pub fn skipped<T>(rows: &[(String, Option<T>)]) -> Vec<String> {
     let left_out = rows.iter().filter(|(_, row)| row.is_none());
-    left_out.map(|(name, _)| format!("! skipped '{name}': {}", phase::NO_REAL_TIME)).collect()
+    left_out.map(|(name, _)| format!("! skipped '{name}': {}", scene::NO_REAL_TIME)).collect()
 }
 
 /// Its row in a table of this many columns.
@@ -80,43 +77,13 @@ pub fn skipped_row(name: &str, columns: usize) -> Vec<String> {
     cells
 }
 
-fn measure(
-    name: &'static str,
-    treatment: Treatment,
-    overload: bool,
-    setup: &Setup,
-    cpus: u32,
-    monitor: &Monitor,
-) -> Result<Row> {
-    let server = Server::start(setup.server_threads)?;
-    let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
-    let own = CpuCount::whole(setup.server_threads);
-    let mut workloads = vec![workload("memcached", Class::LatencyCritical, own, server.pid())];
-    let overloaded = if overload {
-        let at_most = 2 * Duration::from_nanos(spec.warmup_ns + spec.duration_ns + spec.drain_ns);
-        let overloaded = Antagonist::start(Kind::Cpu, 2 * cpus, at_most, false)?;
-        let rest = CpuCount::whole(cpus - setup.server_threads);
-        workloads.push(workload("overloaded", Class::LatencyCritical, rest, overloaded.pid()));
-        Some(overloaded)
-    } else {
-        None
-    };
-    let work = || Ok(load::run_watched(&spec, monitor)?);
-    let ((load, overloaded_cpus), decisions) = treat::under(treatment, workloads, work, |load| {
-        let overloaded_cpus = overloaded.map(|process| process.end().map(|report| report.cpus)).transpose();
-        drop(server);
-        Ok((load, overloaded_cpus.with_context(|| format!("in '{name}'"))?))
-    })?;
-    Ok(Row { treatment: name, load, overloaded_cpus, decisions })
-}
-
 /// The comparison.
-fn text(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
+fn text(rows: &[(String, Option<Row>)], cpus: u32) -> String {
     let cells = rows.iter().map(|(name, row)| {
         let Some(row) = row else { return skipped_row(name, HEADS.len()) };
         let at = |q| human::nanoseconds(row.load.latency.at(q));
         let got = row.overloaded_cpus.map_or("–".into(), |cpus| format!("{cpus:.2}"));
-        vec![row.treatment.to_owned(), at(0.5), at(0.99), at(0.999), human::rate(row.load.served_per_s), got]
+        vec![row.treatment.clone(), at(0.5), at(0.99), at(0.999), human::rate(row.load.served_per_s), got]
     });
     format!(
         "memcached beside a latency-critical workload of {} spinning threads\n{}",
@@ -128,9 +95,9 @@ fn text(rows: &[(&str, Option<Row>)], cpus: u32) -> String {
 const HEADS: [&str; 6] = ["", "p50", "p99", "p99.9", "served", "overloaded one's CPUs"];
 
 /// The result in one line.
-fn in_words(rows: &[(&str, Option<Row>)]) -> String {
+fn in_words(rows: &[(String, Option<Row>)]) -> String {
     let p99 = |row: &Row| (row.load.counts.answered > 0).then(|| row.load.latency.at(0.99) as f64);
-    let mut measured = rows.iter().filter_map(|(name, row)| Some((*name, row.as_ref()?)));
+    let mut measured = rows.iter().filter_map(|(name, row)| Some((name, row.as_ref()?)));
     let Some(alone) = measured.next().and_then(|(_, row)| p99(row)) else {
         return "result: the server alone was not measured; nothing to compare with".into();
     };
@@ -156,9 +123,10 @@ mod tests {
 
     #[test]
     fn one_that_was_cut_short_compares_with_nothing() {
-        let row = |treatment, latency_us: u64, overloaded_cpus| {
+        let row = |treatment: &str, latency_us: u64, overloaded_cpus| {
+            let treatment = treatment.to_owned();
             let load = run(1_000 * latency_us, 1_000).load;
-            (treatment, Some(Row { treatment, load, overloaded_cpus, decisions: vec![] }))
+            (treatment.clone(), Some(Row { treatment, load, overloaded_cpus, decisions: vec![] }))
         };
         let alone = in_words(&[row("server alone", 40, None)]);
         assert!(

@@ -6,8 +6,8 @@ use quell_bench::load::{LoadReport, LoadSpec, Record};
 
 use super::latency::plan;
 use super::measure::Setup;
-use super::phase::PHASES;
 use super::result::{DemoReport, Run};
+use super::scene;
 
 fn setup() -> Setup {
     Setup { server_threads: 1, antagonist: AntagonistSpec::usual(Kind::Cpu, 4, 1 << 20), load: LoadSpec::default() }
@@ -26,7 +26,7 @@ pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
 
 /// A demo whose phases have these latencies in µs; those without one are left out as for an ordinary user.
 fn demo(latencies: [Option<u64>; 6], late_us: u64) -> DemoReport {
-    let phases: Vec<_> = PHASES.iter().collect();
+    let phases = scene::LATENCY.treated(4, &[]).unwrap();
     let mut report = plan(&phases, false, &setup());
     for (phase, latency) in report.phases.iter_mut().zip(latencies) {
         phase.runs.extend(latency.map(|us| run(1_000 * us, 1_000 * late_us)));

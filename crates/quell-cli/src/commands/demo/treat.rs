@@ -1,4 +1,4 @@
-//! Treatments of a phase's workloads: nothing, one knob, or a policy; everything is restored afterwards.
+//! Treatments of a phase's workloads: real-time threads or a policy, or neither; everything is restored afterwards.
 
 use std::time::Instant;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 use quell_agent::drive::while_driving;
 use quell_agent::stack::{self, Layer, Witness};
 use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::{Event, Host, KnobSetting, Plan, SignalSet, Verdict, View, Workload};
+use quell_model::{Event, Host, Knob, KnobSetting, Plan, SignalSet, Target, Verdict, View, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 
-use super::phase::{self, Treatment};
+use crate::commands::play::scenes::Treated;
 
 /// Quell's own loop runs above the real-time threads that it limits, and below the load generator.
 const OWN_PRIORITY: u8 = 2;
@@ -21,7 +21,7 @@ pub type Decision = (f64, String);
 /// of the treatment is restored: settings of ended processes need no restoring, which an ordinary user could not always
 /// do.
 pub fn under<T, U>(
-    treatment: Treatment,
+    treated: &Treated,
     workloads: Vec<Workload>,
     work: impl FnOnce() -> Result<T>,
     end: impl FnOnce(T) -> Result<U>,
@@ -30,12 +30,9 @@ pub fn under<T, U>(
     for workload in workloads {
         host.attach(workload)?;
     }
-    let result = match treatment {
-        Treatment::Nothing | Treatment::Idle => work().map(|result| (result, Vec::new())),
-        Treatment::Fifo(workload) => {
-            set(&mut host, phase::fifo(workload)).and_then(|()| work()).map(|result| (result, Vec::new()))
-        }
-        Treatment::Policy(name) => under_policy(name, &mut host, work),
+    let result = match &treated.treatment.policy[..] {
+        "none" => real_time(&mut host, treated).and_then(|()| work()).map(|result| (result, Vec::new())),
+        policy => under_policy(policy, &mut host, work),
     };
     let result = match result {
         Ok((done, decisions)) => end(done).map(|ended| (ended, decisions)),
@@ -51,14 +48,18 @@ pub fn under<T, U>(
     result
 }
 
-fn set(host: &mut LinuxHost, setting: KnobSetting) -> Result<()> {
+/// Gives the workloads the real-time class that the scene has for them.
+fn real_time(host: &mut LinuxHost, treated: &Treated) -> Result<()> {
     let mut view = View::new(host.topology());
     let mut events = Vec::new();
     host.observe(SignalSet::default(), &mut view, &mut events)?;
     events.clear();
     let mut plan = Plan::default();
     plan.begin(1);
-    plan.knobs.push(setting);
+    for (at, spec) in treated.scenario.workloads.iter().enumerate().filter(|(_, spec)| spec.scheduling.is_real_time()) {
+        let target = Target::Workload(WorkloadId(at as u32));
+        plan.knobs.push(KnobSetting { target, knob: Knob::Class(spec.scheduling) });
+    }
     host.apply(&plan, &mut events)?;
     for event in &events {
         if let Event::Outcome(outcome) = event

@@ -1,7 +1,7 @@
 //! `quell lab`: a real sched_ext kernel on any machine.
 
+pub mod boots;
 mod fetch;
-pub mod measure;
 mod peers;
 mod run;
 mod shell;

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use quell_lab::peers::{Bench, Cell, PEERS, Peer, SCENES, Scene, Spread, Summary, summarise};
+use quell_evidence::{Cell, Treatment};
 use quell_lab::{Lab, ToStderr};
 use quell_report::screen::Screen;
 use quell_report::table::table;
+use quell_sim::scenario::Shipped;
+use serde::Serialize;
 
-use super::measure::measure_missing;
+use super::boots::{Bench, Boot};
 use crate::commands::output::stamped;
+use crate::commands::programs::{self, SCENES, TREATMENTS};
 
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time
 ///
@@ -32,7 +35,7 @@ pub struct Arguments {
     only: Vec<String>,
     /// What runs beside what
     #[arg(long, default_value = "spin", value_name = "ID", value_parser = scene)]
-    scene: &'static Scene,
+    scene: &'static Shipped,
     /// Each cell's load lasts so long
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
@@ -59,29 +62,29 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list {
         let screen = Screen::here();
         let mut out = io::stdout().lock();
-        let of_peers = table(["peer", "what it is"], peers.iter().map(|peer| [peer.id, peer.title]));
-        let of_scenes = table(["scene", "what it is"], SCENES.iter().map(|scene| [scene.id, scene.title]));
+        let of_peers = table(["peer", "what it is"], peers.iter().map(|peer| [&peer.name, peer.title()]));
+        let titled = SCENES.iter().map(|scene| Ok([scene.name.to_owned(), title(scene)?]));
+        let of_scenes = table(["scene", "what it is"], titled.collect::<Result<Vec<_>>>()?);
         writeln!(out, "{}\n\n{}", of_peers.fit(&screen), of_scenes.fit(&screen))?;
         return Ok(ExitCode::SUCCESS);
     }
     let lab = Lab::new(&ToStderr)?;
-    let bench =
-        Bench::new(&lab, &std::env::current_exe()?, arguments.kernel.as_deref(), arguments.speed, arguments.seconds)?;
-    let cells: Vec<_> = arguments
+    let bench = Bench::new(&lab, arguments.kernel.as_deref(), arguments.speed, arguments.seconds)?;
+    let boots: Vec<_> = arguments
         .cpus
         .iter()
-        .flat_map(|&cpus| peers.iter().map(move |peer| (cpus, peer)))
-        .flat_map(|(cpus, peer)| {
-            (1..=arguments.seeds).map(move |seed| Cell { scene: arguments.scene, peer, cpus, seed })
+        .flat_map(|&cpus| peers.iter().map(move |&peer| (cpus, peer)))
+        .flat_map(|(cpus, treatment)| {
+            (1..=arguments.seeds).map(move |seed| Boot { scene: arguments.scene, treatment, cpus, seed })
         })
         .collect();
     if !arguments.cached {
-        measure_missing(&bench, &cells)?;
+        bench.measure_missing(&boots)?;
     }
     let mut rows = Vec::new();
-    for of_one in cells.chunks(arguments.seeds as usize) {
-        let results: Vec<_> = of_one.iter().filter_map(|&cell| bench.cached(cell)).collect();
-        rows.extend(summarise(arguments.scene, of_one[0].peer, of_one[0].cpus, &results));
+    for of_one in boots.chunks(arguments.seeds as usize) {
+        let found: Vec<_> = of_one.iter().filter_map(|&boot| bench.cached(boot)).collect();
+        rows.extend(summarised(of_one[0].treatment, of_one[0].cpus, &found));
     }
     let mut out = io::stdout().lock();
     if arguments.json {
@@ -95,17 +98,96 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn scene(id: &str) -> Result<&'static Scene, String> {
-    let known = || SCENES.map(|scene| scene.id).join(", ");
-    Scene::find(id).ok_or_else(|| format!("there is no such scene; there are {}", known()))
+fn scene(name: &str) -> Result<&'static Shipped, String> {
+    let known = || SCENES.iter().map(|scene| scene.name).collect::<Vec<_>>().join(", ");
+    programs::scene(name).ok_or_else(|| format!("there is no such scene; there are {}", known()))
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Peer>> {
-    if let Some(unknown) = only.iter().find(|id| PEERS.iter().all(|peer| peer.id != **id)) {
-        let known: Vec<_> = PEERS.iter().map(|peer| peer.id).collect();
+fn title(scene: &Shipped) -> Result<String> {
+    let file: toml::Table = toml::from_str(scene.text)?;
+    Ok(file.get("title").and_then(toml::Value::as_str).unwrap_or_default().to_owned())
+}
+
+fn chosen(only: &[String]) -> Result<Vec<&'static Treatment>> {
+    if let Some(unknown) = only.iter().find(|name| programs::treatment(name).is_none()) {
+        let known: Vec<_> = TREATMENTS.iter().map(|treatment| treatment.name.as_str()).collect();
         bail!("--only {unknown}: there is no such peer; there are {}", known.join(", "));
     }
-    Ok(PEERS.into_iter().filter(|peer| only.is_empty() || only.iter().any(|id| id == peer.id)).collect())
+    Ok(TREATMENTS.iter().filter(|treatment| only.is_empty() || only.contains(&treatment.name)).collect())
+}
+
+/// Median, smallest and largest of the seeds' values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Spread {
+    /// Of an even number the lower one of the two in the middle.
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Some(Self { median: values[values.len().checked_sub(1)? / 2], min: values[0], max: *values.last()? })
+    }
+}
+
+/// A row of the table: measurements of one server's clients.
+#[derive(Serialize)]
+struct Summary {
+    peer: Peer,
+    cpus: u32,
+    server: String,
+    seeds: usize,
+    p50_ns: Spread,
+    p99_ns: Spread,
+    p999_ns: Spread,
+    /// Answers per second.
+    served_per_s: Spread,
+    /// The work of all that runs beside the servers, blocks per second.
+    work_per_s: Option<Spread>,
+    /// The generator's own lateness, 99th percentile.
+    lateness_p99_ns: Spread,
+}
+
+#[derive(Serialize)]
+struct Peer {
+    id: &'static str,
+    title: &'static str,
+    scheduler: Option<&'static str>,
+    policy: Option<&'static str>,
+}
+
+/// The rows of a treatment over what boots with several seeds found, one a server; none if there are none.
+fn summarised(treatment: &'static Treatment, cpus: u32, found: &[Vec<Cell>]) -> Vec<Summary> {
+    let is_server = |cell: &&Cell| cell.late.is_some();
+    let row = |(at, server): (usize, &Cell)| {
+        let seen = || found.iter().filter_map(move |cells| cells.iter().filter(is_server).nth(at));
+        let spread = |us: fn(&Cell) -> Option<f64>| Spread::of(seen().map(|cell| us(cell).unwrap_or(0.0) * 1e3));
+        let work = |cells: &Vec<Cell>| {
+            let beside: Vec<f64> = cells.iter().filter(|cell| cell.late.is_none()).map(|cell| cell.rate).collect();
+            (!beside.is_empty()).then(|| beside.iter().sum())
+        };
+        Some(Summary {
+            peer: Peer {
+                id: &treatment.name,
+                title: treatment.title(),
+                scheduler: treatment.sched_ext.first().map(String::as_str),
+                policy: Some(treatment.policy.as_str()).filter(|policy| *policy != "none"),
+            },
+            cpus,
+            server: server.workload.clone(),
+            seeds: found.len(),
+            p50_ns: spread(|cell| cell.p50)?,
+            p99_ns: spread(|cell| cell.p99)?,
+            p999_ns: spread(|cell| cell.p999)?,
+            served_per_s: Spread::of(seen().map(|cell| cell.rate))?,
+            work_per_s: Spread::of(found.iter().filter_map(work)),
+            lateness_p99_ns: spread(|cell| cell.late)?,
+        })
+    };
+    found.first().into_iter().flat_map(|cells| cells.iter().filter(is_server)).enumerate().filter_map(row).collect()
 }
 
 fn text(rows: &[Summary], screen: &Screen) -> String {
@@ -116,7 +198,7 @@ fn text(rows: &[Summary], screen: &Screen) -> String {
             row.peer.title.to_owned(),
             row.cpus.to_string(),
             row.seeds.to_string(),
-            row.server.to_owned(),
+            row.server.clone(),
             spread_text(&row.served_per_s, 1.0),
             microseconds(&row.p50_ns),
             microseconds(&row.p99_ns),
@@ -141,8 +223,22 @@ mod tests {
         let error = chosen(&["nobody".into()]).unwrap_err().to_string();
         assert!(error.contains("nobody") && error.contains("fifo"), "{error}");
         assert_eq!(chosen(&["fifo".into(), "alone".into()]).unwrap().len(), 2);
-        assert_eq!(chosen(&[]).unwrap().len(), PEERS.len());
+        assert_eq!(chosen(&[]).unwrap().len(), TREATMENTS.len());
         assert!(scene("nothing").unwrap_err().contains("spin, phased"));
+    }
+
+    #[test]
+    fn a_row_has_median_and_extremes() {
+        let boot = |p99, work: Option<f64>| {
+            let server = Cell { workload: "server".into(), p99: Some(p99), late: Some(1.0), ..Cell::default() };
+            [server].into_iter().chain(work.map(|rate| Cell { rate, ..Cell::default() })).collect::<Vec<_>>()
+        };
+        let row = summarised(&TREATMENTS[0], 2, &[boot(5.0, None), boot(3.0, None), boot(4.0, None)]).remove(0);
+        assert_eq!(row.p99_ns, Spread { median: 4e3, min: 3e3, max: 5e3 });
+        assert_eq!((row.server.as_str(), row.work_per_s), ("server", None));
+        let row = summarised(&TREATMENTS[1], 2, &[boot(5.0, Some(8.0)), boot(3.0, Some(6.0))]).remove(0);
+        assert_eq!(row.work_per_s, Some(Spread { median: 6.0, min: 6.0, max: 8.0 }));
+        assert!(summarised(&TREATMENTS[0], 2, &[]).is_empty());
     }
 
     #[test]

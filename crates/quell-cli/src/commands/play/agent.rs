@@ -15,6 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use toml::{Table, Value};
 
+use super::scenes::Treated;
+
 /// The keys of a workload that a configuration has, too.
 const KEYS: [&str; 8] = ["name", "class", "slo", "cpus", "limit", "reservation", "pausable", "demand"];
 /// Those of their keys that are times.
@@ -33,11 +35,19 @@ pub struct Agent {
 pub type Selected<'a> = (&'a WorkloadSpec, Table);
 
 impl Agent {
-    /// Starts it, and waits until it manages all workloads.
-    pub fn start(stack: &StackSpec, scheduler: Scheduler, workloads: &[Selected<'_>]) -> Result<Agent> {
+    /// The one that a treated scene needs, if it has policies.
+    pub fn of(treated: &Treated, workloads: &[Selected<'_>]) -> Result<Option<Agent>> {
+        let scheduler = treated.scenario.machine.scheduler();
+        let start = || Agent::start(&treated.stack, scheduler, &treated.treatment.agent, workloads);
+        (!treated.is_plain()).then(start).transpose()
+    }
+
+    /// Starts it, with these keys of `[agent]`, and waits until it manages all workloads.
+    fn start(stack: &StackSpec, scheduler: Scheduler, keys: &Table, workloads: &[Selected<'_>]) -> Result<Agent> {
         let directory = tempfile::tempdir().context("make a directory for the agent")?;
         let (config, socket) = (directory.path().join("quell.toml"), directory.path().join("api.sock"));
-        std::fs::write(&config, configuration(stack, scheduler, workloads)?).context("write the configuration")?;
+        std::fs::write(&config, configuration(stack, scheduler, keys, workloads)?)
+            .context("write the configuration")?;
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.args(["run", "--quiet", "--config"]).arg(&config).arg("--socket").arg(&socket);
         command.arg("--run-dir").arg(directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
@@ -51,12 +61,18 @@ impl Agent {
         Ok(agent)
     }
 
+    /// It must not have ended.
+    pub fn is_there(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("the agent ended: {status}; what it said stands above"),
+        }
+    }
+
     fn await_all(&mut self, count: usize) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("the agent ended: {status}; what it said stands above");
-            }
+            self.is_there()?;
             let status: Option<Status> =
                 Client::new(&self.socket).ok().and_then(|client| client.get("/v1/status").ok());
             if status.is_some_and(|status| status.workloads.len() == count) {
@@ -75,7 +91,7 @@ impl Drop for Agent {
     }
 }
 
-fn configuration(stack: &StackSpec, scheduler: Scheduler, workloads: &[Selected<'_>]) -> Result<String> {
+fn configuration(stack: &StackSpec, scheduler: Scheduler, keys: &Table, workloads: &[Selected<'_>]) -> Result<String> {
     let mut policies = Vec::new();
     for policy in &stack.policies {
         policies.push(Value::Table(Table::try_from(policy)?));
@@ -89,8 +105,11 @@ fn configuration(stack: &StackSpec, scheduler: Scheduler, workloads: &[Selected<
         tables.push(Value::Table(table));
     }
     let mut all = Table::new();
-    let machine = Table::from_iter([("scheduler".to_owned(), Value::try_from(stack.scheduler.unwrap_or(scheduler))?)]);
+    let mut machine = Table::new();
+    machine.insert("scheduler".into(), Value::try_from(stack.scheduler.unwrap_or(scheduler))?);
+    machine.insert("partition".into(), Value::Boolean(true));
     all.insert("machine".into(), Value::Table(machine));
+    all.insert("agent".into(), Value::Table(keys.clone()));
     all.insert("policy".into(), Value::Array(policies));
     all.insert("workload".into(), Value::Array(tables));
     Ok(toml::to_string(&all)?)

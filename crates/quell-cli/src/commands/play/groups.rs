@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use quell_sim::{Partition, WorkloadSpec};
 
-const ROOT: &str = "/sys/fs/cgroup";
+/// Where control groups are.
+pub const ROOT: &str = "/sys/fs/cgroup";
 /// The names of all groups of this command begin with it; the number of its process follows.
 const PREFIX: &str = "quell-play-";
 const CONTROLLERS: [&str; 2] = ["cpu", "cpuset"];

@@ -1,24 +1,31 @@
 //! `quell play`: a scene's workloads as real threads on this machine.
 
 mod agent;
+mod around;
 mod child;
 mod groups;
+mod in_force;
+mod programs;
 mod run;
 pub mod scenes;
 mod table;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use quell_evidence::Treatment;
 use quell_model::Nanos;
 use quell_play::Pace;
 use quell_report::screen::Screen;
 use quell_sim::scenario::Scenario;
 
+use self::run::Row;
+use self::scenes::Treated;
+use super::programs::TREATMENTS;
 use super::{output, units};
 
 /// Play a scenario's workloads as real threads on this machine
@@ -46,6 +53,13 @@ pub struct Arguments {
     /// Print the rows as JSON
     #[arg(long)]
     json: bool,
+    /// Real programs instead of threads: a server is memcached under `quell load`, work without end is `quell antagonist`
+    #[arg(long)]
+    programs: bool,
+    /// Treat the scene in the ways of this file, which has [[treatment]]s as a figure has [default with --programs: those
+    /// of `quell lab peers`]
+    #[arg(long, value_name = "FILE")]
+    treatments: Option<PathBuf>,
     #[command(flatten)]
     part: child::Part,
 }
@@ -57,34 +71,69 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let scenario = Scenario::parse(path, &scenes::text(path)?.0, &arguments.set)?;
         return child::play(&with_options(scenario, arguments), &asked);
     }
-    let treated = scenes::of(path, &arguments.set, &arguments.policies)?;
-    for scenes::Treated { scenario, .. } in &treated {
+    let mut treated = match arguments.treatments()? {
+        None => scenes::of(path, &arguments.set, &arguments.policies)?,
+        Some(treatments) => {
+            let text = scenes::text(path)?.0;
+            let treat = |treatment: &Treatment| scenes::treated(path, &text, treatment, &arguments.set);
+            treatments.iter().map(treat).collect::<Result<_>>()?
+        }
+    };
+    for Treated { scenario, .. } in &mut treated {
+        *scenario = with_options(scenario.clone(), arguments);
         if !scenario.vms.is_empty() {
             bail!("a scene with virtual machines cannot be played; `quell sim` can simulate it");
         }
-        scenario.workloads.iter().try_for_each(quell_play::check)?;
+        let check = if arguments.programs { programs::check } else { quell_play::check };
+        scenario.workloads.iter().try_for_each(check)?;
     }
-    let pace = Pace::measured();
-    let (mut rows, mut noted) = (Vec::new(), BTreeSet::new());
-    for scenes::Treated { name, scenario, stack, set } in treated {
-        let scene = run::Scene::new(path.clone(), with_options(scenario, arguments), set, pace);
-        for note in scene.notes()? {
-            if noted.insert(note.clone()) {
-                eprintln!("quell: {note}");
-            }
-        }
-        for repetition in 0..scene.scenario.repetitions {
-            rows.extend(scene.play(&name, &stack, repetition)?);
-        }
-    }
+    let rows = if arguments.programs { programs::play_all(&treated)? } else { threads(path, treated)? };
     let mut out = io::stdout().lock();
     if arguments.json {
-        let rows: Vec<_> = rows.iter().map(run::Row::json).collect();
+        let rows: Vec<_> = rows.iter().map(Row::json).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&output::stamped(serde_json::json!({ "rows": rows })))?)?;
     } else {
         writeln!(out, "{}", table::of(&rows).fit(&Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// All scenes as threads.
+fn threads(path: &Path, treated: Vec<Treated>) -> Result<Vec<Row>> {
+    let pace = Pace::measured();
+    let (mut rows, mut noted) = (Vec::new(), BTreeSet::new());
+    for treated in treated {
+        let scene = run::Scene::new(path.to_owned(), treated, pace);
+        for note in scene.notes()? {
+            if noted.insert(note.clone()) {
+                eprintln!("quell: {note}");
+            }
+        }
+        for repetition in 0..scene.repetitions() {
+            rows.extend(scene.play(repetition)?);
+        }
+    }
+    Ok(rows)
+}
+
+impl Arguments {
+    /// The chosen treatments that do not come from the scene's own file.
+    fn treatments(&self) -> Result<Option<Vec<Treatment>>> {
+        let mut all = match &self.treatments {
+            None if self.programs => TREATMENTS.clone(),
+            None => return Ok(None),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+                Treatment::all(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?.0
+            }
+        };
+        if let Some(unknown) = self.policies.iter().find(|name| all.iter().all(|one| one.name != **name)) {
+            let known: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
+            bail!("--policies {unknown}: there is no such treatment; there are {}", known.join(", "));
+        }
+        all.retain(|one| self.policies.is_empty() || self.policies.contains(&one.name));
+        Ok(Some(all))
+    }
 }
 
 fn with_options(scenario: Scenario, arguments: &Arguments) -> Scenario {

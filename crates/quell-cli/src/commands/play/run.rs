@@ -8,12 +8,13 @@ use anyhow::{Context, Result, bail};
 use quell_model::{Class, Nanos};
 use quell_play::{Course, Pace, Played};
 use quell_report::stats::Histogram;
-use quell_sim::scenario::{Scenario, StackSpec};
 use quell_thread::clock;
 use serde_json::json;
 use toml::{Table, Value};
 
 use super::agent::Agent;
+use super::around::Around;
+use super::scenes::Treated;
 use super::{child, groups};
 
 /// From the course's announcement to its beginning: threads are made meanwhile.
@@ -22,9 +23,7 @@ const AHEAD: Nanos = Nanos::from_millis(500);
 /// A scene, ready to be played.
 pub struct Scene {
     path: PathBuf,
-    /// The scenario.
-    pub scenario: Scenario,
-    set: Vec<String>,
+    treated: Treated,
     pace: Pace,
     has_groups: bool,
 }
@@ -52,12 +51,13 @@ impl Row {
 
     /// As data.
     pub fn json(&self) -> serde_json::Value {
-        let Played { name, done, left, latencies, measured, .. } = &self.played;
+        let Played { name, done, left, latencies, measured, late, .. } = &self.played;
         let all = self.latencies();
         let quantile = |q: f64| (all.count() > 0).then(|| all.quantile(q));
         json!({
             "stack": self.stack, "workload": name, "class": self.class, "done": done, "left": left,
             "measured_ns": measured, "cpus": self.cpus(self.played.ran), "waiting": self.cpus(self.played.waited),
+            "late_p99_ns": late,
             "mean_ns": (all.count() > 0).then(|| all.mean()), "p50_ns": quantile(0.5), "p99_ns": quantile(0.99), "p999_ns": quantile(0.999),
             "latencies": latencies,
         })
@@ -76,20 +76,26 @@ impl Drop for Player {
 
 impl Scene {
     /// A scene of this file.
-    pub fn new(path: PathBuf, scenario: Scenario, set: Vec<String>, pace: Pace) -> Scene {
-        Scene { path, scenario, set, pace, has_groups: groups::are_there() }
+    pub fn new(path: PathBuf, treated: Treated, pace: Pace) -> Scene {
+        Scene { path, treated, pace, has_groups: groups::are_there() }
+    }
+
+    /// So many times it is to be played.
+    pub fn repetitions(&self) -> u32 {
+        self.treated.scenario.repetitions
     }
 
     /// What differs from the scene here.
     pub fn notes(&self) -> Result<Vec<String>> {
         let (there, here) =
-            (self.scenario.machine()?.topology.all().len(), std::thread::available_parallelism()?.get());
+            (self.treated.scenario.machine()?.topology.all().len(), std::thread::available_parallelism()?.get());
         let mut notes = Vec::new();
         if there != here {
             notes.push(format!("the scene's machine has {there} CPUs, this one {here}"));
         }
         if !self.has_groups {
-            let needs = self.scenario.workloads.iter().find_map(|spec| Some((&spec.name, groups::needed_by(spec)?)));
+            let needs =
+                self.treated.scenario.workloads.iter().find_map(|spec| Some((&spec.name, groups::needed_by(spec)?)));
             if let Some((name, key)) = needs {
                 bail!(
                     "workload '{name}': {key} needs control groups with the cpu and cpuset controllers of cgroup v2, \
@@ -101,10 +107,12 @@ impl Scene {
         Ok(notes)
     }
 
-    /// Plays it once under a stack; rows call it `name`.
-    pub fn play(&self, name: &str, stack: &StackSpec, repetition: u32) -> Result<Vec<Row>> {
-        let specs = &self.scenario.workloads;
-        let seed = self.scenario.seed + u64::from(repetition);
+    /// Plays it once.
+    pub fn play(&self, repetition: u32) -> Result<Vec<Row>> {
+        let Treated { treatment, scenario, .. } = &self.treated;
+        let specs = &scenario.workloads;
+        let seed = scenario.seed + u64::from(repetition);
+        let mut around = Around::start(treatment, scenario)?;
         // Removed after the players have ended.
         let _groups = self.has_groups.then(|| groups::Groups::make(specs.iter())).transpose()?;
         let mut players = Vec::new();
@@ -117,22 +125,21 @@ impl Scene {
         }
         let select = |(spec, player): (_, &Player)| (spec, self.selector(spec, player));
         let selected: Vec<_> = specs.iter().zip(&players).map(select).collect();
-        let is_plain = stack.policies.iter().all(|policy| policy.name == "none");
-        let scheduler = self.scenario.machine.scheduler();
-        let agent = (!is_plain).then(|| Agent::start(stack, scheduler, &selected)).transpose()?;
+        let agent = Agent::of(&self.treated, &selected)?;
         let begin = clock::now() + AHEAD;
-        let from = begin + self.scenario.warm_up;
-        let line = child::line(Course { begin, from, end: from + self.scenario.duration });
+        let from = begin + scenario.warm_up;
+        let line = child::line(Course { begin, from, end: from + scenario.duration });
         for Player(child) in &mut players {
             let mut input = child.stdin.take().context("a player without input")?;
             input.write_all(line.as_bytes()).context("tell a player its course")?;
         }
         let rows = specs.iter().zip(&mut players).map(|(spec, player)| {
             let played = finish(player).with_context(|| format!("play workload '{}'", spec.name))?;
-            Ok(Row { stack: name.to_owned(), class: spec.class, played })
+            Ok(Row { stack: treatment.name.clone(), class: spec.class, played })
         });
         let rows = rows.collect();
         drop(agent);
+        around.is_there()?;
         rows
     }
 
@@ -140,8 +147,8 @@ impl Scene {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.arg("play").arg(&self.path).args(["--only", name, "--seed", &seed.to_string()]);
         command.arg("--pace").arg(serde_json::to_string(&self.pace)?);
-        command.arg("--duration").arg(format!("{}ns", self.scenario.duration.0));
-        for change in &self.set {
+        command.arg("--duration").arg(format!("{}ns", self.treated.scenario.duration.0));
+        for change in &self.treated.set {
             command.arg("--set").arg(change);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -22,7 +22,7 @@ fn cells(row: &Row) -> [String; 10] {
         row.stack.clone(),
         row.played.name.clone(),
         if row.class == Class::LatencyCritical { "LC" } else { "BE" }.into(),
-        if some { human::rate(all.count() as f64 / seconds) } else { "–".into() },
+        if row.played.done > 0 { human::rate(row.played.done as f64 / seconds) } else { "–".into() },
         time(all.mean() as u64),
         time(all.quantile(0.5)),
         time(all.quantile(0.99)),

@@ -116,13 +116,9 @@ mod tests {
             policy: "none".into(),
             workload: "w".into(),
             p50,
-            p99: None,
-            p999: None,
-            mean: None,
-            rate: 0.0,
             cpus,
             waiting: 0.5,
-            latencies: Vec::new(),
+            ..Cell::default()
         };
         let both = |one: f64, other: f64| [vec![cell(one, Some(one))], vec![cell(other, None)]];
         let rows = rows("s", &both(1.01, 1.01), &both(1.0, 1.0));

@@ -6,6 +6,7 @@ mod many;
 mod pairs;
 mod parts;
 mod phases;
+mod pool;
 mod real;
 mod scale;
 mod sensitivity;

@@ -1,14 +1,14 @@
 //! `quell reproduce caladan`: promises of Quell's scheduler for unmodified programs, on a real kernel in the lab.
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::{Found, Interval, Measure};
-use quell_lab::peers::pool::{Ratio, quantile, ratio};
-use quell_lab::peers::{Bench, Cell, CellResult, PEERS, Peer, SCENES, Scene};
+use quell_evidence::{Cell, Found, Interval, Measure};
 use quell_lab::{Lab, ToStderr};
 use quell_report::human;
 
+use super::pool::{self, Ratio, quantile, ratio, servers};
 use super::{found, missing};
-use crate::commands::lab::measure::measure_missing;
+use crate::commands::lab::boots::{Bench, Boot};
+use crate::commands::programs::{self, SCENES};
 
 /// Stands for all scenes.
 pub const ALL: &str = "all";
@@ -32,7 +32,7 @@ const FIRST: Option<usize> = Some(0);
 /// A scene on this many CPUs, with the server's p99, its p99.9 and the neighbours' work as rows.
 #[derive(Clone, Copy)]
 struct Real {
-    /// The scene's name in the lab (`quell lab peers --list`).
+    /// The scene's name (`quell lab peers --list`).
     scene: &'static str,
     cpus: u32,
     /// Quell's loop has a CPU of its own; else it sleeps.
@@ -73,6 +73,9 @@ impl Real {
 /// An overcommitted scene; does a row give the loss beside SCHED_FIFO servers?
 const CROWDED: [(&str, bool); 3] = [("runaway", false), ("overload", true), ("many", true)];
 
+/// The scene whose servers are all alike.
+const ALIKE: &str = "many";
+
 fn crowded_names(scene: &str, has_lost: bool) -> (String, Option<String>) {
     (format!("real.{scene}.p99"), has_lost.then(|| format!("real.{scene}.lost")))
 }
@@ -84,8 +87,8 @@ struct Series<'a> {
 
 /// Are there these scenes?
 pub fn check(scenes: &[String]) -> Result<()> {
-    if let Some(unknown) = scenes.iter().find(|id| *id != ALL && Scene::find(id).is_none()) {
-        let known: Vec<_> = SCENES.iter().map(|scene| scene.id).collect();
+    if let Some(unknown) = scenes.iter().find(|id| *id != ALL && programs::scene(id).is_none()) {
+        let known: Vec<_> = SCENES.iter().map(|scene| scene.name).collect();
         bail!("--real={unknown}: there is no such scene; there are {}", known.join(", "));
     }
     Ok(())
@@ -98,7 +101,7 @@ pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Measure>> {
     let (seeds, seconds) = if quick { QUICK } else { FULL };
     let lab = if scenes.is_empty() { None } else { Some(Lab::new(&ToStderr)?) };
     let series = match &lab {
-        Some(lab) => Some(Series { bench: Bench::new(lab, &std::env::current_exe()?, None, SPEED, seconds)?, seeds }),
+        Some(lab) => Some(Series { bench: Bench::new(lab, None, SPEED, seconds)?, seeds }),
         None => None,
     };
     let not_run = |name: String| missing(&name, "needs a real kernel: say --real, or name its scene, --real=SCENE");
@@ -135,26 +138,25 @@ impl Series<'_> {
     }
 
     /// Beside SCHED_FIFO servers, with a CPU less: each CPU more than two adds a CPU's work.
-    fn without_a_cpu(&self, case: Real, fifo: &[CellResult]) -> Result<Vec<CellResult>> {
+    fn without_a_cpu(&self, case: Real, fifo: &[Vec<Cell>]) -> Result<Vec<Vec<Cell>>> {
         let [small] = self.measured(SMALL_CPUS, [(case.scene, "fifo", self.seeds)])?;
-        let less = |(all, small): (&CellResult, &CellResult)| {
-            let a_cpu = (all.work_per_s() - small.work_per_s()) / f64::from(case.cpus - SMALL_CPUS);
-            CellResult { blocks_per_s: vec![all.work_per_s() - a_cpu], ..all.clone() }
+        let less = |(all, small): (&Vec<Cell>, &Vec<Cell>)| {
+            let (all, small) = (pool::work(all), pool::work(small));
+            vec![Cell { rate: all - (all - small) / f64::from(case.cpus - SMALL_CPUS), ..Cell::default() }]
         };
         Ok(fifo.iter().zip(&small).map(less).collect())
     }
 
     fn crowded(&self, scene: &str, has_lost: bool) -> Result<Vec<Measure>> {
-        let scene = Scene::find(scene).context("the lab knows this scene")?;
-        let (p99, lost_name) = crowded_names(scene.id, has_lost);
+        let (p99, lost_name) = crowded_names(scene, has_lost);
         // Servers that are alike are counted together; else the first one is compared with the single server's scene.
-        let alike = scene.servers.iter().all(|server| server.rate == scene.servers[0].rate) && scene.servers.len() > 1;
-        let solo = if alike { scene.id } else { SCENES[0].id };
+        let alike = scene == ALIKE;
+        let solo = if alike { scene } else { SCENES[0].name };
         // If nothing is compared with them, one seed shows the results of SCHED_FIFO servers.
         let fifo_seeds = if has_lost { self.seeds } else { 1 };
-        let wanted = [(solo, "alone", self.seeds), (scene.id, "fifo", fifo_seeds), (scene.id, "caladan", self.seeds)];
+        let wanted = [(solo, "alone", self.seeds), (scene, "fifo", fifo_seeds), (scene, "caladan", self.seeds)];
         let [alone, fifo, ours] = self.measured(CROWDED_CPUS, wanted)?;
-        let of = if alike { |cells: &[&CellResult]| quantile(cells, None, 0.99) } else { first_p99 };
+        let of = if alike { |boots: &[&Vec<Cell>]| quantile(boots, None, 0.99) } else { first_p99 };
         let mut measure = latency(&p99, &ours, &alone, of)?;
         measure.note += &match of(&all(&fifo)) {
             0.0 => "; a SCHED_FIFO server answers nothing".to_owned(),
@@ -171,37 +173,37 @@ impl Series<'_> {
     }
 
     /// The results of scenes, peers and numbers of seeds.
-    fn measured<const N: usize>(&self, cpus: u32, wanted: [(&str, &str, u64); N]) -> Result<[Vec<CellResult>; N]> {
+    fn measured<const N: usize>(&self, cpus: u32, wanted: [(&str, &str, u64); N]) -> Result<[Vec<Vec<Cell>>; N]> {
         let mut rows = Vec::new();
-        for (scene, peer, seeds) in wanted {
-            let scene = Scene::find(scene).context("the lab knows this scene")?;
-            let peer: &Peer = PEERS.iter().find(|known| known.id == peer).context("the lab knows this peer")?;
-            rows.push((1..=seeds).map(|seed| Cell { scene, peer, cpus, seed }).collect::<Vec<_>>());
+        for (scene, treatment, seeds) in wanted {
+            let scene = programs::scene(scene).context("a scene that there is")?;
+            let treatment = programs::treatment(treatment).context("a treatment that there is")?;
+            rows.push((1..=seeds).map(|seed| Boot { scene, treatment, cpus, seed }).collect::<Vec<_>>());
         }
-        measure_missing(&self.bench, &rows.concat())?;
+        self.bench.measure_missing(&rows.concat())?;
         let mut results = [const { Vec::new() }; N];
         for (results, row) in results.iter_mut().zip(rows) {
-            *results = row.into_iter().map(|cell| self.bench.measure(cell)).collect::<Result<_, _>>()?;
+            *results = row.into_iter().map(|boot| self.bench.measure(boot)).collect::<Result<_>>()?;
         }
         Ok(results)
     }
 }
 
-fn all(cells: &[CellResult]) -> Vec<&CellResult> {
-    cells.iter().collect()
+fn all(boots: &[Vec<Cell>]) -> Vec<&Vec<Cell>> {
+    boots.iter().collect()
 }
 
-fn first_p99(cells: &[&CellResult]) -> f64 {
-    quantile(cells, FIRST, 0.99)
+fn first_p99(boots: &[&Vec<Cell>]) -> f64 {
+    quantile(boots, FIRST, 0.99)
 }
 
 /// Our loss, as a part of theirs.
 fn lost(
     name: &str,
-    ours: &[CellResult],
-    theirs: &[CellResult],
+    ours: &[Vec<Cell>],
+    theirs: &[Vec<Cell>],
     unit: &str,
-    of: fn(&[&CellResult]) -> f64,
+    of: fn(&[&Vec<Cell>]) -> f64,
 ) -> Result<Measure> {
     let kept = ratio(ours, theirs, of);
     let (has, had) = (of(&all(ours)), of(&all(theirs)));
@@ -210,8 +212,8 @@ fn lost(
     found(name, estimate(&lost, ours.len()), format!("{has:.0} {unit} beside {had:.0}"))
 }
 
-fn latency(name: &str, ours: &[CellResult], theirs: &[CellResult], of: fn(&[&CellResult]) -> f64) -> Result<Measure> {
-    let pooled = |cells: &[CellResult]| human::nanoseconds(of(&all(cells)) as u64);
+fn latency(name: &str, ours: &[Vec<Cell>], theirs: &[Vec<Cell>], of: fn(&[&Vec<Cell>]) -> f64) -> Result<Measure> {
+    let pooled = |boots: &[Vec<Cell>]| human::nanoseconds(of(&all(boots)) as u64);
     let note = format!("{} against {}", pooled(ours), pooled(theirs));
     found(name, estimate(&ratio(ours, theirs, of), ours.len()), note)
 }
@@ -223,12 +225,12 @@ fn estimate(ratio: &Ratio, seeds: usize) -> Found {
 }
 
 /// Blocks a second of all that runs beside the servers, the mean over the seeds.
-fn work(cells: &[&CellResult]) -> f64 {
-    cells.iter().map(|cell| cell.work_per_s()).sum::<f64>() / cells.len().max(1) as f64
+fn work(boots: &[&Vec<Cell>]) -> f64 {
+    boots.iter().map(|boot| pool::work(boot)).sum::<f64>() / boots.len().max(1) as f64
 }
 
 /// Answers a second of the last server, the mean over the seeds.
-fn last_served(cells: &[&CellResult]) -> f64 {
-    let served = cells.iter().filter_map(|cell| cell.servers.last());
-    served.map(|server| server.served_per_s).sum::<f64>() / cells.len().max(1) as f64
+fn last_served(boots: &[&Vec<Cell>]) -> f64 {
+    boots.iter().filter_map(|boot| servers(boot).last()).map(|server| server.rate).sum::<f64>()
+        / boots.len().max(1) as f64
 }

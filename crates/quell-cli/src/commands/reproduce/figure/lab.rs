@@ -28,6 +28,7 @@ struct Played {
     p99_ns: Option<u64>,
     p999_ns: Option<u64>,
     latencies: Vec<(u64, u64)>,
+    late_p99_ns: Option<u64>,
 }
 
 /// On a real kernel, one boot for all stacks.
@@ -64,7 +65,8 @@ pub fn here(file: &Path, seed: u64) -> Result<Vec<Cell>> {
     cells(&done.stdout)
 }
 
-fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
+/// The results in what `quell play --json` printed.
+pub fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
     let Printed { rows } = serde_json::from_slice(printed).context("read what was played")?;
     let micros = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
     let cell = |row: Played| Cell {
@@ -78,6 +80,7 @@ fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
         cpus: row.cpus,
         waiting: row.waiting,
         latencies: row.latencies,
+        late: micros(row.late_p99_ns),
     };
     Ok(rows.into_iter().map(cell).collect())
 }

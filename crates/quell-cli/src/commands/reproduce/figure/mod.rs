@@ -1,7 +1,7 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
 pub mod lab;
-mod programs;
+mod redis;
 pub mod sim;
 
 use std::path::Path;
@@ -45,11 +45,11 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
     let wrong = |error: String| anyhow!("{}: {error}", path.display());
     let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
-    if programs::is_asked(figure) {
+    if redis::is_asked(figure) {
         if runner != Runner::Lab {
             bail!("{}: programs that are not Quell's run in the lab: add --on lab", path.display());
         }
-        let once = |trial: Trial| measured(figure, programs::in_guest(figure, trial.seed)?);
+        let once = |trial: Trial| measured(figure, redis::in_guest(figure, trial.seed)?);
         let all = kept.one_by_one(&format!("{}-lab", figure.topic.id), quick, once)?;
         return Ok(judged(&figure.topic, &all.measures, false));
     }

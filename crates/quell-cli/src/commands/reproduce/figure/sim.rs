@@ -14,7 +14,8 @@ use crate::commands::sim::stacks;
 /// What one run under each treatment shows.
 pub fn cells(treated: &[Treated], seed: u64) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
-    for Treated { name, scenario, stack, .. } in treated {
+    for Treated { treatment, scenario, stack, .. } in treated {
+        let name = &treatment.name;
         let scenario = Scenario { seed, repetitions: 1, ..scenario.clone() };
         let built = stacks::built(&scenario, stack, &mut BTreeSet::new())?;
         let observed = Run::new(&scenario, built.treatment, 0)
@@ -35,6 +36,7 @@ pub fn cells(treated: &[Treated], seed: u64) -> Result<Vec<Cell>> {
             cpus: of.cpus_got,
             waiting: of.threads_waiting,
             latencies,
+            late: None,
         }));
     }
     Ok(cells)

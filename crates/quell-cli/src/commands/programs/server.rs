@@ -1,15 +1,17 @@
-//! The latency-critical server of the demo: a real memcached on loopback, on a free port, ended with the demo.
+//! A memcached on loopback, on a free port, ended with this process.
 
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use quell_model::SchedClass;
 
-/// Longest time until memcached answers.
-const START_LIMIT: Duration = Duration::from_secs(5);
+use super::launch::launched;
+
+/// Longest time until memcached answers; a guest is slow.
+const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running memcached.
 pub struct Server {
@@ -18,8 +20,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts memcached with `threads` worker threads and waits until it accepts connections.
-    pub fn start(threads: u32) -> Result<Server> {
+    /// Starts memcached with `threads` worker threads of this class and waits until it accepts connections.
+    pub fn start(threads: u32, class: SchedClass) -> Result<Server> {
         let port = free_port()?;
         let address = format!("127.0.0.1:{port}");
         let mut command = Command::new("memcached");
@@ -28,15 +30,9 @@ impl Server {
         if rustix::process::geteuid().is_root() {
             command.args(["-u", "root"]);
         }
-        let child = die_with_us(&mut command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .context(
-                "cannot start memcached, the demo's server; install it (apt-get install memcached) or run `make demo`, \
-             which does",
-            )?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        let child = launched(&mut command, class)
+            .context("cannot start memcached; install it (apt-get install memcached) or run `make demo`, which does")?;
         let mut server = Server { child, address };
         let begun = Instant::now();
         while TcpStream::connect(&server.address).is_err() {
@@ -67,13 +63,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Makes a command's process end when the demo does, however it ends.
-pub fn die_with_us(command: &mut Command) -> &mut Command {
-    let set = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
-    // SAFETY: between fork and exec only one system call is made, and no memory is allocated.
-    unsafe { command.pre_exec(set) }
 }
 
 fn free_port() -> Result<u16> {

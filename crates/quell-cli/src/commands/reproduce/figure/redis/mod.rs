@@ -111,20 +111,15 @@ fn cells(printed: &str) -> Result<Vec<Cell>> {
             mean: Some(load.latency.mean_ns / 1e3),
             rate: load.served_per_s,
             cpus: service / span,
-            waiting: 0.0,
             latencies: load.latency.histogram,
+            ..Cell::default()
         };
         let left = f64::from(CPUS) * span - service - own;
         let of_neighbour = Cell {
             workload: "neighbour".to_owned(),
-            p50: None,
-            p99: None,
-            p999: None,
-            mean: None,
-            rate: 0.0,
+            policy: name.to_owned(),
             cpus: neighbour / left,
-            latencies: Vec::new(),
-            ..plain.clone()
+            ..Cell::default()
         };
         cells.extend([plain, of_neighbour]);
     }
@@ -150,6 +145,7 @@ mod tests {
             name: "x".into(),
             policy: "vas".into(),
             set: set.iter().map(|&word| word.to_owned()).collect(),
+            ..Treatment::default()
         };
         assert_eq!(line(&treatment(&["share=77"])).unwrap(), "x vas 77");
         assert_eq!(line(&treatment(&["deadline", "share=77"])).unwrap(), "x deadline 77");

@@ -1,22 +1,33 @@
-//! Latencies of all seeds together, and how sure a ratio of two peers is.
+//! Latencies of all seeds together, and how sure a ratio of two treatments is.
 
+use quell_evidence::Cell;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use super::CellResult;
 
 /// Number of times that the seeds are drawn anew for an interval.
 const RESAMPLES: usize = 2_000;
 
+/// What one boot found.
+pub type Found = Vec<Cell>;
+
+/// The servers of a boot, in the scene's order.
+pub fn servers(found: &[Cell]) -> impl Iterator<Item = &Cell> {
+    found.iter().filter(|cell| cell.late.is_some())
+}
+
+/// The work of all that runs beside the servers, blocks a second.
+pub fn work(found: &[Cell]) -> f64 {
+    found.iter().filter(|cell| cell.late.is_none()).map(|cell| cell.rate).sum()
+}
+
 /// The quantile (0–1) of all latencies of a server together, ns; zero if there are none. Of all servers if none is named.
-#[must_use]
-pub fn quantile(cells: &[&CellResult], server: Option<usize>, q: f64) -> f64 {
+pub fn quantile(all: &[&Found], server: Option<usize>, q: f64) -> f64 {
     let is_asked_for = |at: usize| server.is_none_or(|server| server == at);
-    let of_cell = |cell: &&CellResult| {
-        let servers = cell.servers.iter().enumerate().filter(|&(at, _)| is_asked_for(at));
-        servers.flat_map(|(_, server)| server.latencies.clone()).collect::<Vec<_>>()
+    let of_boot = |found: &&Found| {
+        let asked = servers(found).enumerate().filter(|&(at, _)| is_asked_for(at));
+        asked.flat_map(|(_, server)| server.latencies.clone()).collect::<Vec<_>>()
     };
-    let mut buckets: Vec<(u64, u64)> = cells.iter().flat_map(of_cell).collect();
+    let mut buckets: Vec<(u64, u64)> = all.iter().flat_map(of_boot).collect();
     buckets.sort_unstable();
     let all: u64 = buckets.iter().map(|&(_, count)| count).sum();
     let wanted = ((q * all as f64).ceil() as u64).max(1);
@@ -28,7 +39,7 @@ pub fn quantile(cells: &[&CellResult], server: Option<usize>, q: f64) -> f64 {
     found.map_or(0.0, |&(ns, _)| ns as f64)
 }
 
-/// A ratio of two peers, with its 95 % interval: the seeds are drawn with replacement, the same for both peers, whose
+/// A ratio of two treatments, with its 95 % interval: the seeds are drawn with replacement, the same for both, whose
 /// requests come at the same times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
@@ -38,14 +49,13 @@ pub struct Ratio {
     pub interval: (f64, f64),
 }
 
-/// The ratio of `of` for one peer's cells to that for another's, cell by cell of the same seed.
-#[must_use]
-pub fn ratio(ours: &[CellResult], theirs: &[CellResult], of: impl Fn(&[&CellResult]) -> f64) -> Ratio {
+/// The ratio of `of` for one treatment's boots to that for another's, boot by boot of the same seed.
+pub fn ratio(ours: &[Found], theirs: &[Found], of: impl Fn(&[&Found]) -> f64) -> Ratio {
     let seeds = ours.len().min(theirs.len());
     let drawn = |draw: &mut dyn FnMut(usize) -> usize| {
         let chosen: Vec<usize> = (0..seeds).map(draw).collect();
-        let cells = |all: &'_ [CellResult]| chosen.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
-        let (ours, theirs) = (cells(ours), cells(theirs));
+        let boots = |all: &'_ [Found]| chosen.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
+        let (ours, theirs) = (boots(ours), boots(theirs));
         of(&ours.iter().collect::<Vec<_>>()) / of(&theirs.iter().collect::<Vec<_>>())
     };
     let value = drawn(&mut |seed| seed);
@@ -59,23 +69,14 @@ pub fn ratio(ours: &[CellResult], theirs: &[CellResult], of: impl Fn(&[&CellResu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::Served;
 
-    fn cell(latencies: &[(u64, u64)]) -> CellResult {
-        let server = Served {
-            p50_ns: 0,
-            p99_ns: 0,
-            p999_ns: 0,
-            served_per_s: 0.0,
-            lateness_p99_ns: 0,
-            latencies: latencies.to_vec(),
-        };
-        CellResult { servers: vec![server], blocks_per_s: Vec::new() }
+    fn boot(latencies: &[(u64, u64)]) -> Found {
+        vec![Cell { latencies: latencies.to_vec(), late: Some(0.0), ..Cell::default() }]
     }
 
     #[test]
     fn quantiles_are_those_of_all_requests_together() {
-        let (fast, slow) = (cell(&[(10, 90), (20, 5)]), cell(&[(15, 3), (40, 2)]));
+        let (fast, slow) = (boot(&[(10, 90), (20, 5)]), boot(&[(15, 3), (40, 2)]));
         assert_eq!(quantile(&[&fast, &slow], None, 0.5), 10.0);
         assert_eq!(quantile(&[&fast, &slow], None, 0.93), 15.0);
         assert_eq!(quantile(&[&fast, &slow], None, 0.98), 20.0);
@@ -85,8 +86,10 @@ mod tests {
 
     #[test]
     fn one_server_is_told_from_all() {
-        let mut both = cell(&[(10, 99)]);
-        both.servers.extend(cell(&[(20, 1)]).servers);
+        let mut both = boot(&[(10, 99)]);
+        both.extend(boot(&[(20, 1)]));
+        both.push(Cell { rate: 3.0, ..Cell::default() });
+        assert_eq!(work(&both), 3.0);
         assert_eq!(quantile(&[&both], Some(0), 1.0), 10.0);
         assert_eq!(quantile(&[&both], Some(1), 1.0), 20.0);
         assert_eq!(quantile(&[&both], None, 1.0), 20.0);
@@ -94,11 +97,11 @@ mod tests {
 
     #[test]
     fn an_interval_is_as_wide_as_the_seeds_differ() {
-        let base = [cell(&[(100, 10)]), cell(&[(100, 10)]), cell(&[(100, 10)])];
-        let same = [cell(&[(110, 10)]), cell(&[(110, 10)]), cell(&[(110, 10)])];
-        let p99 = |cells: &[&CellResult]| quantile(cells, None, 0.99);
+        let base = [boot(&[(100, 10)]), boot(&[(100, 10)]), boot(&[(100, 10)])];
+        let same = [boot(&[(110, 10)]), boot(&[(110, 10)]), boot(&[(110, 10)])];
+        let p99 = |all: &[&Found]| quantile(all, None, 0.99);
         assert_eq!(ratio(&same, &base, p99), Ratio { value: 1.1, interval: (1.1, 1.1) });
-        let differ = [cell(&[(90, 10)]), cell(&[(110, 10)]), cell(&[(130, 10)])];
+        let differ = [boot(&[(90, 10)]), boot(&[(110, 10)]), boot(&[(130, 10)])];
         let found = ratio(&differ, &base, p99);
         assert_eq!(found.value, 1.3);
         assert!(found.interval.0 < 1.3 && found.interval.1 == 1.3, "{found:?}");

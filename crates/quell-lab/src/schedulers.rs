@@ -15,7 +15,7 @@ pub struct Scheduler {
     pub version: &'static str,
 }
 
-/// Those that peers use.
+/// Those that the lab can build.
 pub const SCHEDULERS: [Scheduler; 5] = [
     Scheduler { name: "scx_flash", version: "1.1.4" },
     Scheduler { name: "scx_cosmos", version: "1.1.7" },
@@ -39,7 +39,7 @@ const CLANGS: [u32; 6] = [19, 20, 21, 18, 17, 16];
 ///
 /// # Errors
 /// When the compiler or a library is missing, or the build fails.
-pub(super) fn program(cache: &Cache, name: &str, progress: &dyn Progress) -> Result<PathBuf> {
+pub fn program(cache: &Cache, name: &str, progress: &dyn Progress) -> Result<PathBuf> {
     let scheduler = SCHEDULERS.iter().find(|scheduler| scheduler.name == name).ok_or_else(|| LabError::BadOption {
         option: "scheduler",
         why: format!("the lab does not know how to build {name}"),

@@ -1,0 +1,227 @@
+//! A scene played by programs: servers are memcacheds under load, work without end is `quell antagonist`.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use quell_bench::antagonist::{AntagonistReport, Kind, Sample};
+use quell_bench::load::LoadReport;
+use quell_model::{Nanos, SchedClass};
+use quell_play::{Error, Had, Played};
+use quell_report::stats::Histogram;
+use quell_sim::WorkloadSpec;
+use toml::{Table, Value};
+
+use super::agent::Agent;
+use super::around::Around;
+use super::groups::{self, Groups};
+use super::in_force;
+use super::run::Row;
+use super::scenes::Treated;
+use crate::commands::programs::antagonist::{Antagonist, Asked};
+use crate::commands::programs::server::Server;
+use crate::commands::programs::{launched, rate};
+
+/// For what was started to settle.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The load generators' priority: above everything that they measure.
+const PRIORITY: u8 = 10;
+/// Antagonists run until they are ended; without that they end so long after the load.
+const AFTER: Nanos = Nanos::from_secs(120);
+/// Distance of the seeds of a scene's loads.
+const SEEDS_APART: u64 = 1000;
+
+/// Is a workload one that a program can play?
+pub fn check(spec: &WorkloadSpec) -> quell_play::Result<()> {
+    let is_plain = spec.batch.as_ref().is_some_and(|batch| batch.cycle.is_empty());
+    match rate(spec).is_some() || is_plain {
+        true => Ok(()),
+        false => Err(Error::Unplayable {
+            workload: spec.name.clone(),
+            what: "as a program it is a server with Poisson arrivals, closed with a pace, or batch",
+        }),
+    }
+}
+
+/// Plays every scene as often as it says.
+pub fn play_all(treated: &[Treated]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for treated in treated {
+        for repetition in 0..treated.scenario.repetitions {
+            let name = &treated.treatment.name;
+            rows.extend(play(treated, u64::from(repetition)).with_context(|| format!("treatment '{name}'"))?);
+        }
+    }
+    Ok(rows)
+}
+
+/// A program in its place.
+enum Program {
+    Server(Server),
+    Antagonist(Antagonist),
+}
+
+impl Program {
+    fn pid(&self) -> i32 {
+        match self {
+            Program::Server(server) => server.pid(),
+            Program::Antagonist(antagonist) => antagonist.pid(),
+        }
+    }
+}
+
+fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
+    let Treated { treatment, scenario, .. } = treated;
+    let specs = &scenario.workloads;
+    let mut around = Around::start(treatment, scenario)?;
+    let in_groups =
+        treatment.groups || !treated.is_plain() || specs.iter().any(|spec| groups::needed_by(spec).is_some());
+    if in_groups && !groups::are_there() {
+        bail!("it needs control groups with the cpu and cpuset controllers of cgroup v2, which are not here");
+    }
+    // Removed after the programs have ended.
+    let _groups = in_groups.then(|| Groups::make(specs.iter())).transpose()?;
+    let placed = |spec: &WorkloadSpec, program: Program| {
+        if in_groups {
+            Groups::take(spec, program.pid().cast_unsigned())?;
+        }
+        Ok(program)
+    };
+    let mut programs: Vec<Option<Program>> = specs
+        .iter()
+        .map(|spec| match rate(spec) {
+            Some(_) => placed(spec, Program::Server(Server::start(spec.threads, spec.scheduling)?)).map(Some),
+            None => Ok(None),
+        })
+        .collect::<Result<_>>()?;
+    let selected: Vec<_> = specs.iter().map(|spec| (spec, in_group(spec))).collect();
+    let mut agent = Agent::of(treated, &selected)?;
+    in_force::awaited(treated)?;
+    sleep(PAUSE);
+    let mut loads = Vec::new();
+    for (spec, program) in specs.iter().zip(&programs) {
+        if let (Some(rate), Some(Program::Server(server))) = (rate(spec), program) {
+            let seed = scenario.seed + repetition + SEEDS_APART * loads.len() as u64;
+            loads.push(load(server, rate, [scenario.warm_up, scenario.duration], seed)?);
+        }
+    }
+    // The servers have their keys by then, and the loads warm up.
+    sleep(PAUSE);
+    for (spec, program) in specs.iter().zip(&mut programs) {
+        if let Some(batch) = &spec.batch {
+            let asked = Asked { kind: Kind::Cpu, threads: spec.threads, phases: batch.phases, class: spec.scheduling };
+            let at_most = Duration::from_nanos((scenario.warm_up + scenario.duration + AFTER).0);
+            *program = Some(placed(spec, Program::Antagonist(Antagonist::start(asked, at_most)?))?);
+        }
+    }
+    let all_had = |programs: &[Option<Program>]| {
+        let had =
+            |program: &Option<Program>| program.as_ref().map_or(Ok(Had::default()), |of| quell_play::had(of.pid()));
+        programs.iter().map(had).collect::<std::io::Result<Vec<Had>>>().context("read schedstat")
+    };
+    let before = all_had(&programs)?;
+    let mut reports = loads.into_iter().map(report).collect::<Result<Vec<LoadReport>>>()?.into_iter();
+    let after = all_had(&programs)?;
+    around.is_there()?;
+    agent.as_mut().map_or(Ok(()), Agent::is_there)?;
+    in_force::checked(treated)?;
+    // The antagonists' last samples are later than the loads' ends.
+    sleep(PAUSE / 5);
+    let first = reports.as_slice().first().context("no server in the scene")?;
+    let span = (first.started_ns, first.started_ns + first.measured_ns);
+    let mut rows = Vec::new();
+    for (((spec, program), before), after) in specs.iter().zip(programs).zip(before).zip(after) {
+        let played = match program.context("a workload without its program")? {
+            Program::Server(_) => of_server(reports.next().context("a server without its load")?),
+            Program::Antagonist(antagonist) => of_antagonist(antagonist.end()?, span)?,
+        };
+        let part = played.measured.0 as f64 / (after.at - before.at).0.max(1) as f64;
+        let scaled = |time: Nanos| Nanos((time.0 as f64 * part) as u64);
+        let (ran, waited) = (scaled(after.ran - before.ran), scaled(after.waited - before.waited));
+        let played = Played { name: spec.name.clone(), ran, waited, ..played };
+        rows.push(Row { stack: treatment.name.clone(), class: spec.class, played });
+    }
+    Ok(rows)
+}
+
+fn in_group(spec: &WorkloadSpec) -> Table {
+    Table::from_iter([("cgroup".to_owned(), Value::String(format!("/{}", groups::name_of(spec))))])
+}
+
+fn load(server: &Server, rate: f64, [warm_up, duration]: [Nanos; 2], seed: u64) -> Result<Child> {
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    command.args(["load", "--json", "--target", server.address(), "--rate", &rate.to_string(), "--keys", "1000"]);
+    command.args(["--warmup", &format!("{}ns", warm_up.0), "--duration", &format!("{}ns", duration.0)]);
+    command.args(["--seed", &seed.to_string(), &format!("--realtime={PRIORITY}")]);
+    launched(command.stdin(Stdio::null()).stdout(Stdio::piped()), SchedClass::NORMAL).context("start a load")
+}
+
+fn report(mut load: Child) -> Result<LoadReport> {
+    let mut text = String::new();
+    load.stdout.take().context("a load without output")?.read_to_string(&mut text)?;
+    let status = load.wait()?;
+    if !status.success() {
+        bail!("a load ended: {status}");
+    }
+    serde_json::from_str(&text).context("read a load's report")
+}
+
+fn of_server(report: LoadReport) -> Played {
+    let mut latencies = Histogram::default();
+    latencies.merge(&report.latency.histogram);
+    Played {
+        done: (report.served_per_s * report.measured_ns as f64 / 1e9).round() as u64,
+        left: report.counts.unanswered,
+        latencies: latencies.cells().collect(),
+        measured: Nanos(report.measured_ns),
+        late: Some(Nanos(report.lateness.at(0.99))),
+        ..Played::default()
+    }
+}
+
+/// Its blocks in the time in which latencies were measured. One that was kept from starting had done none.
+fn of_antagonist(mut report: AntagonistReport, (from, to): (u64, u64)) -> Result<Played> {
+    if report.timeline.first().is_some_and(|first| first.at_ns > from) {
+        report.timeline.insert(0, Sample { at_ns: from, blocks: 0 });
+    }
+    let per_s = report.blocks_per_s_between(from, to).context("an antagonist did not run as long as the load")?;
+    let done = (per_s * (to - from) as f64 / 1e9).round() as u64;
+    Ok(Played { done, measured: Nanos(to - from), ..Played::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_bench::antagonist::AntagonistSpec;
+
+    use super::*;
+
+    fn did(samples: &[(u64, u64)]) -> AntagonistReport {
+        let timeline = samples.iter().map(|&(at_ns, blocks)| Sample { at_ns, blocks }).collect();
+        let spec = AntagonistSpec::usual(Kind::Cpu, 1, 1 << 20);
+        let (started_ns, elapsed_ns, blocks) = (0, 0, 0);
+        let (blocks_per_s, bytes_per_s, cpus, thread_blocks) = (0.0, 0.0, 0.0, Vec::new());
+        AntagonistReport {
+            spec,
+            started_ns,
+            elapsed_ns,
+            blocks,
+            blocks_per_s,
+            bytes_per_s,
+            cpus,
+            thread_blocks,
+            timeline,
+        }
+    }
+
+    #[test]
+    fn an_antagonists_work_is_that_of_the_measured_time() {
+        const S: u64 = 1_000_000_000;
+        let whole = did(&[(S / 2, 0), (S, 50), (2 * S, 70), (3 * S, 150)]);
+        assert_eq!(of_antagonist(whole, (S, 3 * S)).unwrap().done, 100);
+        let late = did(&[(2 * S, 0), (3 * S, 20)]);
+        assert_eq!(of_antagonist(late, (S, 3 * S)).unwrap().done, 20);
+        assert!(of_antagonist(did(&[(S, 0), (2 * S, 7)]), (S, 3 * S)).is_err());
+    }
+}
