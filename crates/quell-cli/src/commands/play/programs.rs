@@ -129,13 +129,15 @@ fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
     in_force::checked(treated)?;
     // The antagonists' last samples are later than the loads' ends.
     sleep(PAUSE / 5);
+    // An antagonist that had no CPU so far gets one to end with.
+    drop(agent);
     let first = reports.as_slice().first().context("no server in the scene")?;
     let span = (first.started_ns, first.started_ns + first.measured_ns);
     let mut rows = Vec::new();
     for (((spec, program), before), after) in specs.iter().zip(programs).zip(before).zip(after) {
         let played = match program.context("a workload without its program")? {
             Program::Server(_) => of_server(reports.next().context("a server without its load")?),
-            Program::Antagonist(antagonist) => of_antagonist(antagonist.end()?, span)?,
+            Program::Antagonist(antagonist) => of_antagonist(antagonist.begun()?.end()?, span)?,
         };
         let part = played.measured.0 as f64 / (after.at - before.at).0.max(1) as f64;
         let scaled = |time: Nanos| Nanos((time.0 as f64 * part) as u64);
