@@ -212,7 +212,7 @@ echo "check: $?"
 fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     let quell = env!("CARGO_BIN_EXE_quell");
     let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "2", "--timeout", "600", "--env"]).arg(format!("QUELL={quell}"));
+    command.args(["lab", "run", "--cpus", "2", "--timeout", "1200", "--env"]).arg(format!("QUELL={quell}"));
     for tool in ["/usr/bin/chrt", "/usr/bin/taskset", "/usr/bin/setpriv"] {
         command.args(["--pack", tool]);
     }

@@ -207,7 +207,11 @@ fn what_a_killed_pair_left_is_named_by_status_and_doctor_until_restore_has_put_i
         }
     }
     agent.0.wait().unwrap();
-    until("the worker is dead", || !Path::new(&format!("/proc/{worker}/exe")).exists());
+    // Its memory, and with it `exe`, goes before its files and their locks.
+    until("the worker is dead", || {
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    });
 
     let (run, socket) = (scene.path("run"), scene.path("run/api.sock"));
     let mend = format!("quell restore --run-dir {}", run.display());
@@ -335,7 +339,11 @@ fn a_killed_agent_leaves_nothing_paused() {
     kill(agent.0.id() as i32);
     kill(worker);
     agent.0.wait().unwrap();
-    until("the worker is dead", || !Path::new(&format!("/proc/{worker}/exe")).exists());
+    // Its memory, and with it `exe`, goes before its files and their locks.
+    until("the worker is dead", || {
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    });
     let mut restore = Command::new(env!("CARGO_BIN_EXE_quell"));
     let restore = restore.arg("restore").arg("--run-dir").arg(scene.path("run")).output().unwrap();
     assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
