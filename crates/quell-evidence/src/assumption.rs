@@ -46,6 +46,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         include_str!("../../../papers/his/assumptions.toml"),
         include_str!("../../../papers/edgeiso/assumptions.toml"),
         include_str!("../../../papers/vas/assumptions.toml"),
+        include_str!("../../../papers/dasec/assumptions.toml"),
     ];
     texts.iter().map(|text| toml::from_str(text).expect("a test reads these files")).collect()
 });

@@ -15,7 +15,7 @@ pub struct Topic {
     pub claims: Vec<Claim>,
 }
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     include_str!("../../../papers/gap/claims.toml"),
     include_str!("../../../papers/queueing/claims.toml"),
     include_str!("../../../papers/fairness/claims.toml"),
@@ -24,6 +24,7 @@ const FILES: [&str; 8] = [
     include_str!("../../../papers/his/claims.toml"),
     include_str!("../../../papers/edgeiso/claims.toml"),
     include_str!("../../../papers/vas/claims.toml"),
+    include_str!("../../../papers/dasec/claims.toml"),
 ];
 
 static TOPICS: LazyLock<Vec<Topic>> =
