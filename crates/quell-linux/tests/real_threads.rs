@@ -254,6 +254,34 @@ fn real_time_ends_with_the_thread_and_with_quell() {
 }
 
 #[test]
+fn a_threads_weight_and_latency_are_its_nice_value_and_slice_and_end_with_quell() {
+    let guest = Guest::start("exec sleep 30");
+    let mut host = host();
+    host.attach(workload("guest", guest.pid())).unwrap();
+    let view = eventually(&mut host, "the thread", |view| view.threads.len() == 1);
+    let target = Target::Thread(view.threads.id[0]);
+    let latency = Nanos::from_millis(1);
+    let both = |latency| [Knob::Weight(50), Knob::WakeUpLatency(Some(latency))];
+    let kernel = Kernel::new().unwrap();
+    assert!(matches!(set(&mut host, target, &both(Nanos::from_millis(101))), Verdict::Refused(_)));
+    assert_eq!(kernel.class(guest.pid()).unwrap().class, SchedClass::NORMAL, "nothing is half set");
+    let verdict = set(&mut host, target, &both(latency));
+    if !kernel.has_slices() {
+        let Verdict::Refused(why) = verdict else { panic!("{verdict:?}") };
+        assert!(why.to_string().contains("slices"), "{why}");
+        return;
+    }
+    assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+    assert_eq!(kernel.class(guest.pid()).unwrap().class, SchedClass::Fair { nice: 3, slice: Some(latency) });
+    // The exact weight is the policy's: a nice value stands for a quarter more or less.
+    assert!(matches!(set(&mut host, target, &[Knob::Weight(52)]), Verdict::Applied(_)));
+    assert_eq!(kernel.class(guest.pid()).unwrap().class, SchedClass::Fair { nice: 3, slice: Some(latency) });
+    let report = host.restore();
+    assert!(report.left.is_empty(), "{report:?}");
+    assert_eq!(kernel.class(guest.pid()).unwrap().class, SchedClass::NORMAL);
+}
+
+#[test]
 fn a_refused_plan_changes_nothing() {
     let guest = Guest::start("exec sleep 30");
     let mut host = host();

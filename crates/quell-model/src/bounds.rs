@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{CpuCount, CpuSet, Knob, LlcWays, ModelError, NodeSet, SchedClass};
+use crate::{CpuCount, CpuSet, Knob, LlcWays, ModelError, Nanos, NodeSet, SchedClass};
 
 /// Bounds of this machine, in addition to Linux's own bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,10 @@ pub fn is_way_mask(mask: u32, ways: u32) -> bool {
 impl Knob {
     /// Values of [`Knob::Weight`].
     pub const WEIGHTS: RangeInclusive<u32> = 1..=10_000;
+    /// Values of [`Knob::WakeUpLatency`]: Linux's bounds on slices.
+    pub const LATENCIES: RangeInclusive<Nanos> = Nanos::from_micros(100)..=Nanos::from_millis(100);
+    /// The longest [`Knob::Warp`].
+    pub const LONGEST_WARP: Nanos = Nanos::from_secs(100);
     /// Nice values of [`SchedClass::Fair`] and [`SchedClass::Batch`].
     pub const NICES: RangeInclusive<i8> = -20..=19;
     /// Priorities of [`SchedClass::Fifo`] and [`SchedClass::RoundRobin`].
@@ -62,6 +66,8 @@ impl Knob {
                 bad(format!("of the CPUs '{cpus}' none is online"), format!("choose some of {}", bounds.online))
             }
             Knob::Weight(weight) => within("weight", &weight, &Knob::WEIGHTS),
+            Knob::WakeUpLatency(Some(latency)) => within("wake-up latency", &latency, &Knob::LATENCIES),
+            Knob::Warp(Some(warp)) => within("warp", &warp.by, &(Nanos::ZERO..=Knob::LONGEST_WARP)),
             Knob::Quota(Some(quota)) if quota < Knob::LEAST_QUOTA => {
                 bad(format!("a quota of {quota} CPUs is too small"), format!("choose at least {}", Knob::LEAST_QUOTA))
             }
@@ -142,6 +148,11 @@ mod tests {
                 [Knob::CacheWays(1), Knob::CacheWays(0x7f0)],
                 [Knob::CacheWays(0b101), Knob::CacheWays(0xf00)],
                 "lowest 11",
+            ),
+            (
+                [Knob::WakeUpLatency(None), Knob::WakeUpLatency(Some(Nanos::from_millis(100)))],
+                [0, 100_001].map(|micros| Knob::WakeUpLatency(Some(Nanos::from_micros(micros)))),
+                "from 100 µs to 100 ms",
             ),
             (
                 [Knob::Quota(None), Knob::Quota(Some(CpuCount(10)))],

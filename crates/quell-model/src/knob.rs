@@ -102,6 +102,17 @@ pub struct LlcWays {
     pub mask: u32,
 }
 
+/// Virtual time that a thread may borrow from its own future (BVT: Duda and Cheriton, SOSP 1999, §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warp {
+    /// Its effective virtual time is earlier by this much (the paper's W).
+    pub by: Nanos,
+    /// It may run warped for this long at once (L); zero: without limit.
+    pub limit: Nanos,
+    /// After that it is not warped for this long (U).
+    pub rest: Nanos,
+}
+
 /// Memory nodes, a bit each, up to number 63.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -260,6 +271,11 @@ knobs! {
     Quota(Option<CpuCount>) = "cycle quota", "CPUs, 0.01 and more, or none", [Workload], Nanos::from_millis(50);
     /// Runs only when nothing else wants the CPU (cgroup v2 `cpu.idle`; SCHED_IDLE for single threads).
     IdleOnly(bool) = "idle-only", "on or off", [Workload, Thread], Nanos::from_millis(4);
+    /// How far in virtual time the running thread must be ahead for a woken thread to take its CPU; None: Linux's. On EEVDF
+    /// the thread's slice.
+    WakeUpLatency(Option<Nanos>) = "wake-up latency", "0.1–100 ms, or Linux's", [Thread], Nanos::from_millis(4);
+    /// Borrowed virtual time, under BVT alone; None: no warp.
+    Warp(Option<Warp>) = "warp", "a time, and its limits, or none", [Workload, Thread], Nanos::from_millis(4);
     /// Scheduling class.
     Class(SchedClass) = "scheduling class", "a class of sched(7) with nice value or priority", [Workload, Thread],
         Nanos::from_millis(4);

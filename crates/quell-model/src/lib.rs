@@ -45,7 +45,7 @@ pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use holders::Holders;
 pub use key::{Heeds, Key};
 pub use knob::{
-    Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, SchedClass, Target, TargetKind,
+    Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, SchedClass, Target, TargetKind, Warp,
 };
 pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Need, Support};

@@ -5,6 +5,7 @@
 
 pub mod caladan;
 mod cores;
+pub mod dasec;
 pub mod edgeiso;
 pub mod elfen;
 pub mod guard;

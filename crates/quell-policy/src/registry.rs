@@ -116,6 +116,7 @@ policies! {
     Parties(crate::parties::Parties, crate::parties::PartiesConfig),
     Heracles(crate::heracles::Heracles, crate::heracles::HeraclesConfig),
     Vas(crate::vas::Vas, crate::vas::VasConfig),
+    Dasec(crate::dasec::Dasec, crate::dasec::DasecConfig),
 }
 
 impl AnyPolicy {

@@ -12,6 +12,9 @@ pub enum FairScheduler {
     Eevdf,
     /// The completely fair scheduler (Linux up to 6.5), which the papers ran on.
     Cfs,
+    /// Borrowed virtual time (Duda and Cheriton, SOSP 1999) over the same tree of groups; the wake-up granularity is its
+    /// context-switch allowance.
+    Bvt,
 }
 
 /// On which CPU the interrupt comes that brings a request. A thread that wakes up there is looked at when the interrupt

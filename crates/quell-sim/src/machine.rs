@@ -127,7 +127,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "dasec",
-        source: "four Intel Xeon Gold 6138 of 20 cores each (dasec-socc22 §5); hyperthreads off, cache and bandwidth \
+        source: "four Intel Xeon Gold 6138 of 20 cores each (dasec-socc22 §6); hyperthreads off, cache and bandwidth \
                  assumed",
         shape: (4, 1, 20, 1),
         llc: cache(27_500 << 10, 11, 20),

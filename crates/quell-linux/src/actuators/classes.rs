@@ -1,4 +1,4 @@
-//! The scheduling classes of threads: real-time, and the substitutes of weight and idle-only for single threads.
+//! The scheduling classes of threads: real-time, and the substitutes of weight and idle-only for single threads, and their slices.
 
 use quell_model::{Capabilities, KnobKind, SchedClass, Support};
 
@@ -51,7 +51,8 @@ fn class(
     wanted: &Wanted,
 ) -> Result<Option<Write>, LinuxError> {
     let place = Place::Class(thread.id);
-    let untouched = wanted.class.is_none() && wanted.weight.is_none() && wanted.idle.is_none();
+    let untouched =
+        wanted.class.is_none() && wanted.weight.is_none() && wanted.idle.is_none() && wanted.latency.is_none();
     if untouched && draft.ledger.origin(&place).is_none() {
         return Ok(None);
     }
@@ -75,6 +76,10 @@ fn class(
 fn class_of(wanted: &Wanted, origin: &ThreadClass) -> ThreadClass {
     let class = if wanted.idle == Some(true) { Some(SchedClass::Idle) } else { wanted.class };
     let base = class.unwrap_or(origin.class);
+    let base = match (base, wanted.latency) {
+        (SchedClass::Fair { nice, .. }, Some(slice)) => SchedClass::Fair { nice, slice },
+        (other, _) => other,
+    };
     let class = match (base, wanted.weight) {
         (SchedClass::Fair { slice, .. }, Some(weight)) => SchedClass::Fair { nice: nice_of_weight(weight), slice },
         (SchedClass::Batch { .. }, Some(weight)) => SchedClass::Batch { nice: nice_of_weight(weight) },
@@ -99,6 +104,10 @@ mod tests {
         assert_eq!(wanted(None, None, None), SchedClass::Batch { nice: 3 });
         assert_eq!(wanted(None, Some(100), None), SchedClass::Batch { nice: 0 });
         assert_eq!(wanted(Some(SchedClass::NORMAL), Some(1), None), SchedClass::Fair { nice: 19, slice: None });
+        let latency = Some(Some(quell_model::Nanos::from_millis(1)));
+        let both = Wanted { class: Some(SchedClass::NORMAL), weight: Some(125), latency, ..Wanted::default() };
+        let fair = SchedClass::Fair { nice: -1, slice: latency.flatten() };
+        assert_eq!(class_of(&both, &origin).class, fair, "a weight and a latency are one class");
         assert_eq!(wanted(Some(SchedClass::Fifo { priority: 1 }), Some(1), Some(true)), SchedClass::Idle);
         assert!(
             class_of(&Wanted { class: Some(SchedClass::Fifo { priority: 1 }), ..Wanted::default() }, &origin)

@@ -15,6 +15,7 @@ mod freezer;
 mod frequency;
 mod gpu;
 mod here;
+mod latency;
 mod memory;
 mod partitions;
 mod preemption;
@@ -106,7 +107,7 @@ const MOMENTS: [Moment; 5] = [
 ];
 
 /// All, in the order in which they write at each moment.
-const ACTUATORS: [&dyn Actuator; 12] = [
+const ACTUATORS: [&dyn Actuator; 13] = [
     &preemption::Preemption,
     &freezer::Freezer,
     &partitions::Partitions,
@@ -119,6 +120,7 @@ const ACTUATORS: [&dyn Actuator; 12] = [
     &Quota,
     &affinity::Affinity,
     &classes::Classes,
+    &latency::Latency,
 ];
 
 /// Reports the actuators' knobs here.

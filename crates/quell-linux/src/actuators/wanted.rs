@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use quell_model::{Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, NodeSet, SchedClass, ThreadId, WorkloadId};
+use quell_model::{
+    Bounds, CpuCount, CpuSet, Knob, KnobKind, ModelError, Nanos, NodeSet, SchedClass, ThreadId, WorkloadId,
+};
 
 use super::ways::Ways;
 use crate::LinuxError;
@@ -16,6 +18,8 @@ pub(crate) struct Wanted {
     pub quota: Option<Option<CpuCount>>,
     pub idle: Option<bool>,
     pub class: Option<SchedClass>,
+    /// A thread's slice; None within: Linux's.
+    pub latency: Option<Option<Nanos>>,
     pub pause: Option<bool>,
     pub ways: Option<Ways>,
     pub throttle: Option<u32>,
@@ -35,12 +39,13 @@ impl Wanted {
             Knob::Quota(quota) => self.quota = Some(quota),
             Knob::IdleOnly(idle) => self.idle = Some(idle),
             Knob::Class(class) => self.class = Some(class),
+            Knob::WakeUpLatency(latency) => self.latency = Some(latency),
             Knob::Pause(pause) => self.pause = Some(pause),
             Knob::CacheWays(mask) => self.ways = Some(Ways::everywhere(mask)),
             Knob::WaysOfLlc(ways) => return self.ways.get_or_insert_default().set(ways),
             Knob::Throttle(value) => self.throttle = Some(value),
             Knob::MemoryNodes(nodes) => self.nodes = Some(nodes),
-            Knob::MaxFrequencyKhz(_) | Knob::GpuFrequencyKhz(_) | Knob::Preemption(_) => return false,
+            Knob::MaxFrequencyKhz(_) | Knob::GpuFrequencyKhz(_) | Knob::Preemption(_) | Knob::Warp(_) => return false,
         }
         true
     }
@@ -54,11 +59,12 @@ impl Wanted {
             KnobKind::Quota => self.quota = None,
             KnobKind::IdleOnly => self.idle = None,
             KnobKind::Class => self.class = None,
+            KnobKind::WakeUpLatency => self.latency = None,
             KnobKind::Pause => self.pause = None,
             KnobKind::CacheWays | KnobKind::WaysOfLlc => self.ways = None,
             KnobKind::Throttle => self.throttle = None,
             KnobKind::MemoryNodes => self.nodes = None,
-            KnobKind::MaxFrequencyKhz | KnobKind::GpuFrequencyKhz | KnobKind::Preemption => {}
+            KnobKind::MaxFrequencyKhz | KnobKind::GpuFrequencyKhz | KnobKind::Preemption | KnobKind::Warp => {}
         }
     }
 
@@ -76,6 +82,7 @@ impl Wanted {
             quota: self.quota.or(base.quota),
             idle: self.idle.or(base.idle),
             class: self.class.or(base.class),
+            latency: self.latency.or(base.latency),
             pause: self.pause.or(base.pause),
             ways: self.ways.or(base.ways),
             throttle: self.throttle.or(base.throttle),

@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 34] = [
+pub const ASSUMED: [(&str, f64); 48] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -27,6 +27,20 @@ pub const ASSUMED: [(&str, f64); 34] = [
     ("caladan.memory-latency", 72.0),
     ("caladan.streaml2-suffers", 1.0),
     ("caladan.streaml2-takes", 0.8),
+    ("dasec.masstree-service", 1800.0),
+    ("dasec.img-dnn-service", 4900.0),
+    ("dasec.memcached-service", 185.0),
+    ("dasec.silo-service", 750.0),
+    ("dasec.spread", 0.5),
+    ("dasec.main-share", 0.3),
+    ("dasec.pieces", 2.0),
+    ("dasec.lock-share", 0.15),
+    ("dasec.clients", 16.0),
+    ("dasec.ai-cpu", 80.0),
+    ("dasec.ai-gpu", 10.0),
+    ("dasec.matrix-piece", 5.0),
+    ("dasec.parties-target", 2.0),
+    ("dasec.bvt-warp", 5.0),
     ("edgeiso.detection-gpu", 80.0),
     ("edgeiso.detection-moves", 20.0),
     ("edgeiso.detection-load", 20.0),

@@ -4,6 +4,7 @@
 
 pub mod assumed;
 pub mod caladan;
+pub mod dasec;
 pub mod edgeiso;
 pub mod his;
 pub mod queueing;

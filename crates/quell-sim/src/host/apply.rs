@@ -1,8 +1,8 @@
 //! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
 
 use quell_model::{
-    Bounds, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal, SampleRequest,
-    SoloEnd, Support, Target, Verdict, WorkloadId,
+    Bounds, Capabilities, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal,
+    SampleRequest, SoloEnd, Support, Target, Verdict, WorkloadId,
 };
 
 use super::actuators::On;
@@ -76,8 +76,9 @@ impl SimHost {
 
     fn turn_knobs(&mut self, settings: &[KnobSetting]) -> Verdict {
         let mut gone = 0;
+        let can = capabilities(self.lending(), self.sim.measured_of_memory());
         for setting in settings {
-            match self.check(setting) {
+            match self.check(setting, &can) {
                 Check::Fine => {}
                 Check::Gone => gone += 1,
                 Check::Bad(refusal) => return Verdict::Refused(refusal),
@@ -90,7 +91,7 @@ impl SimHost {
         Verdict::Applied(self.sim.now())
     }
 
-    fn check(&self, setting: &KnobSetting) -> Check {
+    fn check(&self, setting: &KnobSetting, can: &Capabilities) -> Check {
         let bad = |why: &str| Check::Bad(Refusal::System(format!("{setting:?}: {why}")));
         let kernel = &self.sim.kernel;
         let exists = match setting.target {
@@ -103,7 +104,6 @@ impl SimHost {
             return Check::Gone;
         }
         let kind = setting.knob.kind();
-        let can = capabilities(self.lending(), self.sim.measured_of_memory());
         if let Support::No { why, .. } = can.can_set(kind, setting.target.kind()) {
             return Check::Bad(Refusal::Unsupported(format!("{}: {why}", kind.name())));
         }

@@ -171,7 +171,8 @@ impl Kernel {
             seen.run_delay += now - seen.runnable_since;
             // One that lost its CPU waits since it ran.
             let was_woken = seen.runnable_since > seen.ran_at;
-            seen.late_starts += u64::from(was_woken && now > seen.runnable_since + LATE_START);
+            let bound = seen.latency.unwrap_or(LATE_START);
+            seen.late_starts += u64::from(was_woken && now > seen.runnable_since + bound);
             seen.ran_on = cpu;
             seen.turn_began = now;
             if previous.is_none() {

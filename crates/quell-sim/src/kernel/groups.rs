@@ -79,17 +79,9 @@ impl Kernel {
             let index = task.0 as usize;
             kernel.tasks[index].class = class;
             let entity = kernel.tasks[index].entity;
-            let (weight, slice, idle) = match class {
-                SchedClass::Fair { nice, slice } => (weight::of_nice(nice), slice, false),
-                SchedClass::Batch { nice } => (weight::of_nice(nice), None, false),
-                SchedClass::Idle => (weight::IDLE, None, true),
-                _ => (weight::NICE_0, None, false),
-            };
-            kernel.reweigh(entity, weight);
-            let seen = &mut kernel.tree.entities[entity];
-            seen.idle = idle;
-            seen.has_own_slice = slice.is_some();
-            seen.slice = slice.map_or(seen.slice, |slice| slice.0);
+            kernel.reweigh(entity, kernel.task(task).weight());
+            kernel.tree.entities[entity].idle = matches!(class, SchedClass::Idle);
+            kernel.set_slice(task);
             if let SchedClass::Deadline { .. } = class {
                 kernel.prepare_budget(task);
             }

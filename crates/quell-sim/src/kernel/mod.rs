@@ -118,6 +118,8 @@ impl Kernel {
             workload,
             served: None,
             entity,
+            own_weight: None,
+            latency: None,
             left: 0,
             run_time: 0,
             run_delay: 0,

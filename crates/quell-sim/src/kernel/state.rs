@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use quell_model::{CpuSet, SchedClass};
 
-use super::fair::Average;
+use super::fair::{Average, Warped};
 use super::partition::Partition;
 use super::server::Servers;
 pub(crate) use crate::ids::{GroupId, TaskId};
@@ -135,13 +135,17 @@ pub(crate) struct Task {
     /// In a deferrable server's list: its priority.
     pub served: Option<u32>,
     pub entity: usize,
+    /// A weight of its own in place of its nice value's: a `cpu.weight`.
+    pub own_weight: Option<u32>,
+    /// A wake-up latency of its own, ns.
+    pub latency: Option<u64>,
     /// Work left, in nanoseconds at full speed times [`FULL_SPEED`].
     pub left: u64,
     pub run_time: u64,
     pub run_delay: u64,
     /// Times it lost a CPU although it could have gone on.
     pub preemptions: u64,
-    /// Times it waited longer than [`LATE_START`] for a CPU after it was woken.
+    /// Times it waited longer than its wake-up latency, or [`LATE_START`], for a CPU after it was woken.
     pub late_starts: u64,
     pub runnable_since: u64,
     /// When it ran last, and where; for caches.
@@ -216,6 +220,8 @@ pub(crate) struct Entity {
     pub lag: i64,
     pub slice: u64,
     pub has_own_slice: bool,
+    /// BVT's borrowed time.
+    pub warp: Option<Box<Warped>>,
     pub run_time: u64,
     pub picked_at: u64,
     pub queue: usize,
@@ -268,6 +274,7 @@ impl Entity {
             lag: 0,
             slice: 0,
             has_own_slice: false,
+            warp: None,
             run_time: 0,
             picked_at: 0,
             queue,

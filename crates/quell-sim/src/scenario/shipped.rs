@@ -22,6 +22,7 @@ shipped! {
     "consolidated-vms",
     "contended",
     "critical-path",
+    "dasec",
     "edge",
     "hundred",
     "memcached-2cpus",

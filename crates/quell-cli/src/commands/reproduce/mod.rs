@@ -3,6 +3,7 @@
 mod bands;
 mod caladan;
 mod check;
+mod dasec;
 mod edgeiso;
 mod fairness;
 pub mod figure;
@@ -117,9 +118,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.only.is_empty()
-        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso"].contains(&topic.id.as_str()))
+        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso", "dasec"].contains(&topic.id.as_str()))
     {
-        bail!("--only={}: of caladan, his and edgeiso alone single figures can be run", arguments.only.join(","));
+        bail!(
+            "--only={}: of caladan, his, edgeiso and dasec alone single figures can be run",
+            arguments.only.join(",")
+        );
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);
@@ -137,6 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "fairness" => fairness::run(arguments.quick, &kept)?,
             "rkube" => rkube::run(arguments.quick, &kept)?,
             "edgeiso" => edgeiso::run(arguments.quick, &arguments.only, &kept)?,
+            "dasec" => dasec::run(arguments.quick, &arguments.only, &kept)?,
             "his" => his::run(arguments.quick, &arguments.only, &kept)?,
             "vas" => vas::run(arguments.quick, &kept)?,
             "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,

@@ -3,6 +3,7 @@
 mod classes;
 mod cpusets;
 mod freezer;
+mod latency;
 mod limits;
 mod preemption;
 mod quota;
@@ -49,13 +50,14 @@ impl On<'_> {
 }
 
 /// All, in the order in which they fit what was set.
-const ACTUATORS: [&dyn Actuator; 7] = [
+const ACTUATORS: [&dyn Actuator; 8] = [
     &limits::Limits,
     &cpusets::Cpusets,
     &freezer::Freezer,
     &shares::Shares,
     &quota::Quota,
     &classes::Classes,
+    &latency::Latency,
     &preemption::Preemption,
 ];
 

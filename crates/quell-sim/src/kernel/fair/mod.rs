@@ -1,13 +1,15 @@
-//! The fair class: EEVDF and CFS over a tree of groups.
+//! The fair class: EEVDF, CFS and BVT over a tree of groups.
 
 mod average;
 #[cfg(test)]
 mod lag_tests;
+mod own;
 mod run;
 mod tree;
 mod virtual_time;
 
 pub(crate) use average::Average;
+pub(crate) use own::Warped;
 pub(crate) use virtual_time::{Arrival, Departure};
 
 use crate::KernelConfig;
@@ -21,6 +23,8 @@ pub(super) struct Sizes {
     pub wakeup_granularity: u64,
     /// When averages of loads on idle CPUs are looked at next.
     pub fades_at: u64,
+    /// Has a thread ever had a slice of its own? Before that no group's slice is looked at.
+    pub own_slices: bool,
 }
 
 impl Sizes {
@@ -31,6 +35,7 @@ impl Sizes {
             min_granularity: config.min_granularity_of(cpus),
             wakeup_granularity: config.wakeup_granularity_of(cpus),
             fades_at: 0,
+            own_slices: false,
         }
     }
 }

@@ -16,6 +16,7 @@ impl Kernel {
                 let entity = match self.config.fair {
                     FairScheduler::Eevdf => self.earliest_deadline(queue, true)?,
                     FairScheduler::Cfs => self.least_virtual(queue)?,
+                    FairScheduler::Bvt => self.earliest_effective(queue)?,
                 };
                 if self.tree.entities[entity].delayed {
                     self.finish_delayed(entity);
@@ -103,6 +104,9 @@ impl Kernel {
             seen.run_time += span;
             seen.vruntime += virtual_time(span, seen.weight);
             let queue = seen.queue;
+            if let Some(warp) = &mut seen.warp {
+                warp.ran(span, self.now);
+            }
             if self.config.fair == FairScheduler::Eevdf {
                 let ended = seen.vruntime >= seen.deadline;
                 if ended {
@@ -132,8 +136,10 @@ impl Kernel {
 
     /// CFS's check at a tick: has the running thread, or one of its groups, had its part of the period?
     pub(crate) fn fair_tick(&self, task: TaskId) -> bool {
-        if self.config.fair == FairScheduler::Eevdf {
-            return false;
+        match self.config.fair {
+            FairScheduler::Eevdf => return false,
+            FairScheduler::Bvt => return self.is_far_ahead(task),
+            FairScheduler::Cfs => {}
         }
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
@@ -193,10 +199,13 @@ impl Kernel {
                 }
                 self.earliest_deadline(queue, !short) == Some(new)
             }
+            // The woken thread's own latency counts, whichever of its groups is compared.
             FairScheduler::Cfs => {
+                let latency = self.task(woken).latency.unwrap_or(self.fair.wakeup_granularity);
                 let (new, now) = (&self.tree.entities[new], &self.tree.entities[now]);
-                now.vruntime - new.vruntime > virtual_time(self.fair.wakeup_granularity, new.weight)
+                now.vruntime - new.vruntime > virtual_time(latency, new.weight)
             }
+            FairScheduler::Bvt => self.is_beyond_allowance(now, new),
         }
     }
 

@@ -42,6 +42,7 @@ impl Kernel {
             entity = above;
             queue = self.tree.entities[entity].queue;
         }
+        self.lift_slices(self.queue_of(group, cpu));
         self.update_group_weights(task);
     }
 
@@ -58,6 +59,7 @@ impl Kernel {
             self.count_tasks(queue, -1, idle);
         }
         self.withdraw(entity, how);
+        self.lift_slices(queue);
         self.update_group_weights(task);
     }
 
@@ -92,6 +94,7 @@ impl Kernel {
         self.tree.entities[entity].queue = queue;
         if let Content::Queue(own) = self.tree.entities[entity].content {
             self.update_weight(own);
+            self.take_shortest_slice(entity, own);
         }
         self.place(entity, arrival);
         self.tree.entities[entity].queued = true;
@@ -139,10 +142,10 @@ impl Kernel {
         self.withdraw(entity, Departure::Asleep);
     }
 
-    /// Virtual run times are those of a queue; CFS carries them over when a thread changes its CPU.
+    /// Virtual run times are those of a queue; CFS and BVT carry them over when a thread changes its CPU.
     fn come_to(&mut self, entity: usize, queue: usize) {
         let from = std::mem::replace(&mut self.tree.entities[entity].queue, queue);
-        if from != queue && self.config.fair == FairScheduler::Cfs {
+        if from != queue && self.config.fair != FairScheduler::Eevdf {
             self.tree.entities[entity].vruntime += self.tree.queues[queue].zero - self.tree.queues[from].zero;
         }
     }

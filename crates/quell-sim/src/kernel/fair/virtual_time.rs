@@ -88,6 +88,7 @@ impl Kernel {
         match self.config.fair {
             FairScheduler::Eevdf => self.place_by_lag(entity, arrival),
             FairScheduler::Cfs => self.place_by_least(entity, arrival),
+            FairScheduler::Bvt => self.place_no_earlier(entity, arrival),
         }
     }
 

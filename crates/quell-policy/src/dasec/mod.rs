@@ -1,0 +1,246 @@
+//! `dasec`: interference is moved off the critical path (dasec-socc22 §3–5; lines L… of the text in `papers`).
+//!
+//! Once a period: the task monitor ([`tm`]) takes in what each thread did, the rescheduling latency adjuster ([`rla`]) and the
+//! time-slice allocator ([`tsa`]) set each thread's wake-up latency and weight by that, and the resource conflict resolver
+//! ([`rcr`]) swaps threads between cores. A thread that uses up what it has, or is still ready when the period ends, holds its
+//! workload's progress up: it gets more, and the others of the same workload wait instead.
+
+mod config;
+mod invariants;
+mod rcr;
+mod rla;
+mod tm;
+mod tsa;
+
+use std::fmt::Write;
+
+use quell_model::{
+    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    Signal, Target, ThreadId, Verdict, View, Wake,
+};
+use serde::{Deserialize, Serialize};
+
+pub use config::{Bound, DasecConfig, ReadyAndUsed};
+
+use crate::kit::once::Once;
+use crate::kit::periodic::Periodic;
+use crate::kit::retry::{self, Retry};
+use rcr::Resolver;
+use tm::{Monitor, START_WEIGHT, Setting, Task};
+use tsa::Allocator;
+
+/// A thread is critical from this many times the mean weight of its workload's threads on (ours, for people alone).
+const CRITICAL: f64 = 1.5;
+/// After a refused plan with latencies they are left alone for this long (kernels before 6.12 have none).
+const WITHOUT_LATENCIES: Nanos = Nanos::from_secs(60);
+
+/// The policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dasec {
+    config: DasecConfig,
+    monitor: Monitor,
+    allocator: Allocator,
+    resolver: Resolver,
+    pool: CpuSet,
+    next: Periodic,
+    /// The plan whose outcome is not known yet, and whether it had latencies.
+    under_way: Option<(u64, bool)>,
+    no_latencies_until: Nanos,
+    retry: Retry,
+    nothing_to_do: Once,
+}
+
+impl Dasec {
+    /// The policy.
+    #[must_use]
+    pub fn new(config: DasecConfig) -> Dasec {
+        Dasec {
+            config,
+            monitor: Monitor::default(),
+            allocator: Allocator::default(),
+            resolver: Resolver::default(),
+            pool: CpuSet::EMPTY,
+            next: Periodic::default(),
+            under_way: None,
+            no_latencies_until: Nanos::ZERO,
+            retry: Retry::up_to(retry::FIRST),
+            nothing_to_do: Once::default(),
+        }
+    }
+
+    /// Its name and its needs.
+    pub const DESCRIPTION: Description = Description {
+        name: "dasec",
+        summary: "threads that hold their service up get larger slices and shorter wake-up latencies; the others wait",
+        source: "Jia et al., Achieving Low Latency in Public Edges by Hiding Workloads Mutual Interference (SoCC 2022), §3–5",
+        interval: Nanos::from_millis(80),
+        signals: &[
+            Need::must(Signal::Threads),
+            Need::or(Signal::Preemptions, "conflicts between threads with low latencies are seen by late starts alone"),
+            Need::or(Signal::LateStarts, "conflicts between threads with low latencies are seen by preemptions alone"),
+            Need::or(Signal::WakeUps, "a thread that waits for others does not get their latencies shortened"),
+        ],
+        knobs: &[
+            Need::must(KnobKind::Weight),
+            Need::or(
+                KnobKind::WakeUpLatency,
+                "wake-up latencies stay the kernel's: slices and cores alone are adjusted",
+            ),
+            Need::or(KnobKind::Cpus, "conflicts are not resolved by changing cores: set rcr = false"),
+        ],
+        rules: &[],
+        keys: &[Heeds::all(Key::Cpus)],
+        grants: false,
+    };
+
+    /// Swaps between cores so far.
+    #[must_use]
+    pub fn swaps(&self) -> u64 {
+        self.resolver.swaps
+    }
+
+    /// A thread's time slice of the present period; None: there is no such thread.
+    #[must_use]
+    pub fn slice_of(&self, thread: ThreadId) -> Option<Nanos> {
+        self.monitor.find(thread).map(|at| self.monitor.tasks[at].slice)
+    }
+
+    fn hear(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
+        for event in events {
+            let Event::Outcome(outcome) = event else { continue };
+            if outcome.part != Part::Knobs {
+                continue;
+            }
+            let Some((_, latencies)) = self.under_way.take_if(|(number, _)| *number == outcome.plan) else { continue };
+            let tasks = &mut self.monitor.tasks;
+            match &outcome.verdict {
+                Verdict::Applied(_) | Verdict::Pending(_) => {
+                    tasks.iter_mut().for_each(|task| task.told = task.asked);
+                    self.retry.worked();
+                }
+                // A thread is gone, and with it the plan: the rest follows with the next one.
+                Verdict::Vanished => tasks.iter_mut().for_each(|task| task.asked = task.told),
+                Verdict::Refused(why) => {
+                    tasks.iter_mut().for_each(|task| task.asked = task.told);
+                    self.retry.refused(now, why, plan);
+                    if latencies {
+                        self.no_latencies_until = now + WITHOUT_LATENCIES;
+                    }
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, task: &Task, now: Nanos) -> Setting {
+        let own = (task.latency != self.config.start_latency).then_some(task.latency);
+        let sets_latencies = self.config.rla && now >= self.no_latencies_until;
+        Setting {
+            weight: (task.weight.round() as u32).clamp(1, 10_000),
+            latency: if sets_latencies { own.or(task.asked.latency.map(|_| task.latency)) } else { task.asked.latency },
+            cpu: task.bound,
+        }
+    }
+
+    fn write(&mut self, now: Nanos, plan: &mut Plan) {
+        let mut latencies = false;
+        for at in 0..self.monitor.tasks.len() {
+            let task = &self.monitor.tasks[at];
+            let (wanted, asked, target) = (self.wanted(task, now), task.asked, Target::Thread(task.id));
+            let mut set = |knob| plan.knobs.push(KnobSetting { target, knob });
+            if wanted.weight != asked.weight {
+                set(Knob::Weight(wanted.weight));
+            }
+            if wanted.latency != asked.latency {
+                latencies = true;
+                set(Knob::WakeUpLatency(wanted.latency));
+            }
+            if wanted.cpu != asked.cpu {
+                set(Knob::Cpus(wanted.cpu.map_or(self.pool, CpuSet::one)));
+            }
+            self.monitor.tasks[at].asked = wanted;
+        }
+        if !plan.knobs.is_empty() {
+            self.under_way = Some((plan.number, latencies));
+        }
+    }
+
+    /// Names the threads that have become critical since the last period, and those that are no longer.
+    fn tell(&mut self, now: Nanos, plan: &mut Plan) {
+        for at in 0..self.monitor.tasks.len() {
+            let task = &self.monitor.tasks[at];
+            let is_critical = task.weight >= CRITICAL * START_WEIGHT;
+            let (id, workload) = (task.id.tid, task.workload);
+            match (is_critical, task.critical_since) {
+                (true, None) => {
+                    let text = self.describe_critical(task);
+                    plan.note(NoteKind::Because, Some(workload), text);
+                    self.monitor.tasks[at].critical_since = Some(now);
+                }
+                (false, Some(since)) if task.weight < START_WEIGHT => {
+                    let text = format!("thread {id} is no longer critical, after {}", now - since);
+                    plan.note(NoteKind::Because, Some(workload), text);
+                    self.monitor.tasks[at].critical_since = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn describe_critical(&self, task: &Task) -> String {
+        let mut text = format!(
+            "thread {} is critical: it ran {} in the last period; its slice is {} now, its weight {:.0}, its wake-up latency {}",
+            task.id.tid, task.used, task.slice, task.weight, task.latency
+        );
+        let edges = || self.monitor.edges[task.edges()].iter().filter(|edge| edge.times > 0);
+        let mut below = u64::MAX;
+        for place in 0..3 {
+            let Some(edge) = edges().filter(|edge| edge.times < below).max_by_key(|edge| edge.times) else { break };
+            below = edge.times;
+            let _ = write!(text, "{} {}", if place == 0 { "; woken by" } else { "," }, edge.waker.tid);
+        }
+        text
+    }
+}
+
+impl Policy for Dasec {
+    fn describe(&self) -> &'static Description {
+        &Self::DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
+        self.hear(view.now, events, plan);
+        let pool = view.pool();
+        let shrank = !self.pool.is_subset(&pool);
+        self.pool = pool;
+        let is_due = self.next.is_due(view.now, self.config.period);
+        if !is_due && !shrank {
+            return self.next.wake();
+        }
+        if is_due {
+            self.monitor.look(view, &self.config);
+            if self.config.rla {
+                rla::adjust(&mut self.monitor, &self.config);
+            }
+            self.allocator.allot(view, &mut self.monitor.tasks, &self.config);
+            self.resolver.resolve(&pool, &mut self.monitor.tasks, &self.config);
+            self.tell(view.now, plan);
+            let threads = self.monitor.tasks.len();
+            if threads > 1 && pool.len() > 1 {
+                self.nothing_to_do.forget();
+            } else if threads > 0 && self.nothing_to_do.first() {
+                let text = "nothing to do: dasec needs several threads and several CPUs; give it more, or take it out";
+                plan.note(NoteKind::Warning, None, text);
+            }
+        }
+        self.monitor.free_from(&pool);
+        // What a refused plan had is tried again after a pause; a plan whose outcome is open is not overtaken.
+        if !self.retry.is_ahead(view.now) && self.under_way.is_none() {
+            self.retry.begun();
+            self.write(view.now, plan);
+        }
+        self.next.wake()
+    }
+}
+
+#[cfg(test)]
+mod tests;

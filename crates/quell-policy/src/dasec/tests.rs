@@ -1,0 +1,241 @@
+use proptest::prelude::*;
+use quell_model::{
+    Class, CpuCount, CpuId, Outcome, Refusal, SchedClass, ThreadId, ThreadState, Topology, Workload, WorkloadId,
+};
+
+use super::*;
+
+const PERIOD: Nanos = Nanos::from_millis(80);
+
+/// What a thread does in a period: its CPU time in thousandths of the period, whether it is ready at the end, its CPU, and
+/// its preemptions.
+#[derive(Clone, Copy, Debug)]
+struct Does(u64, bool, u32, u64);
+
+/// A machine with threads, and the policy.
+struct Scene {
+    policy: Dasec,
+    view: View,
+    events: Vec<Event>,
+    plan: Plan,
+    number: u64,
+    /// The next plan is refused, if it has a knob of this kind.
+    refuses: Option<KnobKind>,
+}
+
+impl Scene {
+    fn new(cpus: u32, workloads: u32, threads: u32, config: DasecConfig) -> Scene {
+        let mut view = View::new(Topology::synthetic(1, 1, cpus, 1).into());
+        for workload in 0..workloads {
+            let spec = Workload::new(format!("vm{workload}"), Class::LatencyCritical, CpuCount::ZERO);
+            view.workloads.spec.push(Some(spec.into()));
+            for thread in 0..threads {
+                view.threads.id.push(ThreadId { tid: (workload * threads + thread + 1) as i32, start: 0 });
+                view.threads.workload.push(WorkloadId(workload));
+            }
+        }
+        let count = (workloads * threads) as usize;
+        let columns = &mut view.threads;
+        columns.state = vec![ThreadState::Sleeping; count];
+        columns.cpu = (0..count as u32).map(|thread| CpuId(thread % cpus)).collect();
+        columns.run_time = vec![Nanos::ZERO; count];
+        columns.run_delay = vec![Nanos::ZERO; count];
+        columns.class = vec![SchedClass::NORMAL; count];
+        columns.preemptions = vec![Some(0); count];
+        columns.late_starts = vec![Some(0); count];
+        let (events, plan) = (Vec::new(), Plan::default());
+        let mut scene = Scene { policy: Dasec::new(config), view, events, plan, number: 0, refuses: None };
+        scene.step();
+        scene
+    }
+
+    fn step(&mut self) {
+        self.number += 1;
+        self.plan.begin(self.number);
+        self.policy.step(&self.view, &self.events, &mut self.plan);
+        self.events.clear();
+        if !self.plan.knobs.is_empty() {
+            let bad = |setting: &KnobSetting| Some(setting.knob.kind()) == self.refuses;
+            let verdict = match self.plan.knobs.iter().any(bad) {
+                true => Verdict::Refused(Refusal::Unsupported("no slices here".into())),
+                false => Verdict::Applied(self.view.now),
+            };
+            self.events.push(Event::Outcome(Outcome { plan: self.number, part: Part::Knobs, verdict }));
+        }
+        self.policy.check_bounds();
+    }
+
+    fn period(&mut self, does: impl Fn(usize) -> Does) {
+        self.view.now += PERIOD;
+        let columns = &mut self.view.threads;
+        for thread in 0..columns.id.len() {
+            let Does(used, ready, cpu, preempted) = does(thread);
+            columns.run_time[thread] += PERIOD.scaled(used as f64 / 1000.0);
+            columns.state[thread] = if ready { ThreadState::Runnable } else { ThreadState::Sleeping };
+            columns.cpu[thread] = CpuId(cpu);
+            columns.preemptions[thread] = columns.preemptions[thread].map(|count| count + preempted);
+        }
+        self.step();
+    }
+
+    fn task(&self, thread: usize) -> &Task {
+        &self.policy.monitor.tasks[thread]
+    }
+}
+
+#[test]
+fn a_slice_is_that_of_the_papers_example() {
+    let mut scene = Scene::new(80, 8, 16, DasecConfig::default());
+    scene.period(|thread| Does(1, false, thread as u32 % 80, 0));
+    assert_eq!(scene.task(5).slice, Nanos::from_millis(50), "80 CPUs × 80 ms / 128 vCPUs (L203)");
+}
+
+#[test]
+fn who_uses_its_slice_up_gets_ten_per_cent_more_and_the_others_pay() {
+    let mut scene = Scene::new(8, 2, 8, DasecConfig { rcr: false, ..DasecConfig::default() });
+    // A slice is half the period: thread 0 uses it up and is idle at the end; thread 1 is ready and did not.
+    scene.period(|_| Does(100, false, 0, 0));
+    scene.period(|thread| Does(if thread == 0 { 600 } else { 100 }, thread == 1, 0, 0));
+    let weight = |thread: usize| scene.task(thread).weight;
+    assert!((weight(0) - 110.0).abs() < 1e-9, "{}", weight(0));
+    assert!((1..8).all(|thread| (weight(thread) - (100.0 - 10.0 / 7.0)).abs() < 1e-9));
+    assert!((8..16).all(|thread| weight(thread) == 100.0), "another workload pays nothing");
+    assert_eq!(scene.task(0).slice, Nanos::from_millis(44));
+    assert_eq!(scene.task(0).latency, Nanos::from_micros(4_400));
+    assert_eq!(scene.task(1).latency, Nanos::from_micros(3_600));
+    let set = |tid: i32, knob| {
+        let target = Target::Thread(ThreadId { tid, start: 0 });
+        scene.plan.knobs.contains(&KnobSetting { target, knob })
+    };
+    assert!(set(1, Knob::Weight(110)) && set(2, Knob::WakeUpLatency(Some(Nanos::from_micros(3_600)))));
+}
+
+#[test]
+fn at_the_floor_the_wakers_latency_is_shortened_one_edge_deep() {
+    let floor = Nanos::from_micros(3_900);
+    let mut scene = Scene::new(4, 1, 4, DasecConfig { floor, rcr: false, tsa: false, ..DasecConfig::default() });
+    let id = |tid| ThreadId { tid, start: 0 };
+    for (total, latency) in [(1, None), (1, Some(4_000)), (2, Some(3_900))] {
+        let wake_ups = &mut scene.view.threads.wake_ups;
+        wake_ups.clear();
+        wake_ups.push(Some(id(2)), id(1), total);
+        wake_ups.push(Some(id(3)), id(2), total);
+        scene.period(|thread| Does(10, thread == 0, 0, 0));
+        if let Some(latency) = latency {
+            assert_eq!(scene.task(1).latency, Nanos::from_micros(latency), "after {total} wake-ups");
+        }
+    }
+    assert_eq!(scene.task(2).latency, Nanos::from_millis(4), "two edges away");
+}
+
+#[test]
+fn slices_of_two_cores_are_brought_nearer_and_conflicts_are_spread() {
+    let config = DasecConfig { bound: Bound::ForEver, ..DasecConfig::default() };
+    let mut scene = Scene::new(2, 1, 4, config.clone());
+    scene.period(|_| Does(10, false, 0, 0));
+    let on_second = || (0..4).filter(|&thread| scene.task(thread).core() == CpuId(1)).count();
+    assert_eq!(on_second(), 1, "all were on the first core, one changes a period");
+    // Four alike, two on each core; those of the first have conflicts, and their latencies are low.
+    let mut scene = Scene::new(2, 1, 4, config);
+    let layout = |thread: usize| thread as u32 / 2;
+    scene.period(|thread| Does(10, thread < 2, layout(thread), 0));
+    assert_eq!(scene.policy.swaps(), 0);
+    scene.period(|thread| Does(10, thread < 2, layout(thread), if thread < 2 { 2 } else { 0 }));
+    let cores: Vec<u32> = (0..4).map(|thread| scene.task(thread).core().0).collect();
+    assert_eq!(cores, [1, 0, 0, 1], "half of the low ones against half of the high ones");
+}
+
+#[test]
+fn a_host_without_slices_still_gets_weights_and_nothing_is_half_set() {
+    let mut scene = Scene::new(4, 1, 8, DasecConfig { rcr: false, ..DasecConfig::default() });
+    scene.refuses = Some(KnobKind::WakeUpLatency);
+    let busy = |thread: usize| Does(if thread == 0 { 900 } else { 10 }, thread < 3, 0, 0);
+    let mut weights = 0;
+    for _ in 0..40 {
+        scene.period(busy);
+        let has = |kind| scene.plan.knobs.iter().any(|setting| setting.knob.kind() == kind);
+        weights += usize::from(has(KnobKind::Weight) && !has(KnobKind::WakeUpLatency));
+    }
+    assert!(weights > 0, "{weights}");
+    let told = scene.task(0).told;
+    assert!(told.latency.is_none() && told.weight > 150, "{told:?}");
+}
+
+#[test]
+fn a_critical_thread_is_named_with_those_that_woke_it() {
+    let mut scene = Scene::new(4, 1, 8, DasecConfig::default());
+    let mut found = None;
+    for period in 0..20 {
+        scene.view.threads.wake_ups.clear();
+        let id = |tid| ThreadId { tid, start: 0 };
+        scene.view.threads.wake_ups.push(Some(id(7)), id(3), period * 5);
+        scene.period(|thread| Does(if thread == 2 { 900 } else { 10 }, thread == 2, 0, 0));
+        found = found.or(scene.plan.notes.iter().find(|note| note.text.contains("is critical")).cloned());
+    }
+    let found = found.expect("within 20 periods");
+    assert_eq!(found.about, Some(WorkloadId(0)));
+    assert!(found.text.starts_with("thread 3 is critical: it ran") && found.text.ends_with("woken by 7"), "{found:?}");
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    (0u64..1001, any::<bool>(), 0u32..8, 0u64..5).prop_map(|(used, ready, cpu, lost)| Does(used, ready, cpu, lost))
+}
+
+fn config() -> impl Strategy<Value = DasecConfig> {
+    let open = (any::<[bool; 4]>(), 0.001f64..1.0, 0.001f64..0.9, 0.001f64..3.0, 1.0f64..100.0);
+    open.prop_map(|([tsa, rla, rcr, for_ever], weight_step, latency_step, latency_growth, least_weight)| DasecConfig {
+        tsa,
+        rla,
+        rcr,
+        weight_step,
+        latency_step,
+        latency_growth,
+        least_weight,
+        bound: if for_ever { Bound::ForEver } else { Bound::UntilNext },
+        ..DasecConfig::default()
+    })
+}
+
+proptest! {
+    /// Sums, bounds and bindings hold through everything (`check_bounds` after each step); threads and CPUs come and go;
+    /// what is switched off does nothing; a policy restored from its state goes on alike.
+    #[test]
+    fn bounds_hold_and_a_restored_policy_goes_on_alike(
+        config in config(),
+        periods in prop::collection::vec((prop::collection::vec(does(), 24), 1usize..9, 1usize..25), 1..25),
+    ) {
+        let mut scene = Scene::new(8, 3, 8, config.clone());
+        let all = scene.view.threads.clone();
+        for (does, cpus, threads) in periods {
+            scene.view.cpus.online = (0..cpus as u32).map(CpuId).collect();
+            // The last ones are gone, or back.
+            let columns = &mut scene.view.threads;
+            columns.id = all.id[..threads].to_vec();
+            columns.workload = all.workload[..threads].to_vec();
+            columns.run_time.resize(threads, Nanos::ZERO);
+            columns.state.resize(threads, ThreadState::Sleeping);
+            columns.cpu.resize(threads, CpuId(0));
+            columns.preemptions.resize(threads, Some(0));
+            columns.late_starts.resize(threads, Some(0));
+            let before = serde_json::to_string(&scene.policy).unwrap();
+            let mut restored: Dasec = serde_json::from_str(&before).unwrap();
+            let events = scene.events.clone();
+            scene.period(|thread| does[thread]);
+            let mut plan = Plan { number: scene.number, ..Plan::default() };
+            restored.step(&scene.view, &events, &mut plan);
+            prop_assert_eq!(&plan, &scene.plan);
+            for setting in &scene.plan.knobs {
+                let allowed = match setting.knob {
+                    Knob::Weight(_) => true,
+                    Knob::WakeUpLatency(_) => config.rla,
+                    Knob::Cpus(cpus) => config.rcr && !cpus.is_disjoint(&scene.view.pool()),
+                    _ => false,
+                };
+                prop_assert!(allowed, "{setting:?}");
+            }
+            if !config.tsa {
+                prop_assert!(scene.policy.monitor.tasks.iter().all(|task| (task.weight - 100.0).abs() < 1e-6));
+            }
+        }
+    }
+}
