@@ -53,7 +53,7 @@ fn pass(view: &mut View, period: u64) {
     for thread in 0..columns.id.len() {
         let mixed = (thread as u64 + 1).wrapping_mul(period.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1) >> 40;
         columns.run_time[thread] += Nanos(mixed % PERIOD.0);
-        columns.state[thread] = if mixed % 3 == 0 { ThreadState::Runnable } else { ThreadState::Sleeping };
+        columns.state[thread] = if mixed.is_multiple_of(3) { ThreadState::Runnable } else { ThreadState::Sleeping };
         columns.cpu[thread] = CpuId((mixed % u64::from(CPUS)) as u32);
         columns.preemptions[thread] = columns.preemptions[thread].map(|count| count + mixed % 4);
     }
