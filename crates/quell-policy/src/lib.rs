@@ -19,6 +19,7 @@ mod parameter;
 pub mod parties;
 mod registry;
 pub mod rkube;
+pub mod sdc;
 pub mod shenango;
 pub mod vas;
 

@@ -117,6 +117,7 @@ policies! {
     Heracles(crate::heracles::Heracles, crate::heracles::HeraclesConfig),
     Vas(crate::vas::Vas, crate::vas::VasConfig),
     Dasec(crate::dasec::Dasec, crate::dasec::DasecConfig),
+    SdcLocal(crate::sdc::SdcLocal, crate::sdc::SdcLocalConfig),
 }
 
 impl AnyPolicy {

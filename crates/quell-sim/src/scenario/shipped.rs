@@ -28,6 +28,7 @@ shipped! {
     "memcached-2cpus",
     "periodic",
     "rkube-figure3",
+    "sdc",
     "stacked",
     "vas",
     "work-stealing",

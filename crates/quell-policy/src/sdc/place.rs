@@ -1,0 +1,130 @@
+//! Units onto cores: dedicated ones, those of memory-intensive work, and the rest.
+
+use std::ops::Range;
+
+use quell_model::view::at;
+use quell_model::{ThreadId, View, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use super::Pins;
+use super::classify::{Classes, Kind};
+
+/// What is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unit {
+    /// Its workload.
+    pub workload: WorkloadId,
+    /// Its thread, where threads are bound.
+    pub thread: Option<ThreadId>,
+    /// Its class.
+    pub kind: Kind,
+    /// Its memory intensity, of the threshold.
+    pub intensity: f64,
+    /// Its core, by number among those of the pool.
+    pub core: usize,
+}
+
+/// A workload has at most so many units.
+const MOST: u32 = 1024;
+
+/// All units, by workload.
+pub fn units(view: &View, classes: &Classes, pins: Pins) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for (id, workload) in view.owned() {
+        let (kind, intensity) = (classes.kind(view, id), classes.intensity(id));
+        let unit = |thread| Unit { workload: id, thread, kind, intensity, core: 0 };
+        let own = view.threads.id.iter().zip(&view.threads.workload).filter(|(_, of)| **of == id);
+        let mut threads: Vec<ThreadId> = match pins {
+            Pins::Threads => own.map(|(thread, _)| *thread).collect(),
+            Pins::Workloads => Vec::new(),
+        };
+        if !threads.is_empty() {
+            threads.sort_unstable();
+            units.extend(threads.into_iter().map(|thread| unit(Some(thread))));
+            continue;
+        }
+        let of_threads = || at(&view.workloads.thread_count, id.index()).usable().unwrap_or(1);
+        let count = match workload.cpus.ceil() {
+            0 => of_threads(),
+            requested => requested,
+        };
+        units.extend((0..count.clamp(1, MOST)).map(|_| unit(None)));
+    }
+    units
+}
+
+/// Numbers of cores of each kind: dedicated ones first, memory-intensive work's last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// `get_dedicated_cores`.
+    pub dedicated: usize,
+    /// Services' units without a core of their own.
+    pub short: usize,
+    /// `get_mem_cores`: half as many as there are memory-intensive units, rounded up.
+    pub memory: usize,
+    cores: usize,
+}
+
+impl Division {
+    /// Of so many cores, of which some are kept for others than services.
+    pub fn of(units: &[Unit], cores: usize, kept: usize) -> Division {
+        let count = |kind: Kind| units.iter().filter(|unit| unit.kind == kind).count();
+        let (services, memory, others) = (count(Kind::Service), count(Kind::Memory), count(Kind::Other));
+        let all_fit = services <= cores && memory + others == 0;
+        let most = if all_fit { cores } else { cores - kept.clamp(1, cores) };
+        let dedicated = services.min(most);
+        let short = services - dedicated;
+        let shared = cores - dedicated;
+        // The others, and services without a core, have one at least.
+        let room = if others + short > 0 { shared.saturating_sub(1) } else { shared };
+        Division { dedicated, short, memory: memory.div_ceil(2).min(room), cores }
+    }
+
+    /// Cores that are nobody's own.
+    pub fn shared(&self) -> usize {
+        self.cores - self.dedicated
+    }
+
+    /// The cores of a kind. Where one is left, it is everybody's.
+    fn of_kind(&self, kind: Kind) -> Range<usize> {
+        let first_memory = self.cores - self.memory;
+        match kind {
+            Kind::Service => 0..self.dedicated,
+            Kind::Memory if self.memory > 0 => first_memory..self.cores,
+            Kind::Memory | Kind::Other if self.dedicated < first_memory => self.dedicated..first_memory,
+            Kind::Memory | Kind::Other => self.dedicated..self.cores,
+        }
+    }
+}
+
+/// Intensities this close are alike.
+const ALIKE: f64 = 0.9;
+
+/// The loop of Algorithm 5.2, in the order of line 4: each unit goes to the core of its kind with the fewest units, among
+/// equals to the one of higher intensity ("get_min_vcpu_core"); among those alike (ours) it stays where it was.
+pub fn assign(units: &mut [Unit], division: &Division, before: &[Unit]) {
+    let mut load = vec![(0usize, 0.0f64); division.cores];
+    let mut left = before.to_vec();
+    let mut dedicated = 0;
+    for kind in [Kind::Memory, Kind::Other, Kind::Service] {
+        for unit in units.iter_mut().filter(|unit| unit.kind == kind) {
+            let is_same = |old: &Unit| (old.workload, old.thread) == (unit.workload, unit.thread);
+            let was = left.iter().position(is_same).map(|at| left.swap_remove(at).core);
+            let fits = kind != Kind::Service || dedicated < division.dedicated;
+            dedicated += usize::from(kind == Kind::Service && fits);
+            let cores = division.of_kind(if fits { kind } else { Kind::Other });
+            unit.core = get_min_vcpu_core(&load, cores, was);
+            load[unit.core].0 += 1;
+            load[unit.core].1 += unit.intensity;
+        }
+    }
+}
+
+fn get_min_vcpu_core(load: &[(usize, f64)], cores: Range<usize>, was: Option<usize>) -> usize {
+    let fewest = cores.clone().map(|core| load[core].0).min().unwrap_or(0);
+    let least = || cores.clone().filter(|&core| load[core].0 == fewest);
+    let highest = least().map(|core| load[core].1).fold(0.0, f64::max);
+    let mut alike = least().filter(|&core| load[core].1 >= ALIKE * highest);
+    let first = alike.clone().next().unwrap_or(cores.start);
+    alike.find(|&core| Some(core) == was).unwrap_or(first)
+}
