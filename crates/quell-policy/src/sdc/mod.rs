@@ -29,7 +29,7 @@ use crate::kit::periodic::Periodic;
 use crate::kit::wanted::Wanted;
 use crate::parameter::{choices, parameters};
 use classify::{Classes, Kind};
-use place::{Division, Unit};
+use place::{Buffers, Division, Unit};
 
 /// §5.4.2: "Every 15 seconds, the local scheduling procedure is triggered".
 const INTERVAL: Nanos = Nanos::from_secs(15);
@@ -78,9 +78,17 @@ pub struct SdcLocal {
     classes: Classes,
     /// The units of the last look with their cores.
     units: Vec<Unit>,
+    /// The pool that they were placed on.
+    pool: CpuSet,
     knobs: Wanted,
     said_blind: Once,
     said_short: Once,
+    #[serde(skip)]
+    next: Vec<Unit>,
+    #[serde(skip)]
+    cores: Vec<CpuSet>,
+    #[serde(skip)]
+    buffers: Buffers,
 }
 
 impl SdcLocal {
@@ -92,9 +100,13 @@ impl SdcLocal {
             look: Periodic::default(),
             classes: Classes::default(),
             units: Vec::new(),
+            pool: CpuSet::EMPTY,
             knobs: Wanted::default(),
             said_blind: Once::default(),
             said_short: Once::default(),
+            next: Vec::new(),
+            cores: Vec::new(),
+            buffers: Buffers::default(),
         }
     }
 
@@ -117,31 +129,36 @@ impl SdcLocal {
         grants: false,
     };
 
-    fn place(&mut self, view: &View, plan: &mut Plan) {
-        let cores: Vec<CpuSet> = view
-            .topology
-            .cores()
-            .iter()
-            .map(|core| core.intersection(&view.pool()))
-            .filter(|core| !core.is_empty())
-            .collect();
+    fn place(&mut self, view: &View, is_new: bool, plan: &mut Plan) {
+        let pool = view.pool();
+        self.cores.clear();
+        self.cores.extend(view.topology.cores().iter().map(|core| core.intersection(&pool)));
+        self.cores.retain(|core| !core.is_empty());
         self.classes.look(view, &self.config);
-        let mut units = place::units(view, &self.classes, self.config.pins);
-        if cores.is_empty() || units.is_empty() {
+        place::units(&mut self.next, view, &self.classes, self.config.pins);
+        if self.cores.is_empty() || self.next.is_empty() {
             return;
         }
-        let division = Division::of(&units, cores.len(), self.config.kept as usize);
-        place::assign(&mut units, &division, &self.units);
-        self.say(view, &units, &division, plan);
+        let division = Division::of(&self.next, self.cores.len(), self.config.kept as usize);
+        place::assign(&mut self.next, &division, &self.units, &mut self.buffers);
+        self.say(view, &division, plan);
+        let is_same = self.pool == pool
+            && self.next.len() == self.units.len()
+            && self.next.iter().zip(&self.units).all(|(next, unit)| next.is_placed_as(unit));
+        std::mem::swap(&mut self.units, &mut self.next);
+        // "If the destination core is previously allocated to the vCPU, the function does not do anything" (§5.4.2).
+        if is_same && !is_new && !self.knobs.is_due(view.now) {
+            return;
+        }
+        self.pool = pool;
         let wanted = match self.config.pins {
-            Pins::Workloads => bound_workloads(view, &units, &cores),
-            Pins::Threads => bound_threads(&units, &cores),
+            Pins::Workloads => bound_workloads(view, &self.units, &self.cores),
+            Pins::Threads => bound_threads(&self.units, &self.cores),
         };
-        self.units = units;
         self.knobs.want(wanted, plan);
     }
 
-    fn say(&mut self, view: &View, units: &[Unit], division: &Division, plan: &mut Plan) {
+    fn say(&mut self, view: &View, division: &Division, plan: &mut Plan) {
         if self.classes.is_blind {
             if self.said_blind.first() {
                 let text = "neither full memory buffers nor bandwidth are counted: only services are kept apart";
@@ -164,7 +181,7 @@ impl SdcLocal {
         }
         for (id, _) in view.owned() {
             let kind = |of: &[Unit]| of.iter().find(|unit| unit.workload == id).map(|unit| unit.kind);
-            let (now, before) = (kind(units), kind(&self.units));
+            let (now, before) = (kind(&self.next), kind(&self.units));
             if now == before {
                 continue;
             }
@@ -216,7 +233,7 @@ impl Policy for SdcLocal {
             is_new |= matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_));
         }
         if self.look.is_due(view.now, self.config.interval) || is_new || self.knobs.is_due(view.now) {
-            self.place(view, plan);
+            self.place(view, is_new, plan);
         }
         self.look.wake().sooner(self.knobs.wake())
     }

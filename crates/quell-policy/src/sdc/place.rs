@@ -24,24 +24,30 @@ pub struct Unit {
     pub core: usize,
 }
 
+impl Unit {
+    /// The same unit on the same core.
+    pub fn is_placed_as(&self, other: &Unit) -> bool {
+        (self.workload, self.thread, self.core) == (other.workload, other.thread, other.core)
+    }
+}
+
 /// A workload has at most so many units.
 const MOST: u32 = 1024;
 
-/// All units, by workload.
-pub fn units(view: &View, classes: &Classes, pins: Pins) -> Vec<Unit> {
-    let mut units = Vec::new();
+/// All units, by workload; the buffer's memory is kept.
+pub fn units(units: &mut Vec<Unit>, view: &View, classes: &Classes, pins: Pins) {
+    units.clear();
     for (id, workload) in view.owned() {
         let (kind, intensity) = (classes.kind(view, id), classes.intensity(id));
         let unit = |thread| Unit { workload: id, thread, kind, intensity, core: 0 };
-        let own = view.threads.id.iter().zip(&view.threads.workload).filter(|(_, of)| **of == id);
-        let mut threads: Vec<ThreadId> = match pins {
-            Pins::Threads => own.map(|(thread, _)| *thread).collect(),
-            Pins::Workloads => Vec::new(),
-        };
-        if !threads.is_empty() {
-            threads.sort_unstable();
-            units.extend(threads.into_iter().map(|thread| unit(Some(thread))));
-            continue;
+        if pins == Pins::Threads {
+            let first = units.len();
+            let own = view.threads.id.iter().zip(&view.threads.workload).filter(|(_, of)| **of == id);
+            units.extend(own.map(|(thread, _)| unit(Some(*thread))));
+            units[first..].sort_unstable_by_key(|unit| unit.thread);
+            if units.len() > first {
+                continue;
+            }
         }
         let of_threads = || at(&view.workloads.thread_count, id.index()).usable().unwrap_or(1);
         let count = match workload.cpus.ceil() {
@@ -50,7 +56,6 @@ pub fn units(view: &View, classes: &Classes, pins: Pins) -> Vec<Unit> {
         };
         units.extend((0..count.clamp(1, MOST)).map(|_| unit(None)));
     }
-    units
 }
 
 /// Numbers of cores of each kind: dedicated ones first, memory-intensive work's last.
@@ -97,14 +102,26 @@ impl Division {
     }
 }
 
+/// Buffers of [`assign`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buffers {
+    /// Number of units and their intensity, by core.
+    load: Vec<(usize, f64)>,
+    /// Units of the last look that are not met again yet.
+    left: Vec<Unit>,
+}
+
 /// Intensities this close are alike.
 const ALIKE: f64 = 0.9;
 
 /// The loop of Algorithm 5.2, in the order of line 4: each unit goes to the core of its kind with the fewest units, among
 /// equals to the one of higher intensity ("get_min_vcpu_core"); among those alike (ours) it stays where it was.
-pub fn assign(units: &mut [Unit], division: &Division, before: &[Unit]) {
-    let mut load = vec![(0usize, 0.0f64); division.cores];
-    let mut left = before.to_vec();
+pub fn assign(units: &mut [Unit], division: &Division, before: &[Unit], buffers: &mut Buffers) {
+    let Buffers { load, left } = buffers;
+    load.clear();
+    load.resize(division.cores, (0, 0.0));
+    left.clear();
+    left.extend_from_slice(before);
     let mut dedicated = 0;
     for kind in [Kind::Memory, Kind::Other, Kind::Service] {
         for unit in units.iter_mut().filter(|unit| unit.kind == kind) {
@@ -113,7 +130,7 @@ pub fn assign(units: &mut [Unit], division: &Division, before: &[Unit]) {
             let fits = kind != Kind::Service || dedicated < division.dedicated;
             dedicated += usize::from(kind == Kind::Service && fits);
             let cores = division.of_kind(if fits { kind } else { Kind::Other });
-            unit.core = get_min_vcpu_core(&load, cores, was);
+            unit.core = get_min_vcpu_core(load, cores, was);
             load[unit.core].0 += 1;
             load[unit.core].1 += unit.intensity;
         }

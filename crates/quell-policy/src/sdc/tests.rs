@@ -94,10 +94,10 @@ fn the_algorithm_prefers_few_units_and_then_the_higher_intensity() {
     let mut units = [9.0, 1.0, 1.0, 1.0].map(|intensity| unit(0, Kind::Memory, intensity));
     let division = Division::of(&units, 8, 1);
     assert_eq!((division.dedicated, division.memory), (0, 2));
-    place::assign(&mut units, &division, &[]);
+    place::assign(&mut units, &division, &[], &mut Buffers::default());
     assert_eq!(units.map(|unit| unit.core), [6, 7, 6, 7]);
     let mut reversed = [1.0, 9.0, 1.0, 1.0].map(|intensity| unit(0, Kind::Memory, intensity));
-    place::assign(&mut reversed, &division, &[]);
+    place::assign(&mut reversed, &division, &[], &mut Buffers::default());
     assert_eq!(reversed.map(|unit| unit.core), [6, 7, 7, 6]);
 }
 
