@@ -101,7 +101,8 @@ impl Allocator {
             if task.used_up(config) {
                 task.weight += grows(task) * moved / sums.wanted;
             } else {
-                task.weight -= gives(task) * moved / sums.spare;
+                let least = config.least_weight.min(task.weight);
+                task.weight = (task.weight - gives(task) * moved / sums.spare).max(least);
             }
         }
     }
