@@ -28,6 +28,13 @@ struct OfPolicy {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTrials {
+    layer: u32,
+    policy: String,
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InState {
     workload: String,
     class: &'static str,
@@ -208,6 +215,21 @@ fn layers(registry: &mut Registry, status: &Status) {
     counter("policy_knobs", "Knob settings asked for", &|layer| layer.knobs);
     counter("policy_grants", "CPUs granted and revoked", &|layer| layer.grants);
     counter("policy_refused", "Commands that the host refused", &|layer| layer.refused);
+    let trials = Counts::<OfTrials>::default();
+    for (layer, of) in status.layers.iter().zip(0..) {
+        let wire::TrialCounts { helped, harmed, no_effect, unclear, broken_off } = layer.trials;
+        let by_verdict = [
+            ("helped", helped),
+            ("harmed", harmed),
+            ("no-effect", no_effect),
+            ("unclear", unclear),
+            ("broken-off", broken_off),
+        ];
+        for (verdict, count) in by_verdict {
+            trials.get_or_create(&OfTrials { layer: of, policy: layer.policy.clone(), verdict }).inc_by(count);
+        }
+    }
+    registry.register("policy_trials", "Trials of knobs that ended, by what they showed", trials);
     let mut number = |name: &str, help: &str, value: u64| {
         let counter: Counter = Counter::default();
         counter.inc_by(value);

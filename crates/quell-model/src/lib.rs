@@ -29,6 +29,7 @@ pub mod suggest;
 pub mod thread;
 pub mod time;
 pub mod topology;
+pub mod trial;
 pub mod view;
 pub mod workload;
 
@@ -58,6 +59,7 @@ pub use stack::{Clash, Layer, Stack, clashes};
 pub use thread::{ThreadId, ThreadState};
 pub use time::Nanos;
 pub use topology::{Cpu, Topology};
+pub use trial::Trial;
 pub use view::View;
 pub use workload::{
     Class, CommandLine, CpuCount, Grace, GraceSignal, Reservation, Selector, Slo, Workload, WorkloadId,

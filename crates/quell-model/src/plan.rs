@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuId, CpuSet, KnobSetting, LeaseRequest, Rule, SignalSet, WorkloadId};
+use crate::{CpuId, CpuSet, KnobSetting, LeaseRequest, Rule, SignalSet, Trial, WorkloadId};
 
 /// One step's commands. The loop empties and reuses it: writing into it allocates nothing after warm-up.
 ///
@@ -28,6 +28,9 @@ pub struct Plan {
     pub leaves: Option<CpuSet>,
     /// Reasons, for people; part of the record, without effect.
     pub notes: Vec<Note>,
+    /// What was tried and what it showed, for people; part of the record, without effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trial>,
 }
 
 impl Plan {
@@ -41,6 +44,7 @@ impl Plan {
         self.leases.clear();
         self.leaves = None;
         self.notes.clear();
+        self.trials.clear();
     }
 
     /// Is the plan without commands?

@@ -230,6 +230,13 @@ fn told_layer(view: &View, layer: &crate::watch::LayerGlance) -> wire::Layer {
         grants: layer.counts.grants,
         others: layer.counts.others,
         refused: layer.counts.refused,
+        trials: wire::TrialCounts {
+            helped: layer.counts.trials.helped,
+            harmed: layer.counts.trials.harmed,
+            no_effect: layer.counts.trials.no_effect,
+            unclear: layer.counts.trials.unclear,
+            broken_off: layer.counts.trials.broken_off,
+        },
     }
 }
 

@@ -8,6 +8,7 @@ use quell_policy::guard::{DEMOTED, Guard};
 use crate::watch::{Decision, Seen, What};
 use crate::wire;
 
+mod trial;
 mod words;
 
 pub use words::{knob_set, knob_text};
@@ -54,6 +55,7 @@ impl Explanations {
             kind,
             text,
             seen: wire::Seen::default(),
+            trial: trial::told(&decision),
         };
         if about.is_empty() {
             push(&mut self.recent, told, RECENT);
@@ -123,7 +125,7 @@ fn is_demotion(decision: &Decision) -> bool {
 
 /// Equal decisions in a row count as one.
 fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) {
-    if let Some(last) = ring.back_mut()
+    if let Some(last) = ring.back_mut().filter(|last| last.trial.is_none() && told.trial.is_none())
         && (&last.policy, &last.workload, last.kind, &last.text)
             == (&told.policy, &told.workload, told.kind, &told.text)
     {

@@ -45,6 +45,7 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
             (DecisionKind::Warning, format!("{}: the target is gone; nothing was done", name(*part)))
         }
         What::Outcome(_, Verdict::Applied(_) | Verdict::Pending(_)) => return None,
+        What::Trial(tried) => (DecisionKind::Trial, super::trial::text(tried)),
     })
 }
 

@@ -128,3 +128,47 @@ pub struct Step<'a> {
     /// The plan.
     pub plan: Cow<'a, Plan>,
 }
+
+#[cfg(test)]
+mod tests {
+    use quell_model::trial::{Finding, Judge, KnownBy, Resource, Then, Windows};
+    use quell_model::{KnobKind, Quality, Trial};
+
+    use super::*;
+
+    /// Names are short, so that a record of a trial has room.
+    #[test]
+    fn the_longest_trial_has_256_bytes_at_most() {
+        let windows = Windows { median: 1234.5678, spread: 1e-9, count: 255 };
+        let one = Some(WorkloadId(u32::MAX));
+        let mut longest = 0;
+        for &knob in KnobKind::ALL {
+            let trial = Trial {
+                number: u32::MAX,
+                victim: WorkloadId(u32::MAX),
+                by_latency: true,
+                resource: Resource::MemoryBandwidth,
+                contention: -0.123,
+                quality: Quality::Estimated,
+                aggressor: one,
+                known_by: KnownBy::Bandwidth,
+                knob,
+                on: one,
+                from: Some(u32::MAX),
+                to: Some(u32::MAX),
+                expected: -0.1,
+                settling_ms: u32::MAX,
+                judge: Judge::CyclesPerInstruction,
+                before: windows,
+                after: windows,
+                cost: Some(0.123),
+                finding: Finding::Overtaken,
+                then: Then::Undone,
+            };
+            let bytes = rmp_serde::to_vec_named(&trial).unwrap();
+            assert_eq!(rmp_serde::from_slice::<Trial>(&bytes).unwrap(), trial);
+            longest = longest.max(bytes.len());
+        }
+        assert!(longest <= 256, "{longest}");
+    }
+}

@@ -218,7 +218,7 @@ impl Copied {
 
 /// Copies a plan into another's memory.
 fn copy_plan(into: &mut Plan, from: &Plan) {
-    let Plan { number, knobs, grants, rules, samples, leases, leaves, notes } = from;
+    let Plan { number, knobs, grants, rules, samples, leases, leaves, notes, trials } = from;
     into.number = *number;
     into.knobs.clone_from(knobs);
     into.grants.clone_from(grants);
@@ -227,6 +227,7 @@ fn copy_plan(into: &mut Plan, from: &Plan) {
     into.leases.clone_from(leases);
     into.leaves = *leaves;
     into.notes.clone_from(notes);
+    into.trials.clone_from(trials);
 }
 
 /// Writes turns as they come until the recorder is gone.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quell_model::view::at;
 use quell_model::{
     Event, GrantCommand, HostDomain, KnobSetting, LeaseRequest, Nanos, NoteKind, Outcome, Part, Policy, Rule, Sample,
-    Target, Verdict, View, Workload, WorkloadId,
+    Target, Trial, Verdict, View, Workload, WorkloadId,
 };
 
 use crate::stack::Layer;
@@ -45,6 +45,19 @@ pub enum What {
     Lease(LeaseRequest),
     /// Outcome of a plan's knobs, or refusal of another command.
     Outcome(Part, Verdict),
+    /// A trial of a knob, at its beginning or its end.
+    Trial(Tried),
+}
+
+/// A trial, with the workloads that it names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The trial.
+    pub trial: Trial,
+    /// The workload that the contention comes from.
+    pub aggressor: Option<Arc<Workload>>,
+    /// The workload on which the knob is turned.
+    pub on: Option<Arc<Workload>>,
 }
 
 /// The signals of a workload at one moment; absent where not measured.
@@ -95,6 +108,11 @@ pub(super) fn each(view: &View, layer: &Layer, answered: usize, mut hand_over: i
         let mut own = answers.filter(|answer| answer.plan == plan.number && answer.part == part);
         own.next().map(|answer| answer.verdict.clone())
     };
+    let spec = |id: Option<WorkloadId>| id.and_then(|id| view.workloads.spec.get(id.index())?.clone());
+    for &trial in &plan.trials {
+        let tried = Tried { trial, aggressor: spec(trial.aggressor), on: spec(trial.on) };
+        decided(plan.number, Some(trial.victim), What::Trial(tried), None);
+    }
     for note in &plan.notes {
         decided(plan.number, note.about, What::Note(note.kind, note.text.clone()), None);
     }

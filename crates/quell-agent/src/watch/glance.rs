@@ -1,5 +1,6 @@
 //! A snapshot of a turn, plain data.
 
+use quell_model::trial::{Finding, Then};
 use quell_model::{CpuSet, Event, Nanos, Verdict, View, WorkloadId};
 
 use crate::stack::Layer;
@@ -17,6 +18,37 @@ pub struct Counts {
     pub others: u64,
     /// Commands that the host refused.
     pub refused: u64,
+    /// Trials that ended, by what they showed.
+    pub trials: Trials,
+}
+
+/// Trials that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trials {
+    /// The victim was better off.
+    pub helped: u64,
+    /// It was worse off.
+    pub harmed: u64,
+    /// Neither.
+    pub no_effect: u64,
+    /// Windows were missing, or the load moved.
+    pub unclear: u64,
+    /// The host refused a step, or another phase began.
+    pub broken_off: u64,
+}
+
+impl Trials {
+    fn add(&mut self, finding: Finding) {
+        let count = match finding {
+            Finding::Begun => return,
+            Finding::Helped => &mut self.helped,
+            Finding::Harmed => &mut self.harmed,
+            Finding::NoEffect => &mut self.no_effect,
+            Finding::Unclear => &mut self.unclear,
+            Finding::Refused | Finding::Overtaken => &mut self.broken_off,
+        };
+        *count += 1;
+    }
 }
 
 impl Counts {
@@ -29,6 +61,8 @@ impl Counts {
         let refused =
             |event: &&Event| matches!(event, Event::Outcome(outcome) if matches!(outcome.verdict, Verdict::Refused(_)));
         self.refused += layer.events.iter().filter(refused).count() as u64;
+        let ended = plan.trials.iter().filter(|trial| !matches!(trial.then, Then::Going | Then::Again));
+        ended.for_each(|trial| self.trials.add(trial.finding));
     }
 }
 

@@ -17,8 +17,8 @@ use quell_model::{Event, Nanos, Signal, SignalSet, View};
 
 use crate::stack::{Layer, Witness};
 
-pub use decision::{Decision, Seen, What};
-pub use glance::{Counts, Exhausted, Glance, LayerGlance};
+pub use decision::{Decision, Seen, Tried, What};
+pub use glance::{Counts, Exhausted, Glance, LayerGlance, Trials};
 pub use roster::{Entry, Roster, Standing};
 
 /// Signals for people, besides those that the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays

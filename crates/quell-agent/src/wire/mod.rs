@@ -1,8 +1,10 @@
 //! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
 
 mod measured;
+mod trial;
 
 pub use measured::{Measured, Measurements, Of, OfMachine, OfWorkload, Quality};
+pub use trial::{FoundBy, Judge, KnownBy, Resource, Then, Trial, TrialCounts, TrialVerdict, Windows};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,6 +103,9 @@ pub struct Layer {
     pub others: u64,
     /// Commands that the host refused since the start.
     pub refused: u64,
+    /// Trials of knobs that ended since the start.
+    #[serde(default)]
+    pub trials: TrialCounts,
 }
 
 /// Latency-critical or best-effort.
@@ -300,6 +305,8 @@ pub enum DecisionKind {
     Rule,
     /// A solo run was asked for or ended.
     Solo,
+    /// A knob was tried against contention, or its effect was judged.
+    Trial,
 }
 
 /// One decision, or several equal ones in a row.
@@ -323,6 +330,9 @@ pub struct Decision {
     pub text: String,
     /// What was seen of the workload at that moment.
     pub seen: Seen,
+    /// The trial, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
 }
 
 /// What was seen of a workload.

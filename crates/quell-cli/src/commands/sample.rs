@@ -51,6 +51,7 @@ fn decision(workload: Option<&str>, kind: DecisionKind, text: &str, at_ns: u64) 
         kind,
         text: text.into(),
         seen: Seen::default(),
+        trial: None,
     }
 }
 
@@ -96,6 +97,7 @@ pub fn status(cpus: u32) -> Status {
             grants: 0,
             others: 0,
             refused: 0,
+            trials: TrialCounts::default(),
         }],
         configured: vec![],
         workloads: vec![workload("batch", Class::Be, 0.0, 2.75), db],

@@ -113,6 +113,7 @@ pub fn kind(kind: DecisionKind) -> &'static str {
         DecisionKind::Grant => "grant",
         DecisionKind::Rule => "rule",
         DecisionKind::Solo => "solo run",
+        DecisionKind::Trial => "trial",
     }
 }
 

@@ -31,6 +31,8 @@ parameters! {
         /// A step of the cycle quota, as part of the CPUs of the most contentious task, and the least that it keeps (the
         /// authors' code: 10 % each).
         quota_step: f64 = 0.1, in 0.01..=0.5;
+        /// Is each search a trial: judged by what the victim has of it, and undone if that is nothing? (Ours: the text has none.)
+        verify: bool = false;
         /// What the single latency-critical tasks are like, by workload name.
         tasks: BTreeMap<String, TaskConfig> = BTreeMap::new();
     }

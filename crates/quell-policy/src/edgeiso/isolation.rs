@@ -31,7 +31,7 @@ pub struct Share {
 }
 
 /// The isolation of all tasks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Isolation {
     /// The tasks, latency-critical ones first, each by its slot.
     pub shares: Vec<Share>,
@@ -41,6 +41,8 @@ pub struct Isolation {
     pub gpu_khz: Option<u32>,
     /// The task with ways of its own, and their number; None: all share all.
     pub ways: Option<(WorkloadId, u32)>,
+    /// A step of the quota, as part of the task's CPUs.
+    pub quota_step: f64,
 }
 
 /// A step of the isolation.
@@ -51,18 +53,23 @@ pub(super) struct Step {
     pub victim: WorkloadId,
     /// The most contentious task.
     pub target: Option<WorkloadId>,
-    /// A step of the quota, as part of the task's CPUs.
-    pub quota_step: f64,
 }
 
-impl Isolation {
-    /// Becomes the other, and keeps its memory.
-    pub fn copy_from(&mut self, other: &Isolation) {
+impl Clone for Isolation {
+    fn clone(&self) -> Isolation {
+        Isolation { shares: self.shares.clone(), ..*self }
+    }
+
+    /// Keeps its memory.
+    fn clone_from(&mut self, other: &Isolation) {
         self.shares.clear();
         self.shares.extend_from_slice(&other.shares);
         (self.is_divided, self.gpu_khz, self.ways) = (other.is_divided, other.gpu_khz, other.ways);
+        self.quota_step = other.quota_step;
     }
+}
 
+impl Isolation {
     /// "Initially, EdgeIso evenly allocates the resources to tasks." Latency-critical tasks have what cannot be divided. With
     /// fewer CPUs than tasks best-effort tasks share theirs; with fewer than those need, too, all share all.
     pub fn divide(&mut self, view: &View) {
@@ -136,6 +143,23 @@ impl Isolation {
         }
     }
 
+    /// A technique that is in force more strongly than in the other.
+    #[must_use]
+    pub fn stronger_than(&self, other: &Isolation) -> Option<Technique> {
+        let any = |is: fn(&Share, &Share) -> bool| {
+            self.shares.iter().any(|share| other.of(share.id).is_some_and(|before| is(share, before)))
+        };
+        Technique::ALL.into_iter().find(|technique| match technique {
+            Technique::CacheWays => self.ways.map_or(0, |(_, own)| own) > other.ways.map_or(0, |(_, own)| own),
+            Technique::GpuFrequency => self.gpu_khz.unwrap_or(u32::MAX) < other.gpu_khz.unwrap_or(u32::MAX),
+            Technique::Quota => any(|share, before| share.throttled > before.throttled),
+            Technique::Cores => any(|share, before| share.cpus.len() < before.cpus.len().min(share.initial.len())),
+            Technique::VictimCores => {
+                any(|share, before| share.cpus.len() > before.cpus.len().max(share.initial.len()))
+            }
+        })
+    }
+
     /// The task on which a technique is in force most.
     pub fn most(&self, technique: Technique) -> Option<WorkloadId> {
         let strength = |share: &Share| match technique {
@@ -160,7 +184,7 @@ impl Isolation {
                 now != self.gpu_khz.unwrap_or(gpu.max_khz)
             }
             Technique::Quota => {
-                let most = most_throttled(step.quota_step);
+                let most = most_throttled(self.quota_step);
                 let target = if strengthen { step.target } else { self.most(Technique::Quota) };
                 let Some(share) = target.and_then(|id| self.of_mut(id)) else { return false };
                 let now = share.throttled;
@@ -250,8 +274,15 @@ impl Isolation {
         true
     }
 
+    /// The quota of a task: its steps below its CPUs.
+    pub(super) fn quota(&self, share: &Share) -> Option<CpuCount> {
+        let part = (1.0 - f64::from(share.throttled) * self.quota_step).max(self.quota_step);
+        let cpus = CpuCount((share.cpus.len() as f64 * part * 1000.0) as u32);
+        (share.throttled > 0).then(|| cpus.max(Knob::LEAST_QUOTA))
+    }
+
     /// Writes the knobs of one technique.
-    pub fn write(&self, technique: Technique, view: &View, quota_step: f64, plan: &mut Plan) {
+    pub fn write(&self, technique: Technique, view: &View, plan: &mut Plan) {
         let here = || self.shares.iter().filter(|share| view.workload(share.id).is_some());
         let mut set = |target, knob| plan.knobs.push(KnobSetting { target, knob });
         match technique {
@@ -262,7 +293,7 @@ impl Isolation {
             }
             Technique::Quota => {
                 for share in here().filter(|share| share.had_quota) {
-                    set(Target::Workload(share.id), Knob::Quota(quota(share, quota_step)));
+                    set(Target::Workload(share.id), Knob::Quota(self.quota(share)));
                 }
             }
             Technique::GpuFrequency => {
@@ -292,11 +323,4 @@ fn is_critical(view: &View, id: WorkloadId) -> bool {
 /// Steps of the quota from none to the least.
 fn most_throttled(step: f64) -> u32 {
     ((1.0 / step + 1e-9) as u32).saturating_sub(1)
-}
-
-/// The quota of a task: so many steps below its CPUs.
-fn quota(share: &Share, step: f64) -> Option<CpuCount> {
-    let part = (1.0 - f64::from(share.throttled) * step).max(step);
-    let cpus = CpuCount((share.cpus.len() as f64 * part * 1000.0) as u32);
-    (share.throttled > 0).then(|| cpus.max(Knob::LEAST_QUOTA))
 }

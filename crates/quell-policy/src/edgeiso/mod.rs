@@ -17,8 +17,10 @@ mod profiler;
 mod search;
 pub mod task;
 pub mod technique;
+mod verify;
 
 use quell_model::knob::Settling;
+use quell_model::trial::Finding;
 use quell_model::{
     CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal,
     SignalSet, Verdict, View, Wake, WorkloadId,
@@ -35,6 +37,7 @@ use crate::kit::ladder::Ladder;
 use crate::kit::once::Once;
 use crate::kit::periodic::Periodic;
 use crate::kit::retry;
+use crate::kit::trial::Trials;
 
 pub use config::{EdgeIsoConfig, TaskConfig};
 
@@ -58,6 +61,8 @@ pub struct EdgeIso {
     /// The current isolator.
     isolator: Option<Isolator>,
     ladder: Ladder<Technique>,
+    /// Searches whose effect is verified.
+    trials: Trials<Isolation>,
     /// Techniques with at least one knob written.
     touched: [bool; 5],
     under_way: Option<UnderWay>,
@@ -86,6 +91,7 @@ impl EdgeIso {
             before: Isolation::default(),
             isolator: None,
             ladder: Ladder::default(),
+            trials: Trials::default(),
             touched: [false; 5],
             under_way: None,
             rewrite_at: None,
@@ -117,6 +123,8 @@ impl EdgeIso {
             Need::or(Signal::ThreadCount, "another number of threads is not seen as another phase"),
             Need::or(Signal::Latency, "a victim is found by its instruction rate alone, as in the authors' code"),
             Need::or(Signal::MemorySlowdown, "without counters contention for memory is not seen"),
+            Need::or(Signal::CycleRate, "where no latency is reported, trials are judged by the contention"),
+            Need::or(Signal::RequestRate, "a load that moved during a trial is known by instructions alone"),
         ],
         knobs: &[
             Need::must(KnobKind::Cpus),
@@ -141,6 +149,12 @@ impl EdgeIso {
         &self.isolation
     }
 
+    /// The trial under way.
+    #[must_use]
+    pub fn trial(&self) -> Option<&quell_model::Trial> {
+        self.trials.running()
+    }
+
     /// The technique and the victim of the current search.
     #[must_use]
     pub fn isolator(&self) -> Option<(Technique, WorkloadId)> {
@@ -153,7 +167,9 @@ impl EdgeIso {
     }
 
     /// Workloads or CPUs came or went: the resources are divided anew.
-    fn meet(&mut self, view: &View) {
+    fn meet(&mut self, view: &View, plan: &mut Plan) {
+        self.trials.abandon(Finding::Overtaken, plan);
+        self.trials.memory.forget();
         let known = std::mem::take(&mut self.tasks);
         let ids = view.owned().map(|(id, spec)| (id, spec.is_lc()));
         self.tasks.extend(ids.map(|(id, is_critical)| {
@@ -161,7 +177,7 @@ impl EdgeIso {
             old.copied().unwrap_or_else(|| Task::new(view, id, &self.config))
         }));
         let had_quota = |id| self.isolation.of(id).is_some_and(|share| share.had_quota);
-        let mut next = Isolation::default();
+        let mut next = Isolation { quota_step: self.config.quota_step, ..Isolation::default() };
         if self.is_on() {
             next.divide(view)
         } else {
@@ -195,6 +211,10 @@ impl EdgeIso {
                     if task.is_some_and(|task| !task.was_alone(span, view.now, &self.config)) {
                         self.profiler.put_off(view.now);
                     }
+                    let task = self.tasks.iter_mut().find(|task| task.id == *id);
+                    if task.is_some_and(Task::is_another_phase) {
+                        self.forget_trials(*id, view);
+                    }
                     self.disturbed(KnobKind::Pause, view.now);
                 }
                 Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
@@ -215,6 +235,7 @@ impl EdgeIso {
     fn disturbed(&mut self, kind: KnobKind, now: Nanos) {
         self.settling.set(kind, now);
         self.look.put_off(self.settling.until());
+        self.tasks.iter_mut().for_each(|task| task.gauge.begin(self.settling.until()));
     }
 
     fn knobs_settled(&mut self, now: Nanos, verdict: &Verdict, plan: &mut Plan) {
@@ -230,9 +251,13 @@ impl EdgeIso {
                 let Some(technique) = knobs.technique else {
                     return self.division_refused(now, never);
                 };
-                self.isolation.copy_from(&self.before);
+                self.isolation.clone_from(&self.before);
                 if never {
                     self.ladder.lacks(technique);
+                }
+                if self.trials.refused(plan) {
+                    self.take_step(now);
+                    self.rewrite_at = Some(now);
                 }
             }
         }
@@ -254,10 +279,10 @@ impl EdgeIso {
     /// Writes everything that was ever set.
     fn rewrite(&mut self, view: &View, plan: &mut Plan) {
         self.rewrite_at = None;
-        self.before.copy_from(&self.isolation);
+        self.before.clone_from(&self.isolation);
         for technique in [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency, Technique::Cores] {
             if self.touched[technique as usize] && self.ladder.has(technique) {
-                self.isolation.write(technique, view, self.config.quota_step, plan);
+                self.isolation.write(technique, view, plan);
                 self.disturbed(technique.knob(), view.now);
             }
         }
@@ -283,13 +308,16 @@ impl EdgeIso {
                 task.look(usage, cores, slowdown);
             }
         }
+        if self.config.verify && alone.is_none() {
+            self.gauge(view);
+        }
         match self.profiler.mode {
             Mode::Solo(id) => self.watch_solo(view, id, plan),
             Mode::Asked(..) => self.profiler.give_up(view.now, &self.config),
             Mode::CoRun => {
                 // lines 3 to 7: phase_change_detection, profiling_solo_run
                 if self.phase_look.is_due(view.now, self.config.phase_interval) {
-                    self.detect_phases(plan);
+                    self.detect_phases(view, plan);
                 }
                 if !self.profiler.ask(view, &self.tasks, &self.config, plan) && self.under_way.is_none() {
                     self.schedule(view, plan);
@@ -306,17 +334,6 @@ impl EdgeIso {
         if let Some(suffers) = suffers {
             plan.leases.push(quell_model::LeaseRequest::End(alone));
             plan.note(NoteKind::Because, Some(suffers), "it misses its SLO beside a solo run, which ends");
-        }
-    }
-
-    fn detect_phases(&mut self, plan: &mut Plan) {
-        for task in self.tasks.iter_mut().filter(|task| task.is_critical) {
-            if task.phase_changed(&self.config) {
-                plan.note(NoteKind::Because, Some(task.id), "its phase changed: it is profiled again");
-                task.begin_phase();
-                self.isolator = None;
-                self.ladder.forget_tries();
-            }
         }
     }
 
@@ -342,11 +359,12 @@ impl Policy for EdgeIso {
         &Self::DESCRIPTION
     }
 
-    /// The canary is asked for only where there are no counters.
+    /// The canary is asked for only where there are no counters, and what trials are judged by only where there are trials.
     fn signals(&self) -> SignalSet {
-        let canary = SignalSet::of(&[Signal::MemorySlowdown]);
-        let all = Self::DESCRIPTION.signal_set();
-        if self.has_counters { all.difference(canary) } else { all }
+        let unless = |signals: &[Signal], not: bool| if not { SignalSet::of(signals) } else { SignalSet::default() };
+        let canary = unless(&[Signal::MemorySlowdown], self.has_counters);
+        let trials = unless(&[Signal::CycleRate, Signal::RequestRate], !self.config.verify);
+        Self::DESCRIPTION.signal_set().difference(canary).difference(trials)
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
@@ -354,7 +372,7 @@ impl Policy for EdgeIso {
         let other_pool = std::mem::replace(&mut self.pool, view.pool()) != view.pool();
         self.hear(view, events, plan);
         if other_pool || events.iter().any(comes_or_goes) {
-            self.meet(view);
+            self.meet(view, plan);
         }
         let is_calm = self.profiler.mode == Mode::CoRun && self.under_way.is_none();
         if is_calm && self.rewrite_at.is_some_and(|at| view.now >= at) {

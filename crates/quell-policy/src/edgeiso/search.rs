@@ -1,5 +1,6 @@
 //! Deciding the next isolator, and its next step (snu2020 Algorithm 4.1, lines 8 to 23).
 
+use quell_model::trial::KnownBy;
 use quell_model::{NoteKind, Plan, View, WorkloadId};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub(super) struct Isolator {
     pub found_by: FoundBy,
     pub victim: WorkloadId,
     pub target: Option<WorkloadId>,
+    /// How the target is known.
+    pub known_by: KnownBy,
     /// The difference at the last step, or when it became idle.
     pub last: f64,
     /// `set_idle`: it goes on when the difference moves.
@@ -46,11 +49,18 @@ fn monitor_contention(diff: f64, last: Option<f64>, stop: f64) -> NextStep {
 impl EdgeIso {
     /// Chooses a victim, its dominant contention, the most contentious task and the next isolator, and makes one step.
     pub(super) fn schedule(&mut self, view: &View, plan: &mut Plan) {
+        if self.config.verify && !self.verify(view, plan) {
+            return;
+        }
         // line 8: get_SLO_violated_LC_task
         let Some((victim, found_by)) = victim(view, &self.tasks) else { return };
         let Some(task) = self.tasks.iter().find(|task| task.id == victim).copied() else { return };
         // line 9: dominant_resource_cont
         let Some((resource, diff)) = task.diffs.dominant(self.config.threads_per_core) else { return };
+        // A trial needs to know how it was before.
+        if self.config.verify && self.trials.running().is_none() && task.gauge.judge(resource).is_none() {
+            return;
+        }
         // line 11: choose_iso_target_task
         let target = aggressor(&self.tasks, victim);
         // line 13: decide_next_isolator
@@ -63,6 +73,9 @@ impl EdgeIso {
             }
             self.isolator = None;
         }
+        if self.trials.is_searching() {
+            return self.trials.search_ended(view.now);
+        }
         self.begin_search(&task, found_by, (resource, diff), target, view, plan);
     }
 
@@ -72,6 +85,7 @@ impl EdgeIso {
         let diff = task.and_then(|task| task.diffs.of(isolator.resource, self.config.threads_per_core));
         let Some(diff) = diff else { return };
         match monitor_contention(diff, Some(isolator.last), self.config.stop) {
+            NextStep::Stop if self.trials.is_searching() => self.trials.search_ended(view.now),
             NextStep::Stop => {
                 let has_ended = !std::mem::replace(&mut isolator.is_idle, true);
                 if has_ended {
@@ -88,6 +102,9 @@ impl EdgeIso {
                 self.isolator = Some(isolator);
                 // "The search process can stop if it reaches the boundaries for the configuration."
                 if !self.enforce(&isolator, direction, view, plan) {
+                    if self.trials.is_searching() {
+                        return self.trials.search_ended(view.now);
+                    }
                     self.isolator = Some(Isolator { is_idle: true, ..isolator });
                     if let Some(task) = task.filter(|_| direction == Direction::Strengthen) {
                         self.strengthen(&task, &isolator, view, plan);
@@ -102,7 +119,7 @@ impl EdgeIso {
         task: &Task,
         found_by: FoundBy,
         (resource, diff): (Resource, f64),
-        target: Option<WorkloadId>,
+        target: Option<(WorkloadId, KnownBy)>,
         view: &View,
         plan: &mut Plan,
     ) {
@@ -114,7 +131,8 @@ impl EdgeIso {
             resource,
             found_by,
             victim: task.id,
-            target,
+            target: target.map(|(id, _)| id),
+            known_by: target.map_or(KnownBy::CpuTime, |(_, known_by)| known_by),
             last: diff,
             is_idle: false,
             mismatches: 0,
@@ -159,22 +177,30 @@ impl EdgeIso {
     /// One configuration step; false where there is none.
     fn enforce(&mut self, isolator: &Isolator, direction: Direction, view: &View, plan: &mut Plan) -> bool {
         let Isolator { technique, victim, target, .. } = *isolator;
-        let step = Step { technique, direction, victim, target, quota_step: self.config.quota_step };
-        self.before.copy_from(&self.isolation);
-        if !self.ladder.has(technique) || !self.isolation.step(&step, view) {
+        let step = Step { technique, direction, victim, target };
+        self.before.clone_from(&self.isolation);
+        if !self.ladder.has(technique) || !self.may_try(isolator, direction) || !self.isolation.step(&step, view) {
             return false;
         }
+        if self.config.verify {
+            self.begin_or_go_on(isolator, direction, view, plan);
+        }
+        self.write_step(technique, view, plan);
+        self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique) });
+        true
+    }
+
+    /// Writes the knobs of a technique after a step of it.
+    pub(super) fn write_step(&mut self, technique: Technique, view: &View, plan: &mut Plan) {
         self.touched[technique as usize] = true;
-        self.isolation.write(technique, view, self.config.quota_step, plan);
+        self.isolation.write(technique, view, plan);
         // A quota is a part of the task's CPUs: it follows when they move.
         let moves_cores = matches!(technique, Technique::Cores | Technique::VictimCores);
         if moves_cores && self.touched[Technique::Quota as usize] {
-            self.isolation.write(Technique::Quota, view, self.config.quota_step, plan);
+            self.isolation.write(Technique::Quota, view, plan);
             self.disturbed(Technique::Quota.knob(), view.now);
         }
-        self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique) });
         self.disturbed(technique.knob(), view.now);
-        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! One task: its use of resources alone and beside others, and its phase.
 
 use quell_model::knob::Settling;
+use quell_model::trial::KnownBy;
 use quell_model::view::at;
 use quell_model::{Nanos, View, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::config::{EdgeIsoConfig, TaskConfig};
 use super::diffs::Diffs;
 use crate::kit::profile::{Mean, Meter, Solo, Usage};
+use crate::kit::trial::Gauge;
 
 /// Latencies older than this say nothing about now.
 const FRESH: Nanos = Nanos::from_secs(2);
@@ -37,6 +39,10 @@ pub struct Task {
     pub diffs: Diffs,
     /// Looks for another phase in a row at which the diffs were too large.
     strikes: u32,
+    /// Its solo-run data before it was profiled again.
+    pub(super) earlier: Option<Usage>,
+    /// What trials are judged by.
+    pub(super) gauge: Gauge,
 }
 
 impl Task {
@@ -55,6 +61,8 @@ impl Task {
             co_run: Usage::default(),
             diffs: Diffs::default(),
             strikes: 0,
+            earlier: None,
+            gauge: Gauge::default(),
         }
     }
 
@@ -110,8 +118,15 @@ impl Task {
 
     /// Its solo-run data is of another phase.
     pub(super) fn begin_phase(&mut self) {
+        self.earlier = self.solo.map(|solo| solo.usage);
         (self.solo, self.solo_slowdown, self.is_beside) = (None, None, false);
         (self.mean, self.alone_for, self.strikes) = (Mean::default(), Nanos::ZERO, 0);
+    }
+
+    /// Does the new solo-run data say that its phase is another one indeed? Once.
+    pub(super) fn is_another_phase(&mut self) -> bool {
+        let Some(solo) = self.solo else { return false };
+        self.earlier.take().is_some_and(|earlier| !solo.usage.is_of_the_same_phase(&earlier))
     }
 
     /// Its latency as a multiple of its SLO, where it is fresh.
@@ -154,11 +169,12 @@ pub(super) fn victim(view: &View, tasks: &[Task]) -> Option<(WorkloadId, FoundBy
 
 /// `choose_iso_target_task`: the task that moves the most bytes, other services included; where bytes are not measured, that
 /// which uses the most CPU time.
-pub(super) fn aggressor(tasks: &[Task], victim: WorkloadId) -> Option<WorkloadId> {
+pub(super) fn aggressor(tasks: &[Task], victim: WorkloadId) -> Option<(WorkloadId, KnownBy)> {
     let others = || tasks.iter().filter(|task| task.id != victim);
     let most = |of: fn(&Task) -> Option<f64>| {
         let rated = others().filter_map(|task| Some((of(task)?, task.id))).filter(|(rate, _)| *rate > 0.0);
         rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, id)| id)
     };
-    most(|task| task.co_run.memory_bandwidth).or_else(|| most(|task| task.co_run.cpus))
+    let by_bandwidth = most(|task| task.co_run.memory_bandwidth).map(|id| (id, KnownBy::Bandwidth));
+    by_bandwidth.or_else(|| most(|task| task.co_run.cpus).map(|id| (id, KnownBy::CpuTime)))
 }

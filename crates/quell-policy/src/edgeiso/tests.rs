@@ -8,6 +8,8 @@ use quell_sim::{Faulty, KernelConfig, SimHost, WorkloadSpec};
 
 use super::*;
 
+mod trials;
+
 fn millis(millis: u64) -> Nanos {
     Nanos::from_millis(millis)
 }
@@ -30,12 +32,18 @@ fn with(text: &str) -> EdgeIso {
     policy
 }
 
+/// Without trials, which the text does not have.
+fn by_the_text() -> EdgeIso {
+    EdgeIso::new(EdgeIsoConfig { verify: false, ..EdgeIsoConfig::default() })
+}
+
 struct Scene {
     host: Faulty<SimHost>,
     stack: Stack<EdgeIso>,
     /// The knobs of each plan: their targets and values.
     turned: Vec<Vec<(Target, Knob)>>,
     notes: Vec<String>,
+    trials: Vec<quell_model::Trial>,
 }
 
 impl Scene {
@@ -43,11 +51,11 @@ impl Scene {
         let mut host = Faulty::new(SimHost::new(machine, KernelConfig::default(), &[], 1, false).unwrap(), 1);
         host.limit_leases(LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() });
         let stack = Stack::of_one(policy, host.view());
-        Scene { host, stack, turned: Vec::new(), notes: Vec::new() }
+        Scene { host, stack, turned: Vec::new(), notes: Vec::new(), trials: Vec::new() }
     }
 
     fn on_jetson() -> Scene {
-        Scene::new(jetson(), EdgeIso::new(EdgeIsoConfig::default()))
+        Scene::new(jetson(), by_the_text())
     }
 
     /// A service with these busy threads.
@@ -68,6 +76,7 @@ impl Scene {
             for Layer { plan, .. } in self.stack.stepped() {
                 let settings: Vec<_> = plan.knobs.iter().map(|setting| (setting.target, setting.knob)).collect();
                 self.turned.extend((!settings.is_empty()).then_some(settings));
+                self.trials.extend(&plan.trials);
                 self.notes.extend(plan.notes.iter().map(|note| note.text.to_string()));
             }
             self.host.wait(wake.sooner(Wake::At(until))).unwrap();
@@ -148,7 +157,7 @@ fn llc_contention_is_met_by_the_aggressors_quota_in_steps_of_a_tenth() {
 fn a_device_with_cache_allocation_uses_that_first() {
     let mut machine = jetson();
     machine.llc.is_divisible = true;
-    let mut scene = Scene::new(machine, EdgeIso::new(EdgeIsoConfig::default()));
+    let mut scene = Scene::new(machine, by_the_text());
     let service = scene.service("service", 2, "memcached");
     let batch = scene.batch(2, "streaming");
     scene.run(secs(8));
@@ -166,7 +175,7 @@ fn bandwidth_contention_is_met_by_gpu_frequency_and_cores_or_by_cores_and_quota(
     assert_eq!(scene.techniques().first(), Some(&KnobKind::GpuFrequencyKhz), "{:?}", scene.notes);
     assert!(scene.techniques().contains(&KnobKind::Cpus), "{:?}", scene.notes);
 
-    let mut scene = Scene::new(jetson(), with(r#"{"tasks": {"service": {"gpu": true}}}"#));
+    let mut scene = Scene::new(jetson(), with(r#"{"verify": false, "tasks": {"service": {"gpu": true}}}"#));
     scene.service("service", 2, "streaming");
     scene.batch(2, "streaming");
     scene.run(secs(12));
@@ -257,7 +266,7 @@ fn what_is_not_measured_is_not_guessed() {
 fn without_counters_memory_is_one_resource_by_its_canary() {
     let counters: Meters = serde_json::from_str("\"canary\"").unwrap();
     let machine = Machine { contention: ContentionSpec { counters, ..ContentionSpec::default() }, ..jetson() };
-    let mut scene = Scene::new(machine, EdgeIso::new(EdgeIsoConfig::default()));
+    let mut scene = Scene::new(machine, by_the_text());
     let service = scene.service("service", 2, "streaming");
     scene.batch(2, "streaming");
     scene.run(secs(10));

@@ -18,7 +18,7 @@ pub mod place;
 
 use quell_model::{
     CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan,
-    Policy, Signal, Target, Verdict, View, Wake,
+    Policy, Signal, SignalSet, Target, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +96,9 @@ impl His {
                 "CPU contention, and a changed number of threads as another phase, are not seen",
             ),
             Need::or(Signal::InstructionRate, "sockets do not exchange their background"),
+            Need::or(Signal::CycleRate, "where no latency is reported, trials are judged by the contention"),
+            Need::or(Signal::Latency, "trials are judged by cycles an instruction"),
+            Need::or(Signal::RequestRate, "a load that moved during a trial is known by instructions alone"),
         ],
         knobs: &[
             Need::must(KnobKind::Cpus),
@@ -141,7 +144,7 @@ impl His {
             self.groups.push(match known {
                 Some(at) => {
                     let mut group = old.swap_remove(at);
-                    group.moves(view, place);
+                    group.moves(view, place, plan);
                     group
                 }
                 None => Group::new(view, place, touched),
@@ -167,8 +170,8 @@ impl His {
         let (mut first, mut second) = (one.place().clone(), other.place().clone());
         std::mem::swap(&mut first.background, &mut second.background);
         plan.note(NoteKind::Because, Some(first.foreground), "the other socket's background costs less: exchanged");
-        one.moves(view, first);
-        other.moves(view, second);
+        one.moves(view, first, plan);
+        other.moves(view, second, plan);
         self.memory = Memory::Due;
     }
 
@@ -233,12 +236,23 @@ impl Policy for His {
         &Self::DESCRIPTION
     }
 
+    /// What trials are judged by is asked for only where there are trials.
+    fn signals(&self) -> SignalSet {
+        let all = Self::DESCRIPTION.signal_set();
+        let trials = SignalSet::of(&[Signal::CycleRate, Signal::Latency, Signal::RequestRate]);
+        if self.config.verify { all } else { all.difference(trials) }
+    }
+
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
         let other_pool = std::mem::replace(&mut self.pool, view.pool()) != view.pool();
         let changed = other_pool || events.iter().any(comes_or_goes);
+        let is_solo = |event: &Event| matches!(event, Event::SoloBegan(_) | Event::SoloEnded(..));
         for group in &mut self.groups {
             group.hear(view, events, plan);
+            if events.iter().any(is_solo) {
+                group.others_paused(view.now);
+            }
         }
         for event in events {
             if let Event::Outcome(outcome) = event

@@ -18,6 +18,11 @@ fn known(profile: &str) -> ProfileName {
     ProfileName::Known(profile.into())
 }
 
+/// Without trials, which the text does not have.
+fn by_the_text() -> HisConfig {
+    HisConfig { verify: false, ..HisConfig::default() }
+}
+
 struct Scene {
     host: Faulty<SimHost>,
     stack: Stack<His>,
@@ -31,7 +36,7 @@ impl Scene {
         let topology = Topology::synthetic(1, 1, cpus, 1);
         let mut host = Faulty::new(SimHost::new(topology, KernelConfig::default(), &[], 1, false).unwrap(), 1);
         host.limit_leases(LeaseLimits { duty_per_mille: 250, ..LeaseLimits::default() });
-        let stack = Stack::of_one(His::new(HisConfig::default()), host.view());
+        let stack = Stack::of_one(His::new(by_the_text()), host.view());
         Scene { host, stack, turned: Vec::new(), notes: Vec::new() }
     }
 
@@ -185,7 +190,7 @@ fn another_phase_is_profiled_again() {
 #[test]
 fn outdated_data_is_measured_again_and_the_isolation_stays() {
     let mut scene = Scene::new(8);
-    let policy = His::new(HisConfig { outdated: Nanos::from_secs(7), ..HisConfig::default() });
+    let policy = His::new(HisConfig { outdated: Nanos::from_secs(7), ..by_the_text() });
     scene.stack = Stack::of_one(policy, scene.host.view());
     scene.foreground("img-dnn");
     scene.background(6, "stress-ng-memory");
@@ -277,8 +282,7 @@ fn two_sockets(config: HisConfig) -> (Scene, [WorkloadId; 4]) {
 
 #[test]
 fn each_socket_is_a_group_and_falls_silent_alone() {
-    let (mut scene, [one, other, heavy, light]) =
-        two_sockets(HisConfig { migration_gain: 10.0, ..HisConfig::default() });
+    let (mut scene, [one, other, heavy, light]) = two_sockets(HisConfig { migration_gain: 10.0, ..by_the_text() });
     scene.run(millis(2500));
     let [first, second]: [CpuSet; 2] = ["0-3".parse().unwrap(), "4-7".parse().unwrap()];
     for (id, socket) in [(one, first), (heavy, first), (other, second), (light, second)] {
@@ -292,7 +296,7 @@ fn each_socket_is_a_group_and_falls_silent_alone() {
 
 #[test]
 fn sockets_exchange_their_backgrounds_where_that_gains_enough_and_memory_follows() {
-    let (mut scene, [one, _, heavy, light]) = two_sockets(HisConfig { migration_gain: 0.01, ..HisConfig::default() });
+    let (mut scene, [one, _, heavy, light]) = two_sockets(HisConfig { migration_gain: 0.01, ..by_the_text() });
     scene.run(Nanos::from_secs(8));
     let socket = |scene: &Scene, id| usize::from(scene.host.cpus_of(id).lowest().unwrap().index() >= 4);
     let is_near = |scene: &Scene, id| socket(scene, id) == socket(scene, one);

@@ -1,35 +1,8 @@
 //! Contention: a workload's usage beside others, less its usage alone (snu2020 §3.4.1, §4.3.1).
 
-use serde::{Deserialize, Serialize};
-
 use super::profile::Usage;
 
-/// A resource that workloads contend for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Resource {
-    /// The last-level cache.
-    Llc,
-    /// Memory bandwidth.
-    MemoryBandwidth,
-    /// CPU time.
-    Cpu,
-}
-
-impl Resource {
-    /// Every resource.
-    pub const ALL: [Resource; 3] = [Resource::Llc, Resource::MemoryBandwidth, Resource::Cpu];
-
-    /// Its name in field terms.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Resource::Llc => "LLC",
-            Resource::MemoryBandwidth => "memory bandwidth",
-            Resource::Cpu => "CPU",
-        }
-    }
-}
+pub use quell_model::trial::Resource;
 
 /// The difference of co-run and solo-run per resource: negative where the foreground gets less than alone.
 ///

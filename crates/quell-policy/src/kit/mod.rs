@@ -6,7 +6,8 @@
 //! - [`periodic`]: sampling at intervals;
 //! - [`profile`]: a workload's usage, alone and beside others;
 //! - [`contention`]: the difference of the two, and the dominant one;
-//! - [`ladder`]: the next technique against it.
+//! - [`ladder`]: the next technique against it;
+//! - [`trial`]: a technique tried, its effect verified, undone if there is none.
 
 pub mod contention;
 pub mod ladder;
@@ -14,4 +15,5 @@ pub mod once;
 pub mod periodic;
 pub mod profile;
 pub mod retry;
+pub mod trial;
 pub mod wanted;

@@ -24,6 +24,23 @@ pub struct Usage {
     pub threads: Option<u32>,
 }
 
+impl Usage {
+    /// Are these two solo runs of one phase: the same number of threads, hits and, per CPU time, bytes? (Ours.) Contention
+    /// may look like another phase where a workload uses hardly anything of a resource alone.
+    pub fn is_of_the_same_phase(&self, other: &Usage) -> bool {
+        let near = |one: Option<f64>, other: Option<f64>, most: f64| {
+            one.zip(other).is_none_or(|(one, other)| (one - other).abs() <= most * one.abs().max(other.abs()))
+        };
+        let bytes = |of: &Usage| of.memory_bandwidth.zip(of.cpus.filter(|cpus| *cpus > 0.0)).map(|(b, c)| b / c);
+        let few = |bytes: Option<f64>| bytes.is_none_or(|bytes| bytes < FEW_BYTES);
+        let traffic = (few(bytes(self)) && few(bytes(other))) || near(bytes(self), bytes(other), 0.25);
+        self.threads == other.threads && near(self.llc_hit_ratio, other.llc_hit_ratio, 0.1) && traffic
+    }
+}
+
+/// So many bytes a second of CPU time are nothing to a memory controller.
+const FEW_BYTES: f64 = 50e6;
+
 /// Reads a workload's usage from one view after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Meter {

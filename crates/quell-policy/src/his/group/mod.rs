@@ -5,6 +5,7 @@
 //! looks at which another resource is the most contended; in a solo run the foreground has its initial cores.
 
 mod search;
+mod verify;
 
 use quell_model::knob::Settling;
 use quell_model::{
@@ -21,6 +22,7 @@ use crate::kit::ladder::Ladder;
 use crate::kit::once::Once;
 use crate::kit::profile::{Mean, Meter, Solo, Usage};
 use crate::kit::retry;
+use crate::kit::trial::{Gauge, Trials};
 
 /// Beside others, or alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +63,8 @@ pub(super) struct Group {
     place: Place,
     mode: Mode,
     solo: Option<Solo>,
+    /// The solo-run data before it was profiled again.
+    earlier: Option<Usage>,
     /// No solo run is asked for before this time.
     solo_not_before: Nanos,
     meter: Meter,
@@ -72,6 +76,11 @@ pub(super) struct Group {
     touched: [bool; 5],
     ladder: Ladder<Technique>,
     search: Option<Search>,
+    trials: Trials<Isolation>,
+    /// What trials are judged by.
+    gauge: Gauge,
+    /// CPU time of the background at the last look.
+    work: Option<(Nanos, Nanos)>,
     /// The foreground's use at the last look beside others.
     co_run: Option<Usage>,
     under_way: Option<UnderWay>,
@@ -91,12 +100,16 @@ impl Group {
             place,
             mode: Mode::CoRun,
             solo: None,
+            earlier: None,
             solo_not_before: view.now,
             meter: Meter::default(),
             strikes: 0,
             touched,
             ladder: Ladder::default(),
             search: None,
+            trials: Trials::default(),
+            gauge: Gauge::default(),
+            work: None,
             co_run: None,
             under_way: None,
             rewrite_at: Some(view.now),
@@ -123,8 +136,9 @@ impl Group {
     }
 
     /// The group has these members and CPUs from now on.
-    pub fn moves(&mut self, view: &View, place: Place) {
+    pub fn moves(&mut self, view: &View, place: Place, plan: &mut Plan) {
         self.place = place;
+        self.abandon_trials(plan);
         self.search = None;
         self.co_run = None;
         self.changed(view);
@@ -156,7 +170,7 @@ impl Group {
                     self.mode = Mode::Solo(Mean::default());
                     self.disturbed(KnobKind::Pause, view.now);
                 }
-                Event::SoloEnded(id, _) if *id == self.foreground() => self.solo_ended(view.now),
+                Event::SoloEnded(id, _) if *id == self.foreground() => self.solo_ended(view),
                 Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
                     (Part::Lease(_), Verdict::Refused(why)) if self.asked_by(outcome.plan) => {
                         self.lease_refused(view.now, why, plan);
@@ -178,13 +192,25 @@ impl Group {
     fn disturbed(&mut self, kind: KnobKind, now: Nanos) {
         self.settling.set(kind, now);
         self.next_look = self.settling.until();
+        self.gauge.begin(self.settling.until());
+    }
+
+    /// A solo run of any group began or ended: what was measured until now is of another machine.
+    pub fn others_paused(&mut self, now: Nanos) {
+        self.gauge.begin(now + KnobKind::Pause.effect_latency());
     }
 
     /// "After finishing, the profiler stores all collected performance counters."
-    fn solo_ended(&mut self, now: Nanos) {
+    fn solo_ended(&mut self, view: &View) {
+        let now = view.now;
         if let Mode::Solo(mean) = self.mode {
             match mean.usage() {
-                Some(usage) => self.solo = Some(Solo { usage, at: now }),
+                Some(usage) => {
+                    self.solo = Some(Solo { usage, at: now });
+                    if self.earlier.take().is_some_and(|earlier| !usage.is_of_the_same_phase(&earlier)) {
+                        self.forget_trials(view);
+                    }
+                }
                 None => self.solo_not_before = now + retry::FIRST,
             }
         } else {
@@ -218,8 +244,15 @@ impl Group {
         let never = matches!(why, Refusal::Unsupported(_) | Refusal::Forbidden(_));
         let only_cores = !self.touched[..Technique::BackgroundCores as usize].contains(&true);
         match knobs.technique {
-            Some(technique) if never => self.ladder.lacks(technique),
-            Some(_) => {}
+            Some(technique) => {
+                if never {
+                    self.ladder.lacks(technique);
+                }
+                if self.trials.refused(plan) {
+                    self.isolation = *self.trials.set(now);
+                    self.rewrite_at = Some(now);
+                }
+            }
             // Without CPUs of its own the background's frequency cannot be set apart from the foreground's.
             None if never && only_cores => {
                 self.ladder.lacks(Technique::BackgroundCores);
@@ -266,11 +299,17 @@ impl Group {
             Mode::Asked(..) => {}
             Mode::CoRun => {
                 self.co_run = Some(usage);
+                if config.verify {
+                    self.gauge(view, &usage, config);
+                }
                 if self.needs_solo(view.now, config) {
                     self.ask_for_solo(view, config, plan);
                 } else if let Some(solo) = self.solo
                     && self.under_way.is_none()
                 {
+                    if config.verify && !self.verify(view, config, plan) {
+                        return;
+                    }
                     self.schedule(view, &solo.usage, &usage, config, plan);
                 }
             }

@@ -12,12 +12,12 @@ use crate::kit::profile::Usage;
 impl Group {
     /// Chooses an isolation technique and searches its configurations.
     pub(super) fn schedule(&mut self, view: &View, solo: &Usage, co_run: &Usage, config: &HisConfig, plan: &mut Plan) {
-        let mut contention = Contention::between(solo, co_run).with_cpu(self.threads_diff(co_run));
-        if config.load_aware {
-            contention = contention.per_cpu_time(solo, co_run);
-        }
+        let contention = self.contention(solo, co_run, config);
         if self.phase_changed(&contention, solo, co_run, config) {
             self.begin_phase(view, plan);
+            return;
+        }
+        if self.trials.running().is_some() && !self.trials.is_searching() {
             return;
         }
         let dominant = contention.dominant(config.threshold);
@@ -34,11 +34,18 @@ impl Group {
             };
             search.last = diff;
             if let Some(direction) = direction.filter(|_| !is_over)
-                && self.enforce(search.technique, direction, view, plan)
+                && self.enforce((search.technique, search.resource, diff), direction, view, config, plan)
             {
                 self.search = Some(search);
                 return;
             }
+            if self.trials.is_searching() {
+                return self.trials.search_ended(view.now);
+            }
+        }
+        // A trial needs to know how it was before.
+        if config.verify && dominant.is_some_and(|resource| self.gauge.judge(resource).is_none()) {
+            return;
         }
         match dominant {
             Some(resource) => self.begin_search(resource, contention.of(resource), view, config, plan),
@@ -60,8 +67,9 @@ impl Group {
         let techniques = Technique::against(resource, config.throttle);
         for _ in techniques {
             let Some(technique) = self.ladder.choose(techniques) else { break };
-            if self.enforce(technique, Direction::Strengthen, view, plan) {
-                self.search = Some(Search { technique, resource, last: diff.unwrap_or_default(), mismatches: 0 });
+            let last = diff.unwrap_or_default();
+            if self.enforce((technique, resource, last), Direction::Strengthen, view, config, plan) {
+                self.search = Some(Search { technique, resource, last, mismatches: 0 });
                 plan.note(NoteKind::Because, Some(self.foreground()), reason(technique, resource));
                 return;
             }
@@ -80,7 +88,7 @@ impl Group {
             for &technique in Technique::against(resource, config.throttle).iter().rev() {
                 if self.isolation.uses(technique, &initial)
                     && self.ladder.has(technique)
-                    && self.enforce(technique, Direction::Weaken, view, plan)
+                    && self.enforce((technique, resource, diff), Direction::Weaken, view, config, plan)
                 {
                     self.search = Some(Search { technique, resource, last: diff, mismatches: 0 });
                     return;
@@ -95,6 +103,12 @@ impl Group {
         Some((f64::from(2 * self.isolation.cores) / f64::from(threads) - 1.0).min(0.0))
     }
 
+    /// The differences by which it searches.
+    pub(super) fn contention(&self, solo: &Usage, co_run: &Usage, config: &HisConfig) -> Contention {
+        let contention = Contention::between(solo, co_run).with_cpu(self.threads_diff(co_run));
+        if config.load_aware { contention.per_cpu_time(solo, co_run) } else { contention }
+    }
+
     fn phase_changed(&mut self, contention: &Contention, solo: &Usage, co_run: &Usage, config: &HisConfig) -> bool {
         let more = |resource| contention.of(resource).is_some_and(|diff| diff > config.phase_change);
         let threads = solo.threads.zip(co_run.threads).is_some_and(|(solo, co_run)| solo != co_run);
@@ -106,26 +120,46 @@ impl Group {
     /// A new phase: its solo run is profiled, and the search begins anew from the isolations in force.
     fn begin_phase(&mut self, view: &View, plan: &mut Plan) {
         plan.note(NoteKind::Because, Some(self.foreground()), "its phase changed: it is profiled again");
+        self.earlier = self.solo.map(|solo| solo.usage);
         self.solo = None;
         self.strikes = 0;
         self.search = None;
         self.ladder.forget_tries();
         self.next_look = view.now;
+        self.break_off_trial(view, plan);
     }
 
-    /// One configuration step; false where there is none.
-    fn enforce(&mut self, technique: Technique, direction: Direction, view: &View, plan: &mut Plan) -> bool {
+    /// One configuration step against a contention; false where there is none.
+    fn enforce(
+        &mut self,
+        (technique, resource, diff): (Technique, Resource, f64),
+        direction: Direction,
+        view: &View,
+        config: &HisConfig,
+        plan: &mut Plan,
+    ) -> bool {
+        if config.verify && !self.may_try(technique, resource, direction) {
+            return false;
+        }
         let Some(next) = self.isolation.next(technique, direction, view, &self.place) else { return false };
         let before = std::mem::replace(&mut self.isolation, next);
+        if config.verify {
+            self.begin_or_go_on((technique, resource, diff), direction, &before, view, plan);
+        }
+        self.write_step(technique, view, plan);
+        self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique), before });
+        true
+    }
+
+    /// Writes the knobs of a technique after a step of it.
+    pub(super) fn write_step(&mut self, technique: Technique, view: &View, plan: &mut Plan) {
         self.touched[technique as usize] = true;
-        next.write(technique, view, &self.place, plan);
+        self.isolation.write(technique, view, &self.place, plan);
         // Frequencies belong to CPUs: they follow when the CPUs move.
         if technique.is_cores() && self.touched[Technique::Frequency as usize] {
-            next.write(Technique::Frequency, view, &self.place, plan);
+            self.isolation.write(Technique::Frequency, view, &self.place, plan);
         }
-        self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique), before });
         self.disturbed(technique.knob(), view.now);
-        true
     }
 }
 
