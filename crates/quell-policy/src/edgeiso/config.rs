@@ -32,7 +32,7 @@ parameters! {
         /// authors' code: 10 % each).
         quota_step: f64 = 0.1, in 0.01..=0.5;
         /// Is each search a trial: judged by what the victim has of it, and undone if that is nothing? (Ours: the text has none.)
-        verify: bool = false;
+        verify: bool = true;
         /// What the single latency-critical tasks are like, by workload name.
         tasks: BTreeMap<String, TaskConfig> = BTreeMap::new();
     }

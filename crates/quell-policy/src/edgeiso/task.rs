@@ -39,6 +39,8 @@ pub struct Task {
     pub diffs: Diffs,
     /// Looks for another phase in a row at which the diffs were too large.
     strikes: u32,
+    /// Its last solo run said that what looked like another phase was contention.
+    is_acquitted: bool,
     /// Its solo-run data before it was profiled again.
     pub(super) earlier: Option<Usage>,
     /// What trials are judged by.
@@ -61,6 +63,7 @@ impl Task {
             co_run: Usage::default(),
             diffs: Diffs::default(),
             strikes: 0,
+            is_acquitted: false,
             earlier: None,
             gauge: Gauge::default(),
         }
@@ -108,11 +111,13 @@ impl Task {
     }
 
     /// Is it in another phase: large diffs several times in a row, or another number of threads? Called at each look
-    /// for one.
-    pub(super) fn phase_changed(&mut self, config: &EdgeIsoConfig) -> bool {
+    /// for one. Contention for the LLC moves more bytes by itself, and so does a trial.
+    pub(super) fn phase_changed(&mut self, config: &EdgeIsoConfig, is_tried: bool) -> bool {
         let Some(solo) = self.solo else { return false };
         let threads = solo.usage.threads.zip(self.co_run.threads).is_some_and(|(solo, now)| solo != now);
-        self.strikes = if self.diffs.exceed(config.phase_change) { self.strikes + 1 } else { 0 };
+        let is_explained = config.verify && (self.is_acquitted || is_tried);
+        let exceeds = !is_explained && self.diffs.exceed(config.phase_change);
+        self.strikes = if exceeds { self.strikes + 1 } else { 0 };
         threads || self.strikes >= config.phase_strikes
     }
 
@@ -126,7 +131,9 @@ impl Task {
     /// Does the new solo-run data say that its phase is another one indeed? Once.
     pub(super) fn is_another_phase(&mut self) -> bool {
         let Some(solo) = self.solo else { return false };
-        self.earlier.take().is_some_and(|earlier| !solo.usage.is_of_the_same_phase(&earlier))
+        let Some(earlier) = self.earlier.take() else { return false };
+        self.is_acquitted = solo.usage.is_of_the_same_phase(&earlier);
+        !self.is_acquitted
     }
 
     /// Its latency as a multiple of its SLO, where it is fresh.

@@ -209,9 +209,10 @@ impl EdgeIso {
 
     /// phase_change_detection: what it was tried in is over, too.
     pub(super) fn detect_phases(&mut self, view: &View, plan: &mut Plan) {
+        let tried = self.trials.running().map(|trial| trial.victim);
         for at in 0..self.tasks.len() {
             let task = &mut self.tasks[at];
-            if task.is_critical && task.phase_changed(&self.config) {
+            if task.is_critical && task.phase_changed(&self.config, tried == Some(task.id)) {
                 plan.note(NoteKind::Because, Some(task.id), "its phase changed: it is profiled again");
                 task.begin_phase();
                 let id = task.id;

@@ -32,7 +32,7 @@ parameters! {
         throttle: bool = false;
         /// Is each search a trial: judged by what the foreground has of it, and undone if that is nothing? (Ours: the text
         /// has none.)
-        verify: bool = false;
+        verify: bool = true;
         /// Two sockets exchange their background when that is estimated to gain more than this, in instruction rates over
         /// those of the solo runs, three times in a row (the authors' code: 0.1).
         migration_gain: f64 = 0.1, in 0.0..=10.0;

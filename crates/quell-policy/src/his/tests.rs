@@ -29,6 +29,7 @@ struct Scene {
     /// The technique of each plan with knobs.
     turned: Vec<Vec<KnobKind>>,
     notes: Vec<String>,
+    trials: Vec<quell_model::Trial>,
 }
 
 impl Scene {
@@ -37,7 +38,7 @@ impl Scene {
         let mut host = Faulty::new(SimHost::new(topology, KernelConfig::default(), &[], 1, false).unwrap(), 1);
         host.limit_leases(LeaseLimits { duty_per_mille: 250, ..LeaseLimits::default() });
         let stack = Stack::of_one(His::new(by_the_text()), host.view());
-        Scene { host, stack, turned: Vec::new(), notes: Vec::new() }
+        Scene { host, stack, turned: Vec::new(), notes: Vec::new(), trials: Vec::new() }
     }
 
     /// Two busy threads that request two CPUs.
@@ -65,6 +66,7 @@ impl Scene {
                 let mut kinds: Vec<KnobKind> = plan.knobs.iter().map(|setting| setting.knob.kind()).collect();
                 kinds.dedup();
                 self.turned.extend((!kinds.is_empty()).then_some(kinds));
+                self.trials.extend(&plan.trials);
                 self.notes.extend(plan.notes.iter().map(|note| note.text.to_string()));
             }
             self.host.wait(wake.sooner(Wake::At(until))).unwrap();
@@ -305,5 +307,30 @@ fn sockets_exchange_their_backgrounds_where_that_gains_enough_and_memory_follows
         assert_eq!(scene.host.home(heavy), Some(socket(&scene, heavy)), "its memory is there, too");
     } else {
         panic!("no exchange: {:?}", scene.notes);
+    }
+}
+
+#[test]
+fn a_search_is_a_trial_that_is_kept_where_it_helps_and_else_undone() {
+    use quell_model::trial::{Finding, Then};
+
+    for (front, back) in [("memcached", "streaming"), ("computing", "streaming")] {
+        let mut scene = Scene::new(8);
+        scene.stack = Stack::of_one(His::new(HisConfig { verify: true, ..HisConfig::default() }), scene.host.view());
+        scene.foreground(front);
+        scene.background(4, back);
+        scene.run(Nanos::from_secs(60));
+        let told = &scene.trials;
+        let ended = |trial: &&quell_model::Trial| matches!(trial.then, Then::Kept | Then::Undone);
+        assert!(told.iter().filter(ended).count() > 0, "{front}: {:?}", scene.notes);
+        for trial in told.iter().filter(ended) {
+            let is_kept = trial.then == Then::Kept;
+            assert!(is_kept || trial.to == trial.from, "{trial:?}");
+            let gives_back = trial.expected == 0.0;
+            assert!(!is_kept || gives_back || trial.finding == Finding::Helped, "{trial:?}");
+        }
+        let last = told.iter().rev().find(|trial| ended(trial)).unwrap();
+        let helped = told.iter().any(|trial| trial.finding == Finding::Helped);
+        assert!(front != "memcached" || helped, "{last:?}");
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Group {
     meter: Meter,
     /// Looks in a row that looked like another phase.
     strikes: u32,
+    /// Its last solo run said that what looked like another phase was contention.
+    is_acquitted: bool,
 
     isolation: Isolation,
     /// Techniques with at least one knob written.
@@ -104,6 +106,7 @@ impl Group {
             solo_not_before: view.now,
             meter: Meter::default(),
             strikes: 0,
+            is_acquitted: false,
             touched,
             ladder: Ladder::default(),
             search: None,
@@ -207,8 +210,11 @@ impl Group {
             match mean.usage() {
                 Some(usage) => {
                     self.solo = Some(Solo { usage, at: now });
-                    if self.earlier.take().is_some_and(|earlier| !usage.is_of_the_same_phase(&earlier)) {
-                        self.forget_trials(view);
+                    if let Some(earlier) = self.earlier.take() {
+                        self.is_acquitted = usage.is_of_the_same_phase(&earlier);
+                        if !self.is_acquitted {
+                            self.forget_trials(view);
+                        }
                     }
                 }
                 None => self.solo_not_before = now + retry::FIRST,
