@@ -15,7 +15,7 @@ pub struct Topic {
     pub claims: Vec<Claim>,
 }
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     include_str!("../../../papers/gap/claims.toml"),
     include_str!("../../../papers/queueing/claims.toml"),
     include_str!("../../../papers/fairness/claims.toml"),
@@ -23,6 +23,7 @@ const FILES: [&str; 9] = [
     include_str!("../../../papers/caladan/claims.toml"),
     include_str!("../../../papers/his/claims.toml"),
     include_str!("../../../papers/edgeiso/claims.toml"),
+    include_str!("../../../papers/trials/claims.toml"),
     include_str!("../../../papers/vas/claims.toml"),
     include_str!("../../../papers/dasec/claims.toml"),
 ];

@@ -12,4 +12,5 @@ pub mod rkube;
 pub mod shares;
 pub mod task_sets;
 pub mod theory;
+pub mod trials;
 pub mod vas;

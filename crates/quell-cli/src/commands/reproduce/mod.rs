@@ -15,6 +15,7 @@ mod results;
 mod rkube;
 pub mod table;
 pub mod trial;
+mod trials;
 mod vas;
 
 use std::io::{self, Write};
@@ -100,6 +101,9 @@ pub struct Arguments {
     html: Option<PathBuf>,
 }
 
+/// Topics of which single figures can be run.
+const SINGLE: [&str; 5] = ["caladan", "his", "edgeiso", "trials", "dasec"];
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (files, ids): (Vec<String>, Vec<String>) = arguments.ids.iter().cloned().partition(|id| figure::is_file(id));
@@ -117,13 +121,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list(&mut out, &listed, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.only.is_empty()
-        && chosen.iter().any(|topic| !["caladan", "his", "edgeiso", "dasec"].contains(&topic.id.as_str()))
-    {
-        bail!(
-            "--only={}: of caladan, his, edgeiso and dasec alone single figures can be run",
-            arguments.only.join(",")
-        );
+    if !arguments.only.is_empty() && chosen.iter().any(|topic| !SINGLE.contains(&topic.id.as_str())) {
+        let only = arguments.only.join(",");
+        bail!("--only={only}: of {} alone single figures can be run", SINGLE.join(", "));
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);
@@ -143,6 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "edgeiso" => edgeiso::run(arguments.quick, &arguments.only, &kept)?,
             "dasec" => dasec::run(arguments.quick, &arguments.only, &kept)?,
             "his" => his::run(arguments.quick, &arguments.only, &kept)?,
+            "trials" => trials::run(arguments.quick, &arguments.only, &kept)?,
             "vas" => vas::run(arguments.quick, &kept)?,
             "caladan" => caladan::run(arguments.quick, &arguments.only, &arguments.real, &kept)?,
             id => bail!("nothing can run '{id}'"),
