@@ -185,6 +185,7 @@ impl EdgeIso {
         }
         next.shares.iter_mut().for_each(|share| share.had_quota = had_quota(share.id));
         self.isolation = next;
+        self.trials.prepare(&self.isolation);
         self.isolator = None;
         self.ladder.forget_tries();
         self.touched[Technique::Cores as usize] |= self.is_on();

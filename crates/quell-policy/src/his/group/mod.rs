@@ -97,8 +97,11 @@ pub(super) struct Group {
 impl Group {
     pub fn new(view: &View, place: Place, mut touched: [bool; 5]) -> Group {
         touched[Technique::BackgroundCores as usize] = true;
+        let isolation = Isolation::initial(view, &place);
+        let mut trials = Trials::default();
+        trials.prepare(&isolation);
         Group {
-            isolation: Isolation::initial(view, &place),
+            isolation,
             place,
             mode: Mode::CoRun,
             solo: None,
@@ -110,7 +113,7 @@ impl Group {
             touched,
             ladder: Ladder::default(),
             search: None,
-            trials: Trials::default(),
+            trials,
             gauge: Gauge::default(),
             work: None,
             co_run: None,

@@ -40,7 +40,16 @@ pub struct Memory {
     kept: Vec<Kept>,
 }
 
+/// Room for so many entries of either kind.
+const ROOM: usize = 32;
+
 impl Memory {
+    /// Makes room.
+    pub fn prepare(&mut self) {
+        self.failed.reserve(ROOM.saturating_sub(self.failed.len()));
+        self.kept.reserve(ROOM.saturating_sub(self.kept.len()));
+    }
+
     /// It failed.
     pub fn failed(&mut self, attempt: Attempt) {
         match self.failed.iter_mut().find(|(known, _)| *known == attempt) {

@@ -87,6 +87,14 @@ impl<S> Default for Trials<S> {
 }
 
 impl<S: Setting> Trials<S> {
+    /// Makes room for settings like this one, so that no step allocates later.
+    pub fn prepare(&mut self, like: &S) {
+        let missing = STEPS.saturating_sub(self.steps.len());
+        self.steps.iter_mut().skip(self.used).for_each(|step| step.clone_from(like));
+        self.steps.extend(std::iter::repeat_n(like, missing).cloned());
+        self.memory.prepare();
+    }
+
     /// The trial under way.
     #[must_use]
     pub fn running(&self) -> Option<&Trial> {
