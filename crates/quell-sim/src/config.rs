@@ -55,6 +55,18 @@ pub enum Loads {
     Decaying,
 }
 
+/// How the kernel looks for an idle CPU for a thread that woke up, and what a CPU that goes idle does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdleSearch {
+    /// All CPUs that share the cache; a CPU that goes idle pulls unless its idle times are shorter than the look.
+    #[default]
+    Whole,
+    /// Linux 5.3's `select_idle_cpu` (`SIS_PROP`): so many CPUs as the waking CPU's idle times pay for, at least three; a CPU
+    /// that goes idle pulls only if its idle times are longer than `migration_cost` (`newidle_balance`).
+    Proportional,
+}
+
 /// The kernel's settings. Sizes that depend on the number of CPUs are worked out as the kernel does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -79,6 +91,11 @@ pub struct KernelConfig {
     pub bandwidth_slice: Nanos,
     /// A thread that ran this recently is not moved by the load balancer (`sched_migration_cost_ns`).
     pub migration_cost: Nanos,
+    /// Where threads that wake up look for idle CPUs.
+    pub idle_search: IdleSearch,
+    /// A vCPU that has nothing to do looks for work for at most so long before it sleeps, as the only thread of its CPU (KVM's
+    /// `halt_poll_ns`, 200 µs on x86); how long exactly, its last times show.
+    pub halt_poll: Nanos,
     /// Real-time threads' limit.
     pub real_time_limit: RealTimeLimit,
     /// By which loads groups are weighed.
@@ -102,6 +119,8 @@ impl Default for KernelConfig {
             wakeup_granularity: None,
             bandwidth_slice: Nanos::from_millis(5),
             migration_cost: Nanos::from_micros(500),
+            idle_search: IdleSearch::Whole,
+            halt_poll: Nanos::ZERO,
             real_time_limit: RealTimeLimit::FairServer,
             loads: Loads::Present,
             balance: true,

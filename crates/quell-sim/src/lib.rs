@@ -33,7 +33,7 @@ mod trace;
 mod wakers;
 mod weight;
 
-pub use config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
+pub use config::{Costs, FairScheduler, IdleSearch, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use error::SimError;
 pub use faulty::{Faults, Faulty};
 pub use host::SimHost;

@@ -139,8 +139,11 @@ impl Sim {
             sim.add(number, spec, parent, own, sim.tenants.len());
         }
         crate::gpu::check(plans.stage_on_gpu(), sim.machine.gpu.is_some()).map_err(SimError::Scenario)?;
-        plans.set_phases(&sim.loads, &sim.tenants, &mut phases).map_err(SimError::Scenario)?;
-        sim.graphs = Graphs::new(plans, seed, &sim.loads, &mut sim.kernel);
+        plans.set_phases(&sim.loads, &sim.tenants, &sim.homes, &mut phases).map_err(SimError::Scenario)?;
+        sim.graphs = Graphs::new(plans, seed, &sim.loads, |workload, timer| match sim.homes[workload] {
+            None => sim.kernel.timers.add(timer),
+            Some(vm) => sim.vms[vm].guest.timers.add(timer),
+        });
         sim.graphs.gpu = sim.machine.gpu.map(|_| Gpu::new(&mut sim.kernel.timers));
         if !phases.is_empty() {
             let ways = |tenant: &Tenant| tenant.load.and_then(|load| workloads[load].cache_ways).unwrap_or(u32::MAX);
@@ -186,7 +189,15 @@ impl Sim {
                 Some(vm) => &mut self.vms[*vm].guest,
             });
         }
-        self.graphs.start(&mut self.kernel);
+        for (kind, receiver) in self.graphs.receivers().into_iter().enumerate() {
+            self.graphs.start(
+                kind,
+                match self.homes[receiver] {
+                    None => &mut self.kernel,
+                    Some(vm) => &mut self.vms[vm].guest,
+                },
+            );
+        }
         self.settle();
     }
 

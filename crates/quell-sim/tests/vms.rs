@@ -261,8 +261,6 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&[one(), one()], &[]).contains("'one'"));
     assert!(refused(&[one()], &[hog("one", 100, 1)]).contains("'one'"));
     assert!(refused(&[VmSpec { vcpus: 0, ..one() }], &[]).contains("vCPUs"));
-    let pool = WorkloadSpec { batch: None, pool: Some(Default::default()), ..inside("one", hog("a", 100, 1)) };
-    assert!(refused(&[one()], &[pool]).contains("stay on the host"));
     let third = vec![CpuList("2".parse().unwrap())];
     assert!(refused(&[VmSpec { affinity: third.clone(), ..one() }], &[]).contains("0-1"));
     let beyond = WorkloadSpec { affinity: third, ..inside("one", hog("a", 100, 1)) };

@@ -6,10 +6,10 @@
 
 use quell_model::{CpuId, CpuSet};
 
-use super::Kernel;
 use super::class::Class;
 use super::fair::{Arrival, Departure};
 use super::state::{Content, TaskId};
+use super::{IdleSearch, Kernel};
 
 /// Looks by a busy CPU are this much rarer (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
@@ -61,6 +61,10 @@ impl Kernel {
             return false;
         }
         if self.now < self.cpus[cpu].nothing_to_pull_until {
+            return false;
+        }
+        let least = if self.config.idle_search == IdleSearch::Whole { 0 } else { self.config.migration_cost.0 };
+        if self.cpus[cpu].mean_idle < least {
             return false;
         }
         let mut spent = 0;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use quell_model::{CpuId, CpuSet, SchedClass, Topology};
 
-pub use crate::config::{Costs, FairScheduler, Interrupts, KernelConfig, Loads, RealTimeLimit};
+pub use crate::config::{Costs, FairScheduler, IdleSearch, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use crate::ids::{GroupId, TaskId};
 pub use crate::told::Counters;
 pub use crate::trace::Stretch;
@@ -279,6 +279,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         fair_server_is_set: false,
         idle_since: 0,
         mean_idle: 1_000_000,
+        scan_cost: 0,
         busy_time: 0,
         nothing_to_pull_until: 0,
         balance: vec![(0, 0); domains],

@@ -4,13 +4,16 @@ use std::cmp::Reverse;
 
 use quell_model::{CpuId, CpuSet};
 
-use super::Kernel;
 use super::realtime::first_from;
 use super::state::TaskId;
+use super::{IdleSearch, Kernel};
+
+/// A look at another CPU takes this long, ns (a line of another core's cache; our assumption).
+const SCAN_NS: u64 = 100;
 
 impl Kernel {
     /// The CPU for a thread that becomes runnable. `waker`: the CPU whose thread woke it.
-    pub(crate) fn choose_cpu(&self, task: TaskId, waker: Option<usize>) -> usize {
+    pub(crate) fn choose_cpu(&mut self, task: TaskId, waker: Option<usize>) -> usize {
         let seen = self.task(task);
         if seen.class.is_real_time() {
             return self.choose_cpu_real_time(task);
@@ -25,7 +28,10 @@ impl Kernel {
             _ if !self.may_run(task, previous) => return self.idlest(task),
             _ => previous,
         };
-        self.idle_sibling(task, previous, target)
+        match self.config.idle_search {
+            IdleSearch::Whole => self.idle_sibling(task, previous, target),
+            IdleSearch::Proportional => self.near_idle(task, previous, target, waker.unwrap_or(previous)),
+        }
     }
 
     /// Nothing runs there, or only what gives way to everybody.
@@ -63,6 +69,44 @@ impl Kernel {
             .or_else(|| any(&self.masks.idle))
             .or_else(|| any(&self.masks.idle_class))
             .unwrap_or(target)
+    }
+
+    /// Linux 5.3's `select_idle_sibling`: `select_idle_core` where there are siblings, then as many CPUs from the target on as
+    /// the waking CPU's idle times pay for.
+    fn near_idle(&mut self, task: TaskId, previous: usize, target: usize, from: usize) -> usize {
+        if self.is_free(target) {
+            return target;
+        }
+        let cache = *self.domains.cache_of(target);
+        if self.is_free(previous) && cache.contains(CpuId(previous as u32)) && self.may_run(task, previous) {
+            return previous;
+        }
+        let allowed = self.task(task).allowed.intersection(&cache);
+        if self.topology.has_siblings()
+            && let Some(whole) = first_from(&self.masks.idle_cores.intersection(&allowed), target + 1)
+        {
+            return whole;
+        }
+        let (idle, cost) = (self.cpus[from].mean_idle / 512, self.cpus[from].scan_cost + 1);
+        let span = cache.len() as u64 * idle;
+        // The kernel counts down before it looks: one CPU fewer.
+        let most = if span > 4 * cost { span / cost } else { 4 }.saturating_sub(1);
+        let before = cache.iter().filter(|cpu| cpu.index() < target);
+        let order = cache.iter().filter(|cpu| cpu.index() >= target).chain(before);
+        let (mut looked, mut found) = (0, None);
+        for cpu in order {
+            if looked == most {
+                return target;
+            }
+            looked += 1;
+            if allowed.contains(cpu) && self.masks.idle.contains(cpu) {
+                found = Some(cpu.index());
+                break;
+            }
+        }
+        let mean = &mut self.cpus[from].scan_cost;
+        *mean = *mean - *mean / 8 + looked * SCAN_NS / 8;
+        found.unwrap_or(target)
     }
 
     /// Where a new thread goes: the least crowded CPU, on an idle core, in the cache domain with the most idle CPUs.

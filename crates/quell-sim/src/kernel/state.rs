@@ -96,6 +96,8 @@ pub(crate) struct Cpu {
     /// Mean length of its last idle times, at most 1 ms.
     pub mean_idle: u64,
     pub busy_time: u64,
+    /// What a look for an idle CPU took lately, ns (`avg_scan_cost`).
+    pub scan_cost: u64,
     /// Before this time it does not look for work to pull: nothing that waited might run here.
     pub nothing_to_pull_until: u64,
     /// By domain: when the balancer looks next, and how often it has failed.

@@ -54,6 +54,7 @@ impl Sim {
                 vm.guest.now = self.kernel.now;
                 vm.guest.settle();
                 acted |= vm.follow_guest(&mut self.kernel);
+                acted |= vm.end_polls(&mut self.kernel);
             }
             self.settle_host();
             if !acted && self.kernel.levels.changed.is_empty() {
@@ -129,11 +130,10 @@ impl Vm {
             let seen = &mut self.cpus[vcpu];
             match seen.state {
                 State::Guest if !is_wanted && seen.on.is_some() => {
-                    let cost = host.config.costs.halt.0;
-                    seen.state = State::Halting(host.now + cost);
                     self.exits.halts += 1;
-                    host.continue_with(seen.task, cost);
+                    self.leave_guest(vcpu, host);
                 }
+                State::Polling if is_wanted => self.find_work(vcpu, host),
                 State::Halting(until) if is_wanted => {
                     seen.state = State::Guest;
                     let task = seen.task;
@@ -176,12 +176,16 @@ impl Vm {
         let from = seen.called.take().flatten();
         if seen.state == State::Halted {
             seen.state = State::Guest;
+            seen.poll.learn(host.now, host.config.halt_poll.0);
             host.wake(seen.task, ENDLESS, from);
         }
     }
 
-    /// The vCPU's thread has left the guest and goes to sleep.
+    /// The vCPU's thread has left the guest and goes to sleep, or has looked for work in vain.
     pub fn halt(&mut self, vcpu: usize, host: &mut Kernel) {
+        if self.cpus[vcpu].state == State::Polling {
+            return self.go_to_sleep(vcpu, host);
+        }
         self.cpus[vcpu].state = State::Halted;
         host.block(self.cpus[vcpu].task);
     }

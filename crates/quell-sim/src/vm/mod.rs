@@ -5,6 +5,7 @@
 //! vCPU sends an interrupt, which wakes the host thread a little later.
 
 mod join;
+mod poll;
 mod spec;
 
 use std::sync::Arc;
@@ -28,6 +29,8 @@ const STREAMS: u64 = 1 << 32;
 enum State {
     /// It is in the guest, or wants to be.
     Guest,
+    /// It has left the guest and looks for work before it sleeps.
+    Polling,
     /// It leaves the guest to sleep, and is done with that at this time if nothing comes between.
     Halting(u64),
     /// It sleeps.
@@ -46,6 +49,7 @@ struct VirtualCpu {
     called: Option<Option<usize>>,
     /// Up to this time it was told to be in the host.
     in_host_until: u64,
+    poll: poll::Window,
 }
 
 /// What a VM had since the warm-up.
@@ -76,6 +80,8 @@ pub(crate) struct Vm {
     exits: Exits,
     before: VmStats,
     cpus: Vec<VirtualCpu>,
+    /// vCPUs that may be polling.
+    polling: Vec<usize>,
     interrupts: Stream,
 }
 
@@ -87,10 +93,17 @@ impl Vm {
         config.costs.idle_exit = config.costs.idle_exit.min(config.costs.context_switch);
         let mut guest = Kernel::new(Arc::new(Topology::synthetic(1, 1, spec.vcpus, 1)), config);
         guest.become_guest();
-        let cpu = |&task: &TaskId| VirtualCpu { task, state: State::Halted, on: None, called: None, in_host_until: 0 };
+        let cpu = |&task: &TaskId| VirtualCpu {
+            task,
+            state: State::Halted,
+            on: None,
+            called: None,
+            in_host_until: 0,
+            poll: poll::Window::default(),
+        };
         let cpus = tasks.iter().map(cpu).collect();
         let (exits, before) = (Exits::default(), VmStats::default());
-        Vm { guest, owners: Vec::new(), exits, before, cpus, interrupts }
+        Vm { guest, owners: Vec::new(), exits, before, cpus, polling: Vec::new(), interrupts }
     }
 
     /// The CPU of the host that a vCPU runs on.

@@ -195,12 +195,6 @@ pub(crate) fn homes(online: &CpuSet, workloads: &[WorkloadSpec], vms: &[VmSpec])
                 spec.name
             ));
         };
-        if spec.pool.is_some() {
-            return Err(format!(
-                "workload '{}': a pool in a VM: requests that pass through pools stay on the host; take its vm away",
-                spec.name
-            ));
-        }
         spec.check(&vms[home].online()).map(|()| Some(home))
     };
     workloads.iter().map(home).collect()

@@ -11,7 +11,7 @@ use crate::config::FairScheduler;
 use crate::host::drive;
 use crate::machine::{Frequencies, Gpu, Machine, Preset};
 use crate::workload::Latencies;
-use crate::{KernelConfig, Population, SimError, SimHost};
+use crate::{IdleSearch, KernelConfig, Population, SimError, SimHost};
 
 pub use figure4::units;
 pub use scenes::{KINDS, Kind, MASSTREE, Scene, THREADS};
@@ -74,6 +74,9 @@ pub enum Scheduler {
     Bvt(Option<Warp>),
 }
 
+/// KVM's `halt_poll_ns` on x86 (Linux 5.3).
+const HALT_POLL: Nanos = Nanos::from_micros(200);
+
 /// The host's kernel.
 #[must_use]
 pub fn kernel(scheduler: Scheduler) -> KernelConfig {
@@ -81,7 +84,12 @@ pub fn kernel(scheduler: Scheduler) -> KernelConfig {
         Scheduler::Cfs => FairScheduler::Cfs,
         Scheduler::Bvt(_) => FairScheduler::Bvt,
     };
-    KernelConfig { fair, ..rkube::kernel() }
+    KernelConfig { fair, idle_search: IdleSearch::Proportional, halt_poll: HALT_POLL, ..rkube::kernel() }
+}
+
+/// The guests' kernel: the same.
+fn guest() -> KernelConfig {
+    KernelConfig { halt_poll: Nanos::ZERO, ..kernel(Scheduler::Cfs) }
 }
 
 /// The machine (L245), with a GPU of its own memory where inference runs.
@@ -110,7 +118,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 /// # Errors
 /// [`SimError::Scenario`] if it makes no sense.
 pub fn run<P: Policy>(scene: &Scene, scheduler: Scheduler, policy: &mut P, span: Span) -> Result<Seen, SimError> {
-    let population = Population { workloads: &scene.workloads, vms: &[], requests: &scene.graph };
+    let population = Population { workloads: &scene.workloads, vms: &scene.vms, requests: &scene.graph };
     let mut host = SimHost::new(machine(scene.has_gpu), kernel(scheduler), population, span.seed, false)?;
     if let Scheduler::Bvt(Some(warp)) = scheduler {
         warp_all(&mut host, warp);

@@ -1,17 +1,17 @@
 //! The workloads of DASEC's evaluation. What the text does not say of them is an assumption of `papers/dasec/assumptions.toml`.
 //!
-//! A service is a container of 16 threads in place of a VM of 16 vCPUs with a thread each (L245): to the host's scheduler they
-//! are alike. Its main thread takes each request in, its workers do it in pieces and write under a lock, its main thread answers
+//! A service is a VM of 16 vCPUs with a thread each (L245), or a container of 16 threads. Its main thread takes each request in, its workers do it in pieces and write under a lock, its main thread answers
 //! (Figure 4's threads). Its clients wait for their answers.
 
 use std::collections::BTreeMap;
 
 use quell_model::{BytesPerSecond, Class, CpuCount, Nanos, Slo};
 
-use crate::WorkloadSpec;
+use super::guest;
 use crate::experiment::assumed::{assumed, micros};
 use crate::workload::Service;
 use crate::workload::graph::{Clients, GraphSpec, LockOrder, LockSpec, RequestSpec, StageSpec, Step};
+use crate::{VmSpec, WorkloadSpec};
 
 /// Threads of a service ("each workload in the VM has 16 threads").
 pub const THREADS: u32 = 16;
@@ -51,6 +51,8 @@ impl Kind {
 pub struct Scene {
     /// Workloads: the services first.
     pub workloads: Vec<WorkloadSpec>,
+    /// VMs: one for each of the first services, or none.
+    pub vms: Vec<VmSpec>,
     /// Number of services among them.
     pub services: usize,
     /// Requests and locks.
@@ -75,11 +77,23 @@ fn pool(name: &str, roles: &[(&str, u32)]) -> WorkloadSpec {
 }
 
 impl Scene {
-    /// This many instances of a service, with so many threads each.
+    /// This many instances of a service, with so many threads each, in containers.
     #[must_use]
     pub fn of(kind: Kind, instances: u32, threads: u32) -> Scene {
         let mut scene = Scene::default();
         (0..instances).for_each(|number| scene.add(kind, number, threads));
+        scene
+    }
+
+    /// The same in VMs, with a vCPU for each thread.
+    #[must_use]
+    pub fn in_vms(kind: Kind, instances: u32, threads: u32) -> Scene {
+        let mut scene = Scene::of(kind, instances, threads);
+        for service in &mut scene.workloads {
+            let name = format!("vm-{}", service.name);
+            scene.vms.push(VmSpec { kernel: guest(), ..VmSpec::new(&name, threads) });
+            service.vm = Some(name);
+        }
         scene
     }
 

@@ -7,8 +7,28 @@ impl Plans {
     /// A sentence that names first what is at fault.
     pub(super) fn check(&self) -> Result<(), String> {
         self.requests.iter().try_for_each(check_end)?;
+        self.check_homes()?;
         self.check_threads()?;
         self.check_load()
+    }
+
+    /// A lock is held in one place: whoever releases it wakes the next one there.
+    fn check_homes(&self) -> Result<(), String> {
+        let holds = |plan: &Plan, lock| {
+            let mut acts = plan.stages.iter().flat_map(|stage| &stage.steps);
+            acts.any(|act| matches!(act, Act::Locked(_, of) if *of == lock))
+        };
+        for (lock, (name, _)) in self.locks.iter().enumerate() {
+            let mut holders = self.requests.iter().filter(|plan| holds(plan, lock));
+            let Some(first) = holders.next() else { continue };
+            if let Some(other) = holders.find(|other| other.home != first.home) {
+                return Err(format!(
+                    "lock '{name}' is held by requests '{}' and '{}', which are not in the same VM: give each a lock of its own",
+                    first.name, other.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// CPUs' worth of time that open loops ask of a workload; None: no request comes to it by itself.

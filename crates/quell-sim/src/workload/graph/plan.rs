@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub at_most: Option<u32>,
     /// Whose latency its latency is.
     pub receiver: usize,
+    /// The VM that it passes through; None: the host.
+    pub home: Option<String>,
     pub first: usize,
     pub stages: Vec<Stage>,
     /// By flag: the stages that begin after it. Stages' flags come first, in their order.
@@ -122,14 +124,22 @@ impl Plans {
         Some(format!("stage '{}' of request '{}'", stage.name, plan.name))
     }
 
-    /// Numbers the kinds of work of all stages; without one of their own it is that of the workload.
+    /// Numbers the kinds of work of all stages; without one of their own it is that of the workload. `homes`: by workload,
+    /// its VM.
     ///
     /// # Errors
     /// A sentence, if there are too many.
-    pub fn set_phases(&mut self, loads: &[Load], tenants: &[Tenant], phases: &mut Phases) -> Result<(), String> {
+    pub fn set_phases(
+        &mut self,
+        loads: &[Load],
+        tenants: &[Tenant],
+        homes: &[Option<usize>],
+        phases: &mut Phases,
+    ) -> Result<(), String> {
         for stage in self.requests.iter_mut().flat_map(|plan| &mut plan.stages) {
             let workload = self.pools[stage.pool].workload;
-            let tenant = tenants.iter().position(|tenant| tenant.load == Some(workload)).unwrap_or(0);
+            let of_host = || tenants.iter().position(|tenant| tenant.load == Some(workload));
+            let tenant = homes[workload].or_else(of_host).unwrap_or(0);
             let whose = Whose { workload, tenant, throttle: loads[workload].common.phases.throttle };
             stage.phase = match &stage.profile {
                 Some(name) => phases.add(Some(name), whose)?,
@@ -162,6 +172,7 @@ impl Plans {
             clients: spec.clients.as_ref().map(|clients| (clients.number, clients.think.clone())),
             at_most: spec.at_most,
             receiver: 0,
+            home: None,
             first: 0,
             stages: Vec::new(),
             starts: vec![Vec::new(); flags.len()],
@@ -204,6 +215,17 @@ impl Plans {
             return bad("it has to have exactly one first stage: one without 'after'".into());
         };
         (plan.first, plan.receiver) = (first, self.pools[plan.stages[first].pool].workload);
+        let home = |stage: &Stage| workloads[self.pools[stage.pool].workload].vm.as_deref();
+        plan.home = home(&plan.stages[first]).map(str::to_owned);
+        if let Some(other) = plan.stages.iter().find(|stage| home(stage) != plan.home.as_deref()) {
+            let place = |vm: Option<&str>| vm.map_or("on the host".to_owned(), |vm| format!("in VM '{vm}'"));
+            return bad(format!(
+                "its stage '{}' is {} and its first one {}: a request passes through one VM or the host alone",
+                other.name,
+                place(home(other)),
+                place(plan.home.as_deref())
+            ));
+        }
         Ok(plan)
     }
 

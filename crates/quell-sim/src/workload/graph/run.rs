@@ -100,8 +100,8 @@ pub(crate) struct Graphs {
 }
 
 impl Graphs {
-    /// The threads of the loads' pools, asleep.
-    pub fn new(plans: Plans, seed: u64, loads: &[Load], kernel: &mut Kernel) -> Graphs {
+    /// The threads of the loads' pools, asleep. `timer` adds one to the kernel that a workload runs on.
+    pub fn new(plans: Plans, seed: u64, loads: &[Load], mut timer: impl FnMut(usize, Timer) -> TimerId) -> Graphs {
         let mut graphs = Graphs { first_worker: vec![usize::MAX; loads.len()], ..Graphs::default() };
         for (number, pool) in plans.pools.iter().enumerate() {
             let first = graphs.workers.len();
@@ -121,7 +121,7 @@ impl Graphs {
                 (None, Some((number, think))) => Source::closed(*number, think, None, &mut streams, 0),
                 (None, None) => continue,
             };
-            let timer = kernel.timers.add(Timer::Request(number as u32));
+            let timer = timer(plan.receiver, Timer::Request(number as u32));
             graphs.flows.push(Flow { source, streams, timer, under_way: 0, outside: VecDeque::new() });
         }
         graphs.locks = plans.locks.iter().map(|&(_, order)| Lock::new(order)).collect();
@@ -129,9 +129,15 @@ impl Graphs {
         graphs
     }
 
-    /// The start of time: the first arrivals are set.
-    pub fn start(&mut self, kernel: &mut Kernel) {
-        self.flows.iter_mut().for_each(|flow| flow.source.set_timer(flow.timer, kernel));
+    /// By kind of request: the workload that receives it.
+    pub fn receivers(&self) -> Vec<usize> {
+        self.plans.iter().map(|plan| plan.receiver).collect()
+    }
+
+    /// The start of time: the first arrival of a kind is set, in the kernel that its receiver runs on.
+    pub fn start(&mut self, kind: usize, kernel: &mut Kernel) {
+        let flow = &mut self.flows[kind];
+        flow.source.set_timer(flow.timer, kernel);
     }
 
     /// A request of this kind arrives.

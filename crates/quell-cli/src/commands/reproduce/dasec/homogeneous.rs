@@ -1,4 +1,4 @@
-//! Services of one kind alone (§2, §6.1, §6.4, §6.5), by consolidation ratio.
+//! Services of one kind alone, in VMs (§2, §6.1, §6.4, §6.5), by consolidation ratio.
 
 use anyhow::{Context, Result};
 use quell_evidence::Measure;
@@ -51,7 +51,7 @@ impl Of {
 }
 
 fn scene(kind: Kind, ratio: f64) -> Scene {
-    Scene::of(kind, (ratio * f64::from(CPUS / THREADS)).round() as u32, THREADS)
+    Scene::in_vms(kind, (ratio * f64::from(CPUS / THREADS)).round() as u32, THREADS)
 }
 
 fn all(trial: Trial) -> Result<Vec<Of>> {

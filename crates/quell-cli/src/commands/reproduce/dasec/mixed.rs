@@ -1,4 +1,5 @@
-//! AI inference beside services (§6.2), and services beside a background (§6.5).
+//! AI inference beside services (§6.2), and services beside a background (§6.5). Services are in VMs; inference, which needs the
+//! host's GPU, and the background are in containers.
 
 use anyhow::Result;
 use quell_evidence::Measure;
@@ -21,14 +22,14 @@ pub fn inference(trial: Trial) -> Result<Vec<Measure>> {
     let (mut ai, mut ai_rates, mut others, mut rates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut alone, mut gpu) = (Vec::new(), Vec::new());
     for &kind in kinds {
-        let beside = Scene::of(kind, 7, THREADS).with_inference();
+        let beside = Scene::in_vms(kind, 7, THREADS).with_inference();
         let (plain, ours) = (linux(&beside, trial)?, with("", &beside, trial)?);
         ai.push(of_last(&ours) / of_last(&plain));
         ai_rates.push(rate_of_last(&ours) / rate_of_last(&plain));
         others.push(ours.mean() / plain.mean());
         rates.push(ours.rate() / plain.rate());
         gpu.push(ours.use_of_gpu / plain.use_of_gpu);
-        alone.push(ours.mean() / with("", &Scene::of(kind, 7, THREADS), trial)?.mean());
+        alone.push(ours.mean() / with("", &Scene::in_vms(kind, 7, THREADS), trial)?.mean());
     }
     let each = |values: &[f64]| {
         let text = kinds.iter().zip(values).map(|(kind, value)| format!("{} {value:.2}", kind.name));
@@ -47,7 +48,7 @@ pub fn inference(trial: Trial) -> Result<Vec<Measure>> {
 
 /// Figure 16: four services of 32 threads beside products of matrices on 61 threads: a request has 64 parts at most.
 pub fn background(trial: Trial) -> Result<Vec<Measure>> {
-    let scene = Scene::of(MASSTREE, 4, 32).with_matrices(60);
+    let scene = Scene::in_vms(MASSTREE, 4, 32).with_matrices(60);
     let (plain, ours) = (linux(&scene, trial)?, with("", &scene, trial)?);
     Ok(vec![
         measure("fig16.background", rate_of_last(&ours) / rate_of_last(&plain), "")?,
