@@ -123,7 +123,8 @@ fn is_demotion(decision: &Decision) -> bool {
     matches!(&decision.what, What::Note(_, text) if decision.policy == Guard::DESCRIPTION.name && text.ends_with(DEMOTED))
 }
 
-/// Equal decisions in a row count as one.
+/// Equal decisions in a row count as one. Of a full ring the oldest knob goes while more than half of it are knobs: policies that
+/// set something of each thread once a period would leave none of their reasons.
 fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) {
     if let Some(last) = ring.back_mut().filter(|last| last.trial.is_none() && told.trial.is_none())
         && (&last.policy, &last.workload, last.kind, &last.text)
@@ -134,7 +135,10 @@ fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) 
         return;
     }
     if ring.len() == kept {
-        ring.pop_front();
+        let is_knob = |decision: &wire::Decision| decision.kind == wire::DecisionKind::Knob;
+        let crowded = ring.iter().filter(|decision| is_knob(decision)).count() > kept / 2;
+        let oldest = if crowded { ring.iter().position(is_knob) } else { None };
+        ring.remove(oldest.unwrap_or(0));
     }
     ring.push_back(told);
 }
@@ -254,6 +258,24 @@ mod tests {
         let of = told.of("a").unwrap();
         assert_eq!((of.len(), of[0].text.as_str()), (KEPT, "99"));
         assert_eq!(told.of("b"), None);
+    }
+
+    #[test]
+    fn knobs_of_many_threads_do_not_crowd_out_the_reason() {
+        let mut told = Explanations::default();
+        told.add(decision("a", 0, 0, What::Note(NoteKind::Because, "thread 7 is critical".into())));
+        for plan in 1..100 {
+            for tid in 0..16 {
+                let target = Target::Thread(quell_model::ThreadId { tid, start: 1 });
+                let knob = Knob::Weight(100 + (plan as u32 + tid as u32) % 9);
+                told.add(decision("a", plan, plan, What::Knob(KnobSetting { target, knob })));
+            }
+        }
+        let reason =
+            |told: &Explanations| told.of("a").unwrap().into_iter().find(|of| of.kind == DecisionKind::Because);
+        assert_eq!(reason(&told).unwrap().since_ns, 0);
+        assert_eq!(told.of("a").unwrap().len(), KEPT);
+        assert!(told.recent().any(|of| of.text == "thread 7 is critical"));
     }
 
     #[test]
