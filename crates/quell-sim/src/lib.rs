@@ -23,6 +23,7 @@ pub mod workload;
 mod domains;
 mod error;
 mod ids;
+mod lock;
 mod masks;
 mod math;
 mod random;
@@ -30,6 +31,7 @@ mod sim;
 mod timers;
 mod told;
 mod trace;
+mod tree;
 mod wakers;
 mod weight;
 

@@ -132,7 +132,7 @@ fn a_short_look_finds_fewer_idle_cpus() {
             WorkloadSpec {
                 threads: 16,
                 server: Some(server),
-                ..WorkloadSpec::new(&format!("server{number}"), Class::LatencyCritical)
+                ..WorkloadSpec::new(format!("server{number}"), Class::LatencyCritical)
             }
         };
         let workloads: Vec<_> = (0..16).map(server).collect();

@@ -1,24 +1,11 @@
 //! cpuset partitions: CPUs that leave the others' sets and are balanced by themselves, or not at all.
 
 use quell_model::CpuSet;
-use serde::{Deserialize, Serialize};
 
 use super::Kernel;
 use super::state::{GroupId, TaskId};
 use crate::domains::Domains;
-
-/// `cpuset.cpus.partition`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Partition {
-    /// Its CPUs are others' too.
-    #[default]
-    Member,
-    /// Its CPUs are its own, and threads are balanced among them.
-    Root,
-    /// Its CPUs are its own, and nobody balances there: a thread stays where it is put.
-    Isolated,
-}
+pub use crate::tree::Partition;
 
 impl Kernel {
     /// Makes a group's CPUs a partition, or gives them back. A group without CPUs of its own is none.

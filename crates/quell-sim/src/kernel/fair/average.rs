@@ -4,38 +4,12 @@
 //! (2²⁰ ns). As in the kernel, a queue's average is added to its group's sum when it changed by more than a 64th, and at
 //! most once in a millisecond, and averages of queues that became empty are looked at now and then.
 
-use std::f64::consts::LN_2;
-
 use crate::kernel::{Kernel, Loads};
-use crate::math;
 
-/// The past counts half after this time, ns.
-const HALF_LIFE: f64 = (32u64 << 20) as f64;
 /// The group's sum is brought up to date no sooner, ns.
 const CONTRIBUTES_EVERY: u64 = 1_000_000;
 /// Averages of empty queues on idle CPUs are looked at this often, ns (`LOAD_AVG_PERIOD`).
 const BLOCKED_EVERY: u64 = 32_000_000;
-
-/// What a queue's load was lately.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Average {
-    load: f64,
-    at: u64,
-    /// What the group's sum has of it.
-    contribution: u64,
-    contributed_at: u64,
-}
-
-impl Average {
-    /// The load was this from the last look until now.
-    fn follow(&mut self, load: u64, now: u64) {
-        let span = now - std::mem::replace(&mut self.at, now);
-        if span > 0 {
-            let load = load as f64;
-            self.load = load + (self.load - load) * math::exp(-LN_2 * span as f64 / HALF_LIFE);
-        }
-    }
-}
 
 impl Kernel {
     /// To be called before a queue's load changes.

@@ -8,8 +8,6 @@ mod run;
 mod tree;
 mod virtual_time;
 
-pub(crate) use average::Average;
-pub(crate) use own::Warped;
 pub(crate) use virtual_time::{Arrival, Departure};
 
 use crate::KernelConfig;

@@ -12,29 +12,8 @@ use super::virtual_time::Arrival;
 use crate::GroupId;
 use crate::kernel::Kernel;
 use crate::kernel::state::{Task, TaskId};
+use crate::tree::Warped;
 use crate::weight::{self, virtual_time};
-
-/// A warp in use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Warped {
-    warp: Warp,
-    /// CPU time that it has run warped since it was placed last or its rest ended, ns.
-    ran: u64,
-    rests_until: u64,
-}
-
-impl Warped {
-    /// It ran for this long up to now.
-    pub fn ran(&mut self, span: u64, now: u64) {
-        if now < self.rests_until || self.warp.limit == Nanos::ZERO {
-            return;
-        }
-        self.ran += span;
-        if self.ran >= self.warp.limit.0 {
-            (self.ran, self.rests_until) = (0, now + self.warp.rest.0);
-        }
-    }
-}
 
 impl Task {
     /// Its weight in the kernel's unit: its own, or its nice value's.

@@ -5,17 +5,17 @@
 //! `wait` is the same within a stage: its thread sleeps until it is woken. So a chain of wake-ups runs over threads and
 //! workloads, each from the waker's CPU and counted ([`crate::Kernel::wakers_of`]).
 //!
-//! `spec` is what scenarios say, `plan` the same with numbers for names, `check` finds what cannot end, `lock` has the
-//! locks, `run` the requests under way.
+//! `spec` is what scenarios say, `plan` the same with numbers for names, `check` finds what cannot end, `run` has the
+//! requests under way; locks are [`crate::lock`]'s.
 
 mod check;
-mod lock;
 mod plan;
 mod run;
 mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use crate::lock::LockOrder;
 pub(crate) use plan::Plans;
 pub(crate) use run::Graphs;
-pub use spec::{Clients, GraphSpec, LockOrder, LockSpec, RequestSpec, StageSpec, Step};
+pub use spec::{Clients, GraphSpec, LockSpec, RequestSpec, StageSpec, Step};

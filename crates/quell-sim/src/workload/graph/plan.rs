@@ -2,9 +2,10 @@
 
 use super::super::spec::WorkloadSpec;
 use super::super::{Arrivals, Service};
-use super::spec::{GraphSpec, LockOrder, RequestSpec, Step};
+use super::spec::{GraphSpec, RequestSpec, Step};
 use crate::contention::{Phases, ProfileName, Whose};
 use crate::kernel::PhaseId;
+use crate::lock::LockOrder;
 use crate::sim::Tenant;
 use crate::workload::Load;
 

@@ -6,10 +6,10 @@ use quell_model::Nanos;
 
 use super::super::body::Source;
 use super::super::load::{Load, Streams};
-use super::lock::{Lock, Next};
 use super::plan::{Act, Flags, Plan, Plans};
 use crate::gpu::{Gpu, GpuWork};
 use crate::kernel::{Kernel, TaskId, Timer};
+use crate::lock::{Lock, Next};
 use crate::timers::TimerId;
 
 /// Requests' random streams have numbers that no workload has.

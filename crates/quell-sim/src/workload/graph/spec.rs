@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Arrivals, Service, copies};
 use crate::contention::ProfileName;
+use crate::lock::LockOrder;
 
 /// Requests and the locks that they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -157,18 +158,6 @@ pub struct LockSpec {
     /// Who has it next.
     #[serde(default)]
     pub order: LockOrder,
-}
-
-/// Who has a lock next when it is released.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockOrder {
-    /// Whoever comes first: the one who has waited longest is woken, and tries again when it has a CPU. As glibc's
-    /// mutexes over futexes, without their spinning.
-    #[default]
-    Barging,
-    /// The one who has waited longest, at once: nobody else can have it until that one has had a CPU.
-    HandOff,
 }
 
 fn one() -> u32 {

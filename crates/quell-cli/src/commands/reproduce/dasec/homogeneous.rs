@@ -200,6 +200,10 @@ fn parts(all: &[Of], trial: Trial) -> Result<Vec<Measure>> {
             all.iter().zip(&of_kinds).map(|(of, (some, whole))| format!("{} {some:.1}, {whole:.1}", of.kind.name));
         each.collect::<Vec<_>>().join("; ")
     });
+    // Of nothing there are no parts.
+    if of_kinds.iter().any(|&(_, whole)| whole == 0.0) {
+        return Ok(Vec::new());
+    }
     Ok(vec![
         measure("fig13.tsa-rla", mean(of_kinds.iter().map(|(some, whole)| some / whole)), note)?,
         measure("fig13.kinds", part(&of_kinds[2..]) / part(&of_kinds[..2]), "")?,

@@ -2,11 +2,23 @@
 
 use std::collections::VecDeque;
 
-use super::spec::LockOrder;
+use serde::{Deserialize, Serialize};
 
-/// A lock, and who waits for it. Threads go by their numbers in [`super::Graphs`].
+/// Who has a lock next when it is released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockOrder {
+    /// Whoever comes first: the one who has waited longest is woken, and tries again when it has a CPU. As glibc's
+    /// mutexes over futexes, without their spinning.
+    #[default]
+    Barging,
+    /// The one who has waited longest, at once: nobody else can have it until that one has had a CPU.
+    HandOff,
+}
+
+/// A lock, and who waits for it. Threads go by their numbers in `Graphs`.
 #[derive(Clone, Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     order: LockOrder,
     is_held: bool,
     waiting: VecDeque<usize>,
@@ -14,7 +26,7 @@ pub(super) struct Lock {
 
 /// Who hears of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Nobody,
     /// This one has the lock.
     Has(usize),
