@@ -3,74 +3,26 @@
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
+#[path = "../tests/common/crowd.rs"]
+mod crowd;
+
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use quell_model::{
-    Class, CpuCount, CpuId, Event, Nanos, Outcome, Part, Plan, Policy, SchedClass, ThreadId, ThreadState, Topology,
-    Verdict, View, Workload, WorkloadId,
-};
+use quell_model::{Event, Outcome, Part, Plan, Policy, Verdict};
 use quell_policy::AnyPolicy;
-
-const CPUS: u32 = 80;
-const PER_SERVICE: u32 = 16;
-const PERIOD: Nanos = Nanos::from_millis(80);
-
-fn id(thread: u32) -> ThreadId {
-    ThreadId { tid: thread as i32 + 1, start: 0 }
-}
-
-fn view(threads: u32) -> View {
-    let mut view = View::new(Topology::synthetic(4, 1, CPUS / 4, 1).into());
-    for service in 0..threads / PER_SERVICE {
-        let spec = Workload::new(format!("service{service}"), Class::LatencyCritical, CpuCount::ZERO);
-        view.workloads.spec.push(Some(spec.into()));
-    }
-    let columns = &mut view.threads;
-    for thread in 0..threads {
-        columns.id.push(id(thread));
-        columns.workload.push(WorkloadId(thread / PER_SERVICE));
-        columns.state.push(ThreadState::Sleeping);
-        columns.cpu.push(CpuId(thread % CPUS));
-        columns.run_time.push(Nanos::ZERO);
-        columns.run_delay.push(Nanos::ZERO);
-        columns.class.push(SchedClass::NORMAL);
-        columns.preemptions.push(Some(0));
-        columns.late_starts.push(Some(0));
-        for other in 1..5 {
-            let waker = thread / PER_SERVICE * PER_SERVICE + (thread + other) % PER_SERVICE;
-            columns.wake_ups.push(Some(id(waker)), id(thread), 0);
-        }
-    }
-    view
-}
-
-/// Another period: threads run, wake each other, change CPUs and lose them, by their numbers and the period's.
-fn pass(view: &mut View, period: u64) {
-    view.now += PERIOD;
-    view.threads.at = view.now;
-    let columns = &mut view.threads;
-    for thread in 0..columns.id.len() {
-        let mixed = (thread as u64 + 1).wrapping_mul(period.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1) >> 40;
-        columns.run_time[thread] += Nanos(mixed % PERIOD.0);
-        columns.state[thread] = if mixed.is_multiple_of(3) { ThreadState::Runnable } else { ThreadState::Sleeping };
-        columns.cpu[thread] = CpuId((mixed % u64::from(CPUS)) as u32);
-        columns.preemptions[thread] = columns.preemptions[thread].map(|count| count + mixed % 4);
-    }
-    columns.wake_ups.count.iter_mut().for_each(|count| *count += 3);
-}
 
 fn step(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("dasec");
     for threads in [256, 4_096] {
-        let (mut view, mut policy) = (view(threads), AnyPolicy::named("dasec").expect("it is registered"));
+        let (mut view, mut policy) = (crowd::view(threads), AnyPolicy::named("dasec").expect("it is registered"));
         let (mut plan, mut number) = (Plan::default(), 0);
         group.bench_function(BenchmarkId::new("step", threads), |bencher| {
             bencher.iter_custom(|steps| {
                 let mut took = Duration::ZERO;
                 for _ in 0..steps {
                     number += 1;
-                    pass(&mut view, number);
+                    crowd::pass(&mut view, number);
                     let verdict = Verdict::Applied(view.now);
                     let applied = [Event::Outcome(Outcome { plan: number - 1, part: Part::Knobs, verdict })];
                     plan.begin(number);

@@ -1,6 +1,8 @@
 //! After warm-up no policy allocates in `step`.
 
 mod common;
+#[path = "common/crowd.rs"]
+mod crowd;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::borrow::Cow;
@@ -9,7 +11,8 @@ use std::collections::BTreeMap;
 
 use common::every_policy;
 use quell_model::{
-    CpuCount, Description, Event, LeaseLimits, Nanos, Plan, Policy, Stack, Topology, View, Wake, WorkloadId,
+    CpuCount, Description, Event, LeaseLimits, Nanos, Outcome, Part, Plan, Policy, Stack, Topology, Verdict, View,
+    Wake, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use quell_sim::contention::ProfileName;
@@ -19,6 +22,7 @@ use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -27,17 +31,20 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
         // SAFETY: the caller's promise is the system allocator's condition.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as i64));
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + size as i64 - layout.size() as i64));
         // SAFETY: as above.
         unsafe { System.realloc(memory, layout, size) }
     }
@@ -135,6 +142,32 @@ fn no_policy_allocates_in_a_step_after_warm_up() {
     // Not with each parameter: where rules stand at the event, as by default in caladan, little is left to do.
     for name in ["caladan", "shenango", "elfen", "his"] {
         assert!(commands[name] > 0, "{name} had nothing to do");
+    }
+}
+
+/// Steps that name a thread in words apart.
+#[test]
+fn dasec_with_4096_threads_allocates_nothing_in_a_step_and_takes_less_than_ten_megabytes() {
+    for threads in [256, 4_096] {
+        let mut view = crowd::view(threads);
+        let before = BYTES.get();
+        let (mut policy, mut plan, mut quiet) = (AnyPolicy::named("dasec").unwrap(), Plan::default(), 0);
+        for number in 1..=100 {
+            crowd::pass(&mut view, number);
+            let verdict = Verdict::Applied(view.now);
+            let applied = [Event::Outcome(Outcome { plan: number - 1, part: Part::Knobs, verdict })];
+            plan.begin(number);
+            let counted = ALLOCATIONS.get();
+            policy.step(&view, &applied, &mut plan);
+            let allocations = ALLOCATIONS.get() - counted;
+            if number > 40 && plan.notes.is_empty() {
+                assert_eq!(allocations, 0, "{threads} threads, step {number}");
+                quiet += 1;
+            }
+        }
+        assert!(quiet > 0 || threads > 256, "each step had something to say");
+        let taken = BYTES.get() - before;
+        assert!(taken < 10 << 20, "{taken} bytes for {threads} threads");
     }
 }
 

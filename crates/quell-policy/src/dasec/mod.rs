@@ -143,6 +143,8 @@ impl Dasec {
 
     fn write(&mut self, now: Nanos, plan: &mut Plan) {
         let mut latencies = false;
+        // Each thread's three knobs: later plans are no longer.
+        plan.knobs.reserve(3 * self.monitor.tasks.len());
         for at in 0..self.monitor.tasks.len() {
             let task = &self.monitor.tasks[at];
             let (wanted, asked, target) = (self.wanted(task, now), task.asked, Target::Thread(task.id));
