@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quell_model::{Class, Nanos, PreemptionMode, Stack, Topology};
+use quell_model::{Class, KnobKind, Nanos, PreemptionMode, Stack, Topology};
 use quell_policy::AnyPolicy;
 use quell_sim::host::drive;
 use quell_sim::workload::graph::{Clients, GraphSpec, RequestSpec, StageSpec, Step};
@@ -63,6 +63,31 @@ fn the_one_critical_thread_of_each_service_is_found_within_twenty_periods() {
         // Helpers come first, threads count from 1.
         let mains: BTreeSet<u32> = (1..=SERVICES).map(|number| 8 * number).collect();
         assert_eq!(found, mains, "{fair:?}");
+    }
+}
+
+#[test]
+fn each_part_is_switched_off_alone() {
+    let kinds = |parameters: &str| {
+        let parameters: serde_json::Value = serde_json::from_str(parameters).unwrap();
+        let (workloads, requests): (Vec<_>, Vec<_>) = (0..SERVICES).map(service).unzip();
+        let graph = GraphSpec { requests, locks: Vec::new() };
+        let population = Population { workloads: &workloads, vms: &[], requests: &graph };
+        let cfs = kernel(FairScheduler::Cfs);
+        let mut host = SimHost::new(Topology::synthetic(1, 1, 8, 1), cfs, population, 1, false).unwrap();
+        let mut stack = Stack::of_one(AnyPolicy::build("dasec", parameters).unwrap(), host.view());
+        let mut kinds = BTreeSet::new();
+        drive(&mut host, &mut stack, Nanos(PERIOD.0 * 20), |_, stack| {
+            kinds.extend(stack.first().plan.knobs.iter().map(|setting| setting.knob.kind().name()));
+        });
+        kinds
+    };
+    let all = kinds("{}");
+    assert_eq!(all.len(), 3, "{all:?}");
+    for (part, without) in [("tsa", KnobKind::Weight), ("rla", KnobKind::WakeUpLatency), ("rcr", KnobKind::Cpus)] {
+        let mut expected = all.clone();
+        assert!(expected.remove(without.name()), "{all:?}");
+        assert_eq!(kinds(&format!(r#"{{"{part}": false}}"#)), expected, "without {part}");
     }
 }
 
