@@ -47,6 +47,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         include_str!("../../../papers/edgeiso/assumptions.toml"),
         include_str!("../../../papers/vas/assumptions.toml"),
         include_str!("../../../papers/dasec/assumptions.toml"),
+        include_str!("../../../papers/sdc/assumptions.toml"),
     ];
     texts.iter().map(|text| toml::from_str(text).expect("a test reads these files")).collect()
 });

@@ -26,6 +26,7 @@ const FILES: [&str; 10] = [
     include_str!("../../../papers/trials/claims.toml"),
     include_str!("../../../papers/vas/claims.toml"),
     include_str!("../../../papers/dasec/claims.toml"),
+    include_str!("../../../papers/sdc/claims.toml"),
 ];
 
 static TOPICS: LazyLock<Vec<Topic>> =

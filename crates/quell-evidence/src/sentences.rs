@@ -67,6 +67,7 @@ static FILES: LazyLock<Vec<Sentences>> = LazyLock::new(|| {
         include_str!("../../../papers/his/sentences.toml"),
         include_str!("../../../papers/edgeiso/sentences.toml"),
         include_str!("../../../papers/dasec/sentences.toml"),
+        include_str!("../../../papers/sdc/sentences.toml"),
     ];
     texts.iter().map(|text| Sentences::read(text).expect("a test reads these files")).collect()
 });

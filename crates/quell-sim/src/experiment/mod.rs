@@ -12,5 +12,6 @@ pub mod rkube;
 pub mod shares;
 pub mod task_sets;
 pub mod theory;
+pub mod sdc;
 pub mod trials;
 pub mod vas;

@@ -100,6 +100,23 @@ pub(super) static BATCH: &[Known] = &[
     )
     .apart(),
     Known::new(
+        "GemsFDTD",
+        "SPEC 2006: Maxwell's equations over grids of 800 MB, swept and written (snu2020 §5.3.1: memory-intensive); else \
+         assumed",
+        Core(0.7, 35.0, 7.0),
+        &[(0.0, 1.0), (1.0, 0.75), (32.0, 0.6), (800.0, 0.05)],
+    )
+    .apart()
+    .lines(1.5),
+    Known::new(
+        "zeusmp",
+        "SPEC 2006: magnetohydrodynamics over grids of 500 MB in blocks, few references, most of which miss (snu2020 §5.3.1: \
+         CPU-intensive, with a higher miss rate than lbm); else assumed",
+        Core(0.7, 4.0, 3.0),
+        &[(0.0, 1.0), (1.0, 0.75), (64.0, 0.5), (500.0, 0.05)],
+    )
+    .apart(),
+    Known::new(
         "dedup",
         "PARSEC: a stream cut into chunks and hashed, a hash table of 256 MB and more, written back; else assumed",
         Core(0.6, 5.0, 3.0),

@@ -1,0 +1,151 @@
+//! SDC's experiments on one host (his-edgeiso-sdc-snu2020 chapter 5): copies of one program, and memcached's VM among
+//! memory-intensive and other ones, with and without its local scheduler. A VM's vCPU is a thread of a workload.
+
+use quell_model::{BytesPerSecond, CpuCount, Nanos, Policy, Stack};
+
+use super::assumed::{assumed, micros};
+use super::rkube;
+use crate::contention::ProfileName;
+use crate::host::drive;
+use crate::machine::{Machine, Preset};
+use crate::workload::{Arrivals, ClosedSpec, Dispatch, ServerSpec, Service, WorkloadStats};
+use crate::{SimError, SimHost, WorkloadSpec};
+
+/// Cores of a host (§5.5.1).
+pub const CORES: u32 = 8;
+/// Memory- and CPU-intensive VMs by host (Table 5.1).
+pub const HOSTS: [(u32, u32); 4] = [(8, 4), (6, 6), (4, 8), (0, 12)];
+/// "Thirteen VMs (one Memcached VM, six CPU intensive VMs, and six memory intensive VMs)" (§5.5.2, Local Placement).
+pub const LOCAL: (u32, u32) = (6, 6);
+/// Five clients of sixteen threads (§5.5.1).
+const CLIENTS: u32 = 5 * 16;
+/// vCPUs of memcached's VM, and its threads (§5.5.1).
+const VCPUS: u32 = 2;
+
+/// How long to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// For whatever is random.
+    pub seed: u64,
+    /// Not counted at the beginning.
+    pub warm_up: Nanos,
+    /// Counted.
+    pub measured: Nanos,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// By workload; memcached's first, where it is there.
+    pub stats: Vec<WorkloadStats>,
+    /// The time.
+    pub measured: Nanos,
+}
+
+impl Seen {
+    /// Instructions a nanosecond of all workloads together.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        self.stats.iter().map(|of| of.counted.instructions).sum::<f64>() / self.measured.0 as f64
+    }
+
+    /// Full-buffer events a second of all workloads together: the host's MBFR.
+    #[must_use]
+    pub fn full(&self) -> f64 {
+        self.stats.iter().map(|of| of.counted.buffer_full).sum::<f64>() / self.measured.as_secs_f64()
+    }
+
+    /// Part of the references to the LLC that miss.
+    #[must_use]
+    pub fn misses(&self) -> f64 {
+        let sum = |of: fn(&WorkloadStats) -> f64| self.stats.iter().map(of).sum::<f64>();
+        sum(|of| of.counted.misses) / sum(|of| of.counted.references)
+    }
+
+    /// Requests answered a second.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.stats[0].latencies.count() as f64 / self.measured.as_secs_f64()
+    }
+
+    /// p99 of memcached's latencies, ms.
+    #[must_use]
+    pub fn tail_ms(&self) -> f64 {
+        self.stats[0].latencies.quantile(0.99).0 as f64 / 1e6
+    }
+}
+
+/// The load of memcached.
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    /// All clients send as fast as they are answered.
+    Peak,
+    /// So many requests a second, at random.
+    Rate(f64),
+}
+
+/// A VM of one vCPU that runs this program for ever.
+#[must_use]
+pub fn vm(name: &str, number: u32) -> WorkloadSpec {
+    let profile: Option<ProfileName> = Some(ProfileName::Known(name.to_owned()));
+    let of = WorkloadSpec::be(format!("{name}-{number}"));
+    WorkloadSpec { profile, cpus: CpuCount::whole(1), ..of }.busy(1)
+}
+
+/// memcached's VM.
+#[must_use]
+pub fn memcached(load: Load) -> WorkloadSpec {
+    let service = Service::Exponential(micros("sdc.memcached-service"));
+    let dispatch = Dispatch::Pool;
+    let of = WorkloadSpec {
+        threads: VCPUS,
+        weight: (100.0 * assumed("sdc.weight")).round() as u32,
+        profile: Some(ProfileName::Known("memcached".to_owned())),
+        ..WorkloadSpec::lc("memcached", CpuCount::whole(VCPUS))
+    };
+    match load {
+        Load::Peak => {
+            let think = Service::Constant(Nanos::ZERO);
+            let closed = ClosedSpec { clients: CLIENTS, think, pace: None, service, dispatch };
+            WorkloadSpec { closed: Some(closed), ..of }
+        }
+        Load::Rate(rate) => {
+            let server = ServerSpec { arrivals: Arrivals::Poisson(rate), service, dispatch };
+            WorkloadSpec { server: Some(server), ..of }
+        }
+    }
+}
+
+/// memcached among so many VMs of lbm and of sjeng.
+#[must_use]
+pub fn among((memory, other): (u32, u32), load: Load) -> Vec<WorkloadSpec> {
+    let lbm = (0..memory).map(|number| vm("lbm", number));
+    let sjeng = (0..other).map(|number| vm("sjeng", number));
+    [memcached(load)].into_iter().chain(lbm).chain(sjeng).collect()
+}
+
+/// So many VMs of one program.
+#[must_use]
+pub fn copies(name: &str, count: u32) -> Vec<WorkloadSpec> {
+    (0..count).map(|number| vm(name, number)).collect()
+}
+
+fn machine() -> Machine {
+    let mut machine = Preset::named("sdc").expect("a preset").machine();
+    machine.memory.bandwidth = BytesPerSecond(assumed("sdc.bandwidth") * 1e9);
+    machine.memory.latency = Nanos(assumed("sdc.memory-latency").round() as u64);
+    machine
+}
+
+/// Runs VMs on a host under a policy.
+///
+/// # Errors
+/// [`SimError::Scenario`] if a workload makes no sense.
+pub fn run<P: Policy>(vms: &[WorkloadSpec], policy: &mut P, span: Span) -> Result<Seen, SimError> {
+    let mut host = SimHost::new(machine(), rkube::kernel(), vms, span.seed, false)?;
+    let mut stack = Stack::of_one(policy, host.view());
+    drive(&mut host, &mut stack, span.warm_up, |_, _| {});
+    host.end_warm_up();
+    drive(&mut host, &mut stack, span.warm_up + span.measured, |_, _| {});
+    Ok(Seen { stats: host.sim().stats(), measured: span.measured })
+}
