@@ -8,7 +8,7 @@ use super::rkube;
 use crate::contention::ProfileName;
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
-use crate::workload::{Arrivals, ClosedSpec, Dispatch, ServerSpec, Service, WorkloadStats};
+use crate::workload::{ClosedSpec, Dispatch, Service, WorkloadStats};
 use crate::{SimError, SimHost, WorkloadSpec};
 
 /// Cores of a host (§5.5.1).
@@ -19,6 +19,8 @@ pub const HOSTS: [(u32, u32); 4] = [(8, 4), (6, 6), (4, 8), (0, 12)];
 pub const LOCAL: (u32, u32) = (6, 6);
 /// Five clients of sixteen threads (§5.5.1).
 const CLIENTS: u32 = 5 * 16;
+/// Network and a client's own time; of no effect where so many clients wait (assumed).
+const THINK: Nanos = Nanos::from_micros(50);
 /// vCPUs of memcached's VM, and its threads (§5.5.1).
 const VCPUS: u32 = 2;
 
@@ -80,7 +82,7 @@ impl Seen {
 pub enum Load {
     /// All clients send as fast as they are answered.
     Peak,
-    /// So many requests a second, at random.
+    /// So many requests a second, as far as their answers allow.
     Rate(f64),
 }
 
@@ -103,17 +105,12 @@ pub fn memcached(load: Load) -> WorkloadSpec {
         profile: Some(ProfileName::Known("memcached".to_owned())),
         ..WorkloadSpec::lc("memcached", CpuCount::whole(VCPUS))
     };
-    match load {
-        Load::Peak => {
-            let think = Service::Constant(Nanos::ZERO);
-            let closed = ClosedSpec { clients: CLIENTS, think, pace: None, service, dispatch };
-            WorkloadSpec { closed: Some(closed), ..of }
-        }
-        Load::Rate(rate) => {
-            let server = ServerSpec { arrivals: Arrivals::Poisson(rate), service, dispatch };
-            WorkloadSpec { server: Some(server), ..of }
-        }
-    }
+    let think = Service::Constant(THINK);
+    let pace = match load {
+        Load::Peak => None,
+        Load::Rate(rate) => Some(rate),
+    };
+    WorkloadSpec { closed: Some(ClosedSpec { clients: CLIENTS, think, pace, service, dispatch }), ..of }
 }
 
 /// memcached among so many VMs of lbm and of sjeng.

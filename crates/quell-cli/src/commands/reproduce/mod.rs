@@ -13,6 +13,7 @@ mod page;
 mod queueing;
 mod results;
 mod rkube;
+mod sdc;
 pub mod table;
 pub mod trial;
 mod trials;
@@ -102,7 +103,7 @@ pub struct Arguments {
 }
 
 /// Topics of which single figures can be run.
-const SINGLE: [&str; 5] = ["caladan", "his", "edgeiso", "trials", "dasec"];
+const SINGLE: [&str; 5] = ["caladan", "his", "edgeiso", "trials", "dasec", "sdc"];
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -140,6 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "queueing" => queueing::run(arguments.quick, &kept)?,
             "fairness" => fairness::run(arguments.quick, &kept)?,
             "rkube" => rkube::run(arguments.quick, &kept)?,
+            "sdc" => sdc::run(arguments.quick, &arguments.only, &kept)?,
             "edgeiso" => edgeiso::run(arguments.quick, &arguments.only, &kept)?,
             "dasec" => dasec::run(arguments.quick, &arguments.only, &kept)?,
             "his" => his::run(arguments.quick, &arguments.only, &kept)?,
