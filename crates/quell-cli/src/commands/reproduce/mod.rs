@@ -103,7 +103,7 @@ pub struct Arguments {
 }
 
 /// Topics of which single figures can be run.
-const SINGLE: [&str; 5] = ["caladan", "his", "edgeiso", "trials", "dasec", "sdc"];
+const SINGLE: [&str; 6] = ["caladan", "his", "edgeiso", "trials", "dasec", "sdc"];
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
