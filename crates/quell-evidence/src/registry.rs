@@ -15,7 +15,7 @@ pub struct Topic {
     pub claims: Vec<Claim>,
 }
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     include_str!("../../../papers/gap/claims.toml"),
     include_str!("../../../papers/queueing/claims.toml"),
     include_str!("../../../papers/fairness/claims.toml"),
