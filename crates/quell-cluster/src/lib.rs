@@ -12,3 +12,10 @@ pub mod scenario;
 pub mod sim;
 
 pub use error::ClusterError;
+
+/// The page of docs/write whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/write/cluster.md")]
+    struct Cluster;
+}
