@@ -191,21 +191,19 @@ fn parts(all: &[Of], trial: Trial) -> Result<Vec<Measure>> {
         let (linux, both) = (pair.linux.rate(), pair.dasec.rate());
         of_kinds.push((without.rate() - linux, both - linux));
     }
+    // Nothing has no part, and of two parts that are none neither is the larger.
+    let ratio = |some: f64, whole: f64, none: f64| if whole == 0.0 { none } else { some / whole };
     let part = |of: &[(f64, f64)]| {
         let (some, whole): (f64, f64) = of.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        some / whole
+        ratio(some, whole, 0.0)
     };
     let note = format!("requests/s that TSA and RLA add, and that all add: {}", {
         let each =
             all.iter().zip(&of_kinds).map(|(of, (some, whole))| format!("{} {some:.1}, {whole:.1}", of.kind.name));
         each.collect::<Vec<_>>().join("; ")
     });
-    // Of nothing there are no parts.
-    if of_kinds.iter().any(|&(_, whole)| whole == 0.0) {
-        return Ok(Vec::new());
-    }
     Ok(vec![
-        measure("fig13.tsa-rla", mean(of_kinds.iter().map(|(some, whole)| some / whole)), note)?,
-        measure("fig13.kinds", part(&of_kinds[2..]) / part(&of_kinds[..2]), "")?,
+        measure("fig13.tsa-rla", mean(of_kinds.iter().map(|&(some, whole)| ratio(some, whole, 0.0))), note)?,
+        measure("fig13.kinds", ratio(part(&of_kinds[2..]), part(&of_kinds[..2]), 1.0), "")?,
     ])
 }
