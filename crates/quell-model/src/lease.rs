@@ -33,15 +33,24 @@ pub struct Lease {
     /// Its CPUs meanwhile, if its isolations are lifted; None: what they were before the policy.
     #[serde(default)]
     pub on: Option<CpuSet>,
+    /// The one workload that is paused meanwhile; None: all that [`Lease::pauses`] says.
+    #[serde(default)]
+    pub only: Option<WorkloadId>,
     /// Longest duration.
     pub at_most: Nanos,
 }
 
 impl Lease {
+    /// This one workload is paused, so that it is seen how another one runs without it.
+    #[must_use]
+    pub fn pausing(paused: WorkloadId, beside: WorkloadId, at_most: Nanos) -> Lease {
+        Lease { only: Some(paused), ..Lease::of(beside, false, at_most) }
+    }
+
     /// On the whole machine.
     #[must_use]
     pub fn of(solo: WorkloadId, lift_isolations: bool, at_most: Nanos) -> Lease {
-        Lease { solo, lift_isolations, within: None, on: None, at_most }
+        Lease { solo, lift_isolations, within: None, on: None, only: None, at_most }
     }
 
     /// Is this other workload, which may run on `its` CPUs, paused during the solo run? Best-effort work is; a
@@ -49,7 +58,8 @@ impl Lease {
     #[must_use]
     pub fn pauses(&self, id: WorkloadId, workload: &Workload, its: &CpuSet) -> bool {
         let is_beside = self.within.is_none_or(|within| !within.is_disjoint(its));
-        id != self.solo && is_beside && (workload.class == Class::BestEffort || workload.pausable)
+        let is_meant = self.only.is_none_or(|only| only == id);
+        id != self.solo && is_meant && is_beside && (workload.class == Class::BestEffort || workload.pausable)
     }
 
     /// Have the two leases a CPU in common?
@@ -213,6 +223,9 @@ mod tests {
         other.pausable = true;
         assert!(lease.pauses(WorkloadId(1), &other, &CpuSet::first(4)));
         assert!(!lease.pauses(WorkloadId(0), &other, &CpuSet::first(4)));
+        let one = Lease::pausing(WorkloadId(2), WorkloadId(0), Nanos(1));
+        let paused: Vec<u32> = (0..4).filter(|id| one.pauses(WorkloadId(*id), &other, &CpuSet::first(4))).collect();
+        assert_eq!(paused, [2]);
     }
 
     #[test]

@@ -31,6 +31,9 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
         What::Grant(GrantCommand::Grant(cpu, _)) => (DecisionKind::Grant, format!("CPU {cpu} granted")),
         What::Grant(GrantCommand::Revoke(cpu)) => (DecisionKind::Grant, format!("CPU {cpu} revoked")),
         What::Rule(rule) => (DecisionKind::Rule, rule_text(rule)),
+        What::Lease(LeaseRequest::Begin(lease)) if lease.only.is_some() => {
+            (DecisionKind::Solo, format!("is paused for {}, to see if others run better without it", lease.at_most))
+        }
         What::Lease(LeaseRequest::Begin(lease)) => {
             (DecisionKind::Solo, format!("runs alone for {} at most", lease.at_most))
         }

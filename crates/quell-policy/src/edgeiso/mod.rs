@@ -13,6 +13,7 @@ mod config;
 pub mod diffs;
 mod invariants;
 pub mod isolation;
+pub mod pausing;
 mod profiler;
 mod search;
 pub mod task;
@@ -49,6 +50,17 @@ struct UnderWay {
     technique: Option<Technique>,
 }
 
+/// What was written, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Knobs {
+    /// Techniques with at least one knob written.
+    touched: [bool; 5],
+    under_way: Option<UnderWay>,
+    /// All knobs have to be written again from this time on.
+    rewrite_at: Option<Nanos>,
+    settling: Settling,
+}
+
 /// The policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EdgeIso {
@@ -63,12 +75,7 @@ pub struct EdgeIso {
     ladder: Ladder<Technique>,
     /// Searches whose effect is verified.
     trials: Trials<Isolation>,
-    /// Techniques with at least one knob written.
-    touched: [bool; 5],
-    under_way: Option<UnderWay>,
-    /// All knobs have to be written again from this time on.
-    rewrite_at: Option<Nanos>,
-    settling: Settling,
+    knobs: Knobs,
     look: Periodic,
     phase_look: Periodic,
     /// The CPUs at the last step.
@@ -92,10 +99,7 @@ impl EdgeIso {
             isolator: None,
             ladder: Ladder::default(),
             trials: Trials::default(),
-            touched: [false; 5],
-            under_way: None,
-            rewrite_at: None,
-            settling: Settling::default(),
+            knobs: Knobs::default(),
             look: Periodic::default(),
             phase_look: Periodic::default(),
             pool: CpuSet::EMPTY,
@@ -118,7 +122,10 @@ impl EdgeIso {
                 Signal::LlcHitRatio,
                 "memory is one resource, by its canary, and a victim is found by its SLO alone",
             ),
-            Need::or(Signal::WorkloadBandwidth, "the aggressor is the workload that uses the most CPU time: a guess"),
+            Need::or(
+                Signal::WorkloadBandwidth,
+                "the aggressor is found by pauses of best-effort workloads, or none is",
+            ),
             Need::or(Signal::InstructionRate, "a victim is found by its SLO alone"),
             Need::or(Signal::ThreadCount, "another number of threads is not seen as another phase"),
             Need::or(Signal::Latency, "a victim is found by its instruction rate alone, as in the authors' code"),
@@ -170,6 +177,7 @@ impl EdgeIso {
     fn meet(&mut self, view: &View, plan: &mut Plan) {
         self.trials.abandon(Finding::Overtaken, plan);
         self.trials.memory.forget();
+        self.profiler.pausing.forget();
         let known = std::mem::take(&mut self.tasks);
         let ids = view.owned().map(|(id, spec)| (id, spec.is_lc()));
         self.tasks.extend(ids.map(|(id, is_critical)| {
@@ -188,9 +196,9 @@ impl EdgeIso {
         self.trials.prepare(&self.isolation);
         self.isolator = None;
         self.ladder.forget_tries();
-        self.touched[Technique::Cores as usize] |= self.is_on();
-        if self.touched.contains(&true) {
-            self.rewrite_at = Some(view.now);
+        self.knobs.touched[Technique::Cores as usize] |= self.is_on();
+        if self.knobs.touched.contains(&true) {
+            self.knobs.rewrite_at = Some(view.now);
         }
     }
 
@@ -201,6 +209,13 @@ impl EdgeIso {
                 Event::Detached(id) => {
                     self.tasks.retain(|task| task.id != *id);
                     self.isolation.shares.retain(|share| share.id != *id);
+                }
+                Event::SoloBegan(id) if self.profiler.pausing.is_own(*id) => self.profiler.pausing.began(view.now),
+                Event::SoloEnded(id, _) if self.profiler.pausing.is_own(*id) => {
+                    self.profiler.pausing.ended(view.now, plan);
+                    if !self.profiler.pausing.is_on() {
+                        self.disturbed(KnobKind::Pause, view.now);
+                    }
                 }
                 Event::SoloBegan(id) => {
                     self.profiler.began(*id, view.now);
@@ -221,8 +236,9 @@ impl EdgeIso {
                 Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
                     (Part::Lease(_), Verdict::Refused(why)) => {
                         self.profiler.refused(outcome.plan, view.now, why, plan);
+                        self.profiler.pausing.refused(outcome.plan, view.now, why, plan);
                     }
-                    (Part::Knobs, verdict) if self.under_way.is_some_and(|knobs| knobs.plan == outcome.plan) => {
+                    (Part::Knobs, verdict) if self.knobs.under_way.is_some_and(|knobs| knobs.plan == outcome.plan) => {
                         self.knobs_settled(view.now, verdict, plan);
                     }
                     _ => {}
@@ -234,17 +250,17 @@ impl EdgeIso {
 
     /// Nothing is judged before this has taken effect.
     fn disturbed(&mut self, kind: KnobKind, now: Nanos) {
-        self.settling.set(kind, now);
-        self.look.put_off(self.settling.until());
-        self.tasks.iter_mut().for_each(|task| task.gauge.begin(self.settling.until()));
+        self.knobs.settling.set(kind, now);
+        self.look.put_off(self.knobs.settling.until());
+        self.tasks.iter_mut().for_each(|task| task.gauge.begin(self.knobs.settling.until()));
     }
 
     fn knobs_settled(&mut self, now: Nanos, verdict: &Verdict, plan: &mut Plan) {
-        let Some(knobs) = self.under_way.take() else { return };
+        let Some(knobs) = self.knobs.under_way.take() else { return };
         match verdict {
             Verdict::Applied(_) | Verdict::Pending(_) => {}
             // A target is gone, and with it the plan.
-            Verdict::Vanished => self.rewrite_at = Some(now + retry::FIRST),
+            Verdict::Vanished => self.knobs.rewrite_at = Some(now + retry::FIRST),
             Verdict::Refused(why) => {
                 plan.note(NoteKind::Warning, None, format!("the host refused: {why}"));
                 self.isolator = None;
@@ -258,7 +274,7 @@ impl EdgeIso {
                 }
                 if self.trials.refused(plan) {
                     self.take_step(now);
-                    self.rewrite_at = Some(now);
+                    self.knobs.rewrite_at = Some(now);
                 }
             }
         }
@@ -267,28 +283,28 @@ impl EdgeIso {
     fn division_refused(&mut self, now: Nanos, never: bool) {
         let only_cores = [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency]
             .iter()
-            .all(|technique| !self.touched[*technique as usize]);
+            .all(|technique| !self.knobs.touched[*technique as usize]);
         if never && only_cores {
             self.ladder.lacks(Technique::Cores);
             self.ladder.lacks(Technique::VictimCores);
-            self.touched[Technique::Cores as usize] = false;
+            self.knobs.touched[Technique::Cores as usize] = false;
         } else {
-            self.rewrite_at = Some(now + retry::FIRST);
+            self.knobs.rewrite_at = Some(now + retry::FIRST);
         }
     }
 
     /// Writes everything that was ever set.
     fn rewrite(&mut self, view: &View, plan: &mut Plan) {
-        self.rewrite_at = None;
+        self.knobs.rewrite_at = None;
         self.before.clone_from(&self.isolation);
         for technique in [Technique::CacheWays, Technique::Quota, Technique::GpuFrequency, Technique::Cores] {
-            if self.touched[technique as usize] && self.ladder.has(technique) {
+            if self.knobs.touched[technique as usize] && self.ladder.has(technique) {
                 self.isolation.write(technique, view, plan);
                 self.disturbed(technique.knob(), view.now);
             }
         }
         if !plan.knobs.is_empty() {
-            self.under_way = Some(UnderWay { plan: plan.number, technique: None });
+            self.knobs.under_way = Some(UnderWay { plan: plan.number, technique: None });
         }
     }
 
@@ -300,7 +316,7 @@ impl EdgeIso {
         let is_beside = self.tasks.iter().any(|task| is_beside(view, task, alone));
         // line 2: get_all_diffs_of_LC_tasks
         for task in &mut self.tasks {
-            let usage = task.read(view, &self.settling);
+            let usage = task.read(view, &self.knobs.settling);
             if alone == Some(task.id) && takes {
                 task.add_alone(&usage, slowdown, is_beside);
             } else if alone.is_none() {
@@ -320,7 +336,10 @@ impl EdgeIso {
                 if self.phase_look.is_due(view.now, self.config.phase_interval) {
                     self.detect_phases(view, plan);
                 }
-                if !self.profiler.ask(view, &self.tasks, &self.config, plan) && self.under_way.is_none() {
+                if self.profiler.pausing.is_on() {
+                    return;
+                }
+                if !self.profiler.ask(view, &self.tasks, &self.config, plan) && self.knobs.under_way.is_none() {
                     self.schedule(view, plan);
                 }
             }
@@ -375,11 +394,12 @@ impl Policy for EdgeIso {
         if other_pool || events.iter().any(comes_or_goes) {
             self.meet(view, plan);
         }
-        let is_calm = self.profiler.mode == Mode::CoRun && self.under_way.is_none();
-        if is_calm && self.rewrite_at.is_some_and(|at| view.now >= at) {
+        let is_calm = self.profiler.mode == Mode::CoRun && self.knobs.under_way.is_none();
+        if is_calm && self.knobs.rewrite_at.is_some_and(|at| view.now >= at) {
             self.rewrite(view, plan);
         }
-        let rewrite = self.rewrite_at.filter(|at| *at > view.now).map_or(Wake::OnEvent, Wake::At);
+        let rewrite = self.knobs.rewrite_at.filter(|at| *at > view.now).map_or(Wake::OnEvent, Wake::At);
+        let pauses = self.profiler.pausing.step(view, plan);
         if !self.is_on() {
             return rewrite;
         }
@@ -387,7 +407,9 @@ impl Policy for EdgeIso {
             self.can_measure(view, plan);
             self.turn(view, plan);
         }
-        self.look.wake().sooner(rewrite)
+        // A search that begins now has its first look at once.
+        let pauses = if self.profiler.pausing.is_new(view.now) { Wake::At(view.now + pausing::LOOK) } else { pauses };
+        self.look.wake().sooner(rewrite).sooner(pauses)
     }
 }
 

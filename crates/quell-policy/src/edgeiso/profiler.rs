@@ -4,6 +4,7 @@ use quell_model::{Lease, LeaseRequest, Nanos, NoteKind, Plan, Refusal, View, Wor
 use serde::{Deserialize, Serialize};
 
 use super::EdgeIsoConfig;
+use super::pausing::Pausing;
 use super::task::Task;
 use crate::kit::retry;
 
@@ -20,9 +21,11 @@ pub(super) enum Mode {
 }
 
 /// The task that is profiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Profiler {
     pub mode: Mode,
+    /// Pauses of single workloads, while no task runs alone.
+    pub pausing: Pausing,
     /// No solo run is asked for before this time.
     not_before: Nanos,
     began: Nanos,

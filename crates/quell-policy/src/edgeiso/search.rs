@@ -10,6 +10,9 @@ use super::technique::Technique;
 use super::{EdgeIso, UnderWay};
 use crate::kit::contention::Resource;
 
+/// For less contention without a known aggressor no workload is paused to find it, and nothing is done.
+const WORTH: f64 = 0.05;
+
 /// The current isolator: a search for a configuration of one technique.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Isolator {
@@ -76,6 +79,15 @@ impl EdgeIso {
         if self.trials.is_searching() {
             return self.trials.search_ended(view.now);
         }
+        let is_guess = self.config.verify && matches!(target, Some((_, KnownBy::CpuTime))) && resource != Resource::Cpu;
+        let target = match is_guess && diff < -self.config.stop {
+            true if diff > -WORTH => None,
+            true => match self.by_pauses(victim, target, view.now) {
+                Some(found) => found,
+                None => return,
+            },
+            false => target,
+        };
         self.begin_search(&task, found_by, (resource, diff), target, view, plan);
     }
 
@@ -96,6 +108,10 @@ impl EdgeIso {
                 if let Some(task) = task.filter(|_| has_ended && diff < -self.config.stop) {
                     self.strengthen(&task, &isolator, view, plan);
                 }
+            }
+            // How much of it is needed is measured, not searched by the difference.
+            NextStep::Make(direction) if self.trials.turns(direction == Direction::Weaken) => {
+                self.trials.search_ended(view.now);
             }
             NextStep::Make(direction) => {
                 (isolator.last, isolator.is_idle) = (diff, false);
@@ -186,17 +202,17 @@ impl EdgeIso {
             self.begin_or_go_on(isolator, direction, view, plan);
         }
         self.write_step(technique, view, plan);
-        self.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique) });
+        self.knobs.under_way = Some(UnderWay { plan: plan.number, technique: Some(technique) });
         true
     }
 
     /// Writes the knobs of a technique after a step of it.
     pub(super) fn write_step(&mut self, technique: Technique, view: &View, plan: &mut Plan) {
-        self.touched[technique as usize] = true;
+        self.knobs.touched[technique as usize] = true;
         self.isolation.write(technique, view, plan);
         // A quota is a part of the task's CPUs: it follows when they move.
         let moves_cores = matches!(technique, Technique::Cores | Technique::VictimCores);
-        if moves_cores && self.touched[Technique::Quota as usize] {
+        if moves_cores && self.knobs.touched[Technique::Quota as usize] {
             self.isolation.write(Technique::Quota, view, plan);
             self.disturbed(Technique::Quota.knob(), view.now);
         }

@@ -8,6 +8,7 @@ use quell_sim::{Faulty, KernelConfig, SimHost, WorkloadSpec};
 
 use super::*;
 
+mod pausing;
 mod trials;
 
 fn millis(millis: u64) -> Nanos {

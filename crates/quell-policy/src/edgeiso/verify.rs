@@ -4,6 +4,8 @@ use quell_model::trial::{Finding, Judge, KnownBy, Then, Windows};
 use quell_model::{KnobKind, Nanos, NoteKind, Plan, Quality, Trial, View, WorkloadId};
 
 use super::isolation::{Direction, Isolation, Step};
+use super::pausing::Named;
+use super::profiler::Mode;
 use super::search::Isolator;
 use super::task::FoundBy;
 use super::technique::Technique;
@@ -39,6 +41,46 @@ impl EdgeIso {
         Some(plan.knobs)
     }
 
+    /// What the last search for an aggressor by pauses showed, while it holds.
+    #[must_use]
+    pub fn named(&self, now: Nanos) -> Option<Named> {
+        self.profiler.pausing.named(now)
+    }
+
+    /// Is an aggressor being searched by pauses?
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.profiler.pausing.is_on()
+    }
+
+    /// Searches the aggressor of this victim by pauses, as it does itself where a guess is all there is; false: there is one
+    /// candidate at most, or something else is under way.
+    pub fn search_aggressor(&mut self, victim: WorkloadId, now: Nanos) -> bool {
+        let candidates = || self.tasks.iter().filter(|task| !task.is_critical).map(|task| task.id);
+        let is_free = self.profiler.mode == Mode::CoRun && self.trials.running().is_none();
+        if !is_free || self.profiler.pausing.is_on() || candidates().count() < 2 {
+            return false;
+        }
+        self.profiler.pausing.begin(victim, candidates(), now);
+        true
+    }
+
+    /// The aggressor where CPU time alone would be a guess; None: it is being searched.
+    pub(super) fn by_pauses(
+        &mut self,
+        victim: WorkloadId,
+        guess: Option<(WorkloadId, KnownBy)>,
+        now: Nanos,
+    ) -> Option<Option<(WorkloadId, KnownBy)>> {
+        match self.profiler.pausing.named(now) {
+            Some(Named::One(id)) => Some(Some((id, KnownBy::Pausing))),
+            Some(Named::None) => Some(None),
+            Some(Named::Impossible) => Some(guess),
+            None if self.search_aggressor(victim, now) => None,
+            None => Some(guess),
+        }
+    }
+
     /// Takes in a look of what trials are judged by.
     pub(super) fn gauge(&mut self, view: &View) {
         let others = || self.tasks.iter().filter(|task| !task.is_critical);
@@ -66,7 +108,7 @@ impl EdgeIso {
         if self.trials.running().is_none() {
             self.trial_ended(technique);
         }
-        self.trials.is_searching() && self.under_way.is_none()
+        self.trials.is_searching() && self.knobs.under_way.is_none()
     }
 
     /// Its search is over: what remains is met by the next technique.
@@ -100,12 +142,12 @@ impl EdgeIso {
                 self.write_step(technique, view, plan);
             }
         }
-        self.trials.set(self.settling.until());
+        self.trials.set(self.knobs.settling.until());
         if plan.knobs.is_empty() {
             return;
         }
         // Refused, it is written again.
-        self.under_way = Some(UnderWay { plan: plan.number, technique: None });
+        self.knobs.under_way = Some(UnderWay { plan: plan.number, technique: None });
     }
 
     /// Lifts what an earlier trial kept, if it is time to see whether it is still of use.
@@ -148,8 +190,8 @@ impl EdgeIso {
         }
         self.isolator = None;
         self.write_step(technique, view, plan);
-        self.under_way = Some(UnderWay { plan: plan.number, technique: None });
-        self.trials.search_ended(self.settling.until());
+        self.knobs.under_way = Some(UnderWay { plan: plan.number, technique: None });
+        self.trials.search_ended(self.knobs.settling.until());
         true
     }
 
@@ -229,7 +271,7 @@ impl EdgeIso {
             && self.trials.abandon(Finding::Overtaken, plan)
         {
             self.take_step(view.now);
-            self.rewrite_at = Some(view.now);
+            self.knobs.rewrite_at = Some(view.now);
         }
     }
 
@@ -239,7 +281,7 @@ impl EdgeIso {
             let Some(technique) = technique(kept) else { continue };
             let step = Step { technique, direction: Direction::Weaken, victim: id, target: None };
             while self.isolation.uses(technique) && self.isolation.step(&step, view) {
-                self.rewrite_at = Some(view.now);
+                self.knobs.rewrite_at = Some(view.now);
             }
         }
     }

@@ -7,6 +7,7 @@
 //! - [`profile`]: a workload's usage, alone and beside others;
 //! - [`contention`]: the difference of the two, and the dominant one;
 //! - [`ladder`]: the next technique against it;
+//! - [`suspects`]: who of several disturbs, by pauses;
 //! - [`trial`]: a technique tried, its effect verified, undone if there is none.
 
 pub mod contention;
@@ -15,5 +16,6 @@ pub mod once;
 pub mod periodic;
 pub mod profile;
 pub mod retry;
+pub mod suspects;
 pub mod trial;
 pub mod wanted;

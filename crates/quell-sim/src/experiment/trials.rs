@@ -1,7 +1,7 @@
 //! Random mixes of the library's programs on a small machine: services with load steps, and best-effort work beside them. An
 //! experiment of our own, for policies that verify what they do.
 
-use quell_model::{CpuCount, Nanos, Slo, Topology};
+use quell_model::{CpuCount, Nanos, Slo, Topology, WorkloadId};
 
 use crate::contention::{Meters, ProfileName, library};
 use crate::machine::Machine;
@@ -28,6 +28,14 @@ const BATCH: [&str; 10] = [
 ];
 /// A stream of random numbers that nothing else has.
 const STREAM: u64 = 5 << 32;
+/// Bytes a second of a small board's memory: one channel of 64 bits at 1066 million transfers a second. (Assumed: on half of a
+/// server's 68 GB/s one thread that streams, and that is all the CPUs that a division by nine leaves it, slows memory by nothing
+/// that a canary feels: 1.00 times; here it is 1.24.)
+const BOARD: f64 = 8.5e9;
+/// Another one, of mixes with an aggressor.
+const AGGRESSORS: u64 = 6 << 32;
+/// Best-effort work that moves hardly anything.
+const QUIET: [&str; 3] = ["computing", "swaptions", "bodytrack"];
 
 /// A mix.
 #[derive(Clone, Debug)]
@@ -40,6 +48,8 @@ pub struct Mix {
     pub has_ways: bool,
     /// Is the load halved at [`Mix::STEP`]?
     pub is_halved: bool,
+    /// Is it a board without counters, and with [`BOARD`] for all memory?
+    pub is_board: bool,
     /// For whatever is random in the run.
     pub seed: u64,
 }
@@ -72,7 +82,32 @@ impl Mix {
             let name = BATCH[dice.below(BATCH.len() as u32) as usize];
             batch(&format!("{name}-{at}"), name, 1 + dice.below(2))
         }));
-        Mix { workloads, services, has_ways, is_halved, seed: seed * 10_000 + number }
+        Mix { workloads, services, has_ways, is_halved, is_board: false, seed: seed * 10_000 + number }
+    }
+
+    /// A service and two to eight best-effort workloads that move hardly anything, on a machine without counters; one of them
+    /// streams instead, if one is to: that one, too.
+    #[must_use]
+    pub fn with_aggressor(seed: u64, number: u64, streams: bool) -> (Mix, Option<WorkloadId>) {
+        let mut dice = Stream::new(seed, AGGRESSORS + number);
+        let others = 2 + dice.below(7);
+        let aggressor = dice.below(others);
+        let name = SERVICES[dice.below(SERVICES.len() as u32) as usize];
+        let mut workloads = vec![service(&format!("{name}-0"), name, 0.3 + 0.7 * dice.unit(), false)];
+        workloads.extend((0..others).map(|at| {
+            let of = QUIET[dice.below(QUIET.len() as u32) as usize];
+            let of = if streams && at == aggressor { "streaming" } else { of };
+            batch(&format!("{of}-{at}"), of, 1)
+        }));
+        let mix = Mix {
+            workloads,
+            services: 1,
+            has_ways: false,
+            is_halved: false,
+            is_board: true,
+            seed: seed * 10_000 + number,
+        };
+        (mix, streams.then(|| WorkloadId(1 + aggressor)))
     }
 
     /// The machine with the mix on it.
@@ -80,7 +115,11 @@ impl Mix {
     /// # Errors
     /// [`SimError::Scenario`] if it makes no sense.
     pub fn host(&self) -> Result<SimHost, SimError> {
-        let mut machine = machine(Meters::default());
+        let counters = if self.is_board { "canary" } else { "exact" };
+        let mut machine = machine(Meters::named(counters).unwrap_or_default());
+        if self.is_board {
+            machine.memory.bandwidth.0 = BOARD;
+        }
         machine.llc.is_divisible = self.has_ways;
         SimHost::new(machine, KernelConfig::default(), &self.workloads, self.seed, false)
     }

@@ -33,6 +33,8 @@ impl Group {
                 _ => None,
             };
             search.last = diff;
+            // How much of it is needed is measured, not searched by the difference.
+            let is_over = is_over || direction.is_some_and(|to| self.trials.turns(to == Direction::Weaken));
             if let Some(direction) = direction.filter(|_| !is_over)
                 && self.enforce((search.technique, search.resource, diff), direction, view, config, plan)
             {

@@ -29,8 +29,27 @@ impl Ring {
         }
     }
 
+    /// The value before so many others.
+    fn back(&self, by: usize) -> Option<f32> {
+        (usize::from(self.len) > by).then(|| self.values[(usize::from(self.next) + 2 * KEPT - 1 - by) % KEPT])
+    }
+
+    /// Only the last value is kept.
+    fn keep_last(&mut self) {
+        if let Some(last) = self.last() {
+            *self = Ring::default();
+            self.push(f64::from(last));
+        }
+    }
+
+    /// Does it fall from window to window, to less than half: a queue that drains?
+    fn drains(&self) -> bool {
+        let last = (self.back(0), self.back(1), self.back(2));
+        matches!(last, (Some(now), Some(before), Some(first)) if now < before && before < first && now < first / 2.0)
+    }
+
     fn last(&self) -> Option<f32> {
-        (self.len > 0).then(|| self.values[(usize::from(self.next) + KEPT - 1) % KEPT])
+        self.back(0)
     }
 
     fn windows(&self) -> Windows {
@@ -77,6 +96,10 @@ impl Gauge {
         if let Some(value) = usable.filter(|_| is_new(latency.at, latency.window, self.latency_at)) {
             self.latency_at = latency.at;
             self.latency.push(value.0 as f64 / 1e6);
+            // What waited before the knob was turned says nothing about it.
+            if self.latency.drains() {
+                self.latency.keep_last();
+            }
         }
         let (cycles, instructions) = (at(&columns.cycle_rate, slot), at(&columns.instruction_rate, slot));
         let counted = cycles.usable().zip(instructions.usable()).filter(|(_, instructions)| *instructions > 0.0);
@@ -170,6 +193,17 @@ mod tests {
         assert_eq!(gauge.judge(Resource::Llc), Some(Judge::Latency));
         gauge.begin(Nanos(3000));
         assert_eq!(gauge.judge(Resource::Llc), None);
+    }
+
+    #[test]
+    fn a_queue_that_drains_is_not_of_the_knob() {
+        let mut ring = Ring::default();
+        [900.0, 700.0, 300.0].into_iter().for_each(|value| ring.push(value));
+        assert!(ring.drains());
+        ring.keep_last();
+        assert_eq!((ring.len, ring.last()), (1, Some(300.0)));
+        [10.0, 11.0, 9.0].into_iter().for_each(|value| ring.push(value));
+        assert!(!ring.drains(), "it is over");
     }
 
     #[test]

@@ -62,6 +62,8 @@ struct Running {
     work: Windows,
     until: Nanos,
     alarms: u8,
+    /// The last window that was looked at.
+    alarm: f32,
     alarmed_at: u8,
     was_unclear: bool,
 }
@@ -113,6 +115,12 @@ impl<S: Setting> Trials<S> {
         self.running.as_ref().is_some_and(|running| running.stage == Stage::Searching)
     }
 
+    /// Would a step of this kind turn the search round?
+    #[must_use]
+    pub fn turns(&self, releases: bool) -> bool {
+        self.running.as_ref().is_some_and(|running| running.stage == Stage::Searching && running.releases != releases)
+    }
+
     /// A trial begins with its first step, which shows from `shows_at` on. Of `trial` the number, the values and the windows
     /// are set here.
     pub fn begin(
@@ -151,6 +159,7 @@ impl<S: Setting> Trials<S> {
             work: gauge.work(),
             until: shows_at + PATIENCE,
             alarms: 0,
+            alarm: 0.0,
             alarmed_at: 0,
             was_unclear: false,
         });
@@ -228,7 +237,13 @@ impl<S: Setting> Trials<S> {
                     self.end(running, gauge, Finding::NoEffect, 0, now, plan);
                     return had != self.at;
                 }
-                let Some(finding) = running.finding(gauge, is_late) else { return false };
+                // What was given back and is missing at once is taken again at once.
+                let is_missing = running.releases && running.is_alarmed(gauge);
+                let finding = if is_missing { Some(Finding::Harmed) } else { running.finding(gauge, is_late) };
+                let Some(finding) = finding else {
+                    self.running = Some(running);
+                    return false;
+                };
                 running.trial.after = after;
                 self.judged(running, gauge, finding, now, plan);
             }
@@ -393,9 +408,11 @@ impl Running {
         };
         self.alarmed_at = count;
         let whole = if judge == Judge::Contention { 1.0 } else { before.median.abs() };
-        let is_worse = last > before.median + before.spread + WORSE * whole;
+        // A queue that drains is better with each window.
+        let is_worse = last > before.median + before.spread + WORSE * whole && (self.alarms == 0 || last >= self.alarm);
+        self.alarm = last;
         self.alarms = if is_worse { self.alarms + 1 } else { 0 };
-        self.alarms >= ALARMS
+        self.alarms >= if self.releases { 1 } else { ALARMS }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::Measure;
+use quell_model::trial::Then;
 use quell_model::{Host, LeaseLimits, Nanos, Plan, Stack};
 use quell_policy::AnyPolicy;
 use quell_policy::edgeiso::EdgeIso;
@@ -40,12 +41,12 @@ struct Seen {
     useless: Vec<&'static str>,
     /// Is something stronger at the end than before the step?
     stronger: Option<String>,
-    /// The trials that ended with something kept.
+    /// The trials.
     told: Vec<String>,
 }
 
 /// The policy.
-fn policy(verify: bool) -> Result<EdgeIso> {
+pub(super) fn policy(verify: bool) -> Result<EdgeIso> {
     let table: toml::Table = toml::from_str(&format!("verify = {verify}\nsolo = \"1s\""))?;
     match AnyPolicy::build("edgeiso", table)? {
         AnyPolicy::Edgeiso(policy) => Ok(policy),
@@ -61,9 +62,15 @@ fn run(mix: &Mix, verify: bool) -> Result<Seen> {
     let mut stack = Stack::of_one(policy(verify)?, host.view());
     let mut told = Vec::new();
     let mut remember = |_: &SimHost, stack: &Stack<EdgeIso>| {
-        let ended = |trial: &&quell_model::Trial| trial.then == quell_model::trial::Then::Kept;
+        let ended = |trial: &&quell_model::Trial| matches!(trial.then, Then::Kept | Then::Undone);
         let text = |trial: &quell_model::Trial| {
-            format!("{:?} of {:?} {:?} to {:?}, {:?}", trial.knob, trial.victim.0, trial.from, trial.to, trial.finding)
+            let [from, to] =
+                [trial.from, trial.to].map(|value| value.map_or("-".to_owned(), |value| value.to_string()));
+            let on = trial.on.map_or("-".to_owned(), |id| id.0.to_string());
+            let (before, after) = (trial.before.median, trial.after.median);
+            let knob = trial.knob.name();
+            let victim = trial.victim.0;
+            format!("{knob} {on} for {victim} {from}→{to} {before:.3}→{after:.3} {:?}", trial.finding).to_lowercase()
         };
         told.extend(stack.first().plan.trials.iter().filter(ended).map(text));
     };
@@ -136,7 +143,7 @@ pub(super) fn measures(trial: Trial) -> Result<Vec<Measure>> {
     for (number, (mix, (off, on))) in pairs.iter().enumerate() {
         let ratios: Vec<f64> = on.tails.iter().zip(&off.tails).map(|(on, off)| on / off.max(1.0)).collect();
         for (ratio, spec) in ratios.iter().zip(&mix.workloads).filter(|(ratio, _)| **ratio > BEYOND) {
-            beyond.push(format!("{} of mix {number} {ratio:.2} (kept: {})", spec.name, on.told.join("; ")));
+            beyond.push(format!("{} of mix {number} {ratio:.2} ({})", spec.name, on.told.join("; ")));
         }
         tails.push(geometric_mean(&ratios));
         work.push(on.work.iter().sum::<f64>() / off.work.iter().sum::<f64>().max(1.0));

@@ -1,5 +1,6 @@
 //! `quell reproduce trials`: what verifying isolations is good for.
 
+mod aggressor;
 mod mixes;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,8 @@ use super::trial::{self, Figure, Kept, Part};
 
 /// Runs everything, or these figures alone.
 pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
-    let parts: &[Part] = &[("trials-mixes", &["mixes"], mixes::measures)];
+    let parts: &[Part] =
+        &[("trials-mixes", &["mixes"], mixes::measures), ("trials-aggressor", &["aggressor"], aggressor::measures)];
     kept.parts(parts, quick, only)
 }
 
