@@ -118,6 +118,7 @@ impl Policy<ClusterDomain> for Wild {
 
 #[test]
 fn a_wild_policy_starts_no_storm() {
+    let mut all = 0;
     for seed in seed()..seed() + cases() {
         let scenario = eventful(seed);
         let mut cluster = Cluster::new(&scenario, seed);
@@ -138,12 +139,14 @@ fn a_wild_policy_starts_no_storm() {
             }
             let Ok(()) = cluster.wait(wake);
         }
-        assert!(!begun.is_empty());
+        all += begun.len();
         for (_, id) in &begun {
             let of = begun.iter().filter(|(_, other)| other == id).count();
             assert!(of <= 3, "workload {id:?} moved {of} times in 20 minutes, with a budget of 3 an hour");
         }
     }
+    // Not in each: a cluster may have no room for any move.
+    assert!(all > 0);
 }
 
 #[test]

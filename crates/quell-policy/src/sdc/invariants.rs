@@ -10,7 +10,9 @@ impl Invariants for SdcLocal {
         for (id, spec) in calm.view.owned() {
             assert!(!calm.of(id).cpus.is_empty(), "{} has a CPU", spec.name);
         }
-        let asked: usize = calm.latency_critical().map(|(_, spec)| spec.cpus.ceil().max(1) as usize).sum();
+        let threads = calm.view.topology.cores().iter().map(|core| core.intersection(&calm.cpus).len()).max();
+        let of = |units: u32| units.max(1).div_ceil(threads.unwrap_or(1) as u32) as usize;
+        let asked: usize = calm.latency_critical().map(|(_, spec)| of(spec.cpus.ceil())).sum();
         let by_thread = self.config.pins == Pins::Threads || calm.latency_critical().any(|(_, spec)| spec.cpus.0 == 0);
         let cores = calm.view.topology.cores().iter().filter(|core| !core.is_disjoint(&calm.cpus)).count();
         if by_thread || asked + self.config.kept.max(1) as usize > cores {

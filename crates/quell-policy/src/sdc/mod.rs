@@ -11,8 +11,8 @@
 //! A unit is a requested CPU of a workload (a VM's vCPU); one without a request has a unit a thread. What the text leaves
 //! open is ours, a parameter each where a number is: the intensity that divides the classes, counted over the CPU time that a
 //! unit had, so that squeezing it does not change its class; a memory-intensive unit keeps its class until it is below
-//! half of that; half as many cores as there are such units are rounded up; where dedicated cores run out, some are kept for
-//! the others, and services that came last share those.
+//! half of that; half as many cores as there are such units are rounded up; two units of one service share a core of two
+//! hyperthreads; where dedicated cores run out, services share those among themselves, and some are kept for the others.
 
 mod classify;
 mod invariants;
@@ -139,7 +139,8 @@ impl SdcLocal {
         if self.cores.is_empty() || self.next.is_empty() {
             return;
         }
-        let division = Division::of(&self.next, self.cores.len(), self.config.kept as usize);
+        let threads = self.cores.iter().map(CpuSet::len).max().unwrap_or(1);
+        let division = Division::of(&self.next, self.cores.len(), threads, self.config.kept as usize);
         place::assign(&mut self.next, &division, &self.units, &mut self.buffers);
         self.say(view, &division, plan);
         let is_same = self.pool == pool
@@ -172,8 +173,8 @@ impl SdcLocal {
         } else if self.said_short.first() {
             let asked = division.dedicated + division.short;
             let text = format!(
-                "services ask for {asked} cores of their own and {} are there beside {} for the others: the last ones \
-                 share those; lower a request or let one go elsewhere",
+                "services ask for {asked} cores of their own and {} are there beside {} for the others: they share those \
+                 among themselves; lower a request or let one go elsewhere",
                 division.dedicated,
                 division.shared()
             );

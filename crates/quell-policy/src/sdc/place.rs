@@ -61,31 +61,33 @@ pub fn units(units: &mut Vec<Unit>, view: &View, classes: &Classes, pins: Pins) 
 /// Numbers of cores of each kind: dedicated ones first, memory-intensive work's last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// `get_dedicated_cores`.
+    /// `get_dedicated_cores`: one for each unit of a service; two of its units share a core of two hyperthreads.
     pub dedicated: usize,
-    /// Services' units without a core of their own.
+    /// Cores that services lack: then they share the dedicated ones among themselves.
     pub short: usize,
     /// `get_mem_cores`: half as many as there are memory-intensive units, rounded up.
     pub memory: usize,
     cores: usize,
+    /// CPUs of a core.
+    threads: usize,
 }
 
 impl Division {
-    /// Of so many cores, of which some are kept for others than services.
-    pub fn of(units: &[Unit], cores: usize, kept: usize) -> Division {
+    /// Of so many cores of so many CPUs each, of which some are kept for others than services. Units are by workload.
+    pub fn of(units: &[Unit], cores: usize, threads: usize, kept: usize) -> Division {
         let count = |kind: Kind| units.iter().filter(|unit| unit.kind == kind).count();
-        let (services, memory, others) = (count(Kind::Service), count(Kind::Memory), count(Kind::Other));
-        let all_fit = services <= cores && memory + others == 0;
-        let most = if all_fit { cores } else { cores - kept.clamp(1, cores) };
-        let dedicated = services.min(most);
-        let short = services - dedicated;
+        let services = units.chunk_by(|a, b| a.workload == b.workload).filter(|own| own[0].kind == Kind::Service);
+        let asked: usize = services.map(|own| own.len().div_ceil(threads)).sum();
+        let (memory, others) = (count(Kind::Memory), count(Kind::Other));
+        let most = if memory + others == 0 { cores } else { cores - kept.clamp(1, cores) };
+        // Where there is one core, it is everybody's.
+        let dedicated = asked.min(most);
         let shared = cores - dedicated;
-        // The others, and services without a core, have one at least.
-        let room = if others + short > 0 { shared.saturating_sub(1) } else { shared };
-        Division { dedicated, short, memory: memory.div_ceil(2).min(room), cores }
+        let room = if others > 0 { shared.saturating_sub(1) } else { shared };
+        Division { dedicated, short: asked - dedicated, memory: memory.div_ceil(2).min(room), cores, threads }
     }
 
-    /// Cores that are nobody's own.
+    /// Cores that are no service's.
     pub fn shared(&self) -> usize {
         self.cores - self.dedicated
     }
@@ -94,10 +96,10 @@ impl Division {
     fn of_kind(&self, kind: Kind) -> Range<usize> {
         let first_memory = self.cores - self.memory;
         match kind {
-            Kind::Service => 0..self.dedicated,
+            Kind::Service if self.dedicated > 0 => 0..self.dedicated,
             Kind::Memory if self.memory > 0 => first_memory..self.cores,
-            Kind::Memory | Kind::Other if self.dedicated < first_memory => self.dedicated..first_memory,
-            Kind::Memory | Kind::Other => self.dedicated..self.cores,
+            Kind::Service | Kind::Memory | Kind::Other if self.dedicated < first_memory => self.dedicated..first_memory,
+            Kind::Service | Kind::Memory | Kind::Other => self.dedicated..self.cores,
         }
     }
 }
@@ -122,17 +124,21 @@ pub fn assign(units: &mut [Unit], division: &Division, before: &[Unit], buffers:
     load.resize(division.cores, (0, 0.0));
     left.clear();
     left.extend_from_slice(before);
-    let mut dedicated = 0;
+    let mut free = 0;
     for kind in [Kind::Memory, Kind::Other, Kind::Service] {
-        for unit in units.iter_mut().filter(|unit| unit.kind == kind) {
-            let is_same = |old: &Unit| (old.workload, old.thread) == (unit.workload, unit.thread);
-            let was = left.iter().position(is_same).map(|at| left.swap_remove(at).core);
-            let fits = kind != Kind::Service || dedicated < division.dedicated;
-            dedicated += usize::from(kind == Kind::Service && fits);
-            let cores = division.of_kind(if fits { kind } else { Kind::Other });
-            unit.core = get_min_vcpu_core(load, cores, was);
-            load[unit.core].0 += 1;
-            load[unit.core].1 += unit.intensity;
+        for own in units.chunk_by_mut(|a, b| a.workload == b.workload).filter(|own| own[0].kind == kind) {
+            let mut cores = division.of_kind(kind);
+            if kind == Kind::Service && division.short == 0 {
+                cores = free..free + own.len().div_ceil(division.threads);
+                free = cores.end;
+            }
+            for unit in own {
+                let is_same = |old: &Unit| (old.workload, old.thread) == (unit.workload, unit.thread);
+                let was = left.iter().position(is_same).map(|at| left.swap_remove(at).core);
+                unit.core = get_min_vcpu_core(load, cores.clone(), was);
+                load[unit.core].0 += 1;
+                load[unit.core].1 += unit.intensity;
+            }
         }
     }
 }

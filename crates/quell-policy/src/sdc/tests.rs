@@ -77,14 +77,31 @@ fn what_becomes_memory_intensive_moves_and_stays_until_it_is_clearly_not() {
 }
 
 #[test]
-fn the_last_services_share_where_cores_run_out_and_it_is_said() {
+fn services_share_among_themselves_where_cores_run_out_and_it_is_said() {
     let mut policy = SdcLocal::new(SdcLocalConfig::default());
     let all = [("a", LC, 2, 0.0), ("b", LC, 2, 0.0), ("batch", BE, 1, 5.0)];
     let plan = step(&mut policy, &view(4, 15, &all), 1);
     let told: Vec<_> = plan.notes.iter().filter(|note| note.kind == NoteKind::Refused).collect();
     assert!(told.len() == 1 && told[0].text.contains("4 cores") && told[0].text.contains("3 are there"), "{told:?}");
     step(&mut policy, &view(4, 30, &all), 2);
-    assert_eq!((cpus(&policy, 0), cpus(&policy, 1), cpus(&policy, 2)), ("0-1".into(), "2-3".into(), "3".into()));
+    assert_eq!((cpus(&policy, 0), cpus(&policy, 1), cpus(&policy, 2)), ("0-1".into(), "0,2".into(), "3".into()));
+}
+
+#[test]
+fn two_units_of_a_service_share_a_core_of_two_hyperthreads() {
+    let mut policy = SdcLocal::new(SdcLocalConfig::default());
+    let mut view = view(4, 15, &[("a", LC, 3, 0.0), ("b", LC, 1, 0.0), ("batch", BE, 8, 0.0)]);
+    view.topology = Topology::synthetic(1, 1, 4, 2).into();
+    view.cpus.online = view.topology.all();
+    view.scope.pool = view.topology.all();
+    step(&mut policy, &view, 1);
+    view.now = Nanos::from_secs(30);
+    step(&mut policy, &view, 2);
+    let cores = |id| match policy.knobs.settled(Target::Workload(WorkloadId(id)), KnobKind::Cpus) {
+        Some(Knob::Cpus(cpus)) => view.topology.cores().iter().filter(|core| core.is_subset(&cpus)).count(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([cores(0), cores(1), cores(2)], [2, 1, 1]);
 }
 
 #[test]
@@ -92,7 +109,7 @@ fn the_algorithm_prefers_few_units_and_then_the_higher_intensity() {
     let unit = |id, kind, intensity| Unit { workload: WorkloadId(id), thread: None, kind, intensity, core: 0 };
     // Four on two cores: the third finds one unit on each and goes to the more intensive one.
     let mut units = [9.0, 1.0, 1.0, 1.0].map(|intensity| unit(0, Kind::Memory, intensity));
-    let division = Division::of(&units, 8, 1);
+    let division = Division::of(&units, 8, 1, 1);
     assert_eq!((division.dedicated, division.memory), (0, 2));
     place::assign(&mut units, &division, &[], &mut Buffers::default());
     assert_eq!(units.map(|unit| unit.core), [6, 7, 6, 7]);
