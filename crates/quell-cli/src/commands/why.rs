@@ -127,3 +127,73 @@ pub fn sentence(decision: &Decision) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quell_agent::explain::Explanations;
+    use quell_agent::record::{Record, Recorder, With, replay};
+    use quell_agent::stack::{Layer, Stack, Witness};
+    use quell_agent::watch::watch;
+    use quell_model::{CpuCount, Host, Nanos, Topology};
+    use quell_policy::AnyPolicy;
+    use quell_sim::contention::ProfileName;
+    use quell_sim::machine::Machine;
+    use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
+
+    use super::*;
+
+    /// A service beside a streaming antagonist under `edgeiso` with trials, recorded; the decisions about it.
+    fn recorded(file: &std::path::Path) -> Vec<Decision> {
+        let known = |name: &str| Some(ProfileName::Known(name.to_owned()));
+        let service = WorkloadSpec::lc("service", CpuCount::whole(2)).busy(2);
+        let batch = WorkloadSpec::be("batch").busy(2);
+        let workloads = [
+            WorkloadSpec { profile: known("memcached"), ..service },
+            WorkloadSpec { profile: known("streaming"), ..batch },
+        ];
+        let machine = Machine::from(Topology::synthetic(1, 1, 4, 1));
+        let mut host = SimHost::new(machine, KernelConfig::default(), &workloads, 1, false).unwrap();
+        let layers = vec![Layer::new(AnyPolicy::named("edgeiso").unwrap(), None)];
+        let mut stack = Stack::new(layers, host.view(), host.view().pool()).unwrap();
+        let mut recorder = Recorder::start(file, stack.view(), stack.layers()).unwrap();
+        let (mut writer, mut reader) = watch(stack.view(), stack.layers());
+        let mut told = Explanations::default();
+        while host.now() < Nanos::from_secs(60) {
+            let wake = stack.turn(&mut host).unwrap();
+            writer.turned(stack.view(), stack.layers());
+            recorder.turned(stack.view(), stack.layers());
+            reader.decisions().for_each(|decision| told.add(decision));
+            host.wait(wake).unwrap();
+        }
+        drop(recorder);
+        told.of("service").unwrap()
+    }
+
+    #[test]
+    fn a_recorded_trial_is_told_as_text_and_as_fields_and_replayed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("record");
+        let decisions: Vec<Decision> = recorded(&file).into_iter().filter(|told| told.trial.is_some()).collect();
+        let oldest = decisions.len() - decisions.len().min(4);
+        let decisions = decisions[oldest..].to_vec();
+        let fields: Vec<_> = decisions.iter().map(|told| &told.trial).collect();
+        insta::assert_snapshot!("why_json", serde_json::to_string_pretty(&fields).unwrap());
+        let why = Why {
+            now_ns: 60_000_000_000,
+            workload: None,
+            configured: None,
+            degraded: None,
+            decisions,
+            decisions_lost: 0,
+        };
+        insta::assert_snapshot!("why_text", text("service", &why, &Screen::UNBOUNDED));
+        let (mut trials, mut different) = (0, 0);
+        replay(&mut Record::open(&file).unwrap(), &With::Recorded, |step| {
+            trials += step.plan.trials.len();
+            different += usize::from(!step.is_same());
+            true
+        })
+        .unwrap();
+        assert!(trials >= 2 && different == 0, "{trials} trials, {different} plans differ");
+    }
+}
