@@ -133,3 +133,18 @@ fn without_any_knob_it_holds() {
     assert_told(&scene);
     assert!(scene.trials.iter().all(|trial| trial.then != Then::Kept));
 }
+
+#[test]
+fn what_is_lifted_to_look_again_has_an_end() {
+    let machine = Machine::from(quell_model::Topology::synthetic(1, 1, 4, 1));
+    let mut scene = Scene::new(machine, EdgeIso::new(EdgeIsoConfig::default()));
+    scene.host.limit_leases(LeaseLimits::default());
+    let service = WorkloadSpec::lc("service", CpuCount::whole(2)).busy(2);
+    scene.host.attach(&WorkloadSpec { profile: known("memcached"), ..service }).unwrap();
+    scene.batch(2, "streaming");
+    scene.run(secs(60));
+    assert_told(&scene);
+    let last = scene.trials.last().unwrap();
+    let policy = scene.policy();
+    assert!(last.then != Then::Going, "{last:?} {:?}", policy.knobs);
+}
