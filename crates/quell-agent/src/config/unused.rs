@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(
             said,
             ["cpus = 2 has no effect: policy guard does not heed it where the class is \"be\"; take one that does \
-              (rkube), or leave it out"]
+              (rkube, dasec, sdc-local), or leave it out"]
         );
         assert_eq!(lines(&batch, &["rkube"], Support::Yes, None), [""; 0]);
         let plain = Workload::new("batch", Class::BestEffort, CpuCount::ZERO);
