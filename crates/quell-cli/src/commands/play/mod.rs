@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Real programs instead of threads: a server is memcached under `quell load`, work without end is `quell antagonist`
     #[arg(long)]
     programs: bool,
-    /// Treat the scene in the ways of this file, which has [[treatment]]s as a figure has [default with --programs: those
+    /// Treat the scene in the ways of this file, which has `[[treatment]]`s as a figure has [default with --programs: those
     /// of `quell lab peers`]
     #[arg(long, value_name = "FILE")]
     treatments: Option<PathBuf>,
