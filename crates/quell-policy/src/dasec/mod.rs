@@ -1,8 +1,8 @@
 //! `dasec`: interference is moved off the critical path (dasec-socc22 §3–5; lines L… of the text in `papers`).
 //!
-//! Once a period: the task monitor ([`tm`]) takes in what each thread did, the rescheduling latency adjuster ([`rla`]) and the
-//! time-slice allocator ([`tsa`]) set each thread's wake-up latency and weight by that, and the resource conflict resolver
-//! ([`rcr`]) swaps threads between cores. A thread that uses up what it has, or is still ready when the period ends, holds its
+//! Once a period: the task monitor (`tm`) takes in what each thread did, the rescheduling latency adjuster (`rla`) and the
+//! time-slice allocator (`tsa`) set each thread's wake-up latency and weight by that, and the resource conflict resolver
+//! (`rcr`) swaps threads between cores. A thread that uses up what it has, or is still ready when the period ends, holds its
 //! workload's progress up: it gets more, and the others of the same workload wait instead.
 
 mod config;

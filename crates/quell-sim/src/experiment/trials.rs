@@ -48,7 +48,7 @@ pub struct Mix {
     pub has_ways: bool,
     /// Is the load halved at [`Mix::STEP`]?
     pub is_halved: bool,
-    /// Is it a board without counters, and with [`BOARD`] for all memory?
+    /// Is it a board without counters, and with `BOARD` for all memory?
     pub is_board: bool,
     /// For whatever is random in the run.
     pub seed: u64,

@@ -6,7 +6,7 @@
 //! workloads, each from the waker's CPU and counted ([`crate::Kernel::wakers_of`]).
 //!
 //! `spec` is what scenarios say, `plan` the same with numbers for names, `check` finds what cannot end, `run` has the
-//! requests under way; locks are [`crate::lock`]'s.
+//! requests under way; locks are `lock`'s.
 
 mod check;
 mod plan;
