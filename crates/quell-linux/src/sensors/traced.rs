@@ -54,10 +54,12 @@ impl Sensor for Traced {
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
         let slots = members.slots.len();
-        // Policies do without counts where there are none, as the capabilities say; what needs tracing itself fails.
-        let counts = CountedSensor::is_wanted(wanted)
-            && *self.may_trace.get_or_insert_with(|| quell_trace::obstacle().is_none());
+        let counts = CountedSensor::is_wanted(wanted);
         if !(Trace::is_wanted(wanted) || counts) || !members.roots.is_this_machine() {
+            return Ok(());
+        }
+        // Its signals are absent then, as the capabilities say: who must have them was refused before.
+        if !*self.may_trace.get_or_insert_with(|| quell_trace::obstacle().is_none()) {
             return Ok(());
         }
         let events = if counts { self.counted.mask(members) } else { 0 };
