@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 54] = [
+pub const ASSUMED: [(&str, f64); 55] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -53,6 +53,7 @@ pub const ASSUMED: [(&str, f64); 54] = [
     ("edgeiso.xapian-service", 2.0),
     ("edgeiso.tailbench-spread", 0.5),
     ("sdc.memcached-service", 20.0),
+    ("sdc.think", 50.0),
     ("sdc.weight", 2.0),
     ("sdc.high-load", 0.9),
     ("sdc.bandwidth", 47.0),

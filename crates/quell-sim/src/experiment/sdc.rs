@@ -4,6 +4,7 @@
 use quell_model::{BytesPerSecond, CpuCount, Nanos, Policy, Stack};
 
 use super::assumed::{assumed, micros};
+pub use super::his::Span;
 use super::rkube;
 use crate::contention::ProfileName;
 use crate::host::drive;
@@ -19,21 +20,8 @@ pub const HOSTS: [(u32, u32); 4] = [(8, 4), (6, 6), (4, 8), (0, 12)];
 pub const LOCAL: (u32, u32) = (6, 6);
 /// Five clients of sixteen threads (§5.5.1).
 const CLIENTS: u32 = 5 * 16;
-/// Network and a client's own time; of no effect where so many clients wait (assumed).
-const THINK: Nanos = Nanos::from_micros(50);
 /// vCPUs of memcached's VM, and its threads (§5.5.1).
 const VCPUS: u32 = 2;
-
-/// How long to look.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// For whatever is random.
-    pub seed: u64,
-    /// Not counted at the beginning.
-    pub warm_up: Nanos,
-    /// Counted.
-    pub measured: Nanos,
-}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -105,7 +93,7 @@ pub fn memcached(load: Load) -> WorkloadSpec {
         profile: Some(ProfileName::Known("memcached".to_owned())),
         ..WorkloadSpec::lc("memcached", CpuCount::whole(VCPUS))
     };
-    let think = Service::Constant(THINK);
+    let think = Service::Constant(micros("sdc.think"));
     let pace = match load {
         Load::Peak => None,
         Load::Rate(rate) => Some(rate),
