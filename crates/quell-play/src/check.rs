@@ -10,13 +10,12 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::Unplayable`], with what is in the way.
 pub fn check(spec: &WorkloadSpec) -> Result<()> {
-    let server = spec.server.as_ref();
+    let dispatch = spec.server.as_ref().map(|server| &server.dispatch);
+    let dispatch = dispatch.or(spec.closed.as_ref().map(|closed| &closed.dispatch));
     let in_the_way = [
-        (spec.closed.is_some(), "clients in a closed loop"),
-        (spec.parallel.is_some(), "barriers"),
         (spec.pool.is_some(), "requests that pass through several workloads"),
         (spec.profile.is_some(), "a profile of caches and memory"),
-        (server.is_some_and(|server| matches!(server.dispatch, Dispatch::WorkStealing(_))), "green threads"),
+        (matches!(dispatch, Some(Dispatch::WorkStealing(_))), "green threads"),
         (spec.batch.as_ref().is_some_and(|batch| !batch.cycle.is_empty()), "a cycle of kinds of work"),
         (!spec.within.is_empty(), "groups around its own"),
     ];
@@ -28,8 +27,8 @@ pub fn check(spec: &WorkloadSpec) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{Class, Nanos};
-    use quell_sim::workload::{ClosedSpec, Service};
+    use quell_model::Class;
+    use quell_sim::contention::ProfileName;
 
     use super::*;
 
@@ -37,9 +36,8 @@ mod tests {
     fn what_cannot_be_played_is_named() {
         let plain = WorkloadSpec::new("web", Class::LatencyCritical);
         assert!(check(&plain).is_ok());
-        let (think, service) = (Service::Constant(Nanos(1)), Service::Constant(Nanos(1)));
-        let closed = ClosedSpec { clients: 1, think, service, pace: None, dispatch: Dispatch::Pool };
-        let error = check(&WorkloadSpec { closed: Some(closed), ..plain }).unwrap_err().to_string();
-        assert!(error.contains("'web'") && error.contains("closed loop"), "{error}");
+        let profile = Some(ProfileName::Known("memcached".into()));
+        let error = check(&WorkloadSpec { profile, ..plain }).unwrap_err().to_string();
+        assert!(error.contains("'web'") && error.contains("caches and memory"), "{error}");
     }
 }

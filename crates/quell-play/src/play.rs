@@ -1,6 +1,6 @@
 //! One workload of a scene, played by the threads of this process.
 
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{self, Arc, Mutex};
 use std::thread;
 
 use quell_model::Nanos;
@@ -9,7 +9,7 @@ use quell_sim::WorkloadSpec;
 use quell_sim::workload::Draws;
 use serde::{Deserialize, Serialize};
 
-use crate::body::{Body, Shared};
+use crate::body::{Barrier, Body, Shared};
 use crate::course::Course;
 use crate::error::{Error, Result};
 use crate::pace::Pace;
@@ -65,21 +65,22 @@ impl Played {
 pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     crate::check(&part.spec)?;
     let draws = Draws::new(&part.spec, part.place, part.seed);
-    let shared = Arc::new(Mutex::new(Shared::new(draws, part.spec.threads)));
+    let shared = Arc::new(Mutex::new(Shared::new(draws, &part.spec, course.begin)));
+    let barrier = Arc::new(Barrier::new(course.begin));
     let mut threads = Vec::new();
     let (ready, is_ready) = std::sync::mpsc::channel();
     // What threads had is read while they are there.
-    let is_read = Arc::new(Barrier::new(part.spec.threads as usize + 1));
+    let is_read = Arc::new(sync::Barrier::new(part.spec.threads as usize + 1));
     for number in 0..part.spec.threads {
-        let (spec, shared, ready, is_read) =
-            (part.spec.clone(), Arc::clone(&shared), ready.clone(), Arc::clone(&is_read));
+        let (spec, ready) = (part.spec.clone(), ready.clone());
+        let (shared, barrier, is_read) = (Arc::clone(&shared), Arc::clone(&barrier), Arc::clone(&is_read));
         threads.push(thread::spawn(move || {
             let set = become_thread(&spec, number);
             let may = set.is_ok();
             let _ = ready.send(set);
             may.then(|| {
                 sleep_until(course.begin);
-                let latencies = Body { spec: &spec, thread: number, shared: &shared, course, pace }.run();
+                let latencies = Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, course, pace }.run();
                 is_read.wait();
                 latencies
             })

@@ -6,7 +6,8 @@ use quell_model::{Class, Nanos};
 use quell_play::{Course, Pace, Part, Played, play};
 use quell_sim::WorkloadSpec;
 use quell_sim::workload::{
-    Arrivals, BatchSpec, Dispatch, JobSource, JobsSpec, Order, PeriodicSpec, ServerSpec, Service,
+    Arrivals, BatchSpec, ClosedSpec, Dispatch, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, ServerSpec,
+    Service,
 };
 use quell_thread::clock;
 
@@ -39,6 +40,31 @@ fn a_server_answers_what_arrives_in_no_less_than_its_work() {
         // Every 5 ms for 300 ms; a busy machine may leave some, and what no thread has drawn is not counted.
         assert!((1..=61).contains(&(played.done + played.left)), "{played:?}");
         assert!(played.done > 0 && played.histogram().quantile(0.0) > 300_000, "{played:?}");
+    }
+}
+
+#[test]
+fn clients_wait_for_their_answers() {
+    for (dispatch, pace) in [(Dispatch::Pool, None), (Dispatch::PerThread, Some(200.0))] {
+        let closed = ClosedSpec { clients: 4, think: constant(5_000), service: constant(500), pace, dispatch };
+        let played = played(WorkloadSpec { threads: 2, closed: Some(closed), ..lc("server") });
+        // Four clients, each no more than every 5.5 ms for 300 ms; with a timetable 200 a second.
+        let most = if pace.is_some() { 64 } else { 220 };
+        assert!((1..=most).contains(&(played.done + played.left)), "{played:?}");
+        assert!(played.left <= 4 && played.histogram().quantile(0.0) > 300_000, "{played:?}");
+    }
+}
+
+#[test]
+fn threads_meet_at_barriers_and_no_round_is_shorter_than_its_parts() {
+    for (spin, serial) in [(0, None), (100, Some(constant(1_000)))] {
+        let spin = Nanos::from_micros(spin);
+        let parallel = ParallelSpec { serial, spin, ..ParallelSpec::new(5, constant(500)) };
+        let least = 5 * if parallel.serial.is_some() { 1_500_000 } else { 500_000 };
+        let played = played(WorkloadSpec { threads: 3, parallel: Some(parallel), ..lc("rounds") });
+        assert!(played.done > 0 && played.left == 0, "{played:?}");
+        // The work's pace is measured: half of the time is far enough.
+        assert!(played.histogram().quantile(0.0) > least / 2, "{played:?}");
     }
 }
 

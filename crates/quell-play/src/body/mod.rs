@@ -1,7 +1,9 @@
 //! What a playing thread does, one file a kind.
 
 mod batch;
+mod clients;
 mod jobs;
+mod parallel;
 mod periodic;
 mod server;
 
@@ -16,6 +18,9 @@ use quell_sim::workload::Draws;
 use crate::course::Course;
 use crate::pace::Pace;
 
+use clients::Clients;
+pub use parallel::Barrier;
+
 /// What a workload's threads share.
 pub struct Shared {
     pub draws: Draws,
@@ -23,11 +28,14 @@ pub struct Shared {
     pub arrived: u64,
     /// By thread: requests that are for it and that another thread drew: arrival, since the start, and work.
     pub queues: Vec<VecDeque<(Nanos, Nanos)>>,
+    /// Those of a closed loop.
+    clients: Option<Clients>,
 }
 
 impl Shared {
-    pub fn new(draws: Draws, threads: u32) -> Shared {
-        Shared { draws, arrived: 0, queues: vec![VecDeque::new(); threads as usize] }
+    pub fn new(mut draws: Draws, spec: &WorkloadSpec, begin: Nanos) -> Shared {
+        let clients = spec.closed.as_ref().map(|closed| Clients::new(closed, &mut draws, spec.threads, begin));
+        Shared { draws, arrived: 0, queues: vec![VecDeque::new(); spec.threads as usize], clients }
     }
 }
 
@@ -36,6 +44,7 @@ pub struct Body<'a> {
     pub spec: &'a WorkloadSpec,
     pub thread: u32,
     pub shared: &'a Mutex<Shared>,
+    pub barrier: &'a Barrier,
     pub course: Course,
     pub pace: Pace,
 }
@@ -45,6 +54,10 @@ impl Body<'_> {
     pub fn run(&self) -> Histogram {
         if let Some(server) = &self.spec.server {
             self.serve(server)
+        } else if let Some(closed) = &self.spec.closed {
+            self.answer(closed)
+        } else if let Some(parallel) = &self.spec.parallel {
+            self.meet(parallel)
         } else if let Some(periodic) = &self.spec.periodic {
             self.repeat(periodic)
         } else if let Some(jobs) = &self.spec.jobs {

@@ -152,8 +152,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         rows.extend(judged(topic, &measures, !arguments.only.is_empty()));
         pictures.extend(blocks);
-        if topic.id == "vas" && !arguments.real.is_empty() {
-            rows.extend(vas::real(arguments.quick, &kept)?);
+        if !arguments.real.is_empty() {
+            rows.extend(figure::real::run(&topic.id, arguments.quick, &kept)?);
         }
     }
     if let Some(directory) = &arguments.results {

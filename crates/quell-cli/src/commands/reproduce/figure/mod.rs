@@ -1,6 +1,7 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
 pub mod lab;
+pub mod real;
 mod redis;
 pub mod sim;
 

@@ -6,14 +6,13 @@ mod services;
 mod synthetic;
 
 use anyhow::{Context, Result};
-use quell_evidence::{Found, Measure, Row, topic};
+use quell_evidence::{Found, Measure, topic};
 use quell_model::Nanos;
 use quell_model::demand::Task;
 use quell_policy::vas::{Analysis, Busy, Interface, Margin, Releases, TaskSet};
 use quell_report::stats::wasserstein;
 use quell_sim::experiment::vas::{Scene, Seen};
 
-use super::figure::{self, Runner};
 use super::trial::{self, Figure, Kept, Trial};
 
 /// Amount of work.
@@ -44,25 +43,6 @@ pub fn run(quick: bool, kept: &Kept) -> Result<Figure> {
         measures.extend(services::measures(effort)?);
         Ok(Figure { measures, ..Figure::default() })
     })
-}
-
-/// Its synthetic tasks as real threads, in the lab: figures that are files.
-const REAL: [(&str, &str); 3] = [
-    ("real.toml", include_str!("../../../../../../papers/vas/real.toml")),
-    ("gamma2.toml", include_str!("../../../../../../papers/vas/gamma2.toml")),
-    ("sporadic.toml", include_str!("../../../../../../papers/vas/sporadic.toml")),
-];
-
-/// Runs these figures, one after the other.
-pub fn real(quick: bool, kept: &Kept) -> Result<Vec<Row>> {
-    let directory = tempfile::tempdir().context("make a directory for the figures")?;
-    let mut rows = Vec::new();
-    for (name, text) in REAL {
-        let file = directory.path().join(name);
-        std::fs::write(&file, text).context("write a figure")?;
-        rows.extend(figure::run(&file, Runner::Lab, quick, kept)?);
-    }
-    Ok(rows)
 }
 
 fn found(name: &str, found: Found, note: String) -> Result<Measure> {
@@ -108,20 +88,4 @@ fn distance(one: &Seen, other: &Seen) -> f64 {
 
 fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use quell_evidence::Figure;
-
-    #[test]
-    fn every_real_figure_is_read_and_judges_what_it_measures() {
-        let mut topics = Vec::new();
-        for (name, text) in super::REAL {
-            let figure = Figure::read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(!figure.treatments.is_empty(), "{name} compares nothing");
-            topics.push(figure.topic.id);
-        }
-        assert_eq!(topics, ["vas-real", "vas-gamma2", "vas-sporadic"]);
-    }
 }

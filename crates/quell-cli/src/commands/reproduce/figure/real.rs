@@ -1,0 +1,43 @@
+//! A text's figures that are files, in the lab: what `quell reproduce TOPIC --real` adds.
+
+use anyhow::{Context, Result};
+use quell_evidence::Row;
+
+use super::Runner;
+use crate::commands::reproduce::trial::Kept;
+
+/// By topic: the files' names and texts.
+const REAL: [(&str, &str, &str); 6] = [
+    ("vas", "real.toml", include_str!("../../../../../../papers/vas/real.toml")),
+    ("vas", "gamma2.toml", include_str!("../../../../../../papers/vas/gamma2.toml")),
+    ("vas", "sporadic.toml", include_str!("../../../../../../papers/vas/sporadic.toml")),
+    ("rkube", "real-streamcluster.toml", include_str!("../../../../../../papers/rkube/real-streamcluster.toml")),
+    ("rkube", "real-bodytrack.toml", include_str!("../../../../../../papers/rkube/real-bodytrack.toml")),
+    ("rkube", "real-memcached.toml", include_str!("../../../../../../papers/rkube/real-memcached.toml")),
+];
+
+/// Runs a topic's, one after the other.
+pub fn run(topic: &str, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+    let directory = tempfile::tempdir().context("make a directory for the figures")?;
+    let mut rows = Vec::new();
+    for (_, name, text) in REAL.iter().filter(|(of, ..)| *of == topic) {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).context("write a figure")?;
+        rows.extend(super::run(&file, Runner::Lab, quick, kept)?);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_evidence::Figure;
+
+    #[test]
+    fn every_real_figure_is_read_and_judges_what_it_measures() {
+        for (topic, name, text) in super::REAL {
+            let figure = Figure::read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(!figure.treatments.is_empty(), "{name} compares nothing");
+            assert!(figure.topic.id.starts_with(&format!("{topic}-")), "{name}: {}", figure.topic.id);
+        }
+    }
+}
