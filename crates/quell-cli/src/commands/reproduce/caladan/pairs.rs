@@ -38,7 +38,7 @@ fn least(be: Option<Be>, quick: bool) -> Nanos {
 
 fn points(trial: Trial) -> Result<Vec<Point>> {
     let loads: &[f64] = if trial.quick { &QUICK } else { &LOADS };
-    let requests = if trial.quick { 8e3 } else { 100e3 };
+    let requests = if trial.quick { 6e3 } else { 100e3 };
     // Best-effort applications alone: beside a server without requests.
     let alone_be = Be::ALL.map(|be| Cell::new(CALADAN, Lc::Silo, 100.0, be));
     let alone_be = run_all(trial.seed, &alone_be, 0.0, least(Some(Be::SwaptionsGc), trial.quick))?;
