@@ -199,7 +199,7 @@ impl Search {
     /// None: it does not settle.
     fn of(target: Nanos, trial: Trial) -> Result<Option<Search>> {
         let beside = Cell { target, ..Cell::new(System::Parties, Lc::Memcached, RATE, Be::StreamDram) };
-        let measured = Nanos::from_secs(if trial.quick { 6 } else { 30 });
+        let measured = Nanos::from_secs(if trial.quick { 8 } else { 30 });
         let span = Span { seed: trial.seed, warm_up: Nanos::ZERO, measured };
         let half = Nanos::from_millis(500);
         let seen = windows(beside.system.means(), &beside.workloads(), &mut beside.policy(), span, half)?;

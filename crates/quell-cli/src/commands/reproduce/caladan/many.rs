@@ -16,7 +16,7 @@ use super::{Figure, Trial, measure, micros};
 const NAMES: [&str; 3] = ["memcached", "silo", "storage"];
 
 pub fn figure7(trial: Trial) -> Result<Figure> {
-    let measured = Nanos::from_secs(if trial.quick { 4 } else { 30 });
+    let measured = Nanos::from_secs(if trial.quick { 3 } else { 30 });
     let span = Span { seed: trial.seed, warm_up: WARM_UP, measured };
     let workloads = paper::figure7(Threads::Runtime, measured);
     let mut policy = CALADAN.policy(&[Lc::Memcached, Lc::Silo, Lc::Storage]);

@@ -72,7 +72,7 @@ pub fn figure5(trial: Trial) -> Result<Figure> {
     let secs = Nanos::from_secs;
     // Parties* needs seconds until it has found an allocation.
     let (settles, parties_for, caladan_for) =
-        if trial.quick { (secs(4), secs(2), secs(1)) } else { (secs(15), secs(45), secs(12)) };
+        if trial.quick { (secs(4), secs(3), secs(2)) } else { (secs(15), secs(45), secs(12)) };
     let span = |warm_up, measured| Span { seed: trial.seed, warm_up, measured };
     let caladan = || Phases::of(CALADAN, ALONE, span(Nanos::from_millis(200), caladan_for));
     let asked = targets(trial.quick);
