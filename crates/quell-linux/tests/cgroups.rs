@@ -219,6 +219,33 @@ fn a_solo_run_freezes_the_others_and_ends_by_itself() {
 }
 
 #[test]
+fn a_unit_with_a_watchdog_is_paused_for_less_than_half_of_it_or_not() {
+    let frozen = |environment: &str, at_most: u64| {
+        let tree = machine();
+        tree.write("proc/1020/environ", environment);
+        tree.write("proc/1020/status", "NSpid:\t1020");
+        let (mut host, db, batch) = attached(&tree, HostOptions::default());
+        let lease = Lease::of(db, true, Nanos::from_millis(at_most));
+        let began = host.now();
+        let (_, events) = carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
+        assert!(events.contains(&Event::SoloBegan(db)));
+        if tree.read("cgroup/be.slice/batch.service/cgroup.freeze") == "0" {
+            assert!(events.contains(&Event::Spared(batch)), "{events:?}");
+            return None;
+        }
+        host.wait(quell_model::Wake::OnEvent).unwrap();
+        assert!(observe(&mut host, &[]).1.contains(&Event::SoloEnded(db, SoloEnd::Elapsed)));
+        assert_eq!(tree.read("cgroup/be.slice/batch.service/cgroup.freeze"), "0");
+        Some(host.now() - began)
+    };
+    let shortened = frozen("A=1\0WATCHDOG_USEC=400000\0WATCHDOG_PID=1020\0", 300).expect("paused");
+    assert!(shortened >= Nanos::from_millis(175), "{shortened}");
+    assert_eq!(frozen("WATCHDOG_USEC=100000\0WATCHDOG_PID=1020\0", 300), None, "half of it is too short");
+    assert!(frozen("WATCHDOG_USEC=100000\0WATCHDOG_PID=77\0", 30).is_some(), "inherited: another unit's");
+    assert!(frozen("WATCHDOG_USEC=10000000\0WATCHDOG_PID=1020\0", 30).is_some());
+}
+
+#[test]
 fn a_dropped_host_leaves_nobody_frozen() {
     let tree = machine();
     let (mut host, db, _) = attached(&tree, HostOptions::default());

@@ -28,6 +28,8 @@ pub enum Event {
     SamplesReady,
     /// The solo run of this workload began: from now on it runs alone.
     SoloBegan(WorkloadId),
+    /// A solo run would pause this workload, and it runs on beside it: a watchdog would end it.
+    Spared(WorkloadId),
     /// The solo run of this workload ended.
     SoloEnded(WorkloadId, SoloEnd),
     /// A latency histogram arrived.

@@ -162,6 +162,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         any_id().prop_map(Event::QueueFormed),
         Just(Event::SamplesReady),
         any_id().prop_map(Event::SoloBegan),
+        any_id().prop_map(Event::Spared),
         any_id().prop_map(|id| Event::SoloEnded(id, SoloEnd::Elapsed)),
         any_id().prop_map(Event::LatencyArrived),
         (any_id(), 0u32..30, 0u64..9).prop_map(|(id, cpu, ns)| Event::BudgetExhausted(id, CpuId(cpu), Nanos(ns))),

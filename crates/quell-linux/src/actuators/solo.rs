@@ -6,21 +6,25 @@ use super::Wanted;
 
 /// The present solo run, and the time of those before.
 #[derive(Debug)]
-pub(crate) struct Solo(LeaseBook);
+pub(crate) struct Solo {
+    book: LeaseBook,
+    /// Workloads that run on beside the solo run of the first, although it would pause them.
+    spared: Vec<(WorkloadId, WorkloadId)>,
+}
 
 impl Solo {
     pub fn new(limits: LeaseLimits) -> Solo {
-        Solo(LeaseBook::new(limits))
+        Solo { book: LeaseBook::new(limits), spared: Vec::new() }
     }
 
     /// The leases.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
-        self.0.leases()
+        self.book.leases()
     }
 
     /// Does this workload run alone?
     pub fn is_of(&self, id: WorkloadId) -> bool {
-        self.0.of(id).is_some()
+        self.book.of(id).is_some()
     }
 
     /// The workloads that run alone.
@@ -30,34 +34,41 @@ impl Solo {
 
     /// The end of the first one's time.
     pub fn ends_at(&self) -> Nanos {
-        self.0.ends_at().unwrap_or(Nanos::MAX)
+        self.book.ends_at().unwrap_or(Nanos::MAX)
     }
 
-    /// Begins one, as long as the limits allow.
+    /// Begins one, as long as the limits allow. Those that are spared run on beside it.
     ///
     /// # Errors
     /// If the limits do not allow it now.
-    pub fn begin(&mut self, lease: Lease, now: Nanos) -> Result<(), Refusal> {
-        self.0.begin(lease, now).map(|_| ())
+    pub fn begin(&mut self, lease: Lease, spared: &[WorkloadId], now: Nanos) -> Result<(), Refusal> {
+        self.book.begin(lease, now)?;
+        self.spared.extend(spared.iter().map(|other| (lease.solo, *other)));
+        Ok(())
     }
 
     /// Ends a workload's; false: it has none.
     pub fn end(&mut self, id: WorkloadId, now: Nanos) -> bool {
-        self.0.end(id, now).is_some()
+        let had_one = self.book.end(id, now).is_some();
+        self.spared.retain(|(solo, _)| *solo != id || !had_one);
+        had_one
     }
 
     /// Ends one that is over; returns the workload.
     pub fn expire(&mut self, now: Nanos) -> Option<WorkloadId> {
-        self.0.expire(now).map(|lease| lease.solo)
+        let over = self.book.expire(now)?.solo;
+        self.spared.retain(|(solo, _)| *solo != over);
+        Some(over)
     }
 
     /// A workload's wanted values now: its standing ones, as far as solo runs do not change them.
     pub fn wanted(&self, id: WorkloadId, spec: &Workload, standing: Wanted, online: &CpuSet) -> Wanted {
         let cpus = standing.cpus.unwrap_or(*online);
-        if self.leases().any(|lease| lease.pauses(id, spec, &cpus)) {
+        let pauses = |lease: &Lease| lease.pauses(id, spec, &cpus) && !self.spared.contains(&(lease.solo, id));
+        if self.leases().any(pauses) {
             return Wanted { pause: Some(true), ..standing };
         }
-        match self.0.of(id) {
+        match self.book.of(id) {
             Some(lease) if lease.lift_isolations => {
                 Wanted { cpus: lease.on, partition: None, quota: None, ways: None, throttle: None, ..standing }
             }

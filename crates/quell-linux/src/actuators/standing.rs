@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quell_model::{CpuId, Knob, KnobKind, KnobSetting, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
+use quell_model::{CpuId, Knob, KnobKind, KnobSetting, Lease, LeaseLimits, Target, TargetKind, ThreadId, WorkloadId};
 
 use super::Subject;
 use super::solo::Solo;
@@ -48,6 +48,12 @@ impl Standing {
     pub fn frequencies(&self) -> HashMap<CpuId, Option<u32>> {
         let lifted = |cpu| self.solo.leases().any(|lease| lease.lifts_cpu(cpu));
         self.values.khz.iter().map(|(&cpu, &khz)| (cpu, Some(khz).filter(|_| !lifted(cpu)))).collect()
+    }
+
+    /// Would a solo run pause this workload, on the CPUs that it has now?
+    pub fn would_pause(&self, lease: &Lease, id: WorkloadId, members: &Members) -> bool {
+        let cpus = self.values.of(id).cpus.unwrap_or(members.online);
+        members.get(id).is_some_and(|member| lease.pauses(id, &member.spec, &cpus))
     }
 
     /// The wanted values of all workloads, and whether each is latency-critical.

@@ -23,14 +23,32 @@ impl LinuxHost {
         if self.members.get(lease.solo).is_none() {
             return Err(Refusal::System(format!("no workload has the number {}", lease.solo.0)));
         }
-        self.standing.solo.begin(lease, now)?;
+        let (lease, spared) = self.heed_watchdogs(lease);
+        self.standing.solo.begin(lease, &spared, now)?;
         let all = self.all();
         if let Err(error) = self.compile(&all, None, true).and_then(|writes| self.make(&writes)) {
             self.standing.solo.end(lease.solo, now);
             return Err(error.into());
         }
         self.pending.push(Event::SoloBegan(lease.solo));
+        self.pending.extend(spared.into_iter().map(Event::Spared));
         Ok(())
+    }
+
+    /// Shortens a solo run to what the watchdogs of the units that it pauses allow, down to half of what was asked for; with
+    /// those that allow less: they run on.
+    fn heed_watchdogs(&mut self, lease: Lease) -> (Lease, Vec<WorkloadId>) {
+        let at_most = lease.at_most.min(self.members.options.leases.longest);
+        let paused: Vec<WorkloadId> = self
+            .workloads()
+            .map(|(id, _)| id)
+            .filter(|&id| self.standing.would_pause(&lease, id, &self.members))
+            .collect();
+        let allowed = paused.into_iter().filter_map(|id| Some((id, self.members.longest_pause(id)?)));
+        let (enough, few): (Vec<_>, Vec<_>) =
+            allowed.collect::<Vec<_>>().into_iter().partition(|(_, span)| *span >= Nanos(at_most.0 / 2));
+        let shortest = enough.into_iter().map(|(_, span)| span).min().unwrap_or(Nanos::MAX);
+        (Lease { at_most: at_most.min(shortest), ..lease }, few.into_iter().map(|(id, _)| id).collect())
     }
 
     pub(super) fn end_solo_if_over(&mut self, now: Nanos) {

@@ -19,6 +19,7 @@ mod selectors;
 mod sighting;
 mod survey;
 mod thread;
+mod watchdog;
 
 pub use census::{Census, Counted, mounted_hierarchies};
 pub use command::{user_id, user_name};

@@ -3,7 +3,9 @@
 mod machine;
 mod reader;
 mod stat;
+mod watchdog;
 
 pub use machine::{steal, ticks};
 pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};
+pub use watchdog::Watchdog;

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::stat::{SchedStat, ThreadStat, number};
+use super::watchdog::Watchdog;
 use crate::LinuxError;
 
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
@@ -167,6 +168,22 @@ impl ProcFs {
         let name = Name::new(format_args!("{pid}/exe"));
         let found = rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).ok()?;
         Some(FileId { device: found.st_dev, inode: found.st_ino })
+    }
+
+    /// The watchdog that a process's environment tells of; None, too, if the process vanished or its environment may not be
+    /// read.
+    pub fn watchdog(&mut self, pid: i32) -> Option<Watchdog> {
+        self.read(&Name::new(format_args!("{pid}/environ"))).ok().flatten().and_then(Watchdog::of)
+    }
+
+    /// Has the process another number in a namespace of its own? False if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_in_namespace(&mut self, pid: i32) -> Result<bool, LinuxError> {
+        let Some(text) = self.read(&Name::new(format_args!("{pid}/status")))? else { return Ok(false) };
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+        Ok(line.is_some_and(|line| line.split(u8::is_ascii_whitespace).filter_map(number).nth(1).is_some()))
     }
 
     /// A process's command line, its arguments separated by spaces, for people; None if it vanished.

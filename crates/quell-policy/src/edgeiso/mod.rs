@@ -221,6 +221,7 @@ impl EdgeIso {
                     self.profiler.began(*id, view.now);
                     self.disturbed(KnobKind::Pause, view.now);
                 }
+                Event::Spared(id) => self.spared(*id, view.now, plan),
                 Event::SoloEnded(id, _) => {
                     let span = self.profiler.ended(*id, view.now);
                     let task = self.tasks.iter_mut().find(|task| task.id == *id);
@@ -246,6 +247,19 @@ impl EdgeIso {
                 _ => {}
             }
         }
+    }
+
+    /// A workload runs on beside a solo run, or in what would be its pause.
+    fn spared(&mut self, id: WorkloadId, now: Nanos, plan: &mut Plan) {
+        if self.profiler.pausing.is_on() {
+            return self.profiler.pausing.spared(now);
+        }
+        self.profiler.has_company = true;
+        plan.note(
+            NoteKind::Because,
+            Some(id),
+            "its watchdog forbids a pause: it runs on beside the solo run, an estimate",
+        );
     }
 
     /// Nothing is judged before this has taken effect.
@@ -313,7 +327,8 @@ impl EdgeIso {
         let slowdown = view.machine.memory_slowdown.usable();
         let alone = self.profiler.alone();
         let takes = alone.is_none() || self.profiler.takes();
-        let is_beside = self.tasks.iter().any(|task| is_beside(view, task, alone));
+        let has_company = alone.is_some() && self.profiler.has_company;
+        let is_beside = has_company || self.tasks.iter().any(|task| is_beside(view, task, alone));
         // line 2: get_all_diffs_of_LC_tasks
         for task in &mut self.tasks {
             let usage = task.read(view, &self.knobs.settling);

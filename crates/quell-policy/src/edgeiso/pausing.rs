@@ -130,6 +130,13 @@ impl Pausing {
         (self.stage, self.looks) = (Stage::Paused(shows_at), Looks { at: shows_at, ..Looks::default() });
     }
 
+    /// The workload ran on in its pause: nothing is taken in.
+    pub fn spared(&mut self, now: Nanos) {
+        if matches!(self.stage, Stage::Paused(_)) {
+            self.stage = Stage::Asked(now, u64::MAX);
+        }
+    }
+
     /// A pause ended: what it says is taken in.
     pub fn ended(&mut self, now: Nanos, plan: &mut Plan) {
         let with = self.looks.median().filter(|_| matches!(self.stage, Stage::Paused(_)));

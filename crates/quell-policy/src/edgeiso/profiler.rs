@@ -29,6 +29,9 @@ pub(super) struct Profiler {
     /// No solo run is asked for before this time.
     not_before: Nanos,
     began: Nanos,
+    /// Does one run on beside it that it would pause?
+    #[serde(default)]
+    pub has_company: bool,
     /// The first look's data is of a cache that others have filled.
     is_first: bool,
 }
@@ -71,6 +74,7 @@ impl Profiler {
     /// A solo run began.
     pub fn began(&mut self, id: WorkloadId, now: Nanos) {
         (self.mode, self.began, self.is_first) = (Mode::Solo(id), now, true);
+        self.has_company = false;
     }
 
     /// A task's solo run ended; returns its length.

@@ -176,6 +176,10 @@ impl Group {
                     self.mode = Mode::Solo(Mean::default());
                     self.disturbed(KnobKind::Pause, view.now);
                 }
+                Event::Spared(id) if matches!(self.mode, Mode::Solo(_)) => {
+                    let text = "its watchdog forbids a pause: it runs on beside a solo run, which is an estimate";
+                    plan.note(NoteKind::Because, Some(*id), text);
+                }
                 Event::SoloEnded(id, _) if *id == self.foreground() => self.solo_ended(view),
                 Event::Outcome(outcome) => match (outcome.part, &outcome.verdict) {
                     (Part::Lease(_), Verdict::Refused(why)) if self.asked_by(outcome.plan) => {
