@@ -15,6 +15,8 @@ pub struct HostOptions {
     pub preemption_mode: bool,
     /// Allows the mask of resctrl's root group, which concerns all work that Quell was not given.
     pub cache: bool,
+    /// Allows the GPU's frequency, which concerns all work that uses the GPU.
+    pub gpu: bool,
     /// Allows the host to enable the cpu and cpuset controllers for the cgroups of workloads, in
     /// `cgroup.subtree_control` of the cgroups above them.
     pub enable_controllers: bool,
@@ -38,6 +40,7 @@ impl Default for HostOptions {
             partitions: false,
             preemption_mode: false,
             cache: false,
+            gpu: false,
             enable_controllers: false,
             threads_only: false,
             leases: LeaseLimits::default(),

@@ -86,6 +86,8 @@ pub struct Machine {
     /// May it set the cache mask of resctrl's root group, which takes unmanaged work off the ways of latency-critical
     /// workloads?
     pub cache: bool,
+    /// May it limit the frequency of a GPU that shares the CPUs' memory?
+    pub gpu: bool,
     /// May it enable the cpu and cpuset controllers for the cgroups of workloads (`cgroup.subtree_control`)? Without
     /// them it sets values on single threads there.
     pub enable_controllers: bool,

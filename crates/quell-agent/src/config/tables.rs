@@ -25,6 +25,7 @@ const MACHINE: &[Key] = &[
     key("partition", Form::Switch, "true"),
     key("preemption", Form::Switch, "true"),
     key("cache", Form::Switch, "true"),
+    key("gpu", Form::Switch, "true"),
     key("enable_controllers", Form::Switch, "true"),
     key("solo_runs", Form::Table, "{ longest = \"2s\", duty_per_mille = 50 }"),
 ];
@@ -99,6 +100,7 @@ fn machine(config: &mut Config, keys: &Keys, problems: &mut Problems) {
     set(&mut machine.partition, keys.take("partition", problems));
     set(&mut machine.preemption, keys.take("preemption", problems));
     set(&mut machine.cache, keys.take("cache", problems));
+    set(&mut machine.gpu, keys.take("gpu", problems));
     set(&mut machine.enable_controllers, keys.take("enable_controllers", problems));
     if let Some((keys, _)) = keys.inner("solo_runs", "[machine.solo_runs]", SOLO_RUNS, problems) {
         if let Some((longest, byte)) = keys.take("longest", problems) {

@@ -91,6 +91,7 @@ pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,
         cache: config.machine.cache,
+        gpu: config.machine.gpu,
         enable_controllers: config.machine.enable_controllers,
         leases: config.machine.solo_runs,
         dry_run: extras.dry_run || extras.shadow,

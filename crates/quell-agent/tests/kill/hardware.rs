@@ -21,6 +21,7 @@ use super::threads::victims;
 /// Names the directory of the files.
 const TREE: &str = "QUELL_KILL_TREE";
 const HIGHEST: &str = "3000000";
+const HIGHEST_OF_GPU: &str = "3000000000";
 const HAS: FakeResctrl =
     FakeResctrl { ways: 11, least: 1, cdp: false, sparse: false, throttle: Some((10, 100, 10)), groups: 8, ids: &[0] };
 
@@ -34,6 +35,7 @@ impl Hardware {
         let tree = FakeTree::new(&Topology::synthetic(1, 1, count, 1));
         tree.resctrl(&HAS);
         (0..count).for_each(|cpu| tree.frequencies(cpu, &cpu.to_string()));
+        tree.devfreq("57000000.gpu", "DRIVER=nvgpu", &[140, 500, 3000]);
         Hardware(tree)
     }
 
@@ -49,14 +51,15 @@ impl Hardware {
         if lines != self.0.read("sys/fs/resctrl/info/default") {
             wrong.push(format!("the root has {lines}"));
         }
-        for policy in fs::read_dir(self.0.path().join("sys/devices/system/cpu/cpufreq")).into_iter().flatten().flatten()
-        {
-            let limit = policy.path().join("scaling_max_freq");
+        let sys = self.0.path().join("sys");
+        let policies = fs::read_dir(sys.join("devices/system/cpu/cpufreq")).into_iter().flatten().flatten();
+        let limits = policies.map(|policy| (policy.path().join("scaling_max_freq"), HIGHEST));
+        for (limit, highest) in limits.chain([(sys.join("class/devfreq/57000000.gpu/max_freq"), HIGHEST_OF_GPU)]) {
             match fs::read_to_string(&limit).expect("it is there").trim() {
-                HIGHEST => {}
+                now if now == highest => {}
                 // A writer that is killed between two calls leaves a plain file empty, and no file of sysfs.
-                "" => fs::write(&limit, format!("{HIGHEST}\n")).expect("write it"),
-                khz => wrong.push(format!("{} is {khz}", limit.display())),
+                "" => fs::write(&limit, format!("{highest}\n")).expect("write it"),
+                now => wrong.push(format!("{} is {now}", limit.display())),
             }
         }
         for pid in victims(token) {
@@ -125,7 +128,7 @@ impl ThreadCalls for Calls {
 /// Turns the knobs of the configuration's workloads until it is told to stop.
 pub fn turn(worker: &Worker, journal: Box<dyn Journal>, config: &Config, site: &Site) -> u8 {
     let leases = LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() };
-    let options = HostOptions { cache: true, leases, threads_only: true, ..HostOptions::default() };
+    let options = HostOptions { cache: true, gpu: true, leases, threads_only: true, ..HostOptions::default() };
     let calls = (site.calls)().expect("a kernel");
     let mut host = LinuxHost::with_calls(site.roots.clone(), options, calls).expect("a machine").with_journal(journal);
     let attach = |host: &mut LinuxHost, name: &str| -> WorkloadId {
@@ -146,6 +149,7 @@ pub fn turn(worker: &Worker, journal: Box<dyn Journal>, config: &Config, site: &
         set(Target::Workload(back), Knob::Throttle(10 * random.random_range(1..=10)));
         let cpu = CpuId(random.random_range(0..cpus.len() as u32));
         set(Target::Cpu(cpu), Knob::MaxFrequencyKhz(100_000 * random.random_range(8..30)));
+        set(Target::Machine, Knob::GpuFrequencyKhz(100_000 * random.random_range(1..30)));
         set(Target::Workload(back), Knob::Pause(random.random_bool(0.2)));
         let lease = Lease::of(front, true, Nanos::from_millis(100));
         plan.leases.push(if random.random_bool(0.3) { LeaseRequest::Begin(lease) } else { LeaseRequest::End(front) });

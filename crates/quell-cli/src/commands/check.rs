@@ -104,6 +104,7 @@ pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,
         cache: config.machine.cache,
+        gpu: config.machine.gpu,
         dry_run: start.only_looks,
         ..HostOptions::default()
     };

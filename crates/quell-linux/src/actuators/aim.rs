@@ -43,6 +43,8 @@ pub(crate) struct Aim<'a> {
     pub preemption: Option<PreemptionMode>,
     /// Highest frequencies, if they are to be set; None: as before Quell.
     pub frequencies: Option<&'a HashMap<CpuId, Option<u32>>>,
+    /// Highest frequency of the GPU, if it is to be set; None within: as before Quell.
+    pub gpu_khz: Option<Option<u32>>,
     /// The wanted values of all workloads, and whether each is latency-critical.
     pub everyone: Vec<(bool, Wanted)>,
 }

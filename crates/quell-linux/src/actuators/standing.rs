@@ -50,6 +50,12 @@ impl Standing {
         self.values.khz.iter().map(|(&cpu, &khz)| (cpu, Some(khz).filter(|_| !lifted(cpu)))).collect()
     }
 
+    /// The GPU's highest frequency that a policy has set; None within while a solo run on the whole machine lifts it.
+    pub fn gpu_khz(&self) -> Option<Option<u32>> {
+        let is_lifted = self.solo.leases().any(|lease| lease.lift_isolations && lease.within.is_none());
+        self.values.gpu_khz.map(|khz| Some(khz).filter(|_| !is_lifted))
+    }
+
     /// Would a solo run pause this workload, on the CPUs that it has now?
     pub fn would_pause(&self, lease: &Lease, id: WorkloadId, members: &Members) -> bool {
         let cpus = self.values.of(id).cpus.unwrap_or(members.online);
@@ -71,6 +77,8 @@ pub(crate) struct Values {
     pub overrides: Overrides,
     /// Highest frequencies, by CPU.
     pub khz: HashMap<CpuId, u32>,
+    /// The GPU's highest frequency.
+    pub gpu_khz: Option<u32>,
 }
 
 impl Values {
@@ -88,6 +96,7 @@ impl Values {
             None => {
                 self.workloads.clear();
                 self.khz.clear();
+                self.gpu_khz = None;
             }
         }
         self.overrides.retain(|_, (owner, _)| only.is_some_and(|only| only != *owner));
@@ -120,6 +129,12 @@ impl Values {
             (Target::Machine, Knob::Preemption(_)) => {
                 let allowed = members.options.preemption_mode;
                 check_allowed(allowed, "the preemption mode concerns the whole machine", "machine.preemption")?;
+                Ok(true)
+            }
+            (Target::Machine, Knob::GpuFrequencyKhz(khz)) => {
+                let allowed = members.options.gpu;
+                check_allowed(allowed, "the GPU's frequency concerns all that use it", "machine.gpu")?;
+                self.gpu_khz = Some(khz);
                 Ok(true)
             }
             (Target::Cpu(cpu), Knob::MaxFrequencyKhz(khz)) => {

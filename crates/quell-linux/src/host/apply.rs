@@ -1,8 +1,7 @@
 //! Carries plans out.
 
 use quell_model::{
-    CpuSet, Event, Knob, KnobKind, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict,
-    WorkloadId,
+    CpuSet, Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
 };
 
 use super::LinuxHost;
@@ -128,7 +127,7 @@ impl LinuxHost {
             if let (Target::Machine, Knob::Preemption(mode)) = (setting.target, setting.knob) {
                 preemption = Some(mode);
             }
-            frequencies |= setting.knob.kind() == KnobKind::MaxFrequencyKhz;
+            frequencies |= matches!(setting.knob, Knob::MaxFrequencyKhz(_) | Knob::GpuFrequencyKhz(_));
             groups |= matches!(setting.knob, Knob::CacheWays(_) | Knob::WaysOfLlc(_) | Knob::Throttle(_));
         }
         if found == 0 {
@@ -166,6 +165,7 @@ impl LinuxHost {
             overrides: &standing.values.overrides,
             preemption,
             frequencies: limits.as_ref(),
+            gpu_khz: standing.gpu_khz().filter(|_| frequencies),
             everyone: standing.everyone(members),
         };
         let mut draft = Draft::new(&mut self.writes, members);

@@ -50,8 +50,15 @@ impl LinuxHost {
         let (members, standing) = (&self.members, &self.standing);
         let workloads = standing.subject(id, members).into_iter().collect();
         let overrides = &standing.values.overrides;
-        let (frequencies, everyone) = (None, Vec::new());
-        let aim = Aim { workloads, threads: &members.threads, overrides, preemption: None, frequencies, everyone };
+        let aim = Aim {
+            workloads,
+            threads: &members.threads,
+            overrides,
+            preemption: None,
+            frequencies: None,
+            gpu_khz: None,
+            everyone: Vec::new(),
+        };
         let mut draft = Draft::new(&mut self.writes, members);
         Quota.set(&aim, &mut draft)?;
         let writes = draft.finish();

@@ -94,7 +94,7 @@ impl Members {
         let exempt = if counts_itself { Vec::new() } else { finder::own_line(&mut proc)? };
         Ok(Members {
             online: topology.all(),
-            controls: Arc::new(controls(&roots, &topology)),
+            controls: Arc::new(controls(&roots, &options, &topology)),
             topology,
             roots,
             options,
@@ -121,12 +121,15 @@ impl Members {
 
     /// Groups or CPUs came or went: what there is to turn is read anew.
     pub fn controls_changed(&mut self) {
-        let mut now = controls(&self.roots, &self.topology);
+        let mut now = controls(&self.roots, &self.options, &self.topology);
         // The range is that from before Quell, not what it set.
         for control in &mut now.frequencies {
             if let Some(before) = self.controls.frequencies.iter().find(|before| before.cpus == control.cpus) {
                 control.max_khz = before.max_khz.max(control.max_khz);
             }
+        }
+        if let Some((now, before)) = now.gpu.as_mut().zip(self.controls.gpu) {
+            now.max_khz = before.max_khz.max(now.max_khz);
         }
         if now != *self.controls {
             self.controls = Arc::new(now);
@@ -280,11 +283,13 @@ impl Members {
 }
 
 /// What there is to turn on this machine.
-fn controls(roots: &Roots, topology: &Topology) -> Controls {
+fn controls(roots: &Roots, options: &HostOptions, topology: &Topology) -> Controls {
     let mut found = Controls::default();
     crate::resctrl::controls(roots, topology, &mut found);
     let domains = sysfs::frequency_domains(&roots.sys, &topology.all()).unwrap_or_default();
     found.frequencies = domains.into_iter().map(|domain| domain.control).collect();
+    let gpu = sysfs::gpu(&roots.sys).ok().flatten().filter(|_| options.gpu);
+    found.gpu = gpu.map(|device| device.control);
     found.nodes = sysfs::memory_nodes(&roots.sys).unwrap_or_default();
     found
 }

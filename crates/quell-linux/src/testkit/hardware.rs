@@ -88,6 +88,15 @@ impl FakeTree {
         }
     }
 
+    /// A device with frequencies of its own, MHz, and what it tells of itself.
+    pub fn devfreq(&self, name: &str, uevent: &str, mhz: &[u32]) {
+        let device = PathBuf::from(format!("sys/class/devfreq/{name}"));
+        let listed: Vec<String> = mhz.iter().map(|mhz| format!("{mhz}000000")).collect();
+        self.write(device.join("available_frequencies"), &listed.join(" "));
+        self.write(device.join("max_freq"), &format!("{}000000", mhz.iter().max().unwrap_or(&0)));
+        self.write(device.join("device/uevent"), uevent);
+    }
+
     /// A memory node with free memory, and those that have memory.
     pub fn memory_node(&self, node: u32, free_mib: u64, all: &str) {
         let base = Path::new("sys/devices/system/node");

@@ -179,3 +179,34 @@ fn memory_moves_only_where_there_is_room_for_it() {
     tree.write("proc/1000/status", "Name: db\nVmRSS:   97280 kB");
     assert!(why(&nodes(&mut host, 0b10)).contains("95 MiB resident"));
 }
+
+#[test]
+fn devfreq_the_gpu_is_slower_with_leave_alone_and_put_back() {
+    let tree = machine(None);
+    tree.devfreq("57000000.gpu", "DRIVER=nvgpu", &[140, 500, 1300]);
+    let limit = "sys/class/devfreq/57000000.gpu/max_freq";
+    let to = |khz| [(Target::Machine, Knob::GpuFrequencyKhz(khz))];
+    let (mut host, _) = attached(&tree, HostOptions::default());
+    assert!(why(&set(&mut host, &to(500_000))).contains("machine.gpu = true"));
+    assert_eq!(observe(&mut host).controls.gpu, None);
+    let Support::No { mend, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
+    assert!(mend.contains("machine.gpu = true"), "{mend}");
+    drop(host);
+    let (mut host, [db, ..]) = attached(&tree, HostOptions { gpu: true, ..HostOptions::default() });
+    assert_eq!(host.capabilities().knobs[&KnobKind::GpuFrequencyKhz], Support::Yes);
+    assert_eq!(observe(&mut host).controls.gpu.map(|gpu| (gpu.min_khz, gpu.max_khz)), Some((140_000, 1_300_000)));
+    assert!(is_applied(&set(&mut host, &to(600_000))));
+    assert_eq!(tree.read(limit), "500000000", "one of its own");
+    let lease = Lease::of(db, true, Nanos::from_secs(1));
+    host.apply(&Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() }, &mut Vec::new()).unwrap();
+    assert_eq!(tree.read(limit), "1300000000", "lifted");
+    host.apply(&Plan { leases: vec![LeaseRequest::End(db)], ..Plan::default() }, &mut Vec::new()).unwrap();
+    assert_eq!(tree.read(limit), "500000000");
+    let report = host.restore();
+    assert!(report.left.is_empty(), "{report:?}");
+    assert_eq!(tree.read(limit), "1300000000");
+    let bare = machine(None);
+    let (host, _) = attached(&bare, HostOptions { gpu: true, ..HostOptions::default() });
+    let Support::No { mend, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
+    assert!(mend.contains("NVML"), "{mend}");
+}
