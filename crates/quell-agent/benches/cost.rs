@@ -63,7 +63,7 @@ fn measure(policy: &str, watched: Option<bool>) -> Cost {
     let socket = tree.path().join("api.sock");
     let layers = vec![Layer::new(AnyPolicy::named(policy).expect("a policy"), None)];
     let mut stack = Stack::new(layers, View::new(host.topology()), host.topology().all()).expect("one layer");
-    let api = watched.map(|_| ApiConfig { socket: socket.clone(), group: None, metrics: None });
+    let api = watched.map(|_| ApiConfig { socket: socket.clone(), ..ApiConfig::default() });
     let observed = ObserverConfig { api, record: None };
     let (mut observers, _feed) = Observers::start(&observed, About::default(), &mut stack).expect("observers");
     let end = AtomicBool::new(false);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
+use quell_agent::scrape::Source;
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, Watch, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake};
@@ -199,11 +200,51 @@ fn metrics_are_what_the_status_says() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_, watched) = watch(bench.stack.view(), bench.stack.layers());
     let (state, _feed) = api::state(About::default(), watched);
-    let config = ApiConfig { socket: directory.path().join("s"), group: None, metrics: Some(address) };
+    let config = ApiConfig { socket: directory.path().join("s"), metrics: Some(address), ..ApiConfig::default() };
     let _api = Api::start(&config, state).unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("quell_turns_total 0"), "{answer}");
+}
+
+/// A service with a Prometheus histogram of its own: at each look ten more requests of at most 1 ms.
+fn instrumented() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (look, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 1024]);
+            let count = look * 10;
+            let page = format!("d_seconds_bucket{{le=\"0.001\"}} {count}\nd_seconds_bucket{{le=\"+Inf\"}} {count}\n");
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{page}", page.len());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_services_own_histogram_is_read_as_if_it_were_posted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_secs(2));
+    let (mut watch, watched) = watch(bench.stack.view(), bench.stack.layers());
+    watch.turned(bench.stack.view(), bench.stack.layers());
+    let (state, feed) = api::state(About::default(), watched);
+    let source =
+        Source { workload: "db".into(), address: instrumented(), path: "/metrics".into(), metric: "d_seconds".into() };
+    let config = ApiConfig { socket: directory.path().join("s"), sources: vec![source], ..ApiConfig::default() };
+    let _api = Api::start(&config, state).unwrap();
+    let began = std::time::Instant::now();
+    let posted = loop {
+        if let Some(posted) = feed.drain().next() {
+            break posted;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing was read");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(posted.sample.value, Nanos::from_millis(1));
+    assert!(posted.rate > 0.0 && posted.sample.window >= Nanos::from_millis(100), "{posted:?}");
 }

@@ -18,10 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quell_thread::clock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::AgentError;
+use crate::scrape::{self, Scraper, Source};
 use crate::watch::Watched;
 
 pub use crate::wire;
@@ -44,11 +46,14 @@ pub struct ApiConfig {
     pub group: Option<String>,
     /// A loopback address for Prometheus; None: no metrics.
     pub metrics: Option<SocketAddr>,
+    /// Services whose latency is read, as if they posted it.
+    #[serde(skip)]
+    pub sources: Vec<Source>,
 }
 
 impl Default for ApiConfig {
     fn default() -> ApiConfig {
-        ApiConfig { socket: SOCKET.into(), group: None, metrics: None }
+        ApiConfig { socket: SOCKET.into(), group: None, metrics: None, sources: Vec::new() }
     }
 }
 
@@ -80,6 +85,7 @@ impl Api {
             .map_err(fail("start the API's event queue"))?;
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new(Mutex::new(state));
+        let sources = config.sources.clone();
         let work = async move {
             let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
             match listener {
@@ -88,6 +94,9 @@ impl Api {
             };
             if let Some(Ok(listener)) = metrics.map(tokio::net::TcpListener::from_std) {
                 tokio::spawn(serve::serve_metrics(listener, router::metrics_router(Arc::clone(&state))));
+            }
+            for source in sources {
+                tokio::spawn(read_latency(source, Arc::clone(&state)));
             }
             tokio::spawn(async move {
                 let mut every = tokio::time::interval(REFRESH);
@@ -108,6 +117,20 @@ impl Api {
             })
             .map_err(fail("start the API's thread"))?;
         Ok(Api { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// Reads a service's latency once a second, for ever.
+async fn read_latency(source: Source, state: Arc<Mutex<State>>) {
+    let mut scraper = Scraper::new(source);
+    let mut every = tokio::time::interval(scrape::EVERY);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        if let Some(histogram) = scraper.read(clock::now).await {
+            // A workload that is not attached needs none.
+            let _ = router::locked(&state, |state| state.post(clock::now(), &histogram));
+        }
     }
 }
 

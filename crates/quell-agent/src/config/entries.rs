@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::keys::{Form, Key, Keys, Source, key, kind, one_line, wrong_form};
 use super::selector::{same, selectors};
 use super::{Config, Layer, Member, Problems};
+use crate::scrape;
 
 const WORKLOAD: &[Key] = &[
     key("name", Form::Text, "\"web\""),
@@ -23,10 +24,16 @@ const WORKLOAD: &[Key] = &[
     key("pausable", Form::Switch, "true"),
     key("grace", Form::Table, "{ signal = \"usr1\", time = \"20us\" }"),
     key("demand", Form::Table, "{ budget = \"3ms\", period = \"10ms\" }"),
+    key("latency", Form::Table, "{ address = \"127.0.0.1:9102\", metric = \"request_duration_seconds\" }"),
     key("match", Form::Any, "[{ unit = \"web.service\" }]"),
 ];
 const SLO: &[Key] = &[key("quantile", Form::Number, "0.99"), key("bound", Form::Any, "\"1ms\"")];
 const GRACE: &[Key] = &[key("signal", Form::Text, "\"usr1\""), key("time", Form::Any, "\"20us\"")];
+const LATENCY: &[Key] = &[
+    key("address", Form::Text, "\"127.0.0.1:9102\""),
+    key("metric", Form::Text, "\"request_duration_seconds\""),
+    key("path", Form::Text, "\"/metrics\""),
+];
 const POLICY: &[Key] = &[
     key("name", Form::Text, "\"guard\""),
     key("workloads", Form::Any, "\"all\""),
@@ -119,7 +126,8 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
         }
         workload.selectors.push(selector);
     }
-    config.workloads.push(Member { workload, place });
+    let latency = latency(keys, &workload.name, problems);
+    config.workloads.push(Member { workload, latency, place });
 }
 
 /// A key without which an entry means nothing.
@@ -167,6 +175,29 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
     }
     workload.demand = keys.take("demand", problems).map(|(demand, _)| demand);
     workload
+}
+
+/// Where its latency is read.
+fn latency(keys: &Keys, name: &str, problems: &mut Problems) -> Option<scrape::Source> {
+    let (keys, byte) = keys.inner("latency", "latency", LATENCY, problems)?;
+    let span = byte..byte;
+    let address = required::<String>(&keys, "address", "latency", &span, problems);
+    let metric = required::<String>(&keys, "metric", "latency", &span, problems);
+    let path = keys.take::<String>("path", problems).map_or("/metrics".into(), |(path, _)| path);
+    let ((address, at), (metric, metric_at)) = address.zip(metric)?;
+    let mut wrong = |byte: usize, what: String| problems.error(&keys.source.at(byte), what);
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
+    if metric.is_empty() || !metric.chars().all(is_name) {
+        wrong(metric_at, format!("'{metric}' is no name of a metric; write that of a histogram, without _bucket"));
+    }
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        wrong(byte, format!("the path '{path}' is none; write what follows the address, such as \"/metrics\""));
+    }
+    let Ok(address) = address.parse() else {
+        wrong(at, format!("'{address}' is no address; write numbers: an IP address and a port, \"127.0.0.1:9102\""));
+        return None;
+    };
+    Some(scrape::Source { workload: name.to_owned(), address, path, metric })
 }
 
 /// Place of the key that makes the workload impossible: the one without which it is possible.

@@ -25,6 +25,7 @@ use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
 use serde::Deserialize;
 
+use crate::scrape::Source;
 use crate::stack;
 
 pub use check::{AllMatch, Matches, check, check_rest};
@@ -152,6 +153,8 @@ pub struct Layer {
 pub struct Member {
     /// The workload.
     pub workload: Workload,
+    /// Where its latency is read; None: it is posted, or not known.
+    pub latency: Option<Source>,
     /// Its place.
     pub place: Place,
 }
@@ -259,6 +262,11 @@ impl Config {
         self.workloads.iter().map(|member| &member.workload).find(|workload| workload.name == name)
     }
 
+    /// The services whose latency is read.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.workloads.iter().filter_map(|member| member.latency.as_ref())
+    }
+
     /// The stack's layers, fresh. `ids` says which of the workloads are attached, and as which.
     #[must_use]
     pub fn layers(&self, ids: &[Option<WorkloadId>]) -> Vec<stack::Layer> {
@@ -274,7 +282,7 @@ impl Config {
     }
 
     /// Would a running agent have to begin anew to change from this configuration to another? It need not if only
-    /// workloads changed, but for the first server: Quell's own scheduler is loaded with servers or without.
+    /// workloads changed, but for where latencies are read, and the first server: Quell's own scheduler is loaded with servers or without.
     #[must_use]
     pub fn needs_restart(&self, next: &Config) -> bool {
         let stack = |config: &Config| {
@@ -284,6 +292,7 @@ impl Config {
             || self.agent != next.agent
             || self.api != next.api
             || self.metrics != next.metrics
+            || !self.sources().eq(next.sources())
             || stack(self) != stack(next)
             || self.has_own_scheduler() && !self.asks_for_servers() && next.asks_for_servers()
     }

@@ -63,6 +63,26 @@ fn what_is_commented_out_in_the_example_is_right_too() {
     assert_eq!(config.api.group.as_deref(), Some("adm"));
     assert!(config.metrics.listen.is_some());
     assert!(config.workload("web").unwrap().limit.is_some());
+    assert_eq!(config.sources().map(|source| source.path.as_str()).collect::<Vec<_>>(), ["/metrics"]);
+}
+
+#[test]
+fn a_latency_is_read_at_an_address_by_a_metrics_name() {
+    let with = |latency: &str| GOOD.replace("cpus = 1", &format!("latency = {latency}"));
+    let config = parse(&with(r#"{ address = "[::1]:80", metric = "a:b_1", path = "/m?x=1" }"#)).unwrap();
+    assert_eq!(config.sources().next().unwrap().address.to_string(), "[::1]:80");
+    assert!(parse(GOOD).unwrap().needs_restart(&config));
+    for (latency, says) in [
+        (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is no address"),
+        (r#"{ address = "127.0.0.1:80" }"#, "this latency has no metric"),
+        (r#"{ address = "127.0.0.1:80", metric = "x{}" }"#, "is no name of a metric"),
+        (r#"{ address = "127.0.0.1:80", metric = "x", path = "m" }"#, "the path 'm' is none"),
+        (r#"{ address = "127.0.0.1:80", metric = "x", url = "m" }"#, "there is no latency key 'url'"),
+        ("1", "latency is the number 1; write latency = {"),
+    ] {
+        let said = refused(&with(latency));
+        assert!(said.contains(says), "{latency}: {said}");
+    }
 }
 
 #[test]
@@ -105,7 +125,7 @@ fn every_fault_is_found_with_its_line_and_the_mend() {
     let cases = [
         (
             GOOD.replace("cpus = 1", "cpu = 1"),
-            "q.toml:8:1: error: there is no [[workload]] key 'cpu'; there are: name, class, slo, cpus, limit, reservation, pausable, grace, demand, match; did you mean 'cpus'?",
+            "q.toml:8:1: error: there is no [[workload]] key 'cpu'; there are: name, class, slo, cpus, limit, reservation, pausable, grace, demand, latency, match; did you mean 'cpus'?",
         ),
         (GOOD.replace("cpus = 1", "cpus = 5000"), "q.toml:8:8: error: 5000 CPUs: expected a number from 0 to 1024"),
         (GOOD.replace("cpus = 1", "cpus = -1"), "q.toml:8:8: error: -1 CPUs"),

@@ -124,6 +124,7 @@ impl Agent {
             socket: socket.clone(),
             group: config.api.group.clone(),
             metrics: config.metrics.listen,
+            sources: config.sources().cloned().collect(),
         });
         let mode = if extras.shadow {
             "shadow"
