@@ -246,6 +246,35 @@ fn a_unit_with_a_watchdog_is_paused_for_less_than_half_of_it_or_not() {
 }
 
 #[test]
+fn a_solo_run_passes_on_and_everything_goes_on_at_its_end() {
+    let tree = machine();
+    let (mut host, db, batch) = attached(&tree, HostOptions::default());
+    let other = Workload { pausable: true, ..workload("other", Class::LatencyCritical, "/be.slice") };
+    let other = host.attach(other).unwrap();
+    let frozen = || {
+        ["lc.slice/db.service", "be.slice/batch.service", "be.slice"]
+            .map(|group| tree.read(format!("cgroup/{group}/cgroup.freeze")) == "1")
+    };
+    let ask = |host: &mut LinuxHost, request| carry_out(host, Plan { leases: vec![request], ..Plan::default() });
+    let pass = LeaseRequest::Pass { from: other, to: db };
+    assert_eq!(ask(&mut host, pass).0, Verdict::Vanished, "there is none");
+    let lease = Lease::of(other, true, Nanos::from_millis(60));
+    let began = host.now();
+    assert!(matches!(ask(&mut host, LeaseRequest::Begin(lease)).0, Verdict::Applied(_)));
+    assert_eq!(frozen(), [false, true, false], "db may not be paused");
+    let (verdict, events) = ask(&mut host, pass);
+    assert!(matches!(verdict, Verdict::Applied(_)), "{verdict:?}");
+    assert!(events.ends_with(&[Event::SoloEnded(other, SoloEnd::Passed), Event::SoloBegan(db)]), "{events:?}");
+    assert_eq!(frozen(), [false, true, true]);
+    host.wait(quell_model::Wake::OnEvent).unwrap();
+    let (_, events) = observe(&mut host, &[]);
+    assert!(events.contains(&Event::SoloEnded(db, SoloEnd::Elapsed)), "{events:?}");
+    assert!(host.now() - began >= Nanos::from_millis(60));
+    assert_eq!(frozen(), [false; 3]);
+    assert_eq!(ask(&mut host, LeaseRequest::Pass { from: db, to: batch }).0, Verdict::Vanished);
+}
+
+#[test]
 fn a_dropped_host_leaves_nobody_frozen() {
     let tree = machine();
     let (mut host, db, _) = attached(&tree, HostOptions::default());

@@ -49,6 +49,8 @@ pub enum SoloEnd {
     Elapsed,
     /// The policy ended it.
     Released,
+    /// Its rest is another workload's, which runs alone now.
+    Passed,
     /// The workload is gone.
     Detached,
     /// A workload that may not be paused needed the machine.

@@ -16,6 +16,13 @@ pub enum LeaseRequest {
     Begin(Lease),
     /// End this workload's solo run.
     End(WorkloadId),
+    /// The rest of one workload's solo run is another's: nothing else goes on in between.
+    Pass {
+        /// The workload that ran alone until now.
+        from: WorkloadId,
+        /// The one that does for the rest of the time.
+        to: WorkloadId,
+    },
 }
 
 /// One workload alone.
@@ -164,6 +171,27 @@ impl LeaseBook {
         Some(lease)
     }
 
+    /// Passes the rest of a workload's lease on to another, and returns it with that rest as its longest duration; None: it has
+    /// none.
+    ///
+    /// # Errors
+    /// [`Refusal::DutyCycle`] if the other has a lease of its own, [`Refusal::Unsupported`] if this one pauses a single
+    /// workload.
+    pub fn pass(&mut self, from: WorkloadId, to: WorkloadId, now: Nanos) -> Result<Option<Lease>, Refusal> {
+        let own = self.running.iter().find(|(lease, _)| lease.solo == to).map(|(lease, began)| *began + lease.at_most);
+        let Some((lease, began)) = self.running.iter_mut().find(|(lease, _)| lease.solo == from) else {
+            return Ok(None);
+        };
+        if lease.only.is_some() {
+            return Err(Refusal::Unsupported("a pause of one workload cannot be passed on".into()));
+        }
+        if let Some(until) = own.filter(|_| from != to) {
+            return Err(Refusal::DutyCycle(until));
+        }
+        (lease.solo, lease.on) = (to, None);
+        Ok(Some(Lease { at_most: (*began + lease.at_most).max(now) - now, ..*lease }))
+    }
+
     /// Ends a lease that is over, and returns it.
     pub fn expire(&mut self, now: Nanos) -> Option<Lease> {
         let (over, _) = self.running.iter().find(|(lease, began)| *began + lease.at_most <= now)?;
@@ -213,6 +241,26 @@ mod tests {
         assert!(book.expire(Nanos::from_millis(1999)).is_none());
         assert!(book.expire(Nanos::from_secs(2)).is_some());
         assert!(book.running().is_empty());
+    }
+
+    #[test]
+    fn a_lease_passes_on_within_its_time() {
+        let mut book = LeaseBook::new(LeaseLimits::default());
+        let (one, two) = (WorkloadId(0), WorkloadId(1));
+        assert_eq!(book.pass(one, two, Nanos(5)), Ok(None));
+        book.begin(lease(Nanos(1000)), Nanos(10)).unwrap();
+        let rest = book.pass(one, two, Nanos(410)).unwrap().unwrap();
+        assert_eq!((rest.solo, rest.at_most), (two, Nanos(600)));
+        assert_eq!((book.of(one), book.ends_at()), (None, Some(Nanos(1010))), "no later");
+        assert_eq!(book.expire(Nanos(1010)).map(|lease| lease.solo), Some(two));
+        assert_eq!(
+            book.begin(lease(Nanos(1)), Nanos(1011)),
+            Err(Refusal::DutyCycle(Nanos(1010 + 19_000))),
+            "all of it counts"
+        );
+        let mut book = LeaseBook::new(LeaseLimits::default());
+        book.begin(Lease::pausing(two, one, Nanos(9)), Nanos(0)).unwrap();
+        assert!(matches!(book.pass(one, two, Nanos(1)), Err(Refusal::Unsupported(_))));
     }
 
     #[test]

@@ -164,6 +164,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         any_id().prop_map(Event::SoloBegan),
         any_id().prop_map(Event::Spared),
         any_id().prop_map(|id| Event::SoloEnded(id, SoloEnd::Elapsed)),
+        any_id().prop_map(|id| Event::SoloEnded(id, SoloEnd::Passed)),
         any_id().prop_map(Event::LatencyArrived),
         (any_id(), 0u32..30, 0u64..9).prop_map(|(id, cpu, ns)| Event::BudgetExhausted(id, CpuId(cpu), Nanos(ns))),
         (0u64..8, part, verdict).prop_map(|(plan, part, verdict)| Event::Outcome(Outcome { plan, part, verdict })),

@@ -37,6 +37,9 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
         What::Lease(LeaseRequest::Begin(lease)) => {
             (DecisionKind::Solo, format!("runs alone for {} at most", lease.at_most))
         }
+        What::Lease(LeaseRequest::Pass { .. }) => {
+            (DecisionKind::Solo, "runs alone in its turn, for the rest of a solo run".to_owned())
+        }
         What::Lease(LeaseRequest::End(_)) => (DecisionKind::Solo, "its solo run ends".to_owned()),
         What::Outcome(Part::Knobs, Verdict::Refused(why)) => {
             (DecisionKind::Refused, format!("the plan's knobs were refused, none was set: {why}"))

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use quell_linux::write::Journal;
 use quell_linux::{Contested, HostOptions, LinuxError, LinuxHost, Matched, Roots, Survey, limit_obstacle, survey};
 use quell_model::{
-    Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, Topology,
-    Verdict, View, Wake, Workload,
+    Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, SoloEnd,
+    Topology, Verdict, View, Wake, Workload,
 };
 use quell_thread::clock::now;
 
@@ -461,7 +461,7 @@ fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
 /// Tells the guardian which solo runs must be over when: with several at once, the one that began last.
 fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
     for layer in layers.iter().filter(|layer| layer.stepped()) {
-        if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(..))) {
+        if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(_, why) if *why != SoloEnd::Passed)) {
             worker.lease(None);
         }
         for event in &layer.outcomes {
@@ -470,7 +470,8 @@ fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
             match layer.plan.leases.get(at as usize) {
                 Some(LeaseRequest::Begin(lease)) => worker.lease(Some(*began + lease.at_most.min(longest))),
                 Some(LeaseRequest::End(_)) => worker.lease(None),
-                None => {}
+                // It ends when it would have ended.
+                Some(LeaseRequest::Pass { .. }) | None => {}
             }
         }
     }

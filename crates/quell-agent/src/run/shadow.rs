@@ -42,7 +42,7 @@ impl<H: Host + ?Sized> Host for Shadow<'_, H> {
         for (at, lease) in plan.leases.iter().enumerate() {
             let verdict = match lease {
                 LeaseRequest::Begin(_) => no(),
-                LeaseRequest::End(_) => Verdict::Vanished,
+                LeaseRequest::End(_) | LeaseRequest::Pass { .. } => Verdict::Vanished,
             };
             answer(Part::Lease(at as u32), verdict);
         }

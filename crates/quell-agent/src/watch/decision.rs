@@ -140,7 +140,7 @@ pub(super) fn each(view: &View, layer: &Layer, answered: usize, mut hand_over: i
     for (&lease, at) in plan.leases.iter().zip(0..) {
         let about = match lease {
             LeaseRequest::Begin(lease) => lease.only.unwrap_or(lease.solo),
-            LeaseRequest::End(who) => who,
+            LeaseRequest::End(who) | LeaseRequest::Pass { to: who, .. } => who,
         };
         decided(plan.number, Some(about), What::Lease(lease), fate(Part::Lease(at)));
     }

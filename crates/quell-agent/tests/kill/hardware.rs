@@ -152,7 +152,12 @@ pub fn turn(worker: &Worker, journal: Box<dyn Journal>, config: &Config, site: &
         set(Target::Machine, Knob::GpuFrequencyKhz(100_000 * random.random_range(1..30)));
         set(Target::Workload(back), Knob::Pause(random.random_bool(0.2)));
         let lease = Lease::of(front, true, Nanos::from_millis(100));
-        plan.leases.push(if random.random_bool(0.3) { LeaseRequest::Begin(lease) } else { LeaseRequest::End(front) });
+        plan.leases.push(match random.random_range(0..10) {
+            0..3 => LeaseRequest::Begin(lease),
+            3..6 => LeaseRequest::Pass { from: front, to: back },
+            6..8 => LeaseRequest::Pass { from: back, to: front },
+            _ => LeaseRequest::End(if random.random_bool(0.5) { front } else { back }),
+        });
         host.apply(&plan, &mut events).expect("it can be applied, or is refused");
         events.clear();
         host.wait(Wake::At(host.now() + Nanos::from_millis(5))).expect("it waits");

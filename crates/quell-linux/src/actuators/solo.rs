@@ -47,6 +47,29 @@ impl Solo {
         Ok(())
     }
 
+    /// Passes a workload's on; the rest of it. Those that are spared run on beside it, too. None: it has none.
+    ///
+    /// # Errors
+    /// If it cannot be passed on to this one.
+    pub fn pass(&mut self, from: WorkloadId, to: WorkloadId, now: Nanos) -> Result<Option<Lease>, Refusal> {
+        let rest = self.book.pass(from, to, now)?;
+        if rest.is_some() {
+            self.spared.retain(|(solo, other)| *solo != from || *other != to);
+            self.spared.iter_mut().filter(|(solo, _)| *solo == from).for_each(|(solo, _)| *solo = to);
+        }
+        Ok(rest)
+    }
+
+    /// This one runs on beside a workload's solo run.
+    pub fn spare(&mut self, solo: WorkloadId, other: WorkloadId) {
+        self.spared.push((solo, other));
+    }
+
+    /// Is this one known to run on beside a workload's solo run?
+    pub fn spares(&self, solo: WorkloadId, other: WorkloadId) -> bool {
+        self.spared.contains(&(solo, other))
+    }
+
     /// Ends a workload's; false: it has none.
     pub fn end(&mut self, id: WorkloadId, now: Nanos) -> bool {
         let had_one = self.book.end(id, now).is_some();
@@ -64,7 +87,7 @@ impl Solo {
     /// A workload's wanted values now: its standing ones, as far as solo runs do not change them.
     pub fn wanted(&self, id: WorkloadId, spec: &Workload, standing: Wanted, online: &CpuSet) -> Wanted {
         let cpus = standing.cpus.unwrap_or(*online);
-        let pauses = |lease: &Lease| lease.pauses(id, spec, &cpus) && !self.spared.contains(&(lease.solo, id));
+        let pauses = |lease: &Lease| lease.pauses(id, spec, &cpus) && !self.spares(lease.solo, id);
         if self.leases().any(pauses) {
             return Wanted { pause: Some(true), ..standing };
         }

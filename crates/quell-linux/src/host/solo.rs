@@ -16,6 +16,7 @@ impl LinuxHost {
                 Verdict::Applied(now)
             }
             LeaseRequest::End(_) => Verdict::Vanished,
+            LeaseRequest::Pass { from, to } => self.pass_solo(*from, *to, now),
         }
     }
 
@@ -33,6 +34,33 @@ impl LinuxHost {
         self.pending.push(Event::SoloBegan(lease.solo));
         self.pending.extend(spared.into_iter().map(Event::Spared));
         Ok(())
+    }
+
+    /// Another workload runs alone for the rest of a solo run. If it cannot be made true, the solo run ends.
+    fn pass_solo(&mut self, from: WorkloadId, to: WorkloadId, now: Nanos) -> Verdict {
+        if self.members.get(to).is_none() {
+            return Verdict::Vanished;
+        }
+        let rest = match self.standing.solo.pass(from, to, now) {
+            Ok(Some(rest)) => rest,
+            Ok(None) => return Verdict::Vanished,
+            Err(refusal) => return Verdict::Refused(refusal),
+        };
+        let all = self.all();
+        // Those that are paused already may be until the end.
+        let new = self.standing.would_pause(&rest, from, &self.members) && !self.standing.solo.spares(to, from);
+        let is_spared = new && self.members.longest_pause(from).is_some_and(|longest| longest < rest.at_most);
+        if is_spared {
+            self.standing.solo.spare(to, from);
+        }
+        if let Err(error) = self.compile(&all, None, true).and_then(|writes| self.make(&writes)) {
+            self.standing.solo.end(to, now);
+            self.solo_ended(from, SoloEnd::Released);
+            return Verdict::Refused(error.into());
+        }
+        self.pending.extend([Event::SoloEnded(from, SoloEnd::Passed), Event::SoloBegan(to)]);
+        self.pending.extend(is_spared.then_some(Event::Spared(from)));
+        Verdict::Applied(now)
     }
 
     /// Shortens a solo run to what the watchdogs of the units that it pauses allow, down to half of what was asked for; with

@@ -207,6 +207,7 @@ impl EdgeIso {
         for event in events {
             match event {
                 Event::Detached(id) => {
+                    self.end_solo_without(*id, plan);
                     self.tasks.retain(|task| task.id != *id);
                     self.isolation.shares.retain(|share| share.id != *id);
                 }
@@ -246,6 +247,14 @@ impl EdgeIso {
                 },
                 _ => {}
             }
+        }
+    }
+
+    /// A service is gone: a solo run beside it is one no more.
+    fn end_solo_without(&mut self, gone: WorkloadId, plan: &mut Plan) {
+        let is_service = self.tasks.iter().any(|task| task.id == gone && task.is_critical);
+        if let Some(alone) = self.profiler.alone().filter(|alone| *alone != gone && is_service) {
+            plan.leases.push(quell_model::LeaseRequest::End(alone));
         }
     }
 
@@ -369,6 +378,8 @@ impl EdgeIso {
         if let Some(suffers) = suffers {
             plan.leases.push(quell_model::LeaseRequest::End(alone));
             plan.note(NoteKind::Because, Some(suffers), "it misses its SLO beside a solo run, which ends");
+        } else {
+            self.profiler.pass(view, &self.tasks, &self.config, plan);
         }
     }
 

@@ -1,14 +1,15 @@
 //! The aggressor where nothing counts who moves bytes (not in the text): best-effort workloads are paused for a moment, one
-//! after the other in random order, and memory's slowdown in each pause is compared with that just before, see
-//! [`crate::kit::suspects`].
+//! after the other in random order. Memory's slowdown, the victim's cycles an instruction and its waiting for CPUs, as far as they
+//! are measured, are compared with those just before, see [`crate::kit::suspects`].
 
+use quell_model::view::at;
 use quell_model::{KnobKind, Lease, LeaseRequest, Nanos, NoteKind, Plan, Refusal, View, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::retry;
-use crate::kit::suspects::{PAUSE, Suspects};
+use crate::kit::suspects::{Measure, Measured, PAUSE, Suspects};
 
-/// How often memory's slowdown is looked at before and in a pause.
+/// How often the measures are looked at before and in a pause.
 pub(super) const LOOK: Nanos = Nanos::from_millis(2);
 /// The canary's value is a median of looks: those of this part of a pause, at its end, are of the pause alone.
 const LAST: usize = 5;
@@ -17,7 +18,7 @@ const HOLDS: Nanos = Nanos::from_secs(60);
 /// A host that does not answer is asked again after this time.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// The last looks at memory's slowdown.
+/// The last looks at a measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Looks {
     values: [f64; LAST],
@@ -26,12 +27,10 @@ struct Looks {
 }
 
 impl Looks {
-    fn look(&mut self, view: &View, since: Nanos) {
-        let slowdown = view.machine.memory_slowdown;
-        let is_new = slowdown.at > self.at && slowdown.at - slowdown.window >= since;
-        if let Some(times) = slowdown.usable().filter(|_| is_new && slowdown.at <= view.now) {
-            self.values[self.count as usize % LAST] = times;
-            (self.count, self.at) = (self.count + 1, slowdown.at);
+    fn look(&mut self, value: f64, at: Nanos) {
+        if at > self.at {
+            self.values[self.count as usize % LAST] = value;
+            (self.count, self.at) = (self.count + 1, at);
         }
     }
 
@@ -43,6 +42,55 @@ impl Looks {
     }
 }
 
+/// What a stage has shown, of windows that lie in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Seen {
+    since: Nanos,
+    memory: Looks,
+    cycles: Looks,
+    /// The victim's run delay at the first look and at the last, each with its time.
+    delays: Option<[(Nanos, Nanos); 2]>,
+}
+
+impl Seen {
+    fn from(since: Nanos) -> Seen {
+        Seen { since, ..Seen::default() }
+    }
+
+    fn look(&mut self, view: &View, victim: WorkloadId) {
+        let (columns, slot, since) = (&view.workloads, victim.index(), self.since);
+        let is_within = |at: Nanos, window: Nanos| at <= view.now && at >= since + window;
+        let slowdown = view.machine.memory_slowdown;
+        if let Some(times) = slowdown.usable().filter(|_| is_within(slowdown.at, slowdown.window)) {
+            self.memory.look(times, slowdown.at);
+        }
+        let (cycles, instructions) = (at(&columns.cycle_rate, slot), at(&columns.instruction_rate, slot));
+        let counted = cycles.usable().zip(instructions.usable()).filter(|(_, retired)| *retired > 0.0);
+        if let Some((spent, retired)) = counted.filter(|_| is_within(cycles.at, cycles.window)) {
+            self.cycles.look(spent / retired, cycles.at);
+        }
+        let delay = at(&columns.run_delay, slot);
+        if let Some(total) = delay.usable().filter(|_| is_within(delay.at, Nanos::ZERO)) {
+            let now = (delay.at, total);
+            self.delays = Some([self.delays.map_or(now, |[first, _]| first), now]);
+        }
+    }
+
+    /// The time that threads waited, a second; None: too little was seen.
+    fn waiting(&self) -> Option<f64> {
+        let [(from, first), (to, last)] = self.delays?;
+        (to >= from + Nanos(PAUSE.0 / 2)).then(|| (last.max(first) - first).0 as f64 / (to - from).0 as f64)
+    }
+
+    fn measured(&self) -> Measured {
+        Measure::ALL.map(|measure| match measure {
+            Measure::Memory => self.memory.median(),
+            Measure::Cycles => self.cycles.median(),
+            Measure::Waiting => self.waiting(),
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 enum Stage {
     /// No search.
@@ -50,7 +98,7 @@ enum Stage {
     Idle,
     /// The next pause may not begin yet.
     Waits(Nanos),
-    /// Memory's slowdown without a pause, from this time on.
+    /// Looks without a pause, from this time on.
     Before(Nanos),
     /// The pause was asked for at this time, by the plan of this number.
     Asked(Nanos, u64),
@@ -77,8 +125,8 @@ pub(super) struct Pausing {
     /// The workload whose turn it is.
     next: Option<WorkloadId>,
     stage: Stage,
-    looks: Looks,
-    before: f64,
+    seen: Seen,
+    before: Measured,
     /// What the host leaves between the end of a pause and the next.
     gap: Nanos,
     ended_at: Option<Nanos>,
@@ -121,13 +169,13 @@ impl Pausing {
     }
 
     fn listen(&mut self, now: Nanos) {
-        (self.stage, self.looks) = (Stage::Before(now), Looks { at: now, ..Looks::default() });
+        (self.stage, self.seen) = (Stage::Before(now), Seen::from(now));
     }
 
     /// A pause began.
     pub fn began(&mut self, now: Nanos) {
         let shows_at = now + KnobKind::Pause.effect_latency();
-        (self.stage, self.looks) = (Stage::Paused(shows_at), Looks { at: shows_at, ..Looks::default() });
+        (self.stage, self.seen) = (Stage::Paused(shows_at), Seen::from(shows_at));
     }
 
     /// The workload ran on in its pause: nothing is taken in.
@@ -139,9 +187,8 @@ impl Pausing {
 
     /// A pause ended: what it says is taken in.
     pub fn ended(&mut self, now: Nanos, plan: &mut Plan) {
-        let with = self.looks.median().filter(|_| matches!(self.stage, Stage::Paused(_)));
-        if let (Some(with), Some(id)) = (with, self.next) {
-            self.suspects.paused(id, self.before, with);
+        if let (Stage::Paused(_), Some(id)) = (self.stage, self.next) {
+            self.suspects.paused(id, &self.before, &self.seen.measured());
         }
         self.next = self.suspects.draw();
         self.ended_at = Some(now);
@@ -157,12 +204,18 @@ impl Pausing {
         self.named = Some((found.map_or(Named::None, |suspect| Named::One(suspect.id)), now + HOLDS));
         let victim = self.victim;
         match found {
-            Some(suspect) => plan.note(
-                NoteKind::Because,
-                Some(suspect.id),
-                format!("the aggressor: memory was faster in {} of {} pauses of it", suspect.better, suspect.pauses),
-            ),
-            None => plan.note(NoteKind::Because, victim, "no aggressor: no pauses of one workload made memory faster"),
+            Some(found) => {
+                let what = match found.by {
+                    Measure::Memory => "memory was faster",
+                    Measure::Cycles => "the victim took fewer cycles an instruction",
+                    Measure::Waiting => "the victim waited less for CPUs",
+                };
+                let text = format!("the aggressor: {what} in {} of {} pauses of it", found.better, found.pauses);
+                plan.note(NoteKind::Because, Some(found.id), text);
+            }
+            None => {
+                plan.note(NoteKind::Because, victim, "no aggressor: no pauses of one workload made others better off")
+            }
         }
     }
 
@@ -195,25 +248,31 @@ impl Pausing {
             Stage::Waits(until) if now < until => return Wake::At(until),
             Stage::Waits(_) => self.listen(now),
             Stage::Before(since) => {
-                self.looks.look(view, since);
                 let (Some(victim), Some(next)) = (self.victim, self.next) else { return Wake::OnEvent };
-                if now >= since + PAUSE
-                    && let Some(before) = self.looks.median()
-                {
+                self.seen.look(view, victim);
+                let before = self.seen.measured();
+                let any = before.iter().any(Option::is_some);
+                // The canary is waited for a little longer than others.
+                let is_seen = before[Measure::Memory as usize].is_some() || any && now >= since + PAUSE + PAUSE;
+                if now >= since + PAUSE && is_seen {
                     self.before = before;
                     plan.leases.push(LeaseRequest::Begin(Lease::pausing(next, victim, PAUSE)));
                     self.stage = Stage::Asked(now, plan.number);
                     return Wake::At(now + PATIENCE);
                 }
                 if now >= since + PATIENCE {
-                    // Memory's slowdown is not measured.
+                    // Nothing is measured.
                     self.end(now, plan);
                     return Wake::OnEvent;
                 }
             }
             Stage::Asked(at, _) if now >= at + PATIENCE => self.listen(now),
             Stage::Asked(at, _) => return Wake::At(at + PATIENCE),
-            Stage::Paused(since) => self.looks.look(view, since),
+            Stage::Paused(_) => {
+                if let Some(victim) = self.victim {
+                    self.seen.look(view, victim);
+                }
+            }
         }
         Wake::At(now + LOOK)
     }

@@ -29,6 +29,9 @@ pub(super) struct Profiler {
     /// No solo run is asked for before this time.
     not_before: Nanos,
     began: Nanos,
+    /// Is the solo run passed on, or ended?
+    #[serde(default)]
+    has_passed: bool,
     /// Does one run on beside it that it would pause?
     #[serde(default)]
     pub has_company: bool,
@@ -54,12 +57,38 @@ impl Profiler {
         if view.now < self.not_before {
             return false;
         }
-        let left = config.solo - next.alone_for.min(config.solo);
-        let span = if missing.count() > 1 { left.min(config.slice) } else { left };
-        plan.leases.push(LeaseRequest::Begin(Lease::of(next.id, true, span.max(config.interval))));
+        // Slice by slice it passes on from one to the next.
+        let left = missing.fold(Nanos::ZERO, |sum, task| sum + task.left(config));
+        plan.leases.push(LeaseRequest::Begin(Lease::of(next.id, true, left.max(config.interval))));
         plan.note(NoteKind::Because, Some(next.id), "no current solo-run data: it runs alone for a while");
         self.mode = Mode::Asked(next.id, view.now, plan.number);
         true
+    }
+
+    /// A slice of the task that runs alone is over: the next one's turn comes without a pause, or the solo run ends if none is
+    /// left. Asked once a slice.
+    pub fn pass(&mut self, view: &View, tasks: &[Task], config: &EdgeIsoConfig, plan: &mut Plan) {
+        let Mode::Solo(id) = self.mode else { return };
+        let Some(task) = tasks.iter().find(|task| task.id == id).filter(|_| !self.has_passed) else { return };
+        let span = view.now - self.began;
+        let is_done = task.solo.is_some() || task.alone_for + span >= config.solo;
+        if !is_done && span < config.slice {
+            return;
+        }
+        let others = tasks
+            .iter()
+            .filter(|task| task.id != id && task.is_critical && task.solo.is_none() && task.can_measure(view));
+        match others.min_by_key(|task| (task.alone_for, task.id)) {
+            Some(next) => {
+                self.has_passed = true;
+                plan.leases.push(LeaseRequest::Pass { from: id, to: next.id });
+            }
+            None if is_done => {
+                self.has_passed = true;
+                plan.leases.push(LeaseRequest::End(id));
+            }
+            None => {}
+        }
     }
 
     /// The host has not answered in time: ask again.
@@ -74,7 +103,7 @@ impl Profiler {
     /// A solo run began.
     pub fn began(&mut self, id: WorkloadId, now: Nanos) {
         (self.mode, self.began, self.is_first) = (Mode::Solo(id), now, true);
-        self.has_company = false;
+        (self.has_company, self.has_passed) = (false, false);
     }
 
     /// A task's solo run ended; returns its length.

@@ -89,6 +89,11 @@ impl Task {
         self.solo_slowdown = slowdown.or(self.solo_slowdown);
     }
 
+    /// What is missing of its solo run.
+    pub(super) fn left(&self, config: &EdgeIsoConfig) -> Nanos {
+        config.solo - self.alone_for.min(config.solo)
+    }
+
     /// Takes in the end of a solo run; false: nothing was measured in all of its time.
     pub(super) fn was_alone(&mut self, span: Nanos, now: Nanos, config: &EdgeIsoConfig) -> bool {
         self.alone_for += span;

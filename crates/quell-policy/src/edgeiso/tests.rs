@@ -218,6 +218,35 @@ fn several_tasks_are_profiled_in_turn() {
 }
 
 #[test]
+fn slices_follow_each_other_without_a_pause() {
+    let mut scene = Scene::on_jetson();
+    let services = [scene.service("one", 1, "memcached"), scene.service("two", 1, "computing")];
+    let batch = scene.batch(2, "streaming");
+    scene.run(millis(400));
+    let before = scene.run_time(batch);
+    scene.run(millis(1700));
+    let alone = |id: WorkloadId| scene.policy().tasks().iter().find(|task| task.id == id).unwrap().alone_for;
+    assert!(services.map(alone).iter().all(|alone| *alone >= millis(350)), "{:?}", services.map(alone));
+    assert!(scene.run_time(batch) - before < millis(50), "best-effort work ran between the slices");
+    scene.run(secs(8));
+    assert!(services.iter().all(|id| scene.solo(*id).is_some()));
+    assert!(scene.run_time(batch) - before > secs(1), "and goes on after the last");
+}
+
+#[test]
+fn a_solo_run_ends_when_a_service_is_gone() {
+    let mut scene = Scene::on_jetson();
+    let services = [scene.service("one", 1, "memcached"), scene.service("two", 1, "computing")];
+    let batch = scene.batch(2, "streaming");
+    scene.run(millis(500));
+    let gone = services.into_iter().find(|id| scene.policy().profiler.alone() != Some(*id)).unwrap();
+    scene.host.detach(gone);
+    let before = scene.run_time(batch);
+    scene.run(millis(50));
+    assert!(scene.run_time(batch) > before, "nothing stays paused");
+}
+
+#[test]
 fn the_victim_is_the_one_whose_slo_is_missed_most_where_its_latency_is_fresh() {
     let mut scene = Scene::on_jetson();
     let slow = scene.service("slow", 1, "memcached");

@@ -14,17 +14,54 @@ const CHECKS: [u32; 3] = [10, 15, 20];
 /// A pause that changes the measure by less says nothing: neither for nor against.
 const LEAST: f64 = 0.01;
 
-/// A candidate, and the signs of its pauses.
+/// What is compared in a pause and just before; in each less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Measure {
+    /// How slow memory is.
+    Memory,
+    /// The victim's cycles an instruction.
+    Cycles,
+    /// The time that the victim's threads wait for CPUs, a second.
+    Waiting,
+}
+
+impl Measure {
+    /// Every measure, the one that says most about memory first.
+    pub const ALL: [Measure; 3] = [Measure::Memory, Measure::Cycles, Measure::Waiting];
+}
+
+/// A value of each measure that there is.
+pub type Measured = [Option<f64>; Measure::ALL.len()];
+
+/// The signs of a candidate's pauses by one measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Signs {
+    /// Pauses in which others were better off.
+    better: u32,
+    /// Pauses that said anything.
+    pauses: u32,
+    /// Sum of the relative changes.
+    gain: f64,
+}
+
+/// A candidate, and what its pauses said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Suspect {
+struct Suspect {
+    id: WorkloadId,
+    signs: [Signs; Measure::ALL.len()],
+}
+
+/// The one that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
     /// The workload.
     pub id: WorkloadId,
+    /// The measure that says so.
+    pub by: Measure,
     /// Pauses in which others were better off.
     pub better: u32,
     /// Pauses that said anything.
     pub pauses: u32,
-    /// Sum of the relative changes.
-    gain: f64,
 }
 
 /// The candidates of one search.
@@ -41,7 +78,7 @@ impl Suspects {
     /// A search among these begins.
     pub fn begin(&mut self, candidates: impl Iterator<Item = WorkloadId>, seed: u64) {
         self.all.clear();
-        self.all.extend(candidates.map(|id| Suspect { id, better: 0, pauses: 0, gain: 0.0 }));
+        self.all.extend(candidates.map(|id| Suspect { id, signs: Default::default() }));
         self.order.clear();
         (self.round, self.dice) = (0, seed);
     }
@@ -72,27 +109,37 @@ impl Suspects {
         mixed ^ (mixed >> 31)
     }
 
-    /// What a measure, of which less is better, was before its pause and in it.
-    pub fn paused(&mut self, id: WorkloadId, without: f64, with: f64) {
-        let change = (without - with) / without;
+    /// What the measures were before its pause and in it.
+    pub fn paused(&mut self, id: WorkloadId, without: &Measured, with: &Measured) {
         let Some(suspect) = self.all.iter_mut().find(|suspect| suspect.id == id) else { return };
-        if change.abs() >= LEAST {
-            suspect.pauses += 1;
-            suspect.better += u32::from(change > 0.0);
-            suspect.gain += change;
+        for ((signs, without), with) in suspect.signs.iter_mut().zip(without).zip(with) {
+            let change = without.zip(*with).map_or(0.0, |(without, with)| (without - with) / without);
+            if change.is_finite() && change.abs() >= LEAST {
+                signs.pauses += 1;
+                signs.better += u32::from(change > 0.0);
+                signs.gain += change;
+            }
         }
     }
 
-    /// The workload whose pauses help most, of those that do more often than chance explains.
+    /// The workload whose pauses help most, of those that do more often than chance explains: by the first measure that names
+    /// one. Measures that say nothing of any share nothing of the chance.
     #[must_use]
-    pub fn named(&self) -> Option<Suspect> {
-        let bound = WRONG / (self.all.len().max(1) * CHECKS.len()) as f64;
-        let is_clear = |suspect: &&Suspect| sign_test(suspect.better, suspect.pauses) <= bound;
-        self.all.iter().filter(is_clear).max_by(|one, other| one.mean().total_cmp(&other.mean())).copied()
+    pub fn named(&self) -> Option<Found> {
+        let speaks = |by: &Measure| self.all.iter().any(|suspect| suspect.signs[*by as usize].pauses > 0);
+        let measures = Measure::ALL.into_iter().filter(speaks);
+        let bound = WRONG / (self.all.len().max(1) * CHECKS.len() * measures.clone().count().max(1)) as f64;
+        let found = |by: Measure| {
+            let signs = self.all.iter().map(|suspect| (suspect.id, suspect.signs[by as usize]));
+            let clear = signs.filter(|(_, signs)| sign_test(signs.better, signs.pauses) <= bound);
+            let (id, signs) = clear.max_by(|(_, one), (_, other)| one.mean().total_cmp(&other.mean()))?;
+            Some(Found { id, by, better: signs.better, pauses: signs.pauses })
+        };
+        measures.filter_map(found).next()
     }
 }
 
-impl Suspect {
+impl Signs {
     fn mean(&self) -> f64 {
         self.gain / f64::from(self.pauses.max(1))
     }
@@ -131,7 +178,7 @@ mod tests {
             let jitter = |noise: &mut Suspects| 0.1 * (noise.roll() as f64 / u64::MAX as f64 - 0.5);
             let without = 1.5 + jitter(&mut noise);
             let with = 1.5 + jitter(&mut noise) - if Some(id.0) == streams { 0.3 } else { 0.0 };
-            suspects.paused(id, without, with);
+            suspects.paused(id, &[Some(without), None, None], &[Some(with), None, None]);
         }
         (suspects.named().map(|suspect| suspect.id), pauses)
     }
@@ -146,6 +193,26 @@ mod tests {
             blamed += u32::from(search(None, candidates, seed).0.is_some());
         }
         assert!(right >= 190 && blamed <= 20, "{right} right, {blamed} blamed of 200");
+    }
+
+    #[test]
+    fn the_first_measure_that_is_clear_names_and_one_that_is_missing_costs_nothing() {
+        let name = |with: &dyn Fn(u32) -> Measured| {
+            let mut suspects = Suspects::default();
+            suspects.begin((0..3).map(WorkloadId), 7);
+            while let Some(id) = suspects.draw() {
+                suspects.paused(id, &[Some(1.0), Some(2.0), Some(0.0)], &with(id.0));
+            }
+            suspects.named().map(|found| (found.id.0, found.by))
+        };
+        let helps = |is: bool| Some(if is { 0.5 } else { 1.0 });
+        assert_eq!(
+            name(&|id| [helps(id == 1), Some(if id == 2 { 1.0 } else { 2.0 }), None]),
+            Some((1, Measure::Memory))
+        );
+        assert_eq!(name(&|id| [helps(false), Some(if id == 2 { 1.0 } else { 2.0 }), None]), Some((2, Measure::Cycles)));
+        assert_eq!(name(&|_| [None, None, Some(0.0)]), None, "nothing waited before nor in the pause");
+        assert_eq!(name(&|_| [None, None, Some(0.5)]), None, "more than nothing is no part of it");
     }
 
     #[test]

@@ -159,6 +159,16 @@ impl SimHost {
                 Verdict::Applied(now)
             }
             LeaseRequest::End(_) => Verdict::Vanished,
+            LeaseRequest::Pass { to, .. } if !self.members.has(to) => Verdict::Vanished,
+            LeaseRequest::Pass { from, to } => match self.leases.pass(from, to, now) {
+                Ok(Some(_)) => {
+                    self.refit();
+                    self.happened.extend([Event::SoloEnded(from, SoloEnd::Passed), Event::SoloBegan(to)]);
+                    Verdict::Applied(now)
+                }
+                Ok(None) => Verdict::Vanished,
+                Err(refusal) => Verdict::Refused(refusal),
+            },
         }
     }
 
