@@ -224,7 +224,7 @@ fn slices_follow_each_other_without_a_pause() {
     let batch = scene.batch(2, "streaming");
     scene.run(millis(400));
     let before = scene.run_time(batch);
-    scene.run(millis(1700));
+    scene.run(millis(1400));
     let alone = |id: WorkloadId| scene.policy().tasks().iter().find(|task| task.id == id).unwrap().alone_for;
     assert!(services.map(alone).iter().all(|alone| *alone >= millis(350)), "{:?}", services.map(alone));
     assert!(scene.run_time(batch) - before < millis(50), "best-effort work ran between the slices");
