@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+use quell_cluster::grains;
 use quell_cluster::policy;
 use quell_cluster::report;
-use quell_cluster::scenario::{SHIPPED, Scenario};
+use quell_cluster::scenario::{Grain, SHIPPED, Scenario};
 use quell_cluster::sim::{Cluster, Summary};
 use quell_model::WorkloadId;
 use quell_report::screen::Screen;
@@ -37,6 +38,9 @@ enum Command {
         /// Policies, separated by commas.
         #[arg(long, value_delimiter = ',', default_value = "none,random,least-allocated,drs,sdc-published,sdc-global")]
         policy: Vec<String>,
+        /// How hosts are simulated [default: as the scenario says].
+        #[arg(long)]
+        grain: Option<Grain>,
         /// Runs of each policy, with seeds from the scenario's on.
         #[arg(long, default_value_t = 1)]
         seeds: u64,
@@ -60,6 +64,17 @@ enum Command {
         workload: u32,
         /// The policy.
         #[arg(long, default_value = "sdc-global")]
+        policy: String,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Runs a scenario in both grains, and says how far the coarse one can be trusted.
+    Grains {
+        /// A shipped scenario's name, or a file.
+        scenario: String,
+        /// The policy.
+        #[arg(long, default_value = "none")]
         policy: String,
         /// Prints JSON.
         #[arg(long)]
@@ -97,13 +112,16 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Sim { list: true, .. } | Command::Sim { scenario: None, .. } => list(),
-        Command::Sim { scenario: Some(scenario), policy, seeds, json, .. } => {
-            sim(&read(&scenario)?, &policy, seeds.max(1), json)
+        Command::Sim { scenario: Some(scenario), policy, grain, seeds, json, .. } => {
+            let scenario = read(&scenario)?;
+            let grain = grain.unwrap_or(scenario.grain);
+            sim(&Scenario { grain, ..scenario }, &policy, seeds.max(1), json)
         }
         Command::Check { scenario, json } => check(&read(&scenario)?, json),
         Command::Why { scenario, workload, policy, json } => {
             why(&read(&scenario)?, WorkloadId(workload), &policy, json)
         }
+        Command::Grains { scenario, policy, json } => grains(&read(&scenario)?, &policy, json),
         Command::Record { scenario, file, policy } => record(&read(&scenario)?, &policy, &file),
         Command::Replay { scenario, file } => replay(&read(&scenario)?, &file),
     }
@@ -174,6 +192,20 @@ fn why(scenario: &Scenario, id: WorkloadId, policy: &str, json: bool) -> Result<
     } else {
         println!("{}", told.text(&Screen::of_output()));
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn grains(scenario: &Scenario, policy: &str, json: bool) -> Result<ExitCode> {
+    let begun = Instant::now();
+    let compared = grains::compare(scenario, policy, scenario.seed)?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&compared)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{}\n\n{}\n", scenario.about, compared.table().fit(&Screen::of_output()));
+    println!("hosts in the same order by contention: {} of {} rounds", compared.same_order, compared.rounds);
+    println!("pairs of hosts in the same order: {} of {}", compared.same_pairs, compared.pairs);
+    println!("{} simulated in both grains, in {:.1} s", scenario.lasts, begun.elapsed().as_secs_f64());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -121,7 +121,7 @@ fn a_wild_policy_starts_no_storm() {
     let mut all = 0;
     for seed in seed()..seed() + cases() {
         let scenario = eventful(seed);
-        let mut cluster = Cluster::new(&scenario, seed);
+        let mut cluster = Cluster::new(&scenario, seed).unwrap();
         let layers = vec![Layer::new(Wild(Stream::new(seed, 9)), None)];
         let mut stack: Stack<Wild, ClusterDomain> = Stack::new(layers, ClusterView::default(), None).unwrap();
         let mut begun: Vec<(Nanos, WorkloadId)> = Vec::new();
@@ -226,7 +226,7 @@ host = [{ count = 2, machine = "sdc", cores = 8, memory-gib = 64, link-gbit = 1 
 workloads = [{ kind = "writes", count = 1, hosts = [0] }]
 kind = [{ name = "writes", class = "be", vcpus = 1, memory-gib = 4, dirty-mib = 400, phases = [{ profile = "lbm" }] }]
 "#;
-    let mut cluster = Cluster::new(&Scenario::parse(text).unwrap(), 1);
+    let mut cluster = Cluster::new(&Scenario::parse(text).unwrap(), 1).unwrap();
     let (mut view, mut events) = (ClusterView::default(), Vec::new());
     let mut plan = ClusterPlan::default();
     let deadline = Nanos::from_secs(120);
@@ -266,4 +266,33 @@ fn faults_of_scenarios_are_told_with_the_mend() {
     }
     let unknown = AnyClusterPolicy::named("sdc-globl", 0).unwrap_err().to_string();
     assert!(unknown.contains("did you mean sdc-global?"), "{unknown}");
+}
+
+#[test]
+fn the_coarse_grain_is_near_the_exact_one() {
+    let scenario = Scenario { lasts: Nanos::from_secs(120), ..Scenario::shipped("four-hosts").unwrap() };
+    let compared = quell_cluster::grains::compare(&scenario, "none", 0).unwrap();
+    assert!(compared.slowdown.error().abs() < 0.1, "{compared:?}");
+    assert!(compared.slowdown.exact > 1.03 && compared.rounds >= 3, "{compared:?}");
+    assert!(compared.same_pairs * 20 >= compared.pairs * 19, "{compared:?}");
+    // Queues have no bursts of the host's scheduler in the coarse grain.
+    assert!(compared.p99_us.unwrap().error().abs() < 0.5, "{compared:?}");
+}
+
+#[test]
+fn moves_in_the_exact_grain_lose_nothing_and_repeat() {
+    let mut scenario = Scenario { lasts: Nanos::from_secs(90), ..Scenario::shipped("four-hosts").unwrap() };
+    scenario.grain = quell_cluster::scenario::Grain::Exact;
+    scenario.kind[0].slo = scenario.kind[0].slo.map(|slo| quell_model::Slo { bound: Nanos(900_000), ..slo });
+    let run = || {
+        let mut arrived = 0;
+        let outcome = Cluster::simulate(&scenario, "sdc-global", 3, |cluster, stack| {
+            cluster.check().unwrap();
+            arrived += stack.layers()[0].plan.moves.len();
+        });
+        (outcome.unwrap().summary, arrived)
+    };
+    let first = run();
+    assert!(first.1 > 0 && first.0.count.arrived > 0, "{first:?}");
+    assert_eq!(run(), first);
 }

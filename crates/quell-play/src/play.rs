@@ -80,7 +80,8 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
             let _ = ready.send(set);
             may.then(|| {
                 sleep_until(course.begin);
-                let latencies = Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, course, pace }.run();
+                let latencies =
+                    Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, course, pace }.run();
                 is_read.wait();
                 latencies
             })

@@ -2,6 +2,7 @@
 
 mod check;
 
+use clap::ValueEnum;
 use quell_model::cluster::{Budget, Movable};
 use quell_model::{Class, Nanos, Slo};
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,8 @@ use crate::ClusterError;
 
 /// The scenarios that are shipped: name and text.
 pub const SHIPPED: &[(&str, &str)] = &[
+    ("four-hosts", include_str!("../../scenarios/four-hosts.toml")),
+    ("sixteen-hosts", include_str!("../../scenarios/sixteen-hosts.toml")),
     ("testbed", include_str!("../../scenarios/testbed.toml")),
     ("quiet-host", include_str!("../../scenarios/quiet-host.toml")),
     ("hundred-hosts", include_str!("../../scenarios/hundred-hosts.toml")),
@@ -27,6 +30,9 @@ pub struct Scenario {
     /// Seed of arrivals, failures and first places.
     #[serde(default)]
     pub seed: u64,
+    /// How a host is simulated.
+    #[serde(default)]
+    pub grain: Grain,
     /// The division of a host's cores among its workloads.
     #[serde(default)]
     pub local: Local,
@@ -42,6 +48,17 @@ pub struct Scenario {
     pub kind: Vec<Kind>,
     /// The workloads, by kind.
     pub workloads: Vec<Group>,
+}
+
+/// How a host is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grain {
+    /// In balance over its phases, its services as queues: for thousands of hosts.
+    #[default]
+    Coarse,
+    /// As a whole machine with its kernel, thread by thread, under a policy of its own: for some tens.
+    Exact,
 }
 
 /// The division of a host's cores.

@@ -1,12 +1,13 @@
 //! A simulated cluster: hosts in balance over their phases, services as queues, moves as rounds of copying.
 //!
-//! This is the coarse grain: a host's threads run at a time as many as its cores carry on average, and their speeds are those
-//! of the contention model in balance ([`balance`]). It carries thousands of hosts. The same input gives the same bytes on
-//! every machine.
+//! In the coarse grain a host's threads run at a time as many as its cores carry on average, and their speeds are those of the
+//! contention model in balance ([`balance`]). It carries thousands of hosts. In the exact one a host is a simulated machine
+//! ([`exact`]). The same input gives the same bytes on every machine.
 
 pub mod balance;
 mod clock;
 mod driver;
+mod exact;
 mod machine;
 mod migrate;
 mod population;
@@ -22,9 +23,11 @@ use quell_model::{Nanos, WorkloadId};
 use quell_sim::Stream;
 use quell_sim::contention::Profile;
 
-use crate::scenario::{Group, Local, Scenario};
+use crate::ClusterError;
+use crate::scenario::{Grain, Group, Local, Scenario};
 use balance::Balances;
 use clock::{Clock, Tick, seconds};
+use exact::{Exact, Reading};
 use machine::Machine;
 use migrate::Move;
 use work::{Kinds, Work};
@@ -37,7 +40,7 @@ const MERGED: f64 = 20e-6;
 /// A driver tells events at the next multiple of this time, and not each by itself (assumed).
 const LOOK: Nanos = Nanos::from_secs(5);
 /// Hosts report the means over this time (snu2020 §5.3.1: "30 seconds (for the global scheduler)").
-const WINDOW: Nanos = Nanos::from_secs(30);
+pub const WINDOW: Nanos = Nanos::from_secs(30);
 
 /// The cluster.
 #[derive(Clone, Debug)]
@@ -51,6 +54,8 @@ pub struct Cluster {
     groups: Vec<(Group, usize)>,
     profiles: Vec<Profile>,
     balances: Vec<Balances>,
+    /// The hosts' machines, in the exact grain.
+    exact: Option<Exact>,
     traffic: Traffic,
     draws: Draws,
     news: News,
@@ -99,8 +104,10 @@ impl Draws {
 
 impl Cluster {
     /// The scenario at its beginning, with this seed.
-    #[must_use]
-    pub fn new(scenario: &Scenario, seed: u64) -> Cluster {
+    ///
+    /// # Errors
+    /// If a machine of the exact grain cannot be had.
+    pub fn new(scenario: &Scenario, seed: u64) -> Result<Cluster, ClusterError> {
         let (kinds, profiles) = solo::kinds(scenario);
         let mut cluster = Cluster {
             clock: Clock::default(),
@@ -112,6 +119,7 @@ impl Cluster {
             groups: Vec::new(),
             profiles,
             balances: Vec::new(),
+            exact: None,
             traffic: Traffic { budget: scenario.budget, fails: scenario.fails.moves, ..Traffic::default() },
             draws: Draws::new(seed),
             news: News::default(),
@@ -119,9 +127,12 @@ impl Cluster {
             free: Vec::new(),
             stale: Vec::new(),
         };
+        if scenario.grain == Grain::Exact {
+            cluster.exact = Some(Exact::new(scenario, seed)?);
+        }
         cluster.build(scenario);
         cluster.populate(scenario, seed);
-        cluster
+        Ok(cluster)
     }
 
     /// Time.
@@ -140,6 +151,17 @@ impl Cluster {
     #[must_use]
     pub fn kind(&self, id: WorkloadId) -> &str {
         self.works.get(id.index()).map_or("", |work| &self.kinds.of(work).name)
+    }
+
+    /// Number of places for workloads, the empty ones included.
+    pub(crate) fn workloads(&self) -> usize {
+        self.works.len()
+    }
+
+    /// CPU time of a workload over the CPU time that the same would have taken alone; None: it has not run.
+    pub(crate) fn slowdown(&self, id: WorkloadId) -> Option<f64> {
+        let totals = self.works.get(id.index())?.totals;
+        (totals.work > 0.0).then(|| totals.cpu / totals.work)
     }
 
     /// Lets time pass until then, or until the next look after something happened.
@@ -190,8 +212,19 @@ impl Cluster {
             return;
         }
         machine.settled = now;
+        if let Some(exact) = &mut self.exact {
+            let readings = exact.pass(host.index(), now);
+            return self.read(&readings);
+        }
         for id in &machine.workloads {
             self.works[id.index()].pass(&self.kinds, time, MERGED);
+        }
+    }
+
+    /// What machines of the exact grain say of their workloads.
+    fn read(&mut self, readings: &[(WorkloadId, Reading)]) {
+        for (id, reading) in readings {
+            self.works[id.index()].read(&self.kinds, reading);
         }
     }
 
@@ -207,12 +240,19 @@ impl Cluster {
             }
             let balances = &mut self.balances[machine.balances];
             machine.balance(&mut self.works, &self.kinds, &self.profiles, balances, self.local);
+            if let Some(exact) = &mut self.exact {
+                exact.seat(host.index(), &machine.workloads, &mut self.works, &self.kinds, &self.profiles);
+            }
         }
         self.stale = stale;
     }
 
     /// Sums and totals of everything up to now.
     fn settle_all(&mut self) {
+        if let Some(exact) = &mut self.exact {
+            let readings = exact.pass_all(self.clock.now());
+            readings.iter().for_each(|of_host| self.read(of_host));
+        }
         for at in 0..self.hosts.len() {
             self.settle(machine::host(at));
         }

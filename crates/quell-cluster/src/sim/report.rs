@@ -1,7 +1,7 @@
 //! What came out of a run.
 
 use quell_model::cluster::{ClusterDomain, ClusterView};
-use quell_model::{Host, Layer};
+use quell_model::{Host, Layer, Nanos};
 use quell_model::{Stack, Wake};
 use serde::Serialize;
 
@@ -108,11 +108,25 @@ impl Cluster {
         scenario: &Scenario,
         policy: &str,
         seed: u64,
+        turned: impl FnMut(&Cluster, &Stack<AnyClusterPolicy, ClusterDomain>),
+    ) -> Result<Outcome, ClusterError> {
+        Cluster::simulate_looking(scenario, policy, seed, Nanos::MAX, turned)
+    }
+
+    /// The same with a turn after this time at the latest, also where the policy waits for events alone.
+    ///
+    /// # Errors
+    /// As [`Cluster::simulate`].
+    pub fn simulate_looking(
+        scenario: &Scenario,
+        policy: &str,
+        seed: u64,
+        every: Nanos,
         mut turned: impl FnMut(&Cluster, &Stack<AnyClusterPolicy, ClusterDomain>),
     ) -> Result<Outcome, ClusterError> {
         let name = policy.to_owned();
         let policy = AnyClusterPolicy::named(policy, seed)?;
-        let mut cluster = Cluster::new(scenario, seed);
+        let mut cluster = Cluster::new(scenario, seed)?;
         let layers = vec![Layer::new(policy, None)];
         let Ok(mut stack) = Stack::new(layers, ClusterView::default(), None) else {
             unreachable!("one layer overlaps with no other");
@@ -124,7 +138,8 @@ impl Cluster {
                 Wake::At(at) if at <= cluster.now() && cluster.news.fresh.is_empty() => continue,
                 wake => wake,
             };
-            let Ok(()) = cluster.wait(wake);
+            let at_latest = Nanos(cluster.now().0.saturating_add(every.0));
+            let Ok(()) = cluster.wait(wake.sooner(Wake::At(at_latest)));
         }
         let count = cluster.count();
         let policy = stack.layers()[0].policy.clone();

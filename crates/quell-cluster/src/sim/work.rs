@@ -97,6 +97,8 @@ pub struct Totals {
     pub served: f64,
     /// Those beyond its SLO, or without a host.
     pub violated: f64,
+    /// CPU seconds.
+    pub cpu: f64,
     /// Work done, seconds of a thread alone.
     pub work: f64,
 }
@@ -160,6 +162,7 @@ impl Work {
         self.sums.time += time;
         self.sums.mbf += self.pace.mbf * self.running * time;
         self.sums.cpu += self.running * time;
+        self.totals.cpu += self.running * time;
         self.totals.work += self.running * self.pace.speed * time;
         let Some(service) = kind.service else { return };
         self.sums.irqs += rate / (1.0 + rate * merged) * time;
