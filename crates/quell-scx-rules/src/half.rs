@@ -19,9 +19,37 @@ pub enum Place {
 
 pub const WAKES: u64 = 1;
 
+/// What is counted: `enum decision`.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub enum Decision {
+    Preempted,
+    Stayed,
+    MadeWay,
+    InVain,
+    Starving,
+    Throttled,
+    Refused,
+    BesideServer,
+}
+
+impl Decision {
+    pub const ALL: [Decision; 8] = [
+        Decision::Preempted,
+        Decision::Stayed,
+        Decision::MadeWay,
+        Decision::InVain,
+        Decision::Starving,
+        Decision::Throttled,
+        Decision::Refused,
+        Decision::BesideServer,
+    ];
+}
+
 unsafe extern "C" {
     fn half_begin(cpus: u32) -> *const Shared;
     fn half_shared() -> *const Shared;
+    fn half_counted(what: u32) -> u64;
     fn half_is_woken(cpu: u32) -> bool;
     fn half_begins_groups();
     fn half_makes_group(id: u64, parent: u64, delegated: bool) -> bool;
@@ -132,6 +160,12 @@ impl Half {
         state.guaranteed.store(lc.into(), Relaxed);
         self.shared.nr_slots.fetch_max(slot + 1, Relaxed);
         state
+    }
+
+    /// How often that was decided.
+    pub fn counted(&self, what: Decision) -> u64 {
+        // SAFETY: see above.
+        unsafe { half_counted(what as u32) }
     }
 
     pub fn shared(&self) -> &Shared {

@@ -19,6 +19,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(&shared, 0, sizeof(shared));
 	memset(groups, 0, sizeof(groups));
 	memset(by_time, 0, sizeof(by_time));
+	memset(counts, 0, sizeof(counts));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
@@ -95,6 +96,12 @@ struct shared *half_shared(void)
 bool half_is_woken(__u32 cpu)
 {
 	return host.kicked_if_idle >> cpu & 1;
+}
+
+/* How often that was decided, on all CPUs. */
+__u64 half_counted(enum decision what)
+{
+	return counted(what);
 }
 
 void half_sets_clock(__u64 now)

@@ -500,6 +500,8 @@ static void scx_bpf_put_cpumask(const struct cpumask *cpus)
 	(void)cpus;
 }
 
+#define BPF_PROG(name, args...) name(args)
+#define reenqueue_local_later() scx_bpf_reenqueue_local()
 static __u32 scx_bpf_reenqueue_local(void)
 {
 	if (host.reenqueue_local)

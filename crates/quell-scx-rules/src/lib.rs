@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod budget;
 #[cfg(test)]
+mod counts;
+#[cfg(test)]
 #[allow(dead_code, reason = "the build reads the rest")]
 mod faults {
     include!("../faults.rs");

@@ -221,9 +221,19 @@ static void check_groups(void)
 		violated("throttled groups are counted wrongly", throttled, throttled_groups);
 }
 
+/* Each thread that went to a queue in vain had stayed or made way before. */
+static void check_counts(void)
+{
+	__u64 stayed = counted(STAYED) + counted(MADE_WAY);
+
+	if (counted(IN_VAIN) > stayed)
+		violated("more threads went in vain than stayed", counted(IN_VAIN), stayed);
+}
+
 static void check_wholly(void)
 {
 	check();
+	check_counts();
 	check_threads();
 	check_groups();
 }

@@ -239,7 +239,7 @@ static void put_prev(__u32 cpu, struct task_struct *prev, struct task_struct *ne
 /* `balance_one`. Does what ran go on? */
 static bool balance(__u32 cpu, struct task_struct *prev)
 {
-	__u64 starved = shared.starved;
+	__u64 starved = counts[cpu].of[STARVING];
 	bool wants_on = is_ours(prev) && prev->scx.flags & SCX_TASK_QUEUED;
 
 	sim.released[cpu] = false;
@@ -249,7 +249,7 @@ static bool balance(__u32 cpu, struct task_struct *prev)
 	if (first_of(LOCAL_OF(cpu), NULL, HOST_CPUS))
 		return false;
 	grant_dispatch(cpu, is_ours(prev) ? prev : NULL);
-	sim.starves[cpu] = shared.starved != starved;
+	sim.starves[cpu] = counts[cpu].of[STARVING] != starved;
 	return wants_on && prev->scx.slice;
 }
 

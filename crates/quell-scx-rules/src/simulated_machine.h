@@ -168,6 +168,7 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(&shared, 0, sizeof(shared));
 	memset(groups, 0, sizeof(groups));
 	memset(by_time, 0, sizeof(by_time));
+	memset(counts, 0, sizeof(counts));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	servers_on = serves;
 	loop_waits = false;

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use crate::faults::FAULTS;
+use crate::half::Decision;
 
 /// `struct event`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,12 +30,14 @@ const WHOLLY_EVERY: u32 = 1_000;
 type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
 type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, bool, u32, *mut u32) -> *const c_char;
 type Name = unsafe extern "C" fn(*const Event) -> *const c_char;
+type Counted = unsafe extern "C" fn(u32) -> u64;
 
 /// One compiled simulation. It is one set of variables: one test uses it.
 struct Simulation {
     draws: Draws,
     runs: Runs,
     name: Name,
+    counted: Counted,
 }
 
 /// Which invariant does not hold, and after which event.
@@ -78,6 +81,7 @@ impl Simulation {
                 draws: std::mem::transmute::<*mut c_void, Draws>(find(c"simulation_draws")),
                 runs: std::mem::transmute::<*mut c_void, Runs>(find(c"simulation_runs")),
                 name: std::mem::transmute::<*mut c_void, Name>(find(c"simulation_name")),
+                counted: std::mem::transmute::<*mut c_void, Counted>(find(c"simulation_counted")),
             }
         }
     }
@@ -137,6 +141,19 @@ impl Simulation {
             .find_map(|seed| self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY).map(|found| (seed, found)))
     }
 
+    /// How often each outcome was counted on the first machines, some of each kind.
+    fn count(&self) -> Vec<(Decision, u64)> {
+        let mut sums = Decision::ALL.map(|what| (what, 0)).to_vec();
+        for seed in 1..=64 {
+            self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY);
+            for (what, sum) in &mut sums {
+                // SAFETY: a number only.
+                *sum += unsafe { (self.counted)(*what as u32) };
+            }
+        }
+        sums
+    }
+
     fn tell(&self, seed: u64, violation: &Violation) -> String {
         let on = Machine::of(seed);
         let events = self.shrink(self.draw(seed), on, violation);
@@ -157,6 +174,8 @@ fn no_invariant_is_violated_in_a_million_random_events() {
     if let Some((seed, violation)) = simulation.search(events) {
         panic!("{}", simulation.tell(seed, &violation));
     }
+    let sums = simulation.count();
+    assert!(sums.iter().all(|&(_, sum)| sum > 0), "each outcome is reached: {sums:?}");
 }
 
 #[test]

@@ -33,6 +33,12 @@ void simulation_draws(__u64 seed, struct event *events, __u32 count)
 	}
 }
 
+/* How often that was decided in the last run. */
+__u64 simulation_counted(enum decision what)
+{
+	return counted(what);
+}
+
 /*
  * Runs these events on a machine with so many CPUs, calmly or not, with servers or without, checking wholly after every so many: NULL, or which invariant does not
  * hold, after the event `at`.

@@ -3,7 +3,8 @@
 
 use std::ptr::NonNull;
 
-use crate::inspect::as_text;
+use crate::inspect::{DECISIONS, as_text};
+use crate::layout::MAX_CPUS;
 use crate::program::types;
 
 /// The program's variables, mapped.
@@ -48,6 +49,12 @@ impl Beside {
         // SAFETY: see above; bytes have no alignment, and one that is written meanwhile is some byte.
         let text = unsafe { (&raw const (*self.0.as_ptr()).exit_dump).read_volatile() };
         as_text(&text.map(|byte| byte as u8))
+    }
+
+    /// What a CPU counted, in the order of `bpf/counts.h`.
+    pub fn counts(&self, cpu: usize) -> [u64; DECISIONS] {
+        // SAFETY: see above; the place is within the array.
+        unsafe { (&raw const (*self.0.as_ptr()).counts[cpu % MAX_CPUS].of).read_volatile() }
     }
 
     /// The threads that the last look found behind real-time ones.

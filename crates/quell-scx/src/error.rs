@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::forms::Unknown;
+
 /// Why Quell's scheduler does not run.
 #[derive(Debug, Error)]
 pub enum ScxError {
@@ -32,6 +34,15 @@ pub enum ScxError {
          the machine's (hostPID: true in Kubernetes, --pid=host with Docker)"
     )]
     PidNamespace,
+    /// The kernel's sched_ext has other functions or numbers than the program knows.
+    #[error(
+        "this kernel's sched_ext is not one that Quell's scheduler knows ({unknown}); use Linux 6.12 to 7.3, or \
+         machine.scheduler = \"kernel\""
+    )]
+    UnknownKernel {
+        /// The first of what it does not know.
+        unknown: Unknown,
+    },
     /// The kernel refused the program.
     #[error("the kernel refused {step}: {source}; it takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN{messages}")]
     Refused {

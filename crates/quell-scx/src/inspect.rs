@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libbpf_rs::skel::Skel;
 use quell_model::{CpuId, Nanos};
@@ -44,7 +44,63 @@ pub struct Hog {
     pub since: Nanos,
 }
 
+/// Counters of one CPU: those of `enum decision` in `bpf/counts.h`.
+pub(crate) const DECISIONS: usize = 8;
+
+/// How often the scheduler took each of its ways, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decisions {
+    /// A wake-up took a CPU from another workload.
+    pub preempted: u64,
+    /// A best-effort thread stayed on its CPU behind a real-time thread.
+    pub stayed: u64,
+    /// Or behind a latency-critical one.
+    pub made_way: u64,
+    /// One that had stayed or made way went to a queue all the same.
+    pub in_vain: u64,
+    /// One that had stayed behind a real-time thread was fetched.
+    pub fetched: u64,
+    /// A starving thread had a turn.
+    pub starving: u64,
+    /// A cgroup used up its quota.
+    pub throttled: u64,
+    /// A thread came, and its workload got no CPU by the rules.
+    pub refused: u64,
+    /// Others had a turn while a server had work and budget.
+    pub beside_server: u64,
+}
+
+impl Decisions {
+    fn add(&mut self, counts: [u64; DECISIONS]) {
+        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, beside_server] = counts;
+        self.preempted += preempted;
+        self.stayed += stayed;
+        self.made_way += made_way;
+        self.in_vain += in_vain;
+        self.starving += starving;
+        self.throttled += throttled;
+        self.refused += refused;
+        self.beside_server += beside_server;
+    }
+}
+
 impl Grant {
+    /// The decisions of all CPUs.
+    #[must_use]
+    pub fn decisions(&self) -> Decisions {
+        let mut all = Decisions { fetched: self.shared().fetches.load(Relaxed), ..Decisions::default() };
+        self.cpus().for_each(|cpu| all.add(self.beside.counts(cpu.index())));
+        all
+    }
+
+    /// Turns that others had on this CPU while a server had work and budget, so far. Each is 0.5 ms at most.
+    #[must_use]
+    pub fn turns_beside_servers(&self, cpu: CpuId) -> u64 {
+        let mut here = Decisions::default();
+        here.add(self.beside.counts(cpu.index()));
+        here.beside_server
+    }
+
     /// Threads that could run since this time or before, and cannot because real-time threads have every CPU that they may
     /// use: the first 32. Where no fair server helps them, the kernel ends the scheduler after 30 s of that.
     ///

@@ -4,11 +4,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::btf::{self, Btf};
+use libbpf_rs::btf::Btf;
 
 use rustix::thread::CapabilitySet;
 
-use crate::ScxError;
+use crate::{ScxError, forms};
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// 1 on a kernel with PREEMPT_RT; others do not have it.
@@ -74,20 +74,42 @@ fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
 /// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
 /// them: without this flag it would wait behind the real-time thread that took its CPU.
 pub(crate) fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
-    let name = Some("SCX_OPS_ENQ_MIGRATION_DISABLED".as_ref());
-    let wide = types.type_by_name::<btf::types::Enum64<'_>>("scx_ops_flags");
-    let narrow = types.type_by_name::<btf::types::Enum<'_>>("scx_ops_flags");
-    let wide = wide.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
-    let narrow =
-        narrow.iter().flat_map(|flags| flags.iter()).find(|flag| flag.name == name).map(|flag| flag.value as u64);
-    wide.or(narrow).unwrap_or(0)
+    forms::number(types, "scx_ops_flags", "SCX_OPS_ENQ_MIGRATION_DISABLED").unwrap_or(0)
 }
 
 /// Does this kernel give threads of sched_ext some time behind real-time ones (from 7.0 on)? Then such threads do not make
 /// others wait for so long that the kernel would end the scheduler.
 pub(crate) fn serves_ext_threads(types: &Btf<'_>) -> bool {
-    let queues = types.type_by_name::<btf::types::Struct<'_>>("rq");
-    queues.is_some_and(|rq| rq.iter().any(|member| member.name == Some("ext_server".as_ref())))
+    forms::has_member(types, "rq", "ext_server")
+}
+
+/// What works less well under Quell's scheduler because this kernel lacks something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What it lacks, and the first version that has it.
+    pub what: &'static str,
+    /// What follows from that.
+    pub consequence: &'static str,
+}
+
+/// What this kernel lacks, by its types; nothing where it does not tell them.
+#[must_use]
+pub fn lacks() -> Vec<Lack> {
+    Btf::from_vmlinux().map(|types| lacks_of(&types)).unwrap_or_default()
+}
+
+fn lacks_of(types: &Btf<'_>) -> Vec<Lack> {
+    let mut found = Vec::new();
+    if !forms::has(types, "bpf_send_signal_task") {
+        let consequence = "`grace` is not kept: a thread gets no signal before it loses its CPU";
+        found.push(Lack { what: "bpf_send_signal_task (Linux 6.13)", consequence });
+    }
+    if !serves_ext_threads(types) {
+        let consequence = "a thread behind real-time threads that never sleep waits for ever, and after 30 s the kernel ends \
+                           the scheduler; quell run then lends CPUs by affinity";
+        found.push(Lack { what: "a deadline server for sched_ext's threads (Linux 7.0)", consequence });
+    }
+    found
 }
 
 /// May this thread load schedulers?

@@ -12,15 +12,16 @@
 //! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
 //! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread
 //!   data; `bpf/stuck.h`: who waits behind real-time
-//!   threads
+//!   threads; `bpf/counts.h`: decisions, counted
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `kernel`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
-//!   `inspect`: what it says of itself; `host`: the view and the plan
+//! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `news`: the loader is woken;
+//!   `inspect`: what it says of itself; `scheduler`: the view and the plan
 //!
 //! When the loader dies the kernel's own scheduler takes over.
 
 mod beside;
 mod error;
+mod forms;
 mod inspect;
 mod kernel;
 #[doc(hidden)]
@@ -34,7 +35,8 @@ mod servers;
 mod sockets;
 
 pub use error::ScxError;
-pub use inspect::{Hog, Program, Stuck};
-pub use kernel::ready;
+pub use forms::Unknown;
+pub use inspect::{Decisions, Hog, Program, Stuck};
+pub use kernel::{Lack, lacks, ready};
 pub use program::{Grant, Holder, NAME, Slices, probe};
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};

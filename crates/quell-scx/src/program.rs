@@ -12,7 +12,7 @@ use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, W
 
 use crate::beside::Beside;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
-use crate::{ScxError, kernel, messages, requests, sockets};
+use crate::{ScxError, forms, kernel, messages, requests, sockets};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
@@ -90,6 +90,8 @@ impl Default for Slices {
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: Link,
+    /// Tells of real-time threads that take a CPU, where no operation does.
+    _switches: Option<Link>,
     pub(crate) servers: bool,
     pub(crate) requests: Option<Link>,
     pub(crate) sockets: Vec<Link>,
@@ -172,7 +174,20 @@ impl Grant {
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
         let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        Ok(Grant { _link: link, servers, requests: None, sockets: Vec::new(), wakeups, beside, skeleton, shared })
+        let switches = &skeleton.progs.cpu_switches;
+        let switches = switches.autoload().then(|| switches.attach()).transpose();
+        let switches = switches.map_err(refused("listening to switches"))?;
+        Ok(Grant {
+            _link: link,
+            _switches: switches,
+            servers,
+            requests: None,
+            sockets: Vec::new(),
+            wakeups,
+            beside,
+            skeleton,
+            shared,
+        })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -359,22 +374,10 @@ impl Grant {
         know_siblings(self.shared(), topology);
     }
 
-    /// CPUs that a workload took from another when it woke up, so far.
-    #[must_use]
-    pub fn preemptions(&self) -> u64 {
-        self.shared().preemptions.load(Relaxed)
-    }
-
     /// Times that a thread of the workload had to wait while no other one did, so far; 0 for one that has no place.
     #[must_use]
     pub fn queues_formed(&self, id: WorkloadId) -> u64 {
         self.shared().workload.get(id.index()).map_or(0, |state| state.formed.load(Relaxed))
-    }
-
-    /// Turns that were given to somebody because they starved, so far.
-    #[must_use]
-    pub fn starved(&self) -> u64 {
-        self.shared().starved.load(Relaxed)
     }
 }
 
@@ -400,11 +403,22 @@ fn into_the_kernel(
 ) -> Result<GrantSkel<'_>, ScxError> {
     let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
     let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
+    if let Some(unknown) = forms::unknown(&types).into_iter().next() {
+        return Err(ScxError::UnknownKernel { unknown });
+    }
+    let prefers = forms::Preference::of_the_environment();
+    let releases = forms::releases(&types) && prefers != forms::Preference::Later;
+    let operations = open.struct_ops.grant_ops_mut();
+    if !releases {
+        operations.cpu_release = std::ptr::null_mut();
+    }
+    open.progs.cpu_switches.set_autoload(!releases);
     let operations = open.struct_ops.grant_ops_mut();
     operations.flags |= kernel::flag_of_bound_threads(&types);
     operations.hotplug_seq = hotplugs;
     let switches = open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches");
     switches.servers_on = servers;
+    switches.prefers = prefers as u32;
     // Threads beside servers may have to wait for two budgets, which may be 10 s.
     if kernel::serves_ext_threads(&types) && !servers {
         operations.timeout_ms = SHORT_WATCHDOG.as_millis() as u32;

@@ -1,7 +1,6 @@
 //! Deferrable servers: which workload has one on which CPU, and what became of their budgets.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
 use quell_model::{CpuId, Nanos, WorkloadId};
 
@@ -123,12 +122,5 @@ impl Grant {
             }
         }
         found
-    }
-
-    /// Turns that others had on this CPU while a server had work and budget, so far. Each is 0.5 ms at most.
-    #[must_use]
-    pub fn turns_beside_servers(&self, cpu: CpuId) -> u32 {
-        let turns: &AtomicU32 = &self.serving(cpu).turns;
-        turns.load(Relaxed)
     }
 }

@@ -24,7 +24,8 @@ pub use roster::{Entry, Roster, Standing};
 /// Signals for people, besides those that the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays
 /// are not among them: where no policy needs them, they would cost a program at every wake-up.
 pub const SIGNALS: SignalSet =
-    SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder]);
+    SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder])
+        .union(SignalSet::of(&Signal::DECISIONS));
 
 /// A snapshot is published at most this often, of turns that measured the signals for people.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);

@@ -1,6 +1,6 @@
 //! A workload's numbers as table cells, the same in `quell status` and `quell top`. `–`: not measured.
 
-use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Workload};
+use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Status, Workload};
 use quell_model::Signal;
 use quell_report::human;
 
@@ -46,6 +46,18 @@ pub fn queueing(workload: &Workload) -> String {
 
 fn time(measured: Option<Measured>) -> String {
     measured.map_or(NOTHING.to_owned(), |time| mark(&time, human::nanoseconds(time.value as u64)))
+}
+
+/// What Quell's scheduler decided, most of all first; `None` without it, or while it decided nothing.
+pub fn decisions(status: &Status) -> Option<String> {
+    let counted = |signal: Signal| {
+        let count = status.measured.get(signal)?.value;
+        (count > 0.0).then(|| (signal.name(), count as u64))
+    };
+    let mut counts: Vec<_> = Signal::DECISIONS.into_iter().filter_map(counted).collect();
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let counts: Vec<_> = counts.into_iter().map(|(name, count)| format!("{name} {count}")).collect();
+    (!counts.is_empty()).then(|| format!("scheduler: {}", counts.join(", ")))
 }
 
 /// Latency over the latency to keep, with a `!` where that is missed.

@@ -101,6 +101,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut found: Vec<Finding> =
         leftovers(&RunDir::path_of(arguments.run_dir.as_deref()), &roots.proc).iter().map(left_behind).collect();
     found.extend(crate::host::refusal().map(refused));
+    if quell_scx::ready().is_ok() {
+        found.extend(quell_scx::lacks().iter().map(lacking));
+    }
     found.extend(findings(&facts, &exclusive));
     let report = Report {
         host: capabilities.host.clone(),
@@ -141,6 +144,17 @@ fn refused(why: String) -> Finding {
         consequence: "policies that grant CPUs lend them by affinity here, with guard beside them".into(),
         mend: "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md names the kernels that take it"
             .into(),
+    }
+}
+
+/// The kernel takes the program, and lacks something that makes it work less well.
+fn lacking(lack: &quell_scx::Lack) -> Finding {
+    Finding {
+        concern: Concern::Latency,
+        what: format!("this kernel lacks {}", lack.what),
+        evidence: vec![Evidence { path: "/sys/kernel/btf/vmlinux".into(), value: "not in it".into() }],
+        consequence: lack.consequence.into(),
+        mend: "boot a later kernel, if that matters here".into(),
     }
 }
 

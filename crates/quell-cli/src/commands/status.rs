@@ -90,6 +90,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     }
     lines.push(String::new());
     lines.extend(cpus(&status.cpus).iter().map(|line| screen.wrap(line)));
+    lines.extend(cells::decisions(status).map(|line| screen.wrap(&line)));
     if status.decisions_lost > 0 {
         lines.push(format!("! {} decisions came faster than they could be read", status.decisions_lost));
     }
@@ -159,6 +160,7 @@ mod tests {
     use super::*;
     use crate::commands::sample;
     use quell_agent::api::wire::{Class, State};
+    use quell_model::Signal;
 
     #[test]
     fn a_small_terminal_shows_where_each_workload_stands() {
@@ -185,6 +187,18 @@ mod tests {
         let mut status = sample::status(4);
         status.agent.degraded = Some("Quell's scheduler is off: a stall".into());
         assert!(text(&status, false, &Screen::columns(80)).contains("! Quell's scheduler is off: a stall"));
+    }
+
+    #[test]
+    fn what_the_scheduler_decided_is_shown_most_of_all_first() {
+        let mut status = sample::status(4);
+        assert!(!text(&status, false, &Screen::columns(80)).contains("scheduler:"), "nothing is measured");
+        let measured = |count| sample::measured(f64::from(count));
+        for (signal, count) in [(Signal::CpusTaken, 7), (Signal::Throttled, 0), (Signal::CpusRefused, 42)] {
+            status.measured = status.measured.with(signal, measured(count));
+        }
+        let text = text(&status, false, &Screen::columns(80));
+        assert!(text.contains("scheduler: CPUs refused 42, CPUs taken 7\n"), "{text}");
     }
 
     #[test]

@@ -115,6 +115,19 @@ macro_rules! kinds {
 signal_table!(kinds);
 
 impl Signal {
+    /// What Quell's scheduler decided, counted since it was loaded.
+    pub const DECISIONS: [Signal; 9] = [
+        Signal::CpusTaken,
+        Signal::Stayed,
+        Signal::MadeWay,
+        Signal::MadeWayInVain,
+        Signal::Fetched,
+        Signal::StarvingTurns,
+        Signal::Throttled,
+        Signal::CpusRefused,
+        Signal::TurnsBesideServers,
+    ];
+
     /// Its line of the table.
     #[must_use]
     pub const fn info(self) -> &'static SignalInfo {

@@ -53,6 +53,29 @@ macro_rules! signal_table {
                 /// How many times its quiet latency memory takes to answer.
                 MemorySlowdown = memory_slowdown: f64, "memory slowdown", Times, Momentary,
                     "64 memory accesses a millisecond";
+                /// CPUs that a wake-up took from another workload, by Quell's scheduler.
+                CpusTaken = cpus_taken: u64, "CPUs taken", Count, Total, "a read a CPU, ten times a second";
+                /// Times a best-effort thread stayed on its CPU behind a real-time thread.
+                Stayed = threads_stayed: u64, "threads that stayed", Count, Total, "a read a CPU, ten times a second";
+                /// Times a best-effort thread stayed on its CPU behind a latency-critical thread.
+                MadeWay = threads_made_way: u64, "threads that made way", Count, Total,
+                    "a read a CPU, ten times a second";
+                /// Times a thread that had stayed or made way went to a queue all the same.
+                MadeWayInVain = made_way_in_vain: u64, "made way in vain", Count, Total,
+                    "a read a CPU, ten times a second";
+                /// Times a thread was fetched that had stayed behind a real-time thread.
+                Fetched = threads_fetched: u64, "threads fetched", Count, Total, "a read, ten times a second";
+                /// Turns given to threads that starved.
+                StarvingTurns = starving_turns: u64, "starving turns", Count, Total,
+                    "a read a CPU, ten times a second";
+                /// Times a cgroup used up its quota (cpu.max) under Quell's scheduler.
+                Throttled = cgroups_throttled: u64, "cgroups throttled", Count, Total,
+                    "a read a CPU, ten times a second";
+                /// Times a thread came and its workload got no CPU by the rules.
+                CpusRefused = cpus_refused: u64, "CPUs refused", Count, Total, "a read a CPU, ten times a second";
+                /// Turns of others while a server had work and budget.
+                TurnsBesideServers = turns_beside_servers: u64, "turns beside servers", Count, Total,
+                    "a read a CPU, ten times a second";
             }
             thread {
                 /// Times it lost its CPU although it could have gone on, since it is traced.

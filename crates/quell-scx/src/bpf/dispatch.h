@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a CPU runs next. */
+/*
+ * What a CPU runs next.
+ *
+ * Problem: a CPU that chooses has one holder and several others with a claim: servers, the system, starving threads.
+ *
+ * Rule: in this order: a server with budget; the system's turn; a starving thread's; a latency-critical workload that is
+ * owed a CPU; the holder's next thread; whoever inherits the CPU, if the holder has none; the system.
+ *
+ * Limits: of a queue's first threads four are looked at for one that ran here last.
+ */
 #ifndef QUELL_DISPATCH_H
 #define QUELL_DISPATCH_H
 
@@ -67,7 +76,7 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 	if (!run_first(slot, now))
 		return false;
 	cpu_at(&shared, cpu)->starving = !is_free;
-	__sync_fetch_and_add(&shared.starved, 1);
+	count(STARVING);
 	return true;
 }
 
@@ -224,7 +233,7 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
 		return false;
 	if (run_first(heir, now)) {
-		__sync_fetch_and_add(&shared.preemptions, 1);
+		count(PREEMPTED);
 		return true;
 	}
 	hand(cpu, heir, holder);
@@ -313,7 +322,7 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 	if (slot == NOBODY || !run_first(slot, now))
 		return false;
 	cpu_at(&shared, cpu)->starving = 1;
-	__sync_fetch_and_add(&shared.starved, 1);
+	count(STARVING);
 	return true;
 }
 
@@ -332,7 +341,7 @@ static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
 		gives = look_for_starving_beside(cpu, at, now);
 	if (!gives)
 		return false;
-	serving_on(cpu)->turns++;
+	count(BESIDE_SERVER);
 	serving_on(cpu)->turn_until = now + TURN_BESIDE_SERVER_NS;
 	ring_at(cpu, now + TURN_BESIDE_SERVER_NS);
 	return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What stood where. The kernel asks for it when it ends the scheduler by an error, and at SysRq-D: after that it is too late
- * to see which thread waited in which queue.
+ * What stood where. The kernel asks for it when it ends the scheduler by an error, and at SysRq-D.
+ *
+ * Problem: after that it is too late to see which thread waited in which queue.
  *
  * Rule: a line for all, for each workload that holds a CPU or has waiting threads, for each CPU, and for each thread that
  * can run; the kernel puts the last two below its own lines about the same CPU or thread.
@@ -34,8 +35,7 @@ void OP(grant_dump, struct scx_dump_ctx *context)
 {
 	int i;
 
-	scx_bpf_dump("quell: slots=%llu starved=%llu preempted=%llu unplaced=%llu", shared.nr_slots, shared.starved,
-		     shared.preemptions, shared.unplaced);
+	scx_bpf_dump("quell: slots=%llu unplaced=%llu", shared.nr_slots, shared.unplaced);
 	FOR(i, 0, shared.nr_slots) {
 		dump_slot(i);
 	}
@@ -50,6 +50,12 @@ void OP(grant_dump_cpu, struct scx_dump_ctx *context, __s32 cpu, bool idle)
 
 	scx_bpf_dump("quell: holder=%lld runs=%lld away=%llu hog=%llu stays=%llu starving=%llu online=%llu",
 		     (__s32)c->holder, (__s32)c->runs, c->away, c->hog, c->stays, c->starving, c->online);
+	const __u64 *n = AT(counts, (__u32)cpu, MAX_CPUS)->of;
+
+	scx_bpf_dump("quell: preempted=%llu stayed=%llu made_way=%llu in_vain=%llu starving=%llu throttled=%llu refused=%llu "
+		     "beside_server=%llu",
+		     n[PREEMPTED], n[STAYED], n[MADE_WAY], n[IN_VAIN], n[STARVING], n[THROTTLED], n[REFUSED],
+		     n[BESIDE_SERVER]);
 }
 
 void OP(grant_dump_task, struct scx_dump_ctx *context, struct task_struct *p)

@@ -2,6 +2,12 @@
 /*
  * A thread whose workload asks for it is told before it loses its CPU: it gets a signal, and goes on for a moment unless it
  * yields. Who has taken the CPU holds it already and comes next.
+ *
+ * Problem: a runtime that is preempted while it holds a lock stops all its other threads.
+ *
+ * Rule: the signal of the workload's `grace` is sent to the thread that runs, and a timer preempts it after the grace.
+ *
+ * Limits: kernels without `bpf_send_signal_task` (before 6.13) give no grace.
  */
 #ifndef QUELL_GRACE_H
 #define QUELL_GRACE_H

@@ -2,10 +2,15 @@
 /*
  * CPUs belong to workloads.
  *
- * Every thread that is not real-time is scheduled here. A CPU runs the threads of the workload that holds it. The loader
- * grants and revokes CPUs; what cannot wait for the loader is done here, at the event, by the rules: a workload that wakes
- * up takes the CPUs that it is guaranteed, a CPU that is yielded goes to the next in line, a ban ends with its request.
- * What belongs to no workload is the system: it has its turns on every CPU.
+ * Problem: fair schedulers know shares, and let a wake-up wait for a tick; real-time classes know neither shares nor an
+ * end.
+ *
+ * Rule: every thread that is not real-time is scheduled here. A CPU runs the threads of the workload that holds it. The
+ * loader grants and revokes CPUs; what cannot wait for the loader is done here, at the event, by the rules: a workload that
+ * wakes up takes the CPUs that it is guaranteed, a CPU that is yielded goes to the next in line, a ban ends with its
+ * request. What belongs to no workload is the system: it has its turns on every CPU.
+ *
+ * Limits: real-time threads come before all that. Each header has its own.
  */
 #include "state.h"
 #include "grace.h"
@@ -301,17 +306,31 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
  * A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. Or
  * what ran stays.
  */
-void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
+static __always_inline bool class_takes(__u32 cpu, struct task_struct *to)
 {
-	if (cpu < 0 || cpu >= MAX_CPUS)
-		return;
 	bool waits = stays(cpu);
 
 	if (servers_on)
 		stop_serving(cpu);
-	lose_cpu(cpu, args->task, TOOK, waits);
-	if (!waits)
+	lose_cpu(cpu, to->pid, TOOK, waits);
+	return !waits;
+}
+
+void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
+{
+	if (cpu >= 0 && cpu < MAX_CPUS && class_takes(cpu, args->task))
 		scx_bpf_reenqueue_local();
+}
+
+/* The same where the kernel has no such operation any more: the CPU goes from a thread of ours to one of a higher class. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(cpu_switches, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (next->prio < MAX_RT_PRIO && prev->prio >= MAX_RT_PRIO && prev->pid && cpu < MAX_CPUS && class_takes(cpu, next))
+		reenqueue_local_later();
+	return 0;
 }
 
 void OP(grant_cpu_online, __s32 cpu)

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the scheduler and its loader share, mapped into the loader's memory. The loader mirrors it in src/layout.rs. */
+/*
+ * What the scheduler and its loader share, mapped into the loader's memory. The loader mirrors it in src/layout.rs.
+ *
+ * Problem: the loader decides in user space, and a system call a decision is too slow for both sides.
+ *
+ * Rule: one structure in shared memory. Each field has one writer, or is changed by atomic operations where both write it
+ * (`holder`, `held`). Counters only grow; the reader compares.
+ *
+ * Limits: 1,024 CPUs and 1,023 workloads, four servers a CPU, three siblings. What one side reads while the other writes is
+ * of no single moment.
+ */
 #ifndef QUELL_GRANT_H
 #define QUELL_GRANT_H
 
@@ -102,7 +112,6 @@ struct serving {
 	__u32 servers;     /* the loader's: those beyond were never on */
 	__u32 served;      /* the server whose thread runs here or is about to, plus one; 0: none */
 	__u32 comes;       /* is that thread about to run? */
-	__u32 turns;       /* of others, while a server had work and budget, ever */
 	__u64 turn_until;  /* such a turn ends then; 0: there is none */
 	__u64 waits_until; /* a server whose threads wait without a budget has one again then */
 	__u64 timer_at;    /* when the timer is to end something; 0: nothing */
@@ -119,8 +128,6 @@ struct shared {
 	__u64 system_ns;     /* the system's threads wait so long for a turn on a CPU that an LC holds beyond its guarantee */
 	__u64 lc_slice_ns;
 	__u64 be_slice_ns;
-	__u64 preemptions;   /* CPUs that a wake-up took from somebody */
-	__u64 starved;       /* turns that were given because somebody starved */
 	__u64 kick[MAX_CPUS / 64]; /* the CPUs that the loader wants to decide again, as bits */
 	__u64 drain;         /* the slot whose queue the loader wants emptied into the system's */
 	__u64 stuck_before;  /* threads that wait since then, behind a higher class, are what the loader asks for */

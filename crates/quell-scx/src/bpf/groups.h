@@ -2,9 +2,15 @@
 /*
  * The tree of cgroups: what each one's threads are worth to the virtual time of a queue.
  *
- * A queue has one order for all threads of a workload, however deep its cgroups are nested: the hierarchy is flattened. A
- * thread's share is its weight among what wants to run right below its cgroup, times its cgroup's among what wants to run
- * right below the parent, and so on to the root. What wants to run there is the `load`.
+ * Problem: shares are nested, and a queue has one order.
+ *
+ * Rule: the hierarchy is flattened. A thread's share is its weight among what wants to run right below its cgroup, times
+ * its cgroup's among what wants to run right below the parent, and so on to the root. What wants to run there is the
+ * `load`, kept without locks: a group's contribution to its parent is exchanged, and the difference added.
+ *
+ * Limits: 4,096 cgroups with the cpu controller, 64 levels; half of the places for those below cgroups of ordinary users.
+ * What is beyond belongs to the group of what is above. A share counts from the moment at which run time is priced, not
+ * from its change.
  */
 #ifndef QUELL_GROUPS_H
 #define QUELL_GROUPS_H

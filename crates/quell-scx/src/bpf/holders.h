@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited. */
+/*
+ * Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited.
+ *
+ * Problem: several CPUs and the loader hand the same CPU on at the same time, and none may wait for another.
+ *
+ * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
+ * and down after, so that no workload has more than its limit at any moment. A CPU of a real-time thread is yielded.
+ *
+ * Limits: who loses the exchange tries three times, then waits in its queue.
+ */
 #ifndef QUELL_HOLDERS_H
 #define QUELL_HOLDERS_H
 
@@ -78,7 +87,7 @@ static __always_inline void seems_back(struct cpu *c)
 }
 
 /* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
-static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 how, bool is_kept)
+static __always_inline void lose_cpu(__u32 cpu, __u32 to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
@@ -89,7 +98,7 @@ static __always_inline void lose_cpu(__u32 cpu, struct task_struct *to, __u32 ho
 		seems_away(c);
 	c->away_since = time_on(c);
 	c->stopped_at = 0;
-	c->hog = to->pid;
+	c->hog = to;
 	if (holder >= SYSTEM || is_kept)
 		return;
 	yield_cpu(cpu, holder);
@@ -104,17 +113,22 @@ static __always_inline void is_back(__u32 cpu)
 		cpu_at(&shared, cpu)->away = 0;
 }
 
-/* Has a real-time thread the CPU, though the kernel has not told so? Then that is known from now on. */
+/* This real-time thread has the CPU, though the kernel has not told so: that is known from now on. */
+APART int find_hog(__u32 cpu, __u32 pid)
+{
+	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
+		lose_cpu(cpu, pid, FOUND, false);
+	return 0;
+}
+
+/* Has a real-time thread the CPU? */
 static __always_inline bool is_hogged(__u32 cpu)
 {
-	if (!bpf_ksym_exists(scx_bpf_cpu_curr))
-		return false;
 	struct task_struct *p = scx_bpf_cpu_curr(cpu);
 
 	if (!p || p->prio >= MAX_RT_PRIO)
 		return false;
-	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != p->pid))
-		lose_cpu(cpu, p, FOUND, false);
+	find_hog(cpu, p->pid);
 	return true;
 }
 
@@ -158,7 +172,7 @@ static __always_inline bool take(__u32 cpu, __u32 slot)
 	if (from == slot || !hand(cpu, from, slot))
 		return false;
 	if (from < SYSTEM)
-		__sync_fetch_and_add(&shared.preemptions, 1);
+		count(PREEMPTED);
 	return true;
 }
 

@@ -2,6 +2,13 @@
 /*
  * What the scheduler uses of the kernel: the few fields that it reads, found by name in the running kernel's type
  * information, and the functions and numbers of sched_ext.
+ *
+ * Problem: the same program has to load on kernels that have other fields, names and functions.
+ *
+ * Rule: fields are found by name when the program is loaded. A function that some kernels lack is weak, and asked for
+ * before it is called. `compat.h` has those that changed their names.
+ *
+ * Limits: what no kernel tells by its types, as the meaning of a flag, is taken for constant.
  */
 #ifndef QUELL_KERNEL_H
 #define QUELL_KERNEL_H
@@ -117,6 +124,7 @@ struct rt_rq {
 /* Of one CPU. */
 struct rq {
 	struct rt_rq rt;
+	struct task_struct *curr;
 } KEEP_NAMES;
 
 extern const struct rq runqueues __ksym;
@@ -202,23 +210,13 @@ struct sched_ext_ops {
 #define TCP_CLOSE_WAIT 8
 
 __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
-void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym __weak;
-void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime, __u64 enq_flags) __ksym
-	__weak;
-bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym __weak;
-bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq_id, __u64 enq_flags) __ksym __weak;
-bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, __u64 dsq_id, __u64 enq_flags) __ksym
-	__weak;
-void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, __u64 vtime) __ksym __weak;
 __s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __ksym;
 __s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus, __u64 flags) __ksym;
 bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym;
-struct task_struct *scx_bpf_cpu_curr(__s32 cpu) __ksym __weak;
 void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 void scx_bpf_put_cpumask(const struct cpumask *cpus) __ksym;
-__u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_dump_bstr(char *format, unsigned long long *values, __u32 size) __ksym;
 struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
 void bpf_task_release(struct task_struct *p) __ksym __weak;
@@ -233,6 +231,8 @@ void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
 int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags) __ksym __weak;
 struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
 void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
+
+#include "compat.h"
 
 /*
  * True until a loop has turned millions of times: with it in a loop's condition the verifier takes the loop for bounded,

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What happens by the clock: periods of quotas end, settings are read again, those who wait for too long have their turn. */
+/*
+ * What happens by the clock: periods of quotas end, settings are read again, those who wait for too long have their turn.
+ *
+ * Problem: the kernel tells of some changes only, and on a CPU where nothing ends nothing is decided.
+ *
+ * Rule: a timer, every 50 ms or at the end of a throttled group's period, looks at CPUs, groups and queues. What it finds
+ * it mends or has a CPU decide again.
+ *
+ * Limits: it looks at all of them in one go. What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
+ */
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
 

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The workloads' queues: first come, first served for LC, by weighted run time for BE and the system. */
+/*
+ * The workloads' queues: first come, first served for LC, by weighted run time for BE and the system.
+ *
+ * Problem: latency-critical threads are to run in the order of their wake-ups, all others by their shares; and one that
+ * sleeps is to gain nothing from it.
+ *
+ * Rule: place = max(virtual time, the queue's clock - a slice) for a thread that comes; virtual time = run time over share.
+ * The clock follows the thread that runs. cpu.idle's threads come after all others, overdue ones before.
+ *
+ * Limits: a queue has one order for all CPUs. A thread that may not use the whole pool can run ahead of others or behind
+ * them by 10 s of virtual time at most; then its share is void.
+ */
 #ifndef QUELL_QUEUES_H
 #define QUELL_QUEUES_H
 

@@ -2,8 +2,12 @@
 /*
  * cpu.max: a group that has used up its quota is throttled until the next period begins.
  *
- * Its threads wait in a queue of its own meanwhile, and count for no workload's queue. What is accounted for is whole turns
- * of a CPU, so a group may run beyond its quota; that is a debt, which later periods pay.
+ * Problem: run time is known when a thread stops, and threads of one group run on several CPUs at once.
+ *
+ * Rule: budget += quota a period, up to quota + burst; budget -= run time; at 0 the group is throttled. Its threads wait in
+ * a queue of its own meanwhile, and count for no workload's queue. A slice ends with the budget.
+ *
+ * Limits: each CPU may run one slice beyond the quota. That is a debt, which later periods pay.
  */
 #ifndef QUELL_QUOTA_H
 #define QUELL_QUOTA_H
@@ -132,6 +136,7 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 
 			if (left <= 0 && !__sync_lock_test_and_set(&g->throttled, 1)) {
 				__sync_fetch_and_add(&throttled_groups, 1);
+				count(THROTTLED);
 				patrol_by(g->began + g->period, now);
 			}
 		}

@@ -2,7 +2,9 @@
 /*
  * The rules: who gets a CPU at a wake-up, who inherits one at a yield, when a ban ends, when the system has its turn.
  *
- * Each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
+ * Problem: what a policy wants has to happen at the event, before the loader could know of it.
+ *
+ * Rule: each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
  * tests can run these functions beside the reference. Whoever includes this file defines before:
  *   FOR(i, from, to)        a loop
  *   TASK_CPUS               the type of a set of CPUs that a thread may run on
@@ -10,6 +12,8 @@
  *   OPAQUE(i)               keeps the compiler from knowing what i is
  *   FIT(s, cpu, slot)       calls rule_fit
  *   SERVED(s, cpu)          does a server's thread have the CPU?
+ *
+ * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`).
  */
 #ifndef QUELL_RULES_H
 #define QUELL_RULES_H

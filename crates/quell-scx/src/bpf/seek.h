@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A thread that waits looks for a CPU. */
+/*
+ * A thread that waits looks for a CPU.
+ *
+ * Problem: a thread that comes must neither wait beside a CPU that it may use, nor take one for nothing.
+ *
+ * Rule: in this order: a CPU by the workload's rules, which is kicked; else the loader is told, if it may grant one. A
+ * thread that lost its CPU to another one takes a CPU without a holder on which nothing runs. The system's threads take
+ * idle CPUs, or their turn where best-effort work runs.
+ *
+ * Limits: each search looks at all CPUs, in the order of their numbers.
+ */
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
 
@@ -104,6 +114,8 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	struct workload *w = workload_of(slot);
 
+	if (w->on_wake_up)
+		count(REFUSED);
 	if (w->lc) {
 		__sync_fetch_and_add(&unserved, 1);
 		if (w->held)

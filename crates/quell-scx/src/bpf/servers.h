@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The servers of a CPU: where they are, what they use, and the timer that ends their budgets and periods. */
+/*
+ * The servers of a CPU: where they are, what they use, and the timer that ends their budgets and periods.
+ *
+ * Problem: a budget ends while a thread runs, and no event of the scheduler is due then.
+ *
+ * Rule: a timer a CPU, set to the next end of a budget, of a period or of a turn. It makes the CPU decide again, and
+ * changes nothing itself.
+ *
+ * Limits: four servers a CPU. A server on a CPU that is offline serves no thread.
+ */
 #ifndef QUELL_SERVERS_H
 #define QUELL_SERVERS_H
 

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which workload a thread belongs to, and which servers that has. */
+/*
+ * Which workload a thread belongs to, and which servers that has.
+ *
+ * Problem: a fork or a move of a process between cgroups changes the workload, and the kernel tells of neither in time.
+ *
+ * Rule: the workload of the nearest cgroup upwards that is in the loader's table. A thread remembers it and looks again
+ * when its cgroup's number or the table's generation has changed.
+ *
+ * Limits: a running thread that is moved belongs to its former workload until it stops or its CPU decides again.
+ */
 #ifndef QUELL_SLOTS_H
 #define QUELL_SLOTS_H
 

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The scheduler's state: what it shares with the loader, the table of cgroups, and what it knows of each thread. */
+/*
+ * The scheduler's state: what it shares with the loader, the table of cgroups, and what it knows of each thread.
+ *
+ * Problem: each event has to find what is known of its thread and of its CPU, without a lock.
+ *
+ * Rule: a thread's record lives and dies with the thread (task storage), a CPU's and a workload's are places of an array.
+ * Indices are masked where they are used, so that the verifier sees them within their table.
+ *
+ * Limits: what is beyond an array is masked into it: callers compare first.
+ */
 #ifndef QUELL_STATE_H
 #define QUELL_STATE_H
 
@@ -24,6 +33,7 @@ int zero;
 __u32 fit_of(__u32 cpu, __u32 slot);
 #include "rules.h"
 #include "budget.h"
+#include "counts.h"
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;

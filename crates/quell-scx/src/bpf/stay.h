@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A best-effort thread stays on its CPU while a real-time or a latency-critical thread has that, if no other CPU is free.
- * Mostly it gets the CPU back in a moment, and goes on with what is left of its slice, for much less than the way through its
- * queue costs. Behind a real-time thread its workload goes on holding the CPU; a latency-critical workload holds the CPU
- * itself. Where the other one does not leave, the thread goes to its queue: behind a latency-critical thread when the slice
- * of that ends, and from behind a real-time thread the loader fetches it. It has the kernel enqueue the thread anew, which
- * nothing here can do.
+ *
+ * Problem: mostly it gets the CPU back in a moment, and the way through its queue costs much more than that moment.
+ *
+ * Rule: it goes on with what is left of its slice. Behind a real-time thread its workload goes on holding the CPU; a
+ * latency-critical workload holds the CPU itself. Where the other one does not leave, the thread goes to its queue: behind
+ * a latency-critical thread when the slice of that ends, and from behind a real-time thread the loader fetches it. It has
+ * the kernel enqueue the thread anew, which nothing here can do.
+ *
+ * Limits: normal threads only, without a quota, one a CPU. One that stayed in vain has lost up to a slice.
  */
 #ifndef QUELL_STAY_H
 #define QUELL_STAY_H
@@ -34,8 +38,10 @@ static __always_inline void stays_no_more(struct task_struct *p, struct thread *
 	struct cpu *c = cpu_at(&shared, t->stopped_on - 1);
 
 	t->stopped_on = 0;
-	if (c->stays == (__u32)p->pid)
+	if (c->stays == (__u32)p->pid) {
 		c->stays = 0;
+		count(IN_VAIN);
+	}
 }
 
 /* Threads of a workload that wait for each other more often than this are expected to do so again. */
@@ -61,6 +67,7 @@ static __always_inline bool makes_way(struct task_struct *p, struct thread *t, _
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 || !is_served_at_once(workload_of(holder), now))
 		return false;
 	p->scx.slice = t->slice_left;
+	count(MADE_WAY);
 	begin_stay(cpu, p->pid);
 	return true;
 }
@@ -93,6 +100,7 @@ static __always_inline bool stays(__u32 cpu)
 	if (!c->stopped || holder >= SYSTEM || workload_of(holder)->lc || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 ||
 	    has_free_cpu())
 		return false;
+	count(STAYED);
 	begin_stay(cpu, c->stopped);
 	return true;
 }
@@ -141,8 +149,10 @@ static __always_inline void comes_back(__u32 cpu, struct thread *t)
 
 	c->stays = 0;
 	limit_credit(t, t->slot);
-	if (!goes_on || is_banned(&shared, cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (goes_on && !is_banned(&shared, cpu))
+		return;
+	count(IN_VAIN);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Whoever has stayed for longer than a slice, behind a real-time thread, is fetched. */

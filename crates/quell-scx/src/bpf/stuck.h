@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who cannot run because higher scheduling classes have every CPU that they may use. */
+/*
+ * Who cannot run because higher scheduling classes have every CPU that they may use.
+ *
+ * Problem: the kernel ends a scheduler under which a thread waits for long, also if real-time threads are the cause.
+ *
+ * Rule: a thread that could run since the given time, and all of whose CPUs are away, is told to the loader, with one of
+ * those CPUs.
+ *
+ * Limits: the first 32.
+ */
 #ifndef QUELL_STUCK_H
 #define QUELL_STUCK_H
 

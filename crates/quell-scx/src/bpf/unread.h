@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Since when TCP sockets have unread data. Attached when somebody first wants to know. Whose a socket is shows when a
- * thread of a latency-critical workload reads from it: its first data is not seen.
+ * Since when TCP sockets have unread data. Attached when a policy first wants to know.
+ *
+ * Problem: a thread that is busy leaves requests unread, and its queue shows nothing.
+ *
+ * Rule: data that comes to an empty socket starts its clock, a read that empties it stops it. Whose a socket is shows when
+ * a thread of a latency-critical workload reads from it.
+ *
+ * Limits: its first data is not seen, nor are UDP and UNIX sockets. 64 sockets with unread data a workload.
  */
 #ifndef QUELL_UNREAD_H
 #define QUELL_UNREAD_H

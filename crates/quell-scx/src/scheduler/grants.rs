@@ -45,9 +45,9 @@ impl Scx {
             let why = format!("CPU {cpu} is not among those that this host hands out, or is offline");
             return Verdict::Refused(Refusal::Forbidden(why));
         }
-        match self.grant.hand_on(cpu, self.holders[cpu.index()], to) {
+        match self.grant.hand_on(cpu, self.seen.holders[cpu.index()], to) {
             Some(changed) => {
-                self.holders[cpu.index()] = self.grant.holder(cpu);
+                self.seen.holders[cpu.index()] = self.grant.holder(cpu);
                 if changed {
                     kicks.insert(cpu);
                 }

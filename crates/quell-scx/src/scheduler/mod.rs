@@ -26,7 +26,7 @@ use self::hogs::Hogs;
 use self::servers::Served;
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Grant, ScxError, Slices, requests, sockets};
+use crate::{Decisions, Grant, ScxError, Slices, requests, sockets};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +73,8 @@ pub struct Scx {
     roots: Roots,
     options: ScxOptions,
     slots: Vec<Option<Attached>>,
-    /// As of the last observation, by CPU.
-    yields: Vec<u64>,
-    /// Who held each CPU then: a command about it was meant for that.
-    holders: Vec<Holder>,
+    /// As of the last observation.
+    seen: Seen,
     told: Vec<Event>,
     /// So long the next sleep lasts at most, if nothing wakes the loop.
     patience: Nanos,
@@ -92,6 +90,16 @@ pub struct Scx {
     absent: CpuSet,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
+}
+
+/// What an observation leaves for the next one, and for commands.
+struct Seen {
+    /// Times that each CPU was yielded.
+    yields: Vec<u64>,
+    /// Who held each CPU then: a command about it was meant for that.
+    holders: Vec<Holder>,
+    /// Counters of decisions, and the time of their reading.
+    decided: (Option<Nanos>, Decisions),
 }
 
 impl Scx {
@@ -115,8 +123,11 @@ impl Scx {
             roots,
             options,
             slots: Vec::new(),
-            yields: vec![0; columns],
-            holders: vec![Holder::default(); columns],
+            seen: Seen {
+                yields: vec![0; columns],
+                holders: vec![Holder::default(); columns],
+                decided: (None, Decisions::default()),
+            },
             told: Vec::new(),
             patience: Nanos::ZERO,
             queue_looks: Nanos::ZERO,
@@ -222,7 +233,7 @@ impl Scheduler for Scx {
 pub fn capabilities(stock: Capabilities) -> Capabilities {
     let mut can = stock;
     can.host = "scx".to_owned();
-    for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder] {
+    for signal in [Signal::QueueingDelay, Signal::RunTime, Signal::Holder].into_iter().chain(Signal::DECISIONS) {
         can.signals.insert(signal, Support::Yes);
     }
     let limit = "this kernel does not trace system calls: a request begins when its thread wakes up; what a busy \

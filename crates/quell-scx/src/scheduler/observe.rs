@@ -10,10 +10,13 @@ use crate::sockets::unread_delay;
 
 /// What the scheduler alone measures.
 const OURS: [Signal; 4] = [Signal::QueueingDelay, Signal::UnreadDelay, Signal::Holder, Signal::RequestStart];
+/// Counters of decisions are read at most this often.
+const COUNTERS_AGAIN: Nanos = Nanos::from_millis(100);
 
 /// The signals that the host's sensors measure.
 pub(super) fn left_to_sensors(wanted: SignalSet) -> SignalSet {
-    let theirs = |signal: &&Signal| wanted.contains(**signal) && !OURS.contains(signal);
+    let ours = |signal: &Signal| OURS.contains(signal) || Signal::DECISIONS.contains(signal);
+    let theirs = |signal: &&Signal| wanted.contains(**signal) && !ours(signal);
     Signal::ALL.iter().filter(theirs).fold(SignalSet::default(), |set, signal| set.union(SignalSet::of(&[*signal])))
 }
 
@@ -42,6 +45,31 @@ impl Scx {
             }
         }
         self.fill_cpus(wanted, view);
+        self.fill_decisions(wanted, view);
+    }
+
+    fn fill_decisions(&mut self, wanted: SignalSet, view: &mut View) {
+        if !Signal::DECISIONS.iter().any(|signal| wanted.contains(*signal)) {
+            return;
+        }
+        if self.seen.decided.0.is_none_or(|at| view.now >= at + COUNTERS_AGAIN) {
+            self.seen.decided = (Some(view.now), self.grant.decisions());
+        }
+        let (at, decided) = (self.seen.decided.0.unwrap_or(view.now), self.seen.decided.1);
+        let machine = &mut view.machine;
+        for (place, count) in [
+            (&mut machine.cpus_taken, decided.preempted),
+            (&mut machine.threads_stayed, decided.stayed),
+            (&mut machine.threads_made_way, decided.made_way),
+            (&mut machine.made_way_in_vain, decided.in_vain),
+            (&mut machine.threads_fetched, decided.fetched),
+            (&mut machine.starving_turns, decided.starving),
+            (&mut machine.cgroups_throttled, decided.throttled),
+            (&mut machine.cpus_refused, decided.refused),
+            (&mut machine.turns_beside_servers, decided.beside_server),
+        ] {
+            *place = Sample::exact(count, at);
+        }
     }
 
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
@@ -52,8 +80,8 @@ impl Scx {
         (cpus.idle, cpus.banned, cpus.away) = (CpuSet::EMPTY, CpuSet::EMPTY, CpuSet::EMPTY);
         for cpu in (0..columns as u32).map(CpuId) {
             let state = self.grant.cpu(cpu);
-            self.holders[cpu.index()] = self.grant.holder(cpu);
-            cpus.holder.push(self.holders[cpu.index()].workload());
+            self.seen.holders[cpu.index()] = self.grant.holder(cpu);
+            cpus.holder.push(self.seen.holders[cpu.index()].workload());
             if state.runs.load(Acquire) == NOBODY {
                 cpus.idle.insert(cpu);
             }
@@ -77,7 +105,7 @@ impl Scx {
     /// What happened since the last time: CPUs that were yielded, queues that formed.
     pub(super) fn hear(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.told);
-        for (cpu, before) in self.yields.iter_mut().enumerate() {
+        for (cpu, before) in self.seen.yields.iter_mut().enumerate() {
             let id = CpuId(cpu as u32);
             let state = self.grant.cpu(id);
             let yields = state.yields.load(Acquire);

@@ -261,7 +261,7 @@ lab_tests! {
             let (woken, hog) = (sleeper.ran(), hogs.each_ref().map(Child::ran).iter().sum::<std::time::Duration>());
             assert!(woken.as_millis() > 40, "{woken:?}");
             assert!(hog.as_millis() > 400, "{hog:?}");
-            assert!(machine.scx().grant().preemptions() > 10, "{}", machine.scx().grant().preemptions());
+            assert!(machine.scx().grant().decisions().preempted > 10, "{:?}", machine.scx().grant().decisions());
             drop(sleeper);
             pass(50);
             assert_eq!(machine.holder(1), Some(be), "what the LC yielded goes back to the BE");
@@ -328,7 +328,7 @@ lab_tests! {
             // The LC holds the only CPU that the other may use: it starves, and has its turns.
             let (ran, served) = (pinned.ran().as_millis(), server.ran().as_millis());
             assert!(ran > 3 && served > 3, "{ran} beside {served}");
-            assert!(machine.scx().grant().starved() > 0);
+            assert!(machine.scx().grant().decisions().starving > 0);
             machine.scx().grant().check().unwrap();
         }
 

@@ -5,7 +5,7 @@ use quell_lab::lab_tests;
 use quell_scx::ScxOptions;
 
 /// The verifier gives up at a million; beyond this, loading takes seconds.
-const MOST: u64 = 200_000;
+const MOST: u64 = 300_000;
 
 fn load_all(servers: bool) {
     let machine = Machine::with(ScxOptions { servers, ..ScxOptions::default() });

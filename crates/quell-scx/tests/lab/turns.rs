@@ -43,7 +43,7 @@ lab_tests! {
             let _runaway = Child::spin(Some(&groups[1]), Some(1));
             let starves = Child::spin(Some(&groups[2]), Some(1));
             pass(9000);
-            assert!(machine.scx().grant().starved() > 0 && starves.ran().as_micros() > 100);
+            assert!(machine.scx().grant().decisions().starving > 0 && starves.ran().as_micros() > 100);
             let longest = beats.longest();
             assert!(longest[0].as_millis() < 200, "half of such a turn, on the CPU that it is guaranteed: {longest:?}");
         }
@@ -67,7 +67,7 @@ lab_tests! {
             let starve = [2, 3].map(|at| Child::spin(Some(&groups[at]), None));
             pass(1000);
             let share = shares(&[&guaranteed], 6000)[0];
-            assert!(machine.scx().grant().starved() > 2 && starve.iter().all(|one| one.ran().as_millis() > 40));
+            assert!(machine.scx().grant().decisions().starving > 2 && starve.iter().all(|one| one.ran().as_millis() > 40));
             assert!(share > 970, "of a thousandth of its CPU's time each: {share}");
         }
 

@@ -28,27 +28,32 @@ pub fn render(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
     let rows = model.workloads().len() as u16 + 1;
     let cpus = cpu_rows(model, area.width);
-    let fixed = 2 + 1 + 1; // title, blank or problem, CPUs' head, keys
+    let decided = cells::decisions(&model.status);
+    let decided_room = u16::from(decided.is_some());
+    let fixed = 2 + 1 + 1 + decided_room; // title, blank or problem, CPUs' head, keys
     let room = area.height.saturating_sub(fixed + 1);
     let decisions = DECISIONS.min(room / 3);
     let cpu_room = cpus.min(room / 3);
     let workload_room = rows.min(room.saturating_sub(decisions + cpu_room));
-    let [title, problem, table, cpu_head, cpu_grid, decision_head, decision_list, keys] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(workload_room),
-        Constraint::Length(1),
-        Constraint::Length(cpu_room),
-        Constraint::Length(1),
-        Constraint::Min(decisions),
-        Constraint::Length(1),
-    ])
-    .areas(area);
+    let [title, problem, table, cpu_head, cpu_grid, scheduler, decision_head, decision_list, keys] =
+        Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(workload_room),
+            Constraint::Length(1),
+            Constraint::Length(cpu_room),
+            Constraint::Length(decided_room),
+            Constraint::Length(1),
+            Constraint::Min(decisions),
+            Constraint::Length(1),
+        ])
+        .areas(area);
     frame.render_widget(title_line(model), title);
     frame.render_widget(problem_line(model), problem);
     let place = workloads::draw(frame, model, table);
     frame.render_widget(Line::styled("CPUs", HEAD), cpu_head);
     frame.render_widget(Paragraph::new(cpu_lines(model, cpu_grid)), cpu_grid);
+    frame.render_widget(Line::raw(decided.unwrap_or_default()), scheduler);
     frame.render_widget(Line::styled(decision_title(model), HEAD), decision_head);
     frame.render_widget(
         Paragraph::new(decision_lines(model, decision_list.height)).wrap(Wrap { trim: false }),

@@ -166,6 +166,10 @@ impl Sensor for Counters {
             };
             found.signals.insert(signal, support);
         }
+        for signal in Signal::DECISIONS {
+            let why = "the simulated Quell class does not count its decisions".into();
+            found.signals.insert(signal, Support::No { why, mend: "use Quell's scheduler on a real machine".into() });
+        }
     }
 
     fn admit(&mut self, id: WorkloadId, sim: &mut Sim) {
