@@ -32,6 +32,7 @@ BOOTS ?= $(HOME)/.cache/quell/lab/boots
 
 # Debian's kernels with sched_ext and sound types; those that the archive has no more are passed over.
 KERNELS ?= 6.16.12,6.17.13,6.18.15,6.19.14,7.0.13,7.3.4
+REAL_TIME_KERNELS ?= 6.18.15-rt,7.3.4-rt
 
 soak: export QUELL_LAB_BOOTS = $(BOOTS)
 soak: setup
@@ -39,9 +40,10 @@ soak: setup
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=4096 $(CARGO) test -p quell-policy --locked --test properties
 	env -u PROPTEST_RNG_SEED PROPTEST_CASES=10000 $(CARGO) test -p quell-policy --locked --test vas
 	QUELL_SCX_EVENTS=100000000 $(CARGO) test -p quell-scx-rules --locked simulation::no_invariant
-	scripts/kernels $(KERNELS)
-	QUELL_SCX_FORMS=later scripts/kernels 7.3.4 programs fair:: hogs::
-	QUELL_SCX_FORMS=earliest scripts/kernels 6.16.12 programs fair:: hogs::
+	scripts/kernels $(KERNELS) programs:: fair:: hogs::
+	scripts/kernels $(REAL_TIME_KERNELS) programs::
+	QUELL_SCX_FORMS=later scripts/kernels 7.3.4 programs:: fair:: hogs::
+	QUELL_SCX_FORMS=earliest scripts/kernels 6.16.12 programs:: fair:: hogs::
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
