@@ -33,6 +33,8 @@ pub enum AgentError {
         why: String,
         /// Did a person or another program ask for it (SysRq-S)?
         by_hand: bool,
+        /// When, by the monotonic clock.
+        at: quell_model::Nanos,
     },
     /// The host could not be observed or set at all.
     #[error("{0}")]

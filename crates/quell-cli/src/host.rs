@@ -87,18 +87,20 @@ pub fn run_agent(
     }
     let mut ends = Ends::kept_in(extras.ends.clone(), quell_linux::now());
     let outcome = loop {
+        let mut off_since = None;
         let degraded = match ends.off() {
             Some(off) => off.clone(),
             None => {
                 let (outcome, after) = with_scheduler(&config, &extras, journal, worker, (stop, ends.any()))?;
                 journal = after;
-                let Outcome::SchedulerEnded { why, by_hand } = outcome else { break outcome };
+                let Outcome::SchedulerEnded { why, by_hand, at } = outcome else { break outcome };
+                off_since = Some(at);
                 ends.another(why, by_hand, quell_linux::now())
             }
         };
         error!("{}", degraded.line());
         // What is recorded up to here stays: there is one stack in a record.
-        let extras = Extras { degraded: Some(degraded), record: None, ..extras.clone() };
+        let extras = Extras { degraded: Some(degraded), off_since, record: None, ..extras.clone() };
         let mut agent = on_linuxs_scheduler(config.clone().on_the_kernels_scheduler(), extras, journal)?;
         match agent.run(worker, stop)? {
             Outcome::SchedulerAgain => ends.end_pause(),
@@ -166,7 +168,7 @@ fn with_scheduler(
         Err(error) if has_ended_before || matches!(error, ScxError::Refused { .. }) => {
             error!("{error}");
             let why = first_line(&error);
-            return Ok((Outcome::SchedulerEnded { why, by_hand: false }, linux.take_journal()));
+            return Ok((Outcome::SchedulerEnded { why, by_hand: false, at: quell_linux::now() }, linux.take_journal()));
         }
         loaded => loaded?,
     };

@@ -81,6 +81,9 @@ soon() { # It is a second on a machine of its own; this one may be shared by man
     is_first || cat /run/quell.log
     took=$(($(uptime) - began))
     echo "$1 after $took centiseconds" >&2
+    # It asks by processes that wait for the batch work; the agent's own clock does not.
+    for _ in $(seq 100); do ! grep -q 'the first settings' /run/quell.log || break; sleep 0.1; done
+    grep -o 'the first settings .*' /run/quell.log >&2
     [ $took -le 1000 ] && echo "$1"
 }
 echo S > /proc/sysrq-trigger
@@ -244,5 +247,8 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");
     }
+    let told = err.lines().filter(|line| line.contains("centiseconds") || line.starts_with("the first settings"));
+    println!("{}", told.collect::<Vec<_>>().join("\n"));
+    assert_eq!(err.matches("the first settings without Quell's scheduler stand").count(), 3, "{err}");
     assert!(err.contains("systemd-run --scope"), "the mend for a workload without a cgroup: {err}");
 }

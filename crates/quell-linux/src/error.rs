@@ -105,6 +105,8 @@ pub enum LinuxError {
         why: String,
         /// Did a person or another program ask for it (SysRq-S)?
         by_hand: bool,
+        /// When, by the monotonic clock.
+        at: quell_model::Nanos,
     },
     /// There is no workload with this number.
     #[error("no workload has the number {0}")]

@@ -3,6 +3,8 @@
 
 use std::ptr::NonNull;
 
+use quell_model::Nanos;
+
 use crate::inspect::{DECISIONS, as_text};
 use crate::layout::MAX_CPUS;
 use crate::program::types;
@@ -31,6 +33,12 @@ impl Beside {
     pub fn exit_code(&self) -> i64 {
         // SAFETY: see above.
         unsafe { (&raw const (*self.0.as_ptr()).exit_code).read_volatile() }
+    }
+
+    /// When the scheduler ended, by the monotonic clock.
+    pub fn ended_at(&self) -> Nanos {
+        // SAFETY: see above.
+        Nanos(unsafe { (&raw const (*self.0.as_ptr()).exit_at).read_volatile() })
     }
 
     /// Why the scheduler ended, in the kernel's words: the reason, and the message.

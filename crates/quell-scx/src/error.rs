@@ -68,6 +68,8 @@ pub enum ScxError {
         why: String,
         /// Did a person or another program ask for it (SysRq-S)?
         by_hand: bool,
+        /// When, by the monotonic clock.
+        at: quell_model::Nanos,
     },
     /// A workload is not selected by cgroups alone.
     #[error(
@@ -100,8 +102,8 @@ impl From<ScxError> for quell_linux::LinuxError {
     fn from(error: ScxError) -> quell_linux::LinuxError {
         match error {
             ScxError::Linux(error) => error,
-            ScxError::Ended { by_hand, .. } => {
-                quell_linux::LinuxError::SchedulerEnded { why: error.to_string(), by_hand }
+            ScxError::Ended { by_hand, at, .. } => {
+                quell_linux::LinuxError::SchedulerEnded { why: error.to_string(), by_hand, at }
             }
             other => quell_linux::LinuxError::Scheduler(Box::new(other)),
         }

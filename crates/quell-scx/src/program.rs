@@ -360,7 +360,7 @@ impl Grant {
             (_, true) => reason,
             (_, false) => format!("{reason} ({message})"),
         };
-        Err(ScxError::Ended { why, by_hand: [UNREGISTERED, BY_SYSRQ].contains(&kind) })
+        Err(ScxError::Ended { why, by_hand: [UNREGISTERED, BY_SYSRQ].contains(&kind), at: self.beside.ended_at() })
     }
 
     /// What stood where when the kernel ended it, in the words of the kernel and of the scheduler's own `dump`; empty before.

@@ -47,6 +47,8 @@ pub struct Extras {
     pub usual_socket: Option<PathBuf>,
     /// Quell's scheduler is off, though a policy asks for it.
     pub degraded: Option<Degraded>,
+    /// When it ended, by the monotonic clock; `None`: not in this run.
+    pub off_since: Option<Nanos>,
     /// The file that keeps the ends of Quell's scheduler; None: they are forgotten with this process.
     pub ends: Option<PathBuf>,
 }
@@ -64,6 +66,8 @@ pub enum Outcome {
         why: String,
         /// Did a person or another program ask for it (SysRq-S)?
         by_hand: bool,
+        /// When, by the monotonic clock.
+        at: Nanos,
     },
     /// Quell's scheduler may be loaded again; everything has been put back.
     SchedulerAgain,
@@ -185,14 +189,18 @@ impl Agent {
                 break;
             }
             let wake = match self.turn(worker, now()) {
-                Err(AgentError::SchedulerEnded { why, by_hand }) => {
+                Err(AgentError::SchedulerEnded { why, by_hand, at }) => {
                     // Whatever runs on Linux's scheduler now, what follows is urgent.
                     self.become_urgent(PRIORITY);
-                    outcome = Outcome::SchedulerEnded { why, by_hand };
+                    outcome = Outcome::SchedulerEnded { why, by_hand, at };
                     break;
                 }
                 turned => turned?,
             };
+            if let Some(at) = self.extras.off_since.take() {
+                let ms = now().since(at).0 / 1_000_000;
+                tracing::info!("the first settings without Quell's scheduler stand {ms} ms after its end");
+            }
             if self.extras.once {
                 break;
             }
@@ -479,7 +487,7 @@ fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
 
 fn host_failed(error: LinuxError) -> AgentError {
     match error {
-        LinuxError::SchedulerEnded { why, by_hand } => AgentError::SchedulerEnded { why, by_hand },
+        LinuxError::SchedulerEnded { why, by_hand, at } => AgentError::SchedulerEnded { why, by_hand, at },
         other => AgentError::Host(other.to_string()),
     }
 }

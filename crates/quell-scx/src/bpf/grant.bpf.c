@@ -35,6 +35,7 @@ char exit_message[512];
 /* What stood where, as the kernel and `dump.h` say it. */
 char exit_dump[DUMP_BYTES];
 __s64 exit_code;
+__u64 exit_at;
 
 __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
 {
@@ -419,6 +420,7 @@ __s32 SLEEPABLE_OP(grant_init)
 void OP(grant_exit, struct scx_exit_info *info)
 {
 	exit_code = info->exit_code;
+	exit_at = bpf_ktime_get_ns();
 	bpf_probe_read_kernel_str(exit_reason, sizeof(exit_reason), info->reason);
 	bpf_probe_read_kernel_str(exit_message, sizeof(exit_message), info->msg);
 	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
