@@ -2,7 +2,7 @@
 //!
 //! In the coarse grain a host's threads run at a time as many as its cores carry on average, and their speeds are those of the
 //! contention model in balance ([`balance`]). It carries thousands of hosts. In the exact one a host is a simulated machine
-//! ([`exact`]). The same input gives the same bytes on every machine.
+//! (`exact`). The same input gives the same bytes on every machine.
 
 pub mod balance;
 mod clock;
@@ -53,9 +53,7 @@ pub struct Cluster {
     kinds: Kinds,
     groups: Vec<(Group, usize)>,
     profiles: Vec<Profile>,
-    balances: Vec<Balances>,
-    /// The hosts' machines, in the exact grain.
-    exact: Option<Exact>,
+    grains: Grains,
     traffic: Traffic,
     draws: Draws,
     news: News,
@@ -64,6 +62,15 @@ pub struct Cluster {
     free: Vec<WorkloadId>,
     /// Hosts whose balance is out of date.
     stale: Vec<HostId>,
+}
+
+/// How hosts are simulated.
+#[derive(Clone, Debug, Default)]
+struct Grains {
+    /// The balances of each kind of machine: all of the coarse grain, and the first report of the exact one.
+    balances: Vec<Balances>,
+    /// The hosts' machines, in the exact grain.
+    exact: Option<Exact>,
 }
 
 /// Moves, and the rule that bounds them.
@@ -118,8 +125,7 @@ impl Cluster {
             kinds,
             groups: Vec::new(),
             profiles,
-            balances: Vec::new(),
-            exact: None,
+            grains: Grains::default(),
             traffic: Traffic { budget: scenario.budget, fails: scenario.fails.moves, ..Traffic::default() },
             draws: Draws::new(seed),
             news: News::default(),
@@ -128,7 +134,7 @@ impl Cluster {
             stale: Vec::new(),
         };
         if scenario.grain == Grain::Exact {
-            cluster.exact = Some(Exact::new(scenario, seed)?);
+            cluster.grains.exact = Some(Exact::new(scenario, seed)?);
         }
         cluster.build(scenario);
         cluster.populate(scenario, seed);
@@ -212,7 +218,7 @@ impl Cluster {
             return;
         }
         machine.settled = now;
-        if let Some(exact) = &mut self.exact {
+        if let Some(exact) = &mut self.grains.exact {
             let readings = exact.pass(host.index(), now);
             return self.read(&readings);
         }
@@ -238,9 +244,9 @@ impl Cluster {
             if machine.state == HostState::Gone {
                 continue;
             }
-            let balances = &mut self.balances[machine.balances];
+            let balances = &mut self.grains.balances[machine.balances];
             machine.balance(&mut self.works, &self.kinds, &self.profiles, balances, self.local);
-            if let Some(exact) = &mut self.exact {
+            if let Some(exact) = &mut self.grains.exact {
                 exact.seat(host.index(), &machine.workloads, &mut self.works, &self.kinds, &self.profiles);
             }
         }
@@ -249,7 +255,7 @@ impl Cluster {
 
     /// Sums and totals of everything up to now.
     fn settle_all(&mut self) {
-        if let Some(exact) = &mut self.exact {
+        if let Some(exact) = &mut self.grains.exact {
             let readings = exact.pass_all(self.clock.now());
             readings.iter().for_each(|of_host| self.read(of_host));
         }

@@ -19,10 +19,10 @@ impl Cluster {
     pub(super) fn build(&mut self, scenario: &Scenario) {
         for spec in &scenario.host {
             let Some(preset) = Preset::named(&spec.machine) else { continue };
-            self.balances.push(Balances::new(preset.machine().socket()));
+            self.grains.balances.push(Balances::new(preset.machine().socket()));
             for _ in 0..spec.count {
                 self.hosts.push(Machine {
-                    balances: self.balances.len() - 1,
+                    balances: self.grains.balances.len() - 1,
                     cores: f64::from(spec.cores),
                     claimable: (f64::from(spec.cores) * spec.overcommit * 1e3) as u32,
                     memory: (spec.memory_gib * GIB) as u64,
