@@ -1,6 +1,6 @@
 //! Each search is a trial (`verify`; not in the text): see [`crate::kit::trial`].
 
-use quell_model::trial::{Finding, Judge, KnownBy, Then, Windows};
+use quell_model::trial::{Finding, KnownBy};
 use quell_model::{KnobKind, Nanos, NoteKind, Plan, Quality, Trial, View, WorkloadId};
 
 use super::isolation::{Direction, Isolation, Step};
@@ -10,7 +10,7 @@ use super::search::Isolator;
 use super::task::FoundBy;
 use super::technique::Technique;
 use super::{EdgeIso, UnderWay};
-use crate::kit::trial::{Attempt, Setting};
+use crate::kit::trial::{Attempt, Setting, begun, numbered};
 
 impl Setting for Isolation {
     fn level(&self, trial: &Trial) -> Option<u32> {
@@ -101,7 +101,7 @@ impl EdgeIso {
     pub(super) fn verify(&mut self, view: &View, plan: &mut Plan) -> bool {
         let Some(&Trial { victim, .. }) = self.trials.running() else { return !self.look_again(view, plan) };
         let Some(gauge) = self.tasks.iter().find(|task| task.id == victim).map(|task| task.gauge) else { return false };
-        let technique = self.trials.attempt().and_then(|attempt| technique(attempt.technique));
+        let technique = self.trials.attempt().and_then(|attempt| numbered(&Technique::ALL, attempt.technique));
         if self.trials.look(&gauge, view.now, plan) {
             self.write_trial(view, plan);
         }
@@ -157,7 +157,7 @@ impl EdgeIso {
             (load.count >= crate::kit::trial::LEAST).then_some(load.median)
         };
         let Some(attempt) = self.trials.memory.due(view.now, load) else { return false };
-        let Some(technique) = technique(attempt.technique) else { return false };
+        let Some(technique) = numbered(&Technique::ALL, attempt.technique) else { return false };
         let Some(task) = self.tasks.iter().find(|task| task.id == attempt.victim).copied() else { return false };
         if !self.isolation.uses(technique) {
             self.trials.memory.lifted(attempt.technique);
@@ -223,27 +223,14 @@ impl EdgeIso {
             technique if releases => self.before.most(technique),
             _ => isolator.target,
         };
+        let knob = isolator.technique.knob();
         let trial = Trial {
-            number: 0,
-            victim: task.id,
             by_latency: isolator.found_by == FoundBy::Latency,
-            resource: isolator.resource,
-            contention: diff as f32,
             quality: if is_counted { Quality::Exact } else { Quality::Estimated },
             aggressor: isolator.target.or(on.filter(|id| *id != task.id)),
             known_by: isolator.known_by,
-            knob: isolator.technique.knob(),
             on,
-            from: None,
-            to: None,
-            expected: if releases { 0.0 } else { diff.min(0.0) as f32 },
-            settling_ms: isolator.technique.knob().effect_latency().0.div_ceil(1_000_000) as u32,
-            judge: Judge::default(),
-            before: Windows::default(),
-            after: Windows::default(),
-            cost: None,
-            finding: Finding::Begun,
-            then: Then::Going,
+            ..begun(task.id, (isolator.resource, diff), knob, releases)
         };
         self.trials.begin(attempt(isolator), trial, releases, &task.gauge, (&self.before, &self.isolation), shows_at);
         self.trials.announce(plan);
@@ -278,18 +265,13 @@ impl EdgeIso {
     /// It is in another phase: what was kept for it is undone, and what failed is forgotten.
     pub(super) fn forget_trials(&mut self, id: WorkloadId, view: &View) {
         while let Some(kept) = self.trials.memory.phase(id) {
-            let Some(technique) = technique(kept) else { continue };
+            let Some(technique) = numbered(&Technique::ALL, kept) else { continue };
             let step = Step { technique, direction: Direction::Weaken, victim: id, target: None };
             while self.isolation.uses(technique) && self.isolation.step(&step, view) {
                 self.knobs.rewrite_at = Some(view.now);
             }
         }
     }
-}
-
-/// The technique of this number.
-fn technique(number: u8) -> Option<Technique> {
-    Technique::ALL.get(usize::from(number)).copied()
 }
 
 fn attempt(isolator: &Isolator) -> Attempt {

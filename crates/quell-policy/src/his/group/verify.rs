@@ -1,8 +1,8 @@
 //! Each search is a trial (`verify`; not in the text): see [`crate::kit::trial`].
 
-use quell_model::trial::{Finding, Judge, KnownBy, Then, Windows};
+use quell_model::trial::Finding;
 use quell_model::view::at;
-use quell_model::{KnobKind, Nanos, Plan, Quality, Trial, View};
+use quell_model::{KnobKind, Nanos, Plan, Trial, View};
 
 use super::super::HisConfig;
 use super::super::decide::Technique;
@@ -10,7 +10,7 @@ use super::super::isolate::{Direction, Isolation};
 use super::{Group, UnderWay};
 use crate::kit::contention::Resource;
 use crate::kit::profile::Usage;
-use crate::kit::trial::{Attempt, LEAST, Setting};
+use crate::kit::trial::{Attempt, LEAST, Setting, begun, numbered};
 
 impl Setting for Isolation {
     fn level(&self, trial: &Trial) -> Option<u32> {
@@ -52,7 +52,8 @@ impl Group {
         if self.trials.running().is_none() {
             self.search = None;
             let initial = Isolation::initial(view, &self.place);
-            let uses = technique(attempt.technique).is_some_and(|technique| self.isolation.uses(technique, &initial));
+            let uses = numbered(&Technique::ALL, attempt.technique)
+                .is_some_and(|technique| self.isolation.uses(technique, &initial));
             if !uses {
                 self.trials.memory.lifted(attempt.technique);
             }
@@ -92,7 +93,7 @@ impl Group {
         let Some(attempt) = self.trials.memory.due(view.now, |_| (load.count >= LEAST).then_some(load.median)) else {
             return false;
         };
-        let Some(technique) = technique(attempt.technique) else { return false };
+        let Some(technique) = numbered(&Technique::ALL, attempt.technique) else { return false };
         let initial = Isolation::initial(view, &self.place);
         if !self.isolation.uses(technique, &initial) {
             self.trials.memory.lifted(attempt.technique);
@@ -143,8 +144,7 @@ impl Group {
         view: &View,
         plan: &mut Plan,
     ) {
-        let settling = technique.knob().effect_latency();
-        let shows_at = view.now + settling;
+        let shows_at = view.now + technique.knob().effect_latency();
         if self.trials.running().is_some() {
             return self.trials.stepped(&self.isolation, shows_at);
         }
@@ -153,26 +153,9 @@ impl Group {
         let is_its = matches!(technique, Technique::CacheWays | Technique::ForegroundCores);
         let only = Some(&self.place.background).filter(|others| others.len() == 1).map(|others| others[0]);
         let trial = Trial {
-            number: 0,
-            victim,
-            by_latency: false,
-            resource,
-            contention: diff as f32,
-            quality: Quality::Exact,
             aggressor: only,
-            known_by: KnownBy::Beside,
-            knob: technique.knob(),
             on: is_its.then_some(victim),
-            from: None,
-            to: None,
-            expected: if releases { 0.0 } else { diff.min(0.0) as f32 },
-            settling_ms: settling.0.div_ceil(1_000_000) as u32,
-            judge: Judge::default(),
-            before: Windows::default(),
-            after: Windows::default(),
-            cost: None,
-            finding: Finding::Begun,
-            then: Then::Going,
+            ..begun(victim, (resource, diff), technique.knob(), releases)
         };
         let attempt = self.attempt(technique, resource);
         self.trials.begin(attempt, trial, releases, &self.gauge, (before, &self.isolation), shows_at);
@@ -191,7 +174,7 @@ impl Group {
     pub(super) fn forget_trials(&mut self, view: &View) {
         let initial = Isolation::initial(view, &self.place);
         while let Some(kept) = self.trials.memory.phase(self.place.foreground) {
-            let Some(technique) = technique(kept) else { continue };
+            let Some(technique) = numbered(&Technique::ALL, kept) else { continue };
             while self.isolation.uses(technique, &initial)
                 && let Some(next) = self.isolation.next(technique, Direction::Weaken, view, &self.place)
             {
@@ -208,9 +191,4 @@ impl Group {
         }
         self.trials.memory.forget();
     }
-}
-
-/// The technique of this number.
-fn technique(number: u8) -> Option<Technique> {
-    Technique::ALL.get(usize::from(number)).copied()
 }

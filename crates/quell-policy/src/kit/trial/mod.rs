@@ -5,6 +5,7 @@
 //! A policy has one of these for each pool of CPUs, so that no two trials judge each other. It makes the steps; this
 //! module says when a search is over and which of its steps is to be in force.
 
+mod begun;
 mod gauge;
 mod memory;
 mod verdict;
@@ -13,6 +14,7 @@ use quell_model::trial::{Finding, Judge, Then, Windows};
 use quell_model::{Nanos, Plan, Trial};
 use serde::{Deserialize, Serialize};
 
+pub use begun::{begun, numbered};
 pub use gauge::{Gauge, LEAST};
 pub use memory::{Attempt, Memory};
 use verdict::{compare, margin, with_load};
