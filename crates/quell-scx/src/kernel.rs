@@ -11,8 +11,8 @@ use rustix::thread::CapabilitySet;
 use crate::{ScxError, forms};
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
-/// 1 on a kernel with PREEMPT_RT; others do not have it.
-const REAL_TIME: &str = "/sys/kernel/realtime";
+/// How the kernel was built, `uname -v`: says PREEMPT_RT where it is. (`/sys/kernel/realtime` is of patched kernels alone.)
+const VERSION: &str = "/proc/sys/kernel/version";
 const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 /// The inode of the machine's own pid namespace, on every kernel (`PROC_PID_INIT_INO`).
 const MACHINES_PIDS: u64 = 0xEFFF_FFFC;
@@ -25,15 +25,15 @@ const ENDS: Duration = Duration::from_secs(5);
 /// [`ScxError::RealTimeKernel`], [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded,
 /// or [`ScxError::PidNamespace`].
 pub fn ready() -> Result<(), ScxError> {
-    check_timers(Path::new(REAL_TIME))?;
+    check_timers(Path::new(VERSION))?;
     check_kernel(Path::new(SCHED_EXT))?;
     check_namespace(Path::new(PID_NAMESPACE))
 }
 
 /// The scheduler needs timers of BPF, which only ordinary kernels have.
-fn check_timers(real_time: &Path) -> Result<(), ScxError> {
-    match std::fs::read_to_string(real_time) {
-        Ok(text) if text.trim() == "1" => Err(ScxError::RealTimeKernel),
+fn check_timers(version: &Path) -> Result<(), ScxError> {
+    match std::fs::read_to_string(version) {
+        Ok(text) if text.split_whitespace().any(|word| word == "PREEMPT_RT") => Err(ScxError::RealTimeKernel),
         _ => Ok(()),
     }
 }
@@ -131,13 +131,13 @@ mod tests {
     #[test]
     fn a_real_time_kernel_is_refused_with_the_mend() {
         let path = std::env::temp_dir().join(format!("quell-realtime-{}", std::process::id()));
-        std::fs::write(&path, "1\n").unwrap();
+        std::fs::write(&path, "#1 SMP PREEMPT_RT Debian 6.18.15-1\n").unwrap();
         let error = check_timers(&path).unwrap_err().to_string();
         assert!(error.contains("PREEMPT_RT") && error.contains("; servers are kept by SCHED_DEADLINE"), "{error}");
-        std::fs::write(&path, "0\n").unwrap();
+        std::fs::write(&path, "#1 SMP PREEMPT_DYNAMIC Debian 6.18.15-1\n").unwrap();
         assert!(check_timers(&path).is_ok());
         std::fs::remove_file(&path).unwrap();
-        assert!(check_timers(&path).is_ok(), "ordinary kernels do not have it");
+        assert!(check_timers(&path).is_ok(), "what cannot be read is found out at load");
     }
 
     #[test]

@@ -23,7 +23,9 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
     let mut facts = Facts {
         online: topology.all(),
         kernel,
-        real_time_kernel: reader.text(&sys.join("kernel/realtime")).is_some_and(|flag| flag.value == "1"),
+        real_time_kernel: reader
+            .text(&proc.join("sys/kernel/version"))
+            .is_some_and(|version| version.value.split_whitespace().any(|word| word == "PREEMPT_RT")),
         isolcpus: reader.isolcpus(&proc.join("cmdline")),
         interrupts: reader.interrupts(proc),
         workqueues: reader.text(&sys.join("devices/virtual/workqueue/cpumask")).and_then(as_mask),

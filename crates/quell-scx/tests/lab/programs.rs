@@ -11,7 +11,7 @@ const MOST: u64 = 200_000;
 
 fn load_all(servers: bool) {
     // Debian's real-time kernels; their reason is told, and nothing is loaded.
-    if std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
+    if std::fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|text| text.contains("PREEMPT_RT")) {
         let refused = quell_scx::ready().unwrap_err();
         println!("{refused}");
         assert!(matches!(refused, ScxError::RealTimeKernel), "{refused:?}");
