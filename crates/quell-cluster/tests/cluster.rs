@@ -283,16 +283,17 @@ fn the_coarse_grain_is_near_the_exact_one() {
 fn moves_in_the_exact_grain_lose_nothing_and_repeat() {
     let mut scenario = Scenario { lasts: Nanos::from_secs(90), ..Scenario::shipped("four-hosts").unwrap() };
     scenario.grain = quell_cluster::scenario::Grain::Exact;
+    scenario.fails.hosts = 0.5;
     scenario.kind[0].slo = scenario.kind[0].slo.map(|slo| quell_model::Slo { bound: Nanos(900_000), ..slo });
-    let run = || {
-        let mut arrived = 0;
-        let outcome = Cluster::simulate(&scenario, "sdc-global", 3, |cluster, stack| {
+    let run = |seed| {
+        let mut moves = 0;
+        let outcome = Cluster::simulate(&scenario, "sdc-global", seed, |cluster, stack| {
             cluster.check().unwrap();
-            arrived += stack.layers()[0].plan.moves.len();
+            moves += stack.layers()[0].plan.moves.len();
         });
-        (outcome.unwrap().summary, arrived)
+        (outcome.unwrap().summary, moves)
     };
-    let first = run();
-    assert!(first.1 > 0 && first.0.count.arrived > 0, "{first:?}");
-    assert_eq!(run(), first);
+    let first = run(3);
+    assert!(first.1 > 0 && first.0.count.arrived > 0 && first.0.count.died > 0, "{first:?}");
+    assert_eq!(run(3), first);
 }

@@ -97,25 +97,36 @@ impl Exact {
         self.0.par_iter_mut().map(|host| host.pass(now)).collect()
     }
 
-    /// A host has these workloads now. The requests that wait for one go with it.
-    pub fn seat(&mut self, host: usize, ids: &[WorkloadId], works: &mut [Work], kinds: &Kinds, profiles: &[Profile]) {
+    /// What must hold at every moment: a host's machine has the host's workloads and no others.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self, host: usize, ids: &[WorkloadId]) -> Result<(), String> {
+        let there: Vec<WorkloadId> = self.0[host].tenants.keys().copied().collect();
+        if there == ids { Ok(()) } else { Err(format!("host {host}'s machine has {there:?} for {ids:?}")) }
+    }
+
+    /// A host has these workloads now, and others leave it: first of all hosts, so that the requests that wait for one that moves
+    /// are there when it comes.
+    pub fn leave(&mut self, host: usize, ids: &[WorkloadId], works: &mut [Work]) {
         let host = &mut self.0[host];
-        let is_same = |tenant: &Tenant, work: &Work| (tenant.life, tenant.phase) == (work.life, work.phase);
-        let gone: Vec<WorkloadId> = host
-            .tenants
-            .iter()
-            .filter(|(id, tenant)| !ids.contains(id) || !is_same(tenant, &works[id.index()]))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in gone {
-            if let Some(tenant) = host.tenants.remove(&id) {
-                host.host.detach(tenant.slot);
-                let work = &mut works[id.index()];
-                if work.present && work.life == tenant.life && work.host.is_some() {
-                    work.backlog += tenant.waiting.max(0) as f64;
-                }
+        let stays = |id: &WorkloadId, tenant: &Tenant, work: &Work| {
+            ids.contains(id) && (tenant.life, tenant.phase) == (work.life, work.phase)
+        };
+        let leaves = |(id, tenant): (&WorkloadId, &Tenant)| !stays(id, tenant, &works[id.index()]);
+        let gone: Vec<_> = host.tenants.extract_if(.., |id, tenant| leaves((id, tenant))).collect();
+        for (id, tenant) in gone {
+            host.host.detach(tenant.slot);
+            let work = &mut works[id.index()];
+            if work.present && work.life == tenant.life && work.host.is_some() {
+                work.backlog += tenant.waiting.max(0) as f64;
             }
         }
+    }
+
+    /// Those of a host's workloads come that are not there yet.
+    pub fn come(&mut self, host: usize, ids: &[WorkloadId], works: &mut [Work], kinds: &Kinds, profiles: &[Profile]) {
+        let host = &mut self.0[host];
         for id in ids {
             if !host.tenants.contains_key(id) {
                 host.come(*id, &mut works[id.index()], kinds, profiles);
@@ -173,7 +184,9 @@ impl ExactHost {
     /// A workload comes, with its phase of now and the requests that wait for it.
     fn come(&mut self, id: WorkloadId, work: &mut Work, kinds: &Kinds, profiles: &[Profile]) {
         let spec = spec(id, work, kinds, profiles);
-        let Ok(slot) = self.host.attach(&spec) else { return };
+        let Ok(slot) = self.host.attach(&spec) else {
+            unreachable!("a checked kind of workload makes sense on its host")
+        };
         let waiting = work.backlog as usize;
         if waiting > 0 {
             self.host.send(slot, waiting);
@@ -256,40 +269,53 @@ workloads = [{ kind = "serves", count = 1, hosts = [0] }]
 kind = [{ name = "serves", class = "lc", vcpus = 1, memory-gib = 1, phases = [{ profile = "memcached" }], rate = 6000, service = "200us" }]
 "#;
 
-    /// Seconds 1, 2, 3 and 4, the last two after a move: what came, what was answered, and what still waits.
-    fn moved() -> (Vec<f64>, f64, i64) {
+    /// Seconds 1, 2, 3 and 4, the last two after a move: what came, and what still waits.
+    fn moved(from: usize, to: usize) -> (Vec<f64>, i64) {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let (kinds, profiles) = solo::kinds(&scenario);
         let mut exact = Exact::new(&scenario, 7).unwrap();
         let id = WorkloadId(0);
         let mut works = vec![Work::new(0, 0)];
-        works[0].host = Some(HostId(0));
-        exact.seat(0, &[id], &mut works, &kinds, &profiles);
+        works[0].host = Some(HostId(from as u32));
+        exact.come(from, &[id], &mut works, &kinds, &profiles);
         let mut arrived = Vec::new();
         for second in 1..=4 {
-            let host = usize::from(second > 2);
+            let host = if second > 2 { to } else { from };
             let read = exact.pass_all(Nanos::from_secs(second));
             let (_, reading) = read[host][0];
             assert!(read[1 - host].is_empty() && reading.time == 1.0);
             arrived.push(reading.arrived);
             if second == 2 {
-                works[0].host = Some(HostId(1));
-                exact.seat(0, &[], &mut works, &kinds, &profiles);
+                works[0].host = Some(HostId(to as u32));
+                exact.leave(from, &[], &mut works);
                 assert!(works[0].backlog > 1_000.0, "{}", works[0].backlog);
-                exact.seat(1, &[id], &mut works, &kinds, &profiles);
+                exact.come(to, &[id], &mut works, &kinds, &profiles);
             }
         }
-        let answered = arrived.iter().sum::<f64>();
-        (arrived, answered, exact.0[1].tenants[&id].waiting)
+        (arrived, exact.0[to].tenants[&id].waiting)
+    }
+
+    #[test]
+    fn more_threads_than_cores_are_a_workload_too() {
+        let scenario = Scenario::parse(
+            &SCENARIO.replace("vcpus = 1", "vcpus = 4").replace("link-gbit = 10", "link-gbit = 10, overcommit = 2"),
+        );
+        let scenario = scenario.unwrap();
+        let (kinds, profiles) = solo::kinds(&scenario);
+        let mut exact = Exact::new(&scenario, 7).unwrap();
+        let mut works = vec![Work::new(0, 0)];
+        exact.come(0, &[WorkloadId(0)], &mut works, &kinds, &profiles);
+        let read = exact.pass(0, Nanos::from_secs(1));
+        assert!((1.0..2.01).contains(&read[0].1.cpu), "two cores: {read:?}");
     }
 
     #[test]
     fn requests_that_wait_go_with_a_service_and_runs_repeat() {
-        let (arrived, all, waiting) = moved();
+        let (arrived, waiting) = moved(0, 1);
         // 6,000 a second come and 5,000 can be answered; what waited after two seconds comes again in the third.
-        let waited = all - 24_000.0;
+        let waited = arrived.iter().sum::<f64>() - 24_000.0;
         assert!((1_500.0..2_500.0).contains(&waited), "{arrived:?}");
         assert!((3_200..4_800).contains(&waiting), "a thousand a second have to wait: {waiting}");
-        assert_eq!(moved(), (arrived, all, waiting));
+        assert_eq!(moved(0, 1), (arrived, waiting));
     }
 }

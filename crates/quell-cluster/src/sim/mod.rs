@@ -239,6 +239,11 @@ impl Cluster {
         let mut stale = std::mem::take(&mut self.stale);
         stale.sort_unstable();
         stale.dedup();
+        if let Some(exact) = &mut self.grains.exact {
+            for host in &stale {
+                exact.leave(host.index(), &self.hosts[host.index()].workloads, &mut self.works);
+            }
+        }
         for host in stale.drain(..) {
             let machine = &mut self.hosts[host.index()];
             if machine.state == HostState::Gone {
@@ -247,7 +252,7 @@ impl Cluster {
             let balances = &mut self.grains.balances[machine.balances];
             machine.balance(&mut self.works, &self.kinds, &self.profiles, balances, self.local);
             if let Some(exact) = &mut self.grains.exact {
-                exact.seat(host.index(), &machine.workloads, &mut self.works, &self.kinds, &self.profiles);
+                exact.come(host.index(), &machine.workloads, &mut self.works, &self.kinds, &self.profiles);
             }
         }
         self.stale = stale;
@@ -285,6 +290,13 @@ impl Cluster {
             for (id, _) in coming {
                 cpus += self.kinds.of(&self.works[id.index()]).vcpus * 1000;
                 memory += self.kinds.of(&self.works[id.index()]).memory;
+            }
+            if let Some(exact) = &self.grains.exact {
+                exact.check(at, &machine.workloads)?;
+                let unsent = |id: &&WorkloadId| self.works[id.index()].backlog > 0.0;
+                if let Some(id) = machine.workloads.iter().find(unsent) {
+                    return Err(format!("requests of {id:?} wait outside of host {at}"));
+                }
             }
             if machine.state == HostState::Gone {
                 continue;

@@ -208,7 +208,7 @@ impl Cluster {
         if self.hosts[host.index()].state == HostState::Gone {
             return;
         }
-        self.settle(host);
+        self.touch(host);
         let moving: Vec<WorkloadId> = self
             .traffic
             .moves
