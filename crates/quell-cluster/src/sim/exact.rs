@@ -113,9 +113,10 @@ impl Exact {
         let stays = |id: &WorkloadId, tenant: &Tenant, work: &Work| {
             ids.contains(id) && (tenant.life, tenant.phase) == (work.life, work.phase)
         };
-        let leaves = |(id, tenant): (&WorkloadId, &Tenant)| !stays(id, tenant, &works[id.index()]);
-        let gone: Vec<_> = host.tenants.extract_if(.., |id, tenant| leaves((id, tenant))).collect();
+        let leaves = |(id, tenant): &(&WorkloadId, &Tenant)| !stays(id, tenant, &works[id.index()]);
+        let gone: Vec<_> = host.tenants.iter().filter(leaves).map(|(id, tenant)| (*id, *tenant)).collect();
         for (id, tenant) in gone {
+            host.tenants.remove(&id);
             host.host.detach(tenant.slot);
             let work = &mut works[id.index()];
             if work.present && work.life == tenant.life && work.host.is_some() {
