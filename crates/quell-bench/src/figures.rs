@@ -70,6 +70,7 @@ mod tests {
             bytes_per_s: 0.0,
             cpus: 1.0,
             thread_blocks: vec![60],
+            longest_pause_ns: 0,
             timeline: vec![sample(0, 0), sample(second, 10), sample(3 * second, 60), sample(3 * second, 60)],
         };
         let chart = work_timeline([("cpu", 0, 0, &report)]);

@@ -5,6 +5,7 @@
 
 pub mod antagonist;
 pub mod cache;
+pub mod effect;
 mod error;
 pub mod figures;
 pub mod load;

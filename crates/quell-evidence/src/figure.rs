@@ -20,6 +20,8 @@ pub struct Figure {
     pub treatments: Vec<Treatment>,
     /// What is measured, each for the claim of the same id.
     pub measures: Vec<Asked>,
+    /// Is the scene played by programs (`quell play --programs`)?
+    pub programs: bool,
 }
 
 /// A measure that is asked for.
@@ -60,6 +62,9 @@ pub enum Value {
     Waiting,
     /// Wasserstein's distance between the latencies and those of `over`, µs.
     Distance,
+    /// The longest time that a program was kept from running, µs: between two blocks of a thread that never rests, or, as
+    /// far as can be seen, the longest latency of a server.
+    Pause,
 }
 
 /// What one run found of one workload under one stack.
@@ -88,6 +93,9 @@ pub struct Cell {
     /// 99th percentile of the lateness of a load generator that sends the requests, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<f64>,
+    /// As [`Value::Pause`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<f64>,
 }
 
 impl Cell {
@@ -102,6 +110,7 @@ impl Cell {
             Value::Rate => Some(self.rate),
             Value::Cpus => Some(self.cpus),
             Value::Waiting => Some(self.waiting),
+            Value::Pause => self.pause,
             Value::Distance => None,
         }
     }
@@ -135,6 +144,10 @@ impl Figure {
         let mut take = |key: &str| file.remove(key).ok_or(format!("a figure needs '{key}'"));
         let scene = take("scene")?.try_into().map_err(|error| format!("[scene]: {error}"))?;
         let measures: Vec<Asked> = take("measure")?.try_into().map_err(|error| format!("[[measure]]: {error}"))?;
+        let programs = match file.remove("programs") {
+            None => false,
+            Some(value) => value.as_bool().ok_or("programs: is true or false")?,
+        };
         let topic = Topic::read(&file.to_string())?;
         for asked in &measures {
             topic.claim(&asked.id).ok_or(format!("[[measure]] {}: nothing claims it", asked.id))?;
@@ -143,7 +156,7 @@ impl Figure {
         let own = |id: &str| id.split_once('.').map_or(id.to_owned(), |(_, name)| name.to_owned());
         match topic.claims.iter().find(|claim| claim.missing.is_none() && !measured.contains(own(&claim.id).as_str())) {
             Some(claim) => Err(format!("{}: no [[measure]] has its id; give one, or say what is `missing`", claim.id)),
-            None => Ok(Figure { topic, scene, treatments, measures }),
+            None => Ok(Figure { topic, scene, treatments, measures, programs }),
         }
     }
 

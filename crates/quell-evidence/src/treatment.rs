@@ -30,6 +30,9 @@ pub struct Treatment {
     /// Real programs have a control group each, even where nothing is set in it.
     #[serde(default)]
     pub groups: bool,
+    /// Of real programs the work without end is there before the policy is; else it comes after the load.
+    #[serde(default)]
+    pub be_first: bool,
     /// A sched_ext scheduler that is not Quell's, as words of a command; real threads alone know it.
     #[serde(default)]
     pub sched_ext: Vec<String>,

@@ -46,6 +46,10 @@ pub struct Played {
     /// 99th percentile of the lateness of a load generator that sent the requests.
     #[serde(default)]
     pub late: Option<Nanos>,
+    /// The longest time that a program was kept from running: of work without end between two blocks of a thread, from its
+    /// start to its end; of a server a request's latency.
+    #[serde(default)]
+    pub pause: Option<Nanos>,
 }
 
 impl Played {
@@ -109,5 +113,6 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
         ran: after.ran - before.ran,
         waited: after.waited - before.waited,
         late: None,
+        pause: None,
     })
 }

@@ -32,6 +32,9 @@ pub struct AntagonistReport {
     pub cpus: f64,
     /// Blocks of each thread.
     pub thread_blocks: Vec<u64>,
+    /// The longest time between two blocks of one thread, outside of quiet phases, ns: how long it was kept from running.
+    #[serde(default)]
+    pub longest_pause_ns: u64,
     /// Blocks over time, a point about every 100 ms, later where the antagonist itself was kept from running.
     pub timeline: Vec<Sample>,
 }
@@ -76,6 +79,7 @@ mod tests {
             bytes_per_s: 0.0,
             cpus: 1.0,
             thread_blocks: vec![400],
+            longest_pause_ns: 0,
             timeline: vec![sample(1_000_000_000, 0), sample(2_000_000_000, 100), sample(4_000_000_000, 400)],
         };
         let between = |from, to| report.blocks_per_s_between(from, to);

@@ -38,10 +38,10 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
                 let mut work = shared.thread(number);
                 // The receiver outlives all threads.
                 let _ = ready.send(());
-                let Some(started_ns) = *go.wait() else { return 0 };
+                let Some(started_ns) = *go.wait() else { return [0; 2] };
                 let before = clock::cpu_time().0;
-                drive(spec, started_ns, progress.counter(number), stop, || work.block());
-                clock::cpu_time().0 - before
+                let pause_ns = drive(spec, started_ns, progress.counter(number), stop, || work.block());
+                [clock::cpu_time().0 - before, pause_ns]
             };
             match thread::Builder::new().name(format!("quell-{}", spec.kind.name())).spawn_scoped(scope, work) {
                 Ok(worker) => workers.push(worker),
@@ -57,25 +57,30 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
         progress.start(started_ns);
         let _ = go.set(Some(started_ns));
         let timeline = sample(started_ns, spec.duration_ns, progress, stop);
-        let cpu_ns: u64 = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .sum();
-        Ok(report(spec, progress, started_ns, cpu_ns, timeline))
+        let mut had = [0, 0];
+        for worker in workers {
+            let [cpu_ns, pause_ns] = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            had = [had[0] + cpu_ns, had[1].max(pause_ns)];
+        }
+        Ok(report(spec, progress, started_ns, had, timeline))
     })
 }
 
-/// One thread: blocks, and sleep in quiet phases, until the end.
-fn drive(spec: &AntagonistSpec, started_ns: u64, counter: &AtomicU64, stop: &AtomicBool, mut block: impl FnMut()) {
-    let mut done = 0;
-    while !stop.load(Relaxed) {
+/// One thread: blocks, and sleep in quiet phases, until the end. Returns the longest time from one block to the next, ns.
+fn drive(spec: &AntagonistSpec, started_ns: u64, counter: &AtomicU64, stop: &AtomicBool, mut block: impl FnMut()) -> u64 {
+    let (mut done, mut longest_ns) = (0, 0);
+    let mut last: Option<u64> = None;
+    loop {
         let since_start = clock::now().0 - started_ns;
-        if since_start >= spec.duration_ns {
-            return;
+        longest_ns = last.map_or(longest_ns, |last| longest_ns.max(since_start - last));
+        last = Some(since_start);
+        if since_start >= spec.duration_ns || stop.load(Relaxed) {
+            return longest_ns;
         }
         if let Some(until) = spec.phase.and_then(|phase| phase.quiet_until(since_start)) {
             let left = until.min(spec.duration_ns) - since_start;
             thread::sleep(Duration::from_nanos(left.min(LONGEST_SLEEP_NS)));
+            last = None;
             continue;
         }
         block();
@@ -107,7 +112,7 @@ fn report(
     spec: &AntagonistSpec,
     progress: &Progress,
     started_ns: u64,
-    cpu_ns: u64,
+    [cpu_ns, longest_pause_ns]: [u64; 2],
     mut timeline: Vec<Sample>,
 ) -> AntagonistReport {
     let ended_ns = clock::now().0;
@@ -125,6 +130,7 @@ fn report(
         bytes_per_s: blocks_per_s * Shared::bytes_per_block(spec.kind) as f64,
         cpus: cpu_ns as f64 / elapsed_ns as f64,
         thread_blocks: progress.thread_blocks().collect(),
+        longest_pause_ns,
         timeline,
     }
 }

@@ -1,5 +1,7 @@
 //! `quell doctor`: what works on this machine, and what stands in the way.
 
+mod effects;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -22,7 +24,7 @@ use super::output;
 /// Say what each policy can do on this machine, what is missing and how to get it, and what makes CPUs of one's own
 /// less than exclusive.
 ///
-/// Changes nothing. Findings with their evidence: the file and what stands in it.
+/// Changes nothing, but for --effects. Findings with their evidence: the file and what stands in it.
 #[derive(Args)]
 pub struct Arguments {
     /// Only this policy, with everything that it needs
@@ -33,6 +35,10 @@ pub struct Arguments {
     /// The run directory to look for what killed agents left in [default: QUELL_RUN_DIR, or /run/quell]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
+    /// Measure how soon each knob of control groups acts here, with groups and threads of its own, and say nothing else
+    /// (root, control groups of version 2; half a minute)
+    #[arg(long, conflicts_with_all = ["policy", "cpus", "run_dir"])]
+    effects: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -80,6 +86,10 @@ impl Fidelity {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.effects {
+        effects::run(arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let roots = Roots::default();
     let capabilities = LinuxHost::new(roots.clone(), HostOptions::default())?.capabilities();
     let facts = examine(&roots)?;

@@ -1,7 +1,7 @@
 //! A stack of policies beside the scene: `quell run` with a configuration made from it.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,11 @@ impl Agent {
         let mut agent = Agent { child, socket, _directory: directory };
         agent.await_all(workloads.len())?;
         Ok(agent)
+    }
+
+    /// Where its API is.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// It must not have ended.

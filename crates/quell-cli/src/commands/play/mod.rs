@@ -56,8 +56,8 @@ pub struct Arguments {
     /// Real programs instead of threads: a server is memcached under `quell load`, work without end is `quell antagonist`
     #[arg(long)]
     programs: bool,
-    /// Treat the scene in the ways of this file, which has `[[treatment]]`s as a figure has [default with --programs: those
-    /// of `quell lab peers`]
+    /// Treat the scene in the ways of this file, which has `[[treatment]]`s as a figure has [default: a figure's own, or with
+    /// --programs those of `quell lab peers`]
     #[arg(long, value_name = "FILE")]
     treatments: Option<PathBuf>,
     #[command(flatten)]
@@ -120,7 +120,8 @@ impl Arguments {
     /// The chosen treatments that do not come from the scene's own file.
     fn treatments(&self) -> Result<Option<Vec<Treatment>>> {
         let mut all = match &self.treatments {
-            None if self.programs => TREATMENTS.clone(),
+            // A figure has treatments of its own.
+            None if self.programs && scenes::text(&self.scenario)?.1.is_empty() => TREATMENTS.clone(),
             None => return Ok(None),
             Some(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;

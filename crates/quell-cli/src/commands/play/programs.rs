@@ -96,6 +96,20 @@ fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
             None => Ok(None),
         })
         .collect::<Result<_>>()?;
+    let start_antagonists = |programs: &mut [Option<Program>]| {
+        for (spec, program) in specs.iter().zip(programs) {
+            if let Some(batch) = &spec.batch {
+                let asked =
+                    Asked { kind: Kind::Cpu, threads: spec.threads, phases: batch.phases, class: spec.scheduling };
+                let at_most = Duration::from_nanos((scenario.warm_up + scenario.duration + AFTER).0);
+                *program = Some(placed(spec, Program::Antagonist(Antagonist::start(asked, at_most)?))?);
+            }
+        }
+        anyhow::Ok(())
+    };
+    if treatment.be_first {
+        start_antagonists(&mut programs)?;
+    }
     let selected: Vec<_> = specs.iter().map(|spec| (spec, in_group(spec))).collect();
     let mut agent = Agent::of(treated, &selected)?;
     in_force::awaited(treated)?;
@@ -104,17 +118,17 @@ fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
     for (spec, program) in specs.iter().zip(&programs) {
         if let (Some(rate), Some(Program::Server(server))) = (rate(spec), program) {
             let seed = scenario.seed + repetition + SEEDS_APART * loads.len() as u64;
-            loads.push(load(server, rate, [scenario.warm_up, scenario.duration], seed)?);
+            let mut command = load(server, rate, [scenario.warm_up, scenario.duration], seed)?;
+            if let (Some(agent), Some(_)) = (&agent, &spec.slo) {
+                command.args(["--post", &spec.name, "--socket"]).arg(agent.socket());
+            }
+            loads.push(launched(&mut command, SchedClass::NORMAL).context("start a load")?);
         }
     }
     // The servers have their keys by then, and the loads warm up.
     sleep(PAUSE);
-    for (spec, program) in specs.iter().zip(&mut programs) {
-        if let Some(batch) = &spec.batch {
-            let asked = Asked { kind: Kind::Cpu, threads: spec.threads, phases: batch.phases, class: spec.scheduling };
-            let at_most = Duration::from_nanos((scenario.warm_up + scenario.duration + AFTER).0);
-            *program = Some(placed(spec, Program::Antagonist(Antagonist::start(asked, at_most)?))?);
-        }
+    if !treatment.be_first {
+        start_antagonists(&mut programs)?;
     }
     let all_had = |programs: &[Option<Program>]| {
         let had =
@@ -152,12 +166,13 @@ fn in_group(spec: &WorkloadSpec) -> Table {
     Table::from_iter([("cgroup".to_owned(), Value::String(format!("/{}", groups::name_of(spec))))])
 }
 
-fn load(server: &Server, rate: f64, [warm_up, duration]: [Nanos; 2], seed: u64) -> Result<Child> {
+fn load(server: &Server, rate: f64, [warm_up, duration]: [Nanos; 2], seed: u64) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
     command.args(["load", "--json", "--target", server.address(), "--rate", &rate.to_string(), "--keys", "1000"]);
     command.args(["--warmup", &format!("{}ns", warm_up.0), "--duration", &format!("{}ns", duration.0)]);
     command.args(["--seed", &seed.to_string(), &format!("--realtime={PRIORITY}")]);
-    launched(command.stdin(Stdio::null()).stdout(Stdio::piped()), SchedClass::NORMAL).context("start a load")
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    Ok(command)
 }
 
 fn report(mut load: Child) -> Result<LoadReport> {
@@ -179,6 +194,7 @@ fn of_server(report: LoadReport) -> Played {
         latencies: latencies.cells().collect(),
         measured: Nanos(report.measured_ns),
         late: Some(Nanos(report.lateness.at(0.99))),
+        pause: Some(Nanos(latencies.max())),
         ..Played::default()
     }
 }
@@ -190,7 +206,8 @@ fn of_antagonist(mut report: AntagonistReport, (from, to): (u64, u64)) -> Result
     }
     let per_s = report.blocks_per_s_between(from, to).context("an antagonist did not run as long as the load")?;
     let done = (per_s * (to - from) as f64 / 1e9).round() as u64;
-    Ok(Played { done, measured: Nanos(to - from), ..Played::default() })
+    let pause = Some(Nanos(report.longest_pause_ns));
+    Ok(Played { done, measured: Nanos(to - from), pause, ..Played::default() })
 }
 
 #[cfg(test)]
@@ -203,7 +220,7 @@ mod tests {
         let timeline = samples.iter().map(|&(at_ns, blocks)| Sample { at_ns, blocks }).collect();
         let spec = AntagonistSpec::usual(Kind::Cpu, 1, 1 << 20);
         let (started_ns, elapsed_ns, blocks) = (0, 0, 0);
-        let (blocks_per_s, bytes_per_s, cpus, thread_blocks) = (0.0, 0.0, 0.0, Vec::new());
+        let (blocks_per_s, bytes_per_s, cpus, thread_blocks, longest_pause_ns) = (0.0, 0.0, 0.0, Vec::new(), 7);
         AntagonistReport {
             spec,
             started_ns,
@@ -213,6 +230,7 @@ mod tests {
             bytes_per_s,
             cpus,
             thread_blocks,
+            longest_pause_ns,
             timeline,
         }
     }
@@ -221,7 +239,8 @@ mod tests {
     fn an_antagonists_work_is_that_of_the_measured_time() {
         const S: u64 = 1_000_000_000;
         let whole = did(&[(S / 2, 0), (S, 50), (2 * S, 70), (3 * S, 150)]);
-        assert_eq!(of_antagonist(whole, (S, 3 * S)).unwrap().done, 100);
+        let played = of_antagonist(whole, (S, 3 * S)).unwrap();
+        assert_eq!((played.done, played.pause), (100, Some(Nanos(7))));
         let late = did(&[(2 * S, 0), (3 * S, 20)]);
         assert_eq!(of_antagonist(late, (S, 3 * S)).unwrap().done, 20);
         assert!(of_antagonist(did(&[(S, 0), (2 * S, 7)]), (S, 3 * S)).is_err());

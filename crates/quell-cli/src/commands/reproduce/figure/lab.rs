@@ -9,6 +9,12 @@ use quell_evidence::Cell;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use serde::Deserialize;
 
+use super::redis;
+use crate::commands::reproduce::trial::Trial;
+
+/// A request takes about a quarter of a millisecond at this speed; the quantum is a fifteenth of that.
+const PROGRAMS: Lockstep = Lockstep { serial: true, mips: 125, quantum_ns: 20_000 };
+
 /// What `quell play --json` prints.
 #[derive(Deserialize)]
 struct Printed {
@@ -29,6 +35,7 @@ struct Played {
     p999_ns: Option<u64>,
     latencies: Vec<(u64, u64)>,
     late_p99_ns: Option<u64>,
+    pause_ns: Option<u64>,
 }
 
 /// On a real kernel, one boot for all stacks.
@@ -52,6 +59,27 @@ pub fn in_guest(file: &Path, cpus: u32, seed: u64) -> Result<Vec<Cell>> {
         bail!("the scene was not played: exit status {} in the guest", ending.status);
     }
     cells(&out)
+}
+
+/// The same with programs; a quick run is half a second of load after as much warm-up.
+pub fn programs_in_guest(file: &Path, cpus: u32, trial: Trial) -> Result<Vec<Cell>> {
+    let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
+    let quell = std::env::current_exe().context("find this program")?;
+    let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--programs".as_ref(), "--json".as_ref()];
+    let mut options = vec!["--seed".to_owned(), trial.seed.to_string()];
+    if trial.quick {
+        options.extend(["--duration", "500ms", "--set", "warm_up=\"500ms\""].map(str::to_owned));
+    }
+    let mut job = Job::new(words.into_iter().map(ToOwned::to_owned).chain(options.into_iter().map(Into::into)));
+    job.directory = "/".into();
+    let files = vec![file, redis::found("memcached", "memcached")?];
+    let output = Lab::new(&ToStderr)?.output(&Machine::measuring(cpus, PROGRAMS, files), &job)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    eprint!("{said}");
+    if output.ending.status != 0 {
+        bail!("the scene was not played: exit status {} in the guest: {}", output.ending.status, said.trim());
+    }
+    cells(&output.stdout)
 }
 
 /// On this machine.
@@ -81,6 +109,7 @@ pub fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
         waiting: row.waiting,
         latencies: row.latencies,
         late: micros(row.late_p99_ns),
+        pause: micros(row.pause_ns),
     };
     Ok(rows.into_iter().map(cell).collect())
 }

@@ -1,5 +1,6 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
+mod effects;
 pub mod lab;
 pub mod real;
 mod redis;
@@ -46,13 +47,20 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
     let wrong = |error: String| anyhow!("{}: {error}", path.display());
     let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
-    if redis::is_asked(figure) {
-        if runner != Runner::Lab {
-            bail!("{}: programs that are not Quell's run in the lab: add --on lab", path.display());
-        }
-        let once = |trial: Trial| measured(figure, redis::in_guest(figure, trial.seed)?);
+    let program = figure.scene.get("program").and_then(toml::Value::as_str);
+    if runner != Runner::Lab && (program.is_some() || figure.programs) {
+        bail!("{}: programs run in the lab: add --on lab", path.display());
+    }
+    let in_lab = |once: &dyn Fn(Trial) -> Result<Vec<Cell>>| {
+        let once = |trial: Trial| measured(figure, once(trial)?);
         let all = kept.one_by_one(&format!("{}-lab", figure.topic.id), quick, once)?;
-        return Ok(judged(&figure.topic, &all.measures, false));
+        Ok(judged(&figure.topic, &all.measures, false))
+    };
+    match program {
+        None => {}
+        Some("redis") => return in_lab(&|trial| redis::in_guest(figure, trial.seed)),
+        Some("effects") => return in_lab(&|trial| effects::in_guest(figure, trial.seed)),
+        Some(_) => bail!("[scene]: there are program = \"redis\" and \"effects\""),
     }
     let treated = scenes::of(path, &[], &[])?;
     let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
@@ -60,6 +68,7 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
     let once = |trial: Trial| {
         let cells: Vec<Cell> = match runner {
             Runner::Sim => sim::cells(&treated, trial.seed)?,
+            Runner::Lab if figure.programs => lab::programs_in_guest(path, cpus, trial)?,
             Runner::Lab => lab::in_guest(path, cpus, trial.seed)?,
             Runner::Here => lab::here(path, trial.seed)?,
         };

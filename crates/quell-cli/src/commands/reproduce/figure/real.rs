@@ -7,13 +7,15 @@ use super::Runner;
 use crate::commands::reproduce::trial::Kept;
 
 /// By topic: the files' names and texts.
-const REAL: [(&str, &str, &str); 6] = [
+const REAL: [(&str, &str, &str); 8] = [
     ("vas", "real.toml", include_str!("../../../../../../papers/vas/real.toml")),
     ("vas", "gamma2.toml", include_str!("../../../../../../papers/vas/gamma2.toml")),
     ("vas", "sporadic.toml", include_str!("../../../../../../papers/vas/sporadic.toml")),
     ("rkube", "real-streamcluster.toml", include_str!("../../../../../../papers/rkube/real-streamcluster.toml")),
     ("rkube", "real-bodytrack.toml", include_str!("../../../../../../papers/rkube/real-bodytrack.toml")),
     ("rkube", "real-memcached.toml", include_str!("../../../../../../papers/rkube/real-memcached.toml")),
+    ("edgeiso", "real-effects.toml", include_str!("../../../../../../papers/edgeiso/real-effects.toml")),
+    ("edgeiso", "real-services.toml", include_str!("../../../../../../papers/edgeiso/real-services.toml")),
 ];
 
 /// Runs a topic's, one after the other.

@@ -37,6 +37,7 @@ pub fn cells(treated: &[Treated], seed: u64) -> Result<Vec<Cell>> {
             waiting: of.threads_waiting,
             latencies,
             late: None,
+            pause: None,
         }));
     }
     Ok(cells)

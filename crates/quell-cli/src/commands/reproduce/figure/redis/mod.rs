@@ -22,21 +22,12 @@ const LOCKSTEP: Lockstep = Lockstep { serial: true, mips: 125, quantum_ns: 20_00
 const CPUS: u32 = 2;
 const SECONDS: u32 = 4;
 
-/// Does the scene name a program that is not Quell's?
-pub fn is_asked(figure: &Figure) -> bool {
-    figure.scene.get("program").is_some()
-}
-
 /// One boot, all columns.
 pub fn in_guest(figure: &Figure, seed: u64) -> Result<Vec<Cell>> {
-    match figure.scene.get("program").and_then(toml::Value::as_str) {
-        Some("redis") => {}
-        _ => bail!("[scene]: program = \"redis\" is the only one that there is"),
-    }
     let quell = std::env::current_exe().context("find this program")?;
     let mut files = vec![quell.clone()];
     for (tool, package) in TOOLS {
-        files.push(found(tool).with_context(|| format!("{tool} is not here; install it: apt install {package}"))?);
+        files.push(found(tool, package)?);
     }
     let machine = Machine::measuring(CPUS, LOCKSTEP, files);
     let mut job = Job::new(["sh", "-c", SCRIPT]);
@@ -58,8 +49,11 @@ pub fn in_guest(figure: &Figure, seed: u64) -> Result<Vec<Cell>> {
     cells(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn found(tool: &str) -> Option<PathBuf> {
-    ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join(tool)).into_iter().find(|path| path.exists())
+/// A program of this machine.
+pub fn found(tool: &str, package: &str) -> Result<PathBuf> {
+    let paths = ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join(tool));
+    let found = paths.into_iter().find(|path| path.exists());
+    found.with_context(|| format!("{tool} is not here; install it: apt install {package}"))
 }
 
 /// A treatment as the script reads it: `policy = "vas"`, or `set = ["deadline"]`; with `"share=77"`, hundredths of a CPU.
