@@ -313,3 +313,38 @@ fn a_scene_is_played_by_programs_under_settings_of_linux_and_under_a_policy() {
         assert_eq!(row["p99_ns"].is_u64(), row["workload"] == "server", "{row}");
     }
 }
+
+/// What `quell reproduce edgeiso --real` is made of, shortened: how soon knobs act, and its programs under its policy.
+#[test]
+fn knobs_act_in_their_order_and_edgeiso_manages_programs() {
+    let (quell, figure) = (env!("CARGO_BIN_EXE_quell"), "../../papers/edgeiso/real-services.toml");
+    let figure = fs::canonicalize(figure).unwrap();
+    let script = format!(
+        "{quell} doctor --effects --json && {quell} play {} --programs --policies edgeiso --json --duration=300ms \
+         --set='warm_up=\"300ms\"'",
+        figure.display()
+    );
+    let machine = ["--cpus", "4", "--lockstep=serial", "--mips", "125", "--quantum", "20us", "--settle", "1", "--pack"];
+    let files = [quell, "--pack", figure.to_str().unwrap(), "--pack", "/usr/bin/memcached", "--", "sh", "-c", &script];
+    let output = Lab::new("edgeiso").run(&[&machine[..], &files].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let (effects, played) = printed.split_once('\n').unwrap();
+    let effects: serde_json::Value = serde_json::from_str(effects).unwrap();
+    let median_ms = |turn: &str| {
+        let effect = effects["effects"].as_array().unwrap().iter().find(|effect| effect["turn"] == turn).unwrap();
+        let mut after: Vec<u64> = serde_json::from_value(effect["after_ns"].clone()).unwrap();
+        after.sort_unstable();
+        assert!(after.len() >= 10, "{effect}");
+        after[after.len() / 2] as f64 / 1e6
+    };
+    // A thread has used up half of a period before it is stopped; what stops or moves it at once takes an interrupt.
+    assert!((45.0..160.0).contains(&median_ms("quota")), "{effects}");
+    assert!(["cpu-set", "freeze", "thaw"].iter().all(|turn| median_ms(turn) < 5.0), "{effects}");
+    assert!(median_ms("cpu-set") < median_ms("weight"), "{effects}");
+    let played: serde_json::Value = serde_json::from_str(played).unwrap();
+    let rows = played["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{played}");
+    assert!(rows.iter().all(|row| row["stack"] == "edgeiso" && row["pause_ns"].is_u64()), "{played}");
+    assert!(rows[..2].iter().all(|row| row["done"].as_u64().unwrap() > 0), "{played}");
+}

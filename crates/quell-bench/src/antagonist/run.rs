@@ -67,7 +67,13 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
 }
 
 /// One thread: blocks, and sleep in quiet phases, until the end. Returns the longest time from one block to the next, ns.
-fn drive(spec: &AntagonistSpec, started_ns: u64, counter: &AtomicU64, stop: &AtomicBool, mut block: impl FnMut()) -> u64 {
+fn drive(
+    spec: &AntagonistSpec,
+    started_ns: u64,
+    counter: &AtomicU64,
+    stop: &AtomicBool,
+    mut block: impl FnMut(),
+) -> u64 {
     let (mut done, mut longest_ns) = (0, 0);
     let mut last: Option<u64> = None;
     loop {

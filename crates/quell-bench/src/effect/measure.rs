@@ -44,8 +44,7 @@ pub fn measure(trials: u32) -> Result<Vec<Effect>> {
     }
     let groups = Groups::make()?;
     let (watched, rival) = (Watched::new(), Watched::new());
-    let scene =
-        Scene { group: groups.watched(), other: groups.other(), watched: &watched, cpus: [cpus - 2, cpus - 1] };
+    let scene = Scene { group: groups.watched(), other: groups.other(), watched: &watched, cpus: [cpus - 2, cpus - 1] };
     thread::scope(|scope| {
         scope.spawn(|| watched.run());
         let all = scene.all(trials, &rival, || drop(scope.spawn(|| rival.run())));
@@ -95,9 +94,8 @@ impl Scene<'_> {
     fn quota(&self) -> Result<Option<u64>> {
         let begun = clock::now().0;
         self.group.set("cpu.max", HALF)?;
-        let stopped = awaited(|| {
-            self.watched.gaps_after(begun).find(|gap| gap.from >= begun && gap.to - gap.from >= KEPT_NS)
-        });
+        let stopped =
+            awaited(|| self.watched.gaps_after(begun).find(|gap| gap.from >= begun && gap.to - gap.from >= KEPT_NS));
         self.group.set("cpu.max", UNLIMITED)?;
         Ok(stopped.map(|gap| gap.from - begun))
     }
