@@ -75,7 +75,7 @@ pub fn programs_in_guest(file: &Path, cpus: u32, trial: Trial) -> Result<Vec<Cel
     let files = vec![file, redis::found("memcached", "memcached")?];
     let output = Lab::new(&ToStderr)?.output(&Machine::measuring(cpus, PROGRAMS, files), &job)?;
     let said = String::from_utf8_lossy(&output.stderr);
-    eprint!("{said}");
+    eprintln!("{}", said.trim());
     if output.ending.status != 0 {
         bail!("the scene was not played: exit status {} in the guest: {}", output.ending.status, said.trim());
     }
