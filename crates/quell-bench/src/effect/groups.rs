@@ -1,6 +1,7 @@
 //! Two control groups for single threads of this process.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -20,14 +21,29 @@ pub(super) struct Groups {
 #[derive(Clone, Debug)]
 pub(super) struct Group(PathBuf);
 
-pub(super) fn write(path: &Path, value: &str) -> Result<()> {
-    fs::write(path, value).map_err(Error::file("write", path))
+/// Into a file that is there: elsewhere than in control groups of version 2 none is made.
+fn write(path: &Path, value: &str) -> Result<()> {
+    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(Error::file("write", path))
+}
+
+/// Refuses a root without both controllers.
+fn check(root: &Path) -> Result<()> {
+    let path = root.join("cgroup.controllers");
+    let has = fs::read_to_string(&path).unwrap_or_default();
+    match ["cpu", "cpuset"].iter().all(|name| has.split_whitespace().any(|one| one == *name)) {
+        true => Ok(()),
+        false => {
+            Err(Error::Format { path, problem: "has no cpu and cpuset: control groups of version 2 are needed".into() })
+        }
+    }
 }
 
 impl Groups {
     /// Makes them and moves this process.
     pub fn make() -> Result<Groups> {
         let root = Path::new(ROOT);
+        check(root)?;
         let own = Path::new("/proc/self/cgroup");
         let text = fs::read_to_string(own).map_err(Error::file("read", own))?;
         let before = text.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -81,5 +97,20 @@ impl Drop for Groups {
                 thread::sleep(Duration::from_millis(10));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_that_is_none_is_refused_and_nothing_is_made_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(check(root.path()).unwrap_err().to_string().contains("version 2"));
+        let file = root.path().join("cgroup.subtree_control");
+        assert!(write(&file, "+cpu").is_err() && !file.exists());
+        fs::write(root.path().join("cgroup.controllers"), "cpuset cpu io").unwrap();
+        check(root.path()).unwrap();
     }
 }
