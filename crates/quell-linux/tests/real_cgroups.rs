@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+mod packets;
+
 use quell_lab::{Machine, lab_tests};
 use quell_linux::cgroup::{controllers_given, cpu_stat, give_controllers, members, pressure, read_file, write_file};
 use quell_linux::debugfs::preempt;
@@ -166,6 +168,10 @@ lab_tests! {
                     assert_eq!(ours, theirs, "{}", file.display());
                 }
             }
+        }
+
+        fn packets_are_soft_interrupts_of_who_they_wake() {
+            packets::packets_count_and_pipes_do_not();
         }
 
         fn the_fake_root_is_like_the_real_one() {

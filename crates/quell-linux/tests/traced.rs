@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 mod guests;
+mod packets;
 
 use guests::Guests;
 use quell_linux::{HostOptions, LinuxHost, Roots};
@@ -32,6 +33,12 @@ fn host(guests: &Guests) -> Option<(LinuxHost, MutexGuard<'static, ()>)> {
     workload.selectors.push(guests.selector());
     host.attach(workload).unwrap();
     Some((host, alone))
+}
+
+#[test]
+fn packets_are_soft_interrupts_of_who_they_wake() {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    packets::packets_count_and_pipes_do_not();
 }
 
 #[test]

@@ -36,10 +36,19 @@ pub struct Options {
     pub events: bool,
     /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
+    /// Count wake-ups out of soft interrupts by workload ([`Collector::soft_interrupts`]).
+    pub soft_interrupts: bool,
     /// Events whose counters are read at the switch, by bit ([`Collector::count_by`]).
     pub counted: u32,
     /// Measure the program's cost ([`Collector::cost`]); this costs some 50 ns per event itself.
     pub cost: bool,
+}
+
+impl Options {
+    /// Is every wake-up looked at, with the context that it comes from?
+    fn sees_wakers(self) -> bool {
+        self.edges || self.soft_interrupts
+    }
 }
 
 /// Cost of the program so far.
@@ -98,7 +107,7 @@ impl Collector {
         })));
         // Kernels without all symbols do not tell where the preemption count is; interrupts are then counted.
         match Collector::load(options, false) {
-            Err(error) if options.edges => {
+            Err(error) if options.sees_wakers() => {
                 tracing::debug!("interrupts are counted, since: {error}");
                 Collector::load(options, true)
             }
@@ -112,6 +121,8 @@ impl Collector {
         let mut open = TraceSkelBuilder::default().open(object).map_err(refused("reading the program"))?;
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             settings.report_events = options.events;
+            settings.count_edges = options.edges;
+            settings.count_softirqs = options.soft_interrupts;
             settings.counted_events = options.counted;
         }
         if options.counted == 0 {
@@ -122,7 +133,7 @@ impl Collector {
         programs.settle.set_autoattach(false);
         programs.settle.set_autoload(options.counted != 0);
         programs.on_migrate.set_autoload(options.events);
-        programs.on_waking.set_autoload(options.edges && !count_interrupts);
+        programs.on_waking.set_autoload(options.sees_wakers() && !count_interrupts);
         for counting in [
             &mut programs.on_waking_counted,
             &mut programs.on_irq,
@@ -132,7 +143,7 @@ impl Collector {
             &mut programs.on_timer,
             &mut programs.on_timer_end,
         ] {
-            counting.set_autoload(options.edges && count_interrupts);
+            counting.set_autoload(options.sees_wakers() && count_interrupts);
         }
         let mut skeleton = open.load().map_err(refused("loading the program"))?;
         skeleton.attach().map_err(refused("attaching to the scheduler's tracepoints"))?;
@@ -270,6 +281,14 @@ impl Collector {
     pub fn ended(&self, slot: Slot) -> Totals {
         let value = self.skeleton.maps.ended.lookup(&u32::from(slot).to_ne_bytes(), MapFlags::ANY);
         value.ok().flatten().and_then(|value| wire::totals(&value)).unwrap_or_default()
+    }
+
+    /// Wake-ups of a workload's threads out of soft interrupts since the collector began: packets, and timers of the kernel's
+    /// wheel, that came for it. A real-time kernel's soft interrupts are threads, and none of them count.
+    #[must_use]
+    pub fn soft_interrupts(&self, slot: Slot) -> u64 {
+        let value = self.skeleton.maps.softirqs.lookup(&u32::from(slot).to_ne_bytes(), MapFlags::ANY);
+        value.ok().flatten().and_then(|value| Some(u64::from_ne_bytes(value.try_into().ok()?))).unwrap_or_default()
     }
 
     /// The name of the process of a thread that ended while the collector was there; of some 16,000, the oldest are forgotten.

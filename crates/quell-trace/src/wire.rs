@@ -102,7 +102,7 @@ pub struct Watched {
 }
 
 /// Events that are counted by workload, at most.
-pub const COUNTED_EVENTS: usize = 4;
+pub const COUNTED_EVENTS: usize = 5;
 /// Bytes of a `struct counted`.
 pub const COUNTED_BYTES: usize = COUNTED_EVENTS * 8;
 
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn counts_are_the_sum_of_all_cpus() {
-        let data: Vec<u8> = (1..=8u64).flat_map(u64::to_ne_bytes).collect();
-        assert_eq!((data.len(), counted(&data)), (2 * COUNTED_BYTES, [1 + 5, 2 + 6, 3 + 7, 4 + 8]));
+        let data: Vec<u8> = (1..=10u64).flat_map(u64::to_ne_bytes).collect();
+        assert_eq!((data.len(), counted(&data)), (2 * COUNTED_BYTES, [1 + 6, 2 + 7, 3 + 8, 4 + 9, 5 + 10]));
         assert_eq!(counter_times(&data)[1], CounterTime { enabled: Nanos(3), running: Nanos(4) });
     }
 

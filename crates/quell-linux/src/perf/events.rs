@@ -9,17 +9,20 @@ use perf_event_open_sys::bindings::{
 use quell_model::{CpuId, CpuSet};
 
 use super::counter::Event;
+use super::full;
 use super::lack::Lack;
 use crate::{Roots, file};
 
-/// Instructions, cycles, references to the last-level cache and its misses, in this order.
+/// Instructions, cycles, references to the last-level cache, its misses, and requests to it that found the core's queue full,
+/// in this order.
 pub(crate) const INSTRUCTIONS: usize = 0;
 pub(crate) const CYCLES: usize = 1;
 pub(crate) const REFERENCES: usize = 2;
 pub(crate) const MISSES: usize = 3;
+pub(crate) const FULL: usize = 4;
 
 /// The events of a CPU.
-pub(crate) type Events = [Option<Event>; 4];
+pub(crate) type Events = [Option<Event>; 5];
 
 /// A maker of CPUs, as far as their events differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +78,16 @@ fn generic(config: u32) -> Option<Event> {
 /// LL_CACHE_MISS_RD, or those of the second level where that is the last (Arm Architecture Reference Manual, PMU events 0x36,
 /// 0x37, 0x16, 0x17). AMD's core counters have none (linux, arch/x86/events/amd/core.c).
 pub(crate) fn events_of(make: Make, roots: &Roots, cpu: CpuId) -> Events {
-    let mut events = [generic(PERF_COUNT_HW_INSTRUCTIONS), generic(PERF_COUNT_HW_CPU_CYCLES), None, None];
+    let mut events = [generic(PERF_COUNT_HW_INSTRUCTIONS), generic(PERF_COUNT_HW_CPU_CYCLES), None, None, None];
     let last_level = match make {
         Make::Intel => [generic(PERF_COUNT_HW_CACHE_REFERENCES), generic(PERF_COUNT_HW_CACHE_MISSES)],
         Make::Arm => arm(roots, cpu).unwrap_or([None; 2]),
         Make::Amd | Make::Other => [None; 2],
     };
-    events[REFERENCES..].copy_from_slice(&last_level);
+    [events[REFERENCES], events[MISSES]] = last_level;
+    if make == Make::Intel {
+        events[FULL] = full::of(roots, cpu);
+    }
     events
 }
 
@@ -135,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn intel_has_all_four() {
+    fn intel_has_all_of_the_last_level() {
         let (events, lack) = found(&machine("processor\t: 0\nvendor_id\t: GenuineIntel"));
-        assert!(
-            events.iter().all(|event| event.is_some_and(|event| event.kind == PERF_TYPE_HARDWARE)) && lack.is_none()
-        );
+        let is_generic = |event: &Option<Event>| event.is_some_and(|event| event.kind == PERF_TYPE_HARDWARE);
+        assert!(events[..FULL].iter().all(is_generic) && lack.is_none());
+        assert_eq!(events[FULL], None, "a model that is not known");
     }
 
     #[test]
     fn amd_lacks_the_hit_ratio_by_name() {
         let (events, lack) = found(&machine("vendor_id\t: AuthenticAMD"));
-        assert_eq!(events.map(|event| event.is_some()), [true, true, false, false]);
+        assert_eq!(events.map(|event| event.is_some()), [true, true, false, false, false]);
         assert!(lack.unwrap().why.contains("AMD"));
     }
 
@@ -161,9 +167,9 @@ mod tests {
         assert!(events[REFERENCES].is_none() && lack.unwrap().why.contains("ll_cache_rd"), "{events:?}");
         tree.remove("sys/devices/system/cpu/cpu0/cache/index3");
         let of = |config| Some(Event { kind: 8, config: [config, 0, 0] });
-        assert_eq!(found(&tree).0[REFERENCES..], [of(0x16), of(0x17)]);
+        assert_eq!(found(&tree).0[REFERENCES..FULL], [of(0x16), of(0x17)]);
         tree.write(format!("{pmu}/events/ll_cache_rd"), "event=0x0036");
         tree.write(format!("{pmu}/events/ll_cache_miss_rd"), "event=0x0037");
-        assert_eq!(found(&tree).0[REFERENCES..], [of(0x36), of(0x37)]);
+        assert_eq!(found(&tree).0[REFERENCES..FULL], [of(0x36), of(0x37)]);
     }
 }

@@ -4,14 +4,16 @@ mod counter;
 mod events;
 #[cfg(test)]
 mod fake;
+mod full;
 mod kernel;
 mod lack;
 mod pmu;
 
 pub(crate) use counter::{Counter, Counters, Event, Meter};
-pub(crate) use events::{CYCLES, Events, INSTRUCTIONS, MISSES, Make, REFERENCES, events_of};
+pub(crate) use events::{CYCLES, Events, FULL, INSTRUCTIONS, MISSES, Make, REFERENCES, events_of};
 #[cfg(test)]
 pub(crate) use fake::Bench;
+pub(crate) use full::counts_cycles;
 pub(crate) use kernel::Kernel;
 pub(crate) use lack::{ALLOW, Lack, PASSED_ON};
 pub(crate) use pmu::{LINE_BYTES, Pmu};

@@ -107,16 +107,16 @@ impl Sensors {
         }
     }
 
-    /// In the order in which they observe: run times of cgroups after those of threads, which they replace, and traced
-    /// signals of threads after the threads.
+    /// In the order in which they observe: run times of cgroups after those of threads, which they replace, traced signals of
+    /// threads after the threads, and estimates of full queues after memory's slowdown.
     fn all(&self) -> [&dyn Sensor; 6] {
         let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
-        [threads, usage, traced, bandwidth, canary, latency]
+        [threads, usage, canary, traced, bandwidth, latency]
     }
 
     fn all_mut(&mut self) -> [&mut dyn Sensor; 6] {
         let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
-        [threads, usage, traced, bandwidth, canary, latency]
+        [threads, usage, canary, traced, bandwidth, latency]
     }
 
     /// Reports the sensors' signals, and all other signals as unsupported.

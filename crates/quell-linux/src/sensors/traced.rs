@@ -14,7 +14,11 @@ use crate::cgroup::Group;
 use crate::members::{Members, Thread};
 
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
-pub const TRACED: [Signal; 4] = [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps];
+pub const TRACED: [Signal; 5] =
+    [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps, Signal::SoftInterrupts];
+
+/// Soft interrupts of a shorter time say little.
+const WINDOW: Nanos = Nanos::from_millis(100);
 
 /// A total of threads' and how it is read.
 type Total = (Signal, fn(&Totals) -> u64);
@@ -31,6 +35,8 @@ pub(crate) struct Traced {
     may_trace: Option<bool>,
     /// What counters add up by workload at each switch.
     pub counted: CountedSensor,
+    /// By slot.
+    interrupts: Vec<Interrupts>,
     /// By slot: activities of each workload's threads at the last observation that wanted queueing delays.
     pub activities: Vec<Activity>,
 }
@@ -49,6 +55,9 @@ impl Sensor for Traced {
 
     fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {
         self.counted.forget(id.index());
+        if let Some(of) = self.interrupts.get_mut(id.index()) {
+            *of = Interrupts::default();
+        }
         Ok(())
     }
 
@@ -62,11 +71,12 @@ impl Sensor for Traced {
         if !*self.may_trace.get_or_insert_with(|| quell_trace::obstacle().is_none()) {
             return Ok(());
         }
-        let events = if counts { self.counted.mask(members) } else { 0 };
+        let events = if counts { self.counted.mask(wanted, members) } else { 0 };
         let trace = match &mut self.trace {
             Some(trace) if trace.serves(wanted, events) => trace,
             other => {
                 self.counted.restart();
+                self.interrupts.clear();
                 // The one before goes first: two at once may miss switches.
                 *other = None;
                 other.insert(Trace::begin(wanted, events)?)
@@ -78,6 +88,13 @@ impl Sensor for Traced {
         }
         if wanted.contains_threads_of(Class::LatencyCritical) {
             trace.fill(wanted, &members.threads, &mut view.threads)?;
+        }
+        if wanted.contains(Signal::SoftInterrupts) {
+            self.interrupts.resize_with(slots, Interrupts::default);
+            for (at, of) in self.interrupts.iter_mut().enumerate().filter(|(at, _)| members.slots[*at].is_some()) {
+                let Some(slot) = slot(WorkloadId(at as u32)) else { continue };
+                view.workloads.soft_interrupt_rate[at] = of.look(view.now, || trace.collector.soft_interrupts(slot));
+            }
         }
         if wanted.contains(Signal::QueueingDelay) {
             self.activities.clear();
@@ -105,10 +122,35 @@ struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?
     edges: bool,
+    /// Are soft interrupts?
+    soft_interrupts: bool,
     /// Events that are counted by workload, by bit.
     counted: u32,
     /// The threads that the collector watches with their slots, ascending.
     watched: Vec<(i32, u16)>,
+}
+
+/// Soft interrupts of a workload.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interrupts {
+    /// The last look and the count then.
+    before: Option<(Nanos, u64)>,
+    rate: Sample<f64>,
+}
+
+impl Interrupts {
+    /// The rate since the look before, which is a window ago at least.
+    fn look(&mut self, now: Nanos, count: impl FnOnce() -> u64) -> Sample<f64> {
+        if self.before.is_some_and(|(at, _)| now < at + WINDOW) {
+            return self.rate;
+        }
+        let count = count();
+        if let Some((at, had)) = self.before.replace((now, count)) {
+            let span = now - at;
+            self.rate = Sample::over(count.saturating_sub(had) as f64 / span.as_secs_f64(), now, span);
+        }
+        self.rate
+    }
 }
 
 /// The collector's slot of a workload; None: it has too few.
@@ -140,13 +182,16 @@ impl Trace {
     /// Begins to trace for these signals.
     fn begin(wanted: SignalSet, counted: u32) -> Result<Trace, LinuxError> {
         let edges = wanted.contains(Signal::WakeUps);
-        let options = Options { edges, counted, ..Options::default() };
-        Ok(Trace { collector: Collector::open(options)?, edges, counted, watched: Vec::new() })
+        let soft_interrupts = wanted.contains(Signal::SoftInterrupts);
+        let options = Options { edges, soft_interrupts, counted, ..Options::default() };
+        Ok(Trace { collector: Collector::open(options)?, edges, soft_interrupts, counted, watched: Vec::new() })
     }
 
     /// Does it trace all that these signals and these counted events need?
     fn serves(&self, wanted: SignalSet, counted: u32) -> bool {
-        (self.edges || !wanted.contains(Signal::WakeUps)) && self.counted & counted == counted
+        (self.edges || !wanted.contains(Signal::WakeUps))
+            && (self.soft_interrupts || !wanted.contains(Signal::SoftInterrupts))
+            && self.counted & counted == counted
     }
 
     /// Traces these threads, ascending by number, and no others. Children of theirs are traced from birth.
@@ -228,5 +273,18 @@ impl Trace {
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace").field("watched", &self.watched.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn soft_interrupts_are_a_rate_over_a_window() {
+        let (mut of, second) = (Interrupts::default(), Nanos::from_secs(1));
+        assert_eq!(of.look(second, || 100).usable(), None, "the first look");
+        assert_eq!(of.look(second + WINDOW, || 150).usable(), Some(500.0));
+        assert_eq!(of.look(second + WINDOW + Nanos(1), || 10_000).usable(), Some(500.0), "too soon");
     }
 }

@@ -34,7 +34,10 @@ macro_rules! signal_table {
                     "a counter a CPU, read at each switch";
                 /// Memory accesses per second that found their core's queue of outstanding ones full.
                 BufferFullRate = buffer_full_rate: f64, "memory-buffer-full events", PerSecond, Momentary,
-                    "a counter a thread";
+                    "a counter a CPU, read at each switch";
+                /// Wake-ups of its threads out of soft interrupts per second: packets and timers that came for it.
+                SoftInterrupts = soft_interrupt_rate: f64, "soft interrupts", PerSecond, Momentary,
+                    "tracing of every wake-up";
                 /// How long the oldest unread data of its sockets has waited; of latency-critical ones.
                 UnreadDelay = unread_delay: Nanos, "age of unread data in sockets", Nanoseconds, Momentary,
                     "a look at each packet that arrives";

@@ -122,6 +122,7 @@ impl SdcLocal {
             Need::or(Signal::RunTime, "intensity counts by units, not by the CPU time that they had"),
             Need::or(Signal::ThreadCount, "a workload without a request is one unit, whatever its threads"),
             Need::or(Signal::Threads, "threads are not bound one by one"),
+            Need::or(Signal::SoftInterrupts, "a scheduler of the cluster predicts no latencies from this host"),
         ],
         knobs: &[Need::must(KnobKind::Cpus)],
         rules: &[],

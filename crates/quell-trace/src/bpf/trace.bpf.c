@@ -50,6 +50,8 @@ struct pcpu_hot {
 
 /* Set before the program is loaded. */
 const volatile bool report_events;
+const volatile bool count_edges;
+const volatile bool count_softirqs;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -71,6 +73,14 @@ struct {
 	__type(key, struct edge);
 	__type(value, __u64);
 } edges SEC(".maps");
+
+/* By slot: wake-ups out of soft interrupts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} softirqs SEC(".maps");
 
 /* By slot: what threads did that have ended. */
 struct {
@@ -104,11 +114,20 @@ __s32 reported[MAX_CPUS];
 int waiting[MAX_CPUS];
 /* By CPU: how deep it is in interrupts, where that is counted. Written on that CPU only. */
 int interrupts[MAX_CPUS];
+/* By CPU: how many of those are soft ones. Written on that CPU only. */
+int soft[MAX_CPUS];
 
 extern const int __preempt_count __ksym __weak;
 extern const struct pcpu_hot pcpu_hot __ksym __weak;
 
-static bool from_interrupt(void)
+/* Where code runs that wakes a thread. */
+enum context {
+	IN_THREAD,
+	IN_SOFTIRQ,
+	IN_HARDIRQ, /* or in an NMI */
+};
+
+static enum context context_now(void)
 {
 	int count = 0;
 #ifdef __TARGET_ARCH_x86
@@ -122,7 +141,9 @@ static bool from_interrupt(void)
 	if (bpf_core_field_exists(current->thread_info.preempt_count))
 		count = current->thread_info.preempt_count;
 #endif
-	return count & (SERVING_SOFTIRQ | HARDIRQ_OR_NMI);
+	if (count & HARDIRQ_OR_NMI)
+		return IN_HARDIRQ;
+	return count & SERVING_SOFTIRQ ? IN_SOFTIRQ : IN_THREAD;
 }
 
 static __u32 cpu_of(struct task_struct *task)
@@ -300,6 +321,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 		/* No switch happens inside an interrupt: one whose end was missed is over. */
 		interrupts[cpu] = 0;
+		soft[cpu] = 0;
 		switched_at[cpu] = now;
 		running[cpu] = event.next_tid;
 		if (concerns_us || holders[cpu] != holder || waiting[cpu]) {
@@ -362,18 +384,28 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task)
 	return woke(task);
 }
 
-static int waking(struct task_struct *task, bool interrupt)
+static int waking(struct task_struct *task, enum context context)
 {
 	struct edge edge = { .wakee = task->pid };
+	struct member *member = watched(edge.wakee);
 	__u64 one = 1, *count;
 	__s32 waker;
 
-	if (!watched(edge.wakee))
+	if (!member)
 		return 0;
-	if (interrupt) {
+	if (count_softirqs && context == IN_SOFTIRQ) {
+		__u32 slot = member->slot;
+
+		count = bpf_map_lookup_elem(&softirqs, &slot);
+		if (count)
+			__sync_fetch_and_add(count, 1);
+	}
+	if (context != IN_THREAD) {
 		__sync_fetch_and_add(&losses.interrupts, 1);
 		return 0;
 	}
+	if (!count_edges)
+		return 0;
 	waker = (__u32)bpf_get_current_pid_tgid();
 	edge.waker = watched(waker) ? waker : 0;
 	count = bpf_map_lookup_elem(&edges, &edge);
@@ -388,15 +420,18 @@ static int waking(struct task_struct *task, bool interrupt)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
-	return waking(task, from_interrupt());
+	return waking(task, context_now());
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking_counted, struct task_struct *task)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	enum context context = IN_THREAD;
 
-	return waking(task, cpu < MAX_CPUS && interrupts[cpu]);
+	if (cpu < MAX_CPUS && interrupts[cpu])
+		context = interrupts[cpu] > soft[cpu] ? IN_HARDIRQ : IN_SOFTIRQ;
+	return waking(task, context);
 }
 
 static int interrupt(int step)
@@ -407,6 +442,15 @@ static int interrupt(int step)
 	if (cpu < MAX_CPUS && interrupts[cpu] + step >= 0)
 		interrupts[cpu] += step;
 	return 0;
+}
+
+static int soft_interrupt(int step)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu < MAX_CPUS && soft[cpu] + step >= 0)
+		soft[cpu] += step;
+	return interrupt(step);
 }
 
 SEC("raw_tp/irq_handler_entry")
@@ -424,13 +468,13 @@ int on_irq_end(void *context)
 SEC("raw_tp/softirq_entry")
 int on_softirq(void *context)
 {
-	return interrupt(1);
+	return soft_interrupt(1);
 }
 
 SEC("raw_tp/softirq_exit")
 int on_softirq_end(void *context)
 {
-	return interrupt(-1);
+	return soft_interrupt(-1);
 }
 
 SEC("raw_tp/hrtimer_expire_entry")

@@ -83,7 +83,7 @@ struct losses {
 };
 
 /* Events that are counted by workload, at most. */
-#define COUNTED_EVENTS 4
+#define COUNTED_EVENTS 5
 
 /* What counters counted while threads of a workload ran. */
 struct counted {

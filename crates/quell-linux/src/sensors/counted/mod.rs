@@ -1,6 +1,7 @@
-//! Instructions, cycles and use of the last-level cache by workload, from counters that are added up at the switch: four a
-//! CPU, however many workloads.
+//! Instructions, cycles, use of the last-level cache and full queues to it by workload, from counters that are added up at the
+//! switch: four or five a CPU, however many workloads.
 
+mod full;
 mod own_group;
 #[cfg(test)]
 mod tests;
@@ -10,18 +11,24 @@ use std::io;
 use quell_model::{
     BytesPerSecond, Capabilities, CpuId, CpuSet, Nanos, Quality, Sample, Signal, SignalSet, Support, View,
 };
-use quell_trace::{Collector, CounterTime, Counts, MAX_SLOTS};
+use quell_trace::{COUNTED_EVENTS, Collector, CounterTime, Counts, MAX_SLOTS};
 
 use self::own_group::OwnGroup;
 use crate::LinuxError;
 use crate::members::Members;
 use crate::perf::{
-    CYCLES, Counter, Counters, Events, INSTRUCTIONS, Kernel, LINE_BYTES, Lack, MISSES, Make, REFERENCES, events_of,
+    CYCLES, Counter, Counters, Events, FULL, INSTRUCTIONS, Kernel, LINE_BYTES, Lack, MISSES, Make, REFERENCES,
+    counts_cycles, events_of,
 };
 
 /// The signals that counters and tracing give together: CAP_BPF and CAP_PERFMON.
-pub const COUNTED: [Signal; 4] =
-    [Signal::InstructionRate, Signal::CycleRate, Signal::LlcHitRatio, Signal::WorkloadBandwidth];
+pub const COUNTED: [Signal; 5] = [
+    Signal::InstructionRate,
+    Signal::CycleRate,
+    Signal::LlcHitRatio,
+    Signal::WorkloadBandwidth,
+    Signal::BufferFullRate,
+];
 
 /// Counts over a shorter span say little, and each reading interrupts every CPU.
 const WINDOW: Nanos = Nanos::from_millis(10);
@@ -35,8 +42,10 @@ type Chosen = Box<dyn Fn(&Members, CpuId) -> Events + Send>;
 pub(crate) struct CountedSensor {
     counters: Box<dyn Counters>,
     events: Chosen,
+    /// Are full queues counted? They take a counter more, and are if a policy reads them.
+    counts_full: bool,
     /// By CPU and event, the open ones.
-    open: Vec<[Option<Box<dyn Counter>>; 4]>,
+    open: Vec<[Option<Box<dyn Counter>>; COUNTED_EVENTS]>,
     /// The CPUs on which they were opened.
     on: CpuSet,
     retry_at: Nanos,
@@ -44,14 +53,14 @@ pub(crate) struct CountedSensor {
     failed: u64,
     failed_before: u64,
     /// Times of the counters at the last reading, by event.
-    times: [CounterTime; 4],
+    times: [CounterTime; COUNTED_EVENTS],
     /// By slot.
     workloads: Vec<OfWorkload>,
     at: Option<Nanos>,
 }
 
 /// How far counts of a window can be trusted, by event.
-type Window = [Share; 4];
+type Window = [Share; COUNTED_EVENTS];
 
 /// The counters of one event in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,6 +78,7 @@ struct OfWorkload {
     cycles: Sample<f64>,
     hit_ratio: Sample<f64>,
     bandwidth: Sample<BytesPerSecond>,
+    buffer_full: Sample<f64>,
     group: OwnGroup,
 }
 
@@ -90,6 +100,7 @@ impl CountedSensor {
         CountedSensor {
             counters,
             events,
+            counts_full: false,
             open: Vec::new(),
             on: CpuSet::EMPTY,
             retry_at: Nanos::ZERO,
@@ -105,10 +116,18 @@ impl CountedSensor {
         COUNTED.iter().any(|&signal| wanted.contains(signal))
     }
 
-    /// The events that a collector is to read, by bit.
-    pub fn mask(&self, members: &Members) -> u32 {
+    /// The events of a CPU that are counted.
+    fn counted_on(&self, members: &Members, cpu: CpuId) -> Events {
+        let mut events = (self.events)(members, cpu);
+        events[FULL] = events[FULL].filter(|_| self.counts_full);
+        events
+    }
+
+    /// The events that a collector is to read for these signals, and for those wanted before, by bit.
+    pub fn mask(&mut self, wanted: SignalSet, members: &Members) -> u32 {
+        self.counts_full |= wanted.contains(Signal::BufferFullRate);
         let of_cpu = |cpu| {
-            (self.events)(members, cpu)
+            self.counted_on(members, cpu)
                 .iter()
                 .enumerate()
                 .fold(0, |mask, (at, event)| mask | (u32::from(event.is_some()) << at))
@@ -140,7 +159,20 @@ impl CountedSensor {
             (false, None) => Support::Partly("estimated as a cache line for each LLC miss".into()),
             (false, Some(lack)) => lack.support(),
         };
+        let full = match (events[FULL], lack(FULL), &last_level) {
+            (Some(event), None, _) if counts_cycles(event) => Support::Partly(
+                "this generation counts cycles with a full queue, not requests that found it so: many times as many".into(),
+            ),
+            (Some(_), None, _) => Support::Yes,
+            (_, _, None) => Support::Partly(
+                "estimated from LLC misses a cycle, and from memory's slowdown where a policy reads that; no event of a \
+                 full queue is known or counted here"
+                    .into(),
+            ),
+            (_, _, Some(lack)) => lack.support(),
+        };
         found.signals.extend([
+            (Signal::BufferFullRate, full),
             (Signal::InstructionRate, support(lack(INSTRUCTIONS))),
             (Signal::CycleRate, support(lack(CYCLES))),
             (Signal::LlcHitRatio, support(last_level)),
@@ -174,7 +206,8 @@ impl CountedSensor {
     ) -> Result<(), LinuxError> {
         if self.at.is_none_or(|at| view.now >= at + WINDOW) {
             self.follow_cpus(members, collector, view.now)?;
-            self.read(members, collector, view.now)?;
+            let slowdown = view.machine.memory_slowdown.usable().unwrap_or(1.0);
+            self.read(members, collector, view.now, slowdown)?;
         }
         for (slot, of) in self.workloads.iter().enumerate() {
             if members.slots.get(slot).is_none_or(Option::is_none) {
@@ -192,6 +225,9 @@ impl CountedSensor {
             }
             if wanted.contains(Signal::WorkloadBandwidth) {
                 columns.memory_bandwidth[slot] = of.bandwidth;
+            }
+            if wanted.contains(Signal::BufferFullRate) {
+                columns.buffer_full_rate[slot] = of.buffer_full;
             }
         }
         Ok(())
@@ -213,7 +249,7 @@ impl CountedSensor {
             .iter()
             .filter(|cpu| again || members.online.contains(*cpu) != self.on.contains(*cpu))
         {
-            let events = if members.online.contains(cpu) { (self.events)(members, cpu) } else { Events::default() };
+            let events = if members.online.contains(cpu) { self.counted_on(members, cpu) } else { Events::default() };
             for (at, event) in events.into_iter().enumerate() {
                 let counter = event.map(|event| self.counters.open(event, cpu));
                 let counter = counter.and_then(|result| result.map_err(|error| refusal = Some(error)).ok());
@@ -231,7 +267,15 @@ impl CountedSensor {
         Ok(())
     }
 
-    fn read(&mut self, members: &Members, collector: &mut Collector, now: Nanos) -> Result<(), LinuxError> {
+    fn read(
+        &mut self,
+        members: &Members,
+        collector: &mut Collector,
+        now: Nanos,
+        slowdown: f64,
+    ) -> Result<(), LinuxError> {
+        let by_cycles = |cpu| self.counted_on(members, cpu)[FULL].is_some_and(counts_cycles);
+        let in_cycles = self.counts_full && members.online.lowest().is_some_and(by_cycles);
         self.on.iter().for_each(|cpu| collector.settle(cpu));
         let failed = collector.failed_readings();
         let misses_some = failed > std::mem::replace(&mut self.failed_before, failed);
@@ -246,7 +290,11 @@ impl CountedSensor {
             let Some(&counts) = counted.get(id.index()) else { continue };
             let since = of.before.replace(counts);
             if let (Some(since), Some(span)) = (since, span) {
-                of.rates(std::array::from_fn(|event| counts[event] - since[event]), &window, now, span);
+                let counts: Counts = std::array::from_fn(|event| counts[event] - since[event]);
+                of.rates(counts, &window, now, span);
+                let full = full::rate(&counts, &window, span, slowdown);
+                let quality = if in_cycles { full.quality.min(Quality::Estimated) } else { full.quality };
+                of.buffer_full = Sample { quality, ..Sample::over(full.value, now, span) };
             }
             if let Some(exact) = of.group.look(&members.roots, id, now) {
                 of.bandwidth = exact;

@@ -42,16 +42,16 @@ fn counters_that_are_gone_leave_nothing_to_act_on() {
 #[test]
 fn hits_and_bandwidth_are_of_references_and_misses() {
     let mut of = OfWorkload::default();
-    let (second, whole) = (Nanos::from_secs(1), [Share { times: 1.0, quality: Quality::Exact }; 4]);
-    of.rates([2_000, 1_000, 400, 100], &whole, second, second);
+    let (second, whole) = (Nanos::from_secs(1), [Share { times: 1.0, quality: Quality::Exact }; COUNTED_EVENTS]);
+    of.rates([2_000, 1_000, 400, 100, 0], &whole, second, second);
     assert_eq!((of.instructions.usable(), of.cycles.usable()), (Some(2_000.0), Some(1_000.0)));
     assert_eq!((of.hit_ratio.usable(), of.hit_ratio.window), (Some(0.75), second));
     assert_eq!((of.bandwidth.usable(), of.bandwidth.quality), (Some(BytesPerSecond(6_400.0)), Quality::Estimated));
-    of.rates([0; 4], &whole, second, second);
+    of.rates([0; COUNTED_EVENTS], &whole, second, second);
     assert_eq!((of.hit_ratio.value, of.hit_ratio.quality), (0.75, Quality::Stale), "it did not run");
     assert_eq!(of.instructions.usable(), Some(0.0));
-    let half = [Share { times: 2.0, quality: Quality::Estimated }; 4];
-    of.rates([50; 4], &half, second, second);
+    let half = [Share { times: 2.0, quality: Quality::Estimated }; COUNTED_EVENTS];
+    of.rates([50; COUNTED_EVENTS], &half, second, second);
     assert_eq!((of.instructions.usable(), of.instructions.quality), (Some(100.0), Quality::Estimated));
 }
 
@@ -129,7 +129,7 @@ fn clocks_as_events_agree_with_the_schedulers_own_accounts() {
     }
     let mut host =
         LinuxHost::new(Roots::default(), HostOptions { threads_only: true, ..HostOptions::default() }).unwrap();
-    host.sensors.traced.counted = CountedSensor::with(Box::new(Kernel), Box::new(|_, _| [Some(CLOCK); 4]));
+    host.sensors.traced.counted = CountedSensor::with(Box::new(Kernel), Box::new(|_, _| [Some(CLOCK); COUNTED_EVENTS]));
     let workers: Vec<Worker> = (0..WORKLOADS).map(Worker::start).collect();
     // Until each computes.
     std::thread::sleep(Duration::from_millis(300));
@@ -141,7 +141,7 @@ fn clocks_as_events_agree_with_the_schedulers_own_accounts() {
     }
     observe(&mut host);
     let open = host.sensors.traced.counted.open.iter().flatten().flatten().count();
-    assert_eq!(open, 4 * host.members.online.len(), "four a CPU, however many workloads");
+    assert_eq!(open, COUNTED_EVENTS * host.members.online.len(), "five a CPU, however many workloads");
     let (before, ran) = (counts(&mut host), workers.iter().map(Worker::run_time).collect::<Vec<_>>());
     workers.iter().for_each(|worker| worker.send(Kill::CONT));
     let (begun, cpu, mut view) = (Instant::now(), clock::cpu_time(), View::new(host.topology()));
@@ -155,7 +155,7 @@ fn clocks_as_events_agree_with_the_schedulers_own_accounts() {
     let (mut all, mut all_ran, mut worst) = (0u64, 0u64, 0f64);
     for number in 0..WORKLOADS {
         let time = (workers[number].run_time() - ran[number]) as f64;
-        for event in 0..4 {
+        for event in 0..COUNTED_EVENTS {
             let counted = (after[number][event] - before[number][event]) as f64;
             worst = worst.max((counted / time - 1.0).abs());
         }
@@ -184,7 +184,10 @@ fn lost(host: &mut LinuxHost, workers: &[Worker]) {
     std::thread::sleep(Duration::from_millis(200));
     assert!(observe(host).workloads.instruction_rate.iter().all(|rate| rate.usable().is_some()));
     let trace = host.sensors.traced.collector().expect("it traces");
-    host.members.online.iter().for_each(|cpu| (0..4).for_each(|event| trace.count_by(cpu, event, None).unwrap()));
+    host.members
+        .online
+        .iter()
+        .for_each(|cpu| (0..COUNTED_EVENTS).for_each(|event| trace.count_by(cpu, event, None).unwrap()));
     let begun = Instant::now();
     let until = |host: &mut LinuxHost, there: bool| {
         while observe(host).workloads.instruction_rate[..WORKLOADS].iter().any(|rate| rate.usable().is_some() != there)

@@ -3,6 +3,7 @@
 mod counters;
 mod cpus;
 mod latency;
+mod softirqs;
 mod threads;
 mod usage;
 
@@ -18,6 +19,7 @@ use crate::contention::MeasuredOfMemory;
 use counters::Counters;
 use cpus::Cpus;
 use latency::Latency;
+use softirqs::SoftInterrupts;
 use threads::Threads;
 use usage::Usage;
 
@@ -42,6 +44,7 @@ pub(super) struct Sensors {
     pub counters: Counters,
     latency: Latency,
     threads: Threads,
+    interrupts: SoftInterrupts,
 }
 
 impl Sensors {
@@ -50,14 +53,14 @@ impl Sensors {
         Sensors { counters: Counters::of(sim), ..Sensors::default() }
     }
 
-    fn all(&self) -> [&dyn Sensor; 5] {
-        let Sensors { cpus, usage, counters, latency, threads } = self;
-        [cpus, usage, counters, latency, threads]
+    fn all(&self) -> [&dyn Sensor; 6] {
+        let Sensors { cpus, usage, counters, latency, threads, interrupts } = self;
+        [cpus, usage, counters, latency, threads, interrupts]
     }
 
-    fn all_mut(&mut self) -> [&mut dyn Sensor; 5] {
-        let Sensors { cpus, usage, counters, latency, threads } = self;
-        [cpus, usage, counters, latency, threads]
+    fn all_mut(&mut self) -> [&mut dyn Sensor; 6] {
+        let Sensors { cpus, usage, counters, latency, threads, interrupts } = self;
+        [cpus, usage, counters, latency, threads, interrupts]
     }
 
     pub fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
