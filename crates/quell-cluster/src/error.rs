@@ -16,6 +16,14 @@ pub enum ClusterError {
         /// A valid choice.
         mend: String,
     },
+    /// A cluster that lives cannot be had.
+    #[error("{what}: {why}")]
+    Live {
+        /// The file.
+        what: String,
+        /// The fault, and the mend.
+        why: String,
+    },
     /// There is no such policy.
     #[error("there is no cluster policy '{name}'; there are: {known}")]
     Policy {

@@ -1,5 +1,7 @@
 //! `quell-cluster`: placement over hosts, simulated.
 
+mod run;
+
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,13 +12,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use quell_cluster::grains;
 use quell_cluster::policy;
-use quell_cluster::report;
+use quell_cluster::report::{self, Told};
 use quell_cluster::scenario::{Grain, SHIPPED, Scenario};
 use quell_cluster::sim::{Cluster, Summary};
 use quell_model::WorkloadId;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use rayon::prelude::*;
+use run::{Folder, Run};
 
 /// Placement by contention over a cluster of hosts, and what its alternatives do in the same scenario.
 #[derive(Parser)]
@@ -56,15 +59,40 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Runs a scenario under a policy and says where a workload is and which moves were made for it.
-    Why {
+    /// Controls a cluster in real time until it is over: today a simulated one, which goes on also while no one controls it.
+    Run {
         /// A shipped scenario's name, or a file.
         scenario: String,
-        /// The workload's number.
-        workload: u32,
         /// The policy.
         #[arg(long, default_value = "sdc-global")]
         policy: String,
+        /// Its seconds for one of the clock's.
+        #[arg(long, default_value_t = 1.0)]
+        speed: f64,
+        /// Begins anew, whatever is there.
+        #[arg(long)]
+        fresh: bool,
+        #[command(flatten)]
+        folder: Folder,
+    },
+    /// Says how a cluster is that `run` controls.
+    Status {
+        #[command(flatten)]
+        folder: Folder,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says where a workload is and which moves were made for it: of a running cluster, or at a scenario's end.
+    Why {
+        /// The workload's number; before it a scenario, shipped or a file, that is run to its end.
+        #[arg(required = true, num_args = 1..=2, value_names = ["SCENARIO", "WORKLOAD"])]
+        what: Vec<String>,
+        /// The policy of the scenario's run.
+        #[arg(long, default_value = "sdc-global")]
+        policy: String,
+        #[command(flatten)]
+        folder: Folder,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
@@ -100,7 +128,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    match execute(Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -109,7 +137,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<ExitCode> {
+fn execute(command: Command) -> Result<ExitCode> {
     match command {
         Command::Sim { list: true, .. } | Command::Sim { scenario: None, .. } => list(),
         Command::Sim { scenario: Some(scenario), policy, grain, seeds, json, .. } => {
@@ -118,8 +146,23 @@ fn run(command: Command) -> Result<ExitCode> {
             sim(&Scenario { grain, ..scenario }, &policy, seeds.max(1), json)
         }
         Command::Check { scenario, json } => check(&read(&scenario)?, json),
-        Command::Why { scenario, workload, policy, json } => {
-            why(&read(&scenario)?, WorkloadId(workload), &policy, json)
+        Command::Run { scenario, policy, speed, fresh, folder } => {
+            run::run(&Run { scenario: &read(&scenario)?, policy: &policy, speed, fresh }, &folder)
+        }
+        Command::Status { folder, json } => run::status(&folder, json),
+        Command::Why { what, policy, folder, json } => {
+            let number = &what[what.len() - 1];
+            let id = number.parse().map(WorkloadId).with_context(|| format!("{number} is no workload's number"))?;
+            let told = match &what[..what.len() - 1] {
+                [scenario] => why(&read(scenario)?, id, &policy)?,
+                _ => run::told(&folder, id)?,
+            };
+            if json {
+                println!("{}", serde_json::to_string_pretty(&told)?);
+            } else {
+                println!("{}", told.text(&Screen::of_output()));
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Command::Grains { scenario, policy, json } => grains(&read(&scenario)?, &policy, json),
         Command::Record { scenario, file, policy } => record(&read(&scenario)?, &policy, &file),
@@ -179,20 +222,14 @@ fn check(scenario: &Scenario, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn why(scenario: &Scenario, id: WorkloadId, policy: &str, json: bool) -> Result<ExitCode> {
+fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<Told> {
     let mut kind = String::new();
     let outcome = Cluster::simulate(scenario, policy, scenario.seed, |cluster, _| kind = cluster.kind(id).to_owned())?;
     let workloads = &outcome.view.workloads;
     if !workloads.present.get(id.index()).copied().unwrap_or(false) {
         bail!("there is no workload {} at the end: give 0 to {}", id.0, workloads.len().saturating_sub(1));
     }
-    let told = report::told(&outcome, id, &kind);
-    if json {
-        println!("{}", serde_json::to_string_pretty(&told)?);
-    } else {
-        println!("{}", told.text(&Screen::of_output()));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(report::told(&outcome.view, &outcome.judged, id, &kind))
 }
 
 fn grains(scenario: &Scenario, policy: &str, json: bool) -> Result<ExitCode> {

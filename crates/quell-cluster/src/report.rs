@@ -1,12 +1,13 @@
 //! Tables of runs.
 
+use quell_model::cluster::ClusterView;
 use quell_model::{Nanos, WorkloadId};
 use quell_report::screen::Screen;
 use quell_report::table::{Table, table};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::policy::Judged;
-use crate::sim::{Outcome, Summary};
+use crate::sim::Summary;
 
 /// One line a policy: means over seeds.
 #[must_use]
@@ -45,7 +46,7 @@ pub fn compared(runs: &[Vec<Summary>]) -> Table {
 }
 
 /// A workload at the end of a run: its place, its numbers, and the moves made for it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Told {
     /// Its number.
     pub workload: u32,
@@ -69,22 +70,22 @@ pub struct Told {
     pub moves: Vec<Judged>,
 }
 
-/// What is known of a workload.
+/// What a view and judged moves tell of a workload.
 #[must_use]
-pub fn told(outcome: &Outcome, id: WorkloadId, kind: &str) -> Told {
-    let (workloads, at) = (&outcome.view.workloads, id.index());
+pub fn told(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> Told {
+    let (workloads, at) = (&view.workloads, id.index());
     let host = workloads.host[at];
     Told {
         workload: id.0,
         kind: kind.to_owned(),
         host: host.map(|host| host.0),
-        contention: host.and_then(|host| outcome.view.hosts.contention[host.index()].usable()),
+        contention: host.and_then(|host| view.hosts.contention[host.index()].usable()),
         intensity: workloads.intensity[at].usable(),
         latency: workloads.latency[at].usable(),
         predicted: workloads.predicted[at].usable(),
         threshold: workloads.threshold[at],
         slo: workloads.slo[at].map(|slo| slo.bound),
-        moves: outcome.judged.iter().filter(|judged| judged.victim == id || judged.moved == id).cloned().collect(),
+        moves: judged.iter().filter(|judged| judged.victim == id || judged.moved == id).cloned().collect(),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod router;
 pub mod socket;
 pub mod state;
 
+mod reading;
 mod serve;
 
 use std::net::SocketAddr;
@@ -78,20 +79,17 @@ impl Api {
     pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
         let socket = socket::Socket::bind(&config.socket, config.group.as_deref())?;
         let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
-        let fail = |operation| move |source| AgentError::System { operation, source };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(fail("start the API's event queue"))?;
-        let (stop, stopped) = oneshot::channel();
         let state = Arc::new(Mutex::new(state));
         let sources = config.sources.clone();
-        let work = async move {
+        Api::on_a_thread(async move {
             let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
             match listener {
-                Ok(listener) => tokio::spawn(serve::serve(listener, router::router(Arc::clone(&state)))),
-                Err(error) => return tracing::error!("the API cannot listen: {error}"),
-            };
+                Ok(listener) => drop(tokio::spawn(serve::serve(listener, router::router(Arc::clone(&state))))),
+                Err(error) => {
+                    tracing::error!("the API cannot listen: {error}");
+                    return socket;
+                }
+            }
             if let Some(Ok(listener)) = metrics.map(tokio::net::TcpListener::from_std) {
                 tokio::spawn(serve::serve_metrics(listener, router::metrics_router(Arc::clone(&state))));
             }
@@ -106,6 +104,20 @@ impl Api {
                     router::locked(&state, |_| ());
                 }
             });
+            socket
+        })
+    }
+
+    /// Runs the work that begins so on a thread of its own until the value is dropped; the socket goes then.
+    fn on_a_thread(begin: impl Future<Output = socket::Socket> + Send + 'static) -> Result<Api, AgentError> {
+        let fail = |operation| move |source| AgentError::System { operation, source };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(fail("start the API's event queue"))?;
+        let (stop, stopped) = oneshot::channel();
+        let work = async move {
+            let socket = begin.await;
             let _ = stopped.await;
             drop(socket);
         };

@@ -1,7 +1,5 @@
 //! Moves judged after the fact: prediction and measurement of the victim before, and two windows after.
 
-use std::collections::BTreeMap;
-
 use quell_model::cluster::{ClusterView, HostId};
 use quell_model::{Nanos, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -49,12 +47,50 @@ struct Pause {
     until: Nanos,
 }
 
-/// The trials of a policy.
+/// The trials of a policy. Its lists keep their memory: a round allocates where one grows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verify {
-    trials: BTreeMap<WorkloadId, Trial>,
-    pauses: BTreeMap<WorkloadId, Pause>,
+    trials: ById<Trial>,
+    pauses: ById<Pause>,
     judged: Vec<Judged>,
+}
+
+/// One of each of some workloads, ascending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ById<T>(Vec<(WorkloadId, T)>);
+
+impl<T> Default for ById<T> {
+    fn default() -> ById<T> {
+        ById(Vec::new())
+    }
+}
+
+impl<T> ById<T> {
+    fn find(&self, id: WorkloadId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&id, |(id, _)| *id)
+    }
+
+    fn get(&self, id: WorkloadId) -> Option<&T> {
+        self.find(id).ok().map(|at| &self.0[at].1)
+    }
+
+    fn get_mut(&mut self, id: WorkloadId) -> Option<&mut T> {
+        self.find(id).ok().map(|at| &mut self.0[at].1)
+    }
+
+    /// Puts it in the place of the one before.
+    fn insert(&mut self, id: WorkloadId, value: T) {
+        match self.find(id) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (id, value)),
+        }
+    }
+
+    fn remove(&mut self, id: WorkloadId) {
+        if let Ok(at) = self.find(id) {
+            self.0.remove(at);
+        }
+    }
 }
 
 /// The longest pause after moves that did not help (ours).
@@ -74,8 +110,8 @@ impl Verify {
     /// did not help.
     #[must_use]
     pub fn may(&self, now: Nanos, victim: WorkloadId) -> bool {
-        !self.trials.values().any(|trial| trial.victim == victim)
-            && self.pauses.get(&victim).is_none_or(|pause| pause.until <= now)
+        !self.trials.0.iter().any(|(_, trial)| trial.victim == victim)
+            && self.pauses.get(victim).is_none_or(|pause| pause.until <= now)
     }
 
     /// A move of one workload was ordered for a service.
@@ -86,12 +122,12 @@ impl Verify {
 
     /// The move did not take place, or not to its end: nothing is to be judged.
     pub fn failed(&mut self, moved: WorkloadId) {
-        self.trials.remove(&moved);
+        self.trials.remove(moved);
     }
 
     /// The workload has arrived.
     pub fn arrived(&mut self, now: Nanos, window: Nanos, moved: WorkloadId) {
-        if let Some(trial) = self.trials.get_mut(&moved) {
+        if let Some(trial) = self.trials.get_mut(moved) {
             trial.due = Some(now + Nanos(WINDOWS * window.0));
         }
     }
@@ -99,25 +135,21 @@ impl Verify {
     /// Judges what is due; returns the judgements. A service that is gone or says nothing is not judged.
     pub fn judge(&mut self, view: &ClusterView, margin: f64, interval: Nanos) -> &[Judged] {
         let begun = self.judged.len();
-        let due: Vec<WorkloadId> = self
-            .trials
-            .iter()
-            .filter(|(_, trial)| trial.due.is_some_and(|due| due <= view.now))
-            .map(|(moved, _)| *moved)
-            .collect();
-        for moved in due {
-            let Some(trial) = self.trials.remove(&moved) else { continue };
+        let is_due = |(_, trial): &(WorkloadId, Trial)| trial.due.is_some_and(|due| due <= view.now);
+        while let Some(at) = self.trials.0.iter().position(is_due) {
+            let (moved, trial) = self.trials.0.remove(at);
+            // All of it at once: later ones find room.
+            self.judged.reserve((KEPT + KEPT / 2).saturating_sub(self.judged.len()));
             let victim = trial.victim;
             let there = view.workloads.present.get(victim.index()).copied().unwrap_or(false);
             let Some(after) = felt(view, victim).filter(|_| there) else { continue };
             let helped = (after.0 as f64) < trial.before.0 as f64 * (1.0 - margin);
             if helped {
-                self.pauses.remove(&victim);
+                self.pauses.remove(victim);
             } else {
-                let first = Pause { wait: interval, until: view.now };
-                let pause = self.pauses.entry(victim).or_insert(first);
-                pause.wait = Nanos(pause.wait.0.saturating_mul(2)).min(LONGEST);
-                pause.until = view.now + pause.wait;
+                let before = self.pauses.get(victim).map_or(interval, |pause| pause.wait);
+                let wait = Nanos(before.0.saturating_mul(2)).min(LONGEST);
+                self.pauses.insert(victim, Pause { wait, until: view.now + wait });
             }
             let Trial { from, to, before, .. } = trial;
             self.judged.push(Judged { victim, moved, from, to, at: view.now, before, after, helped });
@@ -131,8 +163,8 @@ impl Verify {
 
     /// The workload is gone.
     pub fn forget(&mut self, workload: WorkloadId) {
-        self.trials.retain(|moved, trial| *moved != workload && trial.victim != workload);
-        self.pauses.remove(&workload);
+        self.trials.0.retain(|(moved, trial)| *moved != workload && trial.victim != workload);
+        self.pauses.remove(workload);
     }
 
     /// The judgements, oldest first.

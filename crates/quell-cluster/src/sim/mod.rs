@@ -153,6 +153,16 @@ impl Cluster {
         self.clock.now() >= self.end
     }
 
+    /// Is there something to tell now? Time stands still until it is observed, or passed over.
+    pub(crate) fn tells_now(&self) -> bool {
+        !self.news.fresh.is_empty() && self.clock.now().0.is_multiple_of(LOOK.0)
+    }
+
+    /// What is new is told to no one: there is no controller.
+    pub(crate) fn pass_over(&mut self) {
+        self.news.fresh.clear();
+    }
+
     /// The name of a workload's kind.
     #[must_use]
     pub fn kind(&self, id: WorkloadId) -> &str {

@@ -1,0 +1,126 @@
+//! What a controller tells of its cluster.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quell_model::cluster::{ClusterDomain, ClusterEvent, ClusterView, HostState, MoveEnd};
+use quell_model::{Nanos, Stack, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use super::Driver;
+use crate::policy::{AnyClusterPolicy, Judged};
+use crate::report::{self, Told};
+
+/// The cluster as its controller sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// What the cluster is.
+    pub about: String,
+    /// The policy.
+    pub policy: String,
+    /// The cluster's time.
+    pub now: Nanos,
+    /// Was the cluster there before this controller?
+    pub found: bool,
+    /// Hosts that are ready.
+    pub ready: u32,
+    /// Hosts that are draining or do not report.
+    pub not_ready: u32,
+    /// Hosts that are gone.
+    pub gone: u32,
+    /// Workloads on hosts.
+    pub placed: u32,
+    /// Workloads that wait for a place.
+    pub pending: u32,
+    /// Workloads that move.
+    pub moving: u32,
+    /// Services whose reported latency exceeds their SLO.
+    pub violated: u32,
+    /// Moves that arrived since this controller began.
+    pub arrived: u32,
+    /// Moves that did not.
+    pub failed: u32,
+    /// Moves that the policy judged, and those of them that helped.
+    pub judged: (u32, u32),
+}
+
+/// Where the loop puts what is asked for. Copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<Shown>>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    status: Status,
+    view: ClusterView,
+    judged: Vec<Judged>,
+    kinds: Vec<String>,
+}
+
+impl Board {
+    /// An empty one, of a cluster under a policy that was or was not there before.
+    #[must_use]
+    pub fn new(about: &str, policy: &str, found: bool) -> Board {
+        let status = Status { about: about.to_owned(), policy: policy.to_owned(), found, ..Status::default() };
+        Board(Arc::new(Mutex::new(Shown { status, ..Shown::default() })))
+    }
+
+    /// A turn is over.
+    pub fn show<D: Driver>(&self, driver: &D, stack: &Stack<AnyClusterPolicy, ClusterDomain>) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.take(stack.view());
+        for layer in stack.stepped() {
+            for event in &layer.events {
+                shown.hear(event);
+            }
+        }
+        let judged = stack.layers()[0].policy.judged();
+        shown.status.judged = (judged.len() as u32, judged.iter().filter(|judged| judged.helped).count() as u32);
+        judged.clone_into(&mut shown.judged);
+        let ids = (0..shown.view.workloads.len()).map(|at| WorkloadId(at as u32));
+        shown.kinds = ids.map(|id| driver.kind(id).to_owned()).collect();
+    }
+
+    /// The present status.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).status.clone()
+    }
+
+    /// What is known of a workload; None: there is none of this number.
+    #[must_use]
+    pub fn told(&self, id: WorkloadId) -> Option<Told> {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = shown.view.workloads.present.get(id.index()).copied().unwrap_or(false);
+        is_there.then(|| report::told(&shown.view, &shown.judged, id, &shown.kinds[id.index()]))
+    }
+}
+
+impl Shown {
+    fn take(&mut self, view: &ClusterView) {
+        self.view.clone_from(view);
+        let status = &mut self.status;
+        status.now = view.now;
+        let hosts = |is: fn(HostState) -> bool| view.hosts.state.iter().filter(|&&state| is(state)).count() as u32;
+        status.ready = hosts(|state| state == HostState::Ready);
+        status.gone = hosts(|state| state == HostState::Gone);
+        status.not_ready = view.hosts.len() as u32 - status.ready - status.gone;
+        let works = &view.workloads;
+        let there = || (0..works.len()).filter(|&at| works.present[at]);
+        status.placed = there().filter(|&at| works.host[at].is_some()).count() as u32;
+        status.pending = there().filter(|&at| works.pending_since[at].is_some()).count() as u32;
+        status.moving = there().filter(|&at| works.moving_to[at].is_some()).count() as u32;
+        let is_violated = |&at: &usize| match (works.slo[at], works.latency[at].usable()) {
+            (Some(slo), Some(latency)) => latency > slo.bound,
+            _ => false,
+        };
+        status.violated = there().filter(is_violated).count() as u32;
+    }
+
+    fn hear(&mut self, event: &ClusterEvent) {
+        if let ClusterEvent::MoveEnded(_, end) = event {
+            match end {
+                MoveEnd::Arrived(_) => self.status.arrived += 1,
+                _ => self.status.failed += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! After warm-up `sdc-global` allocates in `step` only where one of its lists grows longer than ever; what it says in words is
+//! apart.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use quell_cluster::policy::AnyClusterPolicy;
+use quell_cluster::scenario::Scenario;
+use quell_cluster::sim::Cluster;
+use quell_model::cluster::{ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView};
+use quell_model::{Host, Layer as OfStack, Nanos, Policy, Stack, Wake};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is the system allocator's, with the same arguments; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is the system allocator's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A policy whose allocations and times are counted once it is warm.
+struct Counted {
+    policy: AnyClusterPolicy,
+    warm: Nanos,
+    seen: Seen,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    allocations: u64,
+    moves: usize,
+    steps: u32,
+    longest: Duration,
+}
+
+impl Policy<ClusterDomain> for Counted {
+    fn describe(&self) -> &'static ClusterDescription {
+        self.policy.describe()
+    }
+
+    fn step(&mut self, view: &ClusterView, events: &[ClusterEvent], plan: &mut ClusterPlan) -> Wake {
+        let (before, begun) = (ALLOCATIONS.get(), Instant::now());
+        let wake = self.policy.step(view, events, plan);
+        let (took, here) = (begun.elapsed(), ALLOCATIONS.get() - before);
+        if view.now >= self.warm {
+            self.seen.allocations += if plan.notes.is_empty() { here } else { 0 };
+            self.seen.moves += plan.moves.len();
+            self.seen.steps += 1;
+            self.seen.longest = self.seen.longest.max(took);
+        }
+        wake
+    }
+}
+
+fn counted(scenario: &Scenario, warm: Nanos, end: Nanos) -> Seen {
+    let policy = AnyClusterPolicy::named("sdc-global", 1).unwrap();
+    let counted = Counted { policy, warm, seen: Seen::default() };
+    let mut cluster = Cluster::new(scenario, 1).unwrap();
+    let mut stack = Stack::new(vec![OfStack::new(counted, None)], ClusterView::default(), None).ok().unwrap();
+    while !cluster.is_over() && cluster.now() < end {
+        let Ok(wake) = stack.turn(&mut cluster);
+        let Ok(()) = cluster.wait(wake);
+    }
+    stack.layers()[0].policy.seen
+}
+
+#[test]
+fn a_step_allocates_only_where_a_list_grows() {
+    let scenario = Scenario::shipped("hundred-hosts").unwrap();
+    let seen = counted(&scenario, Nanos::from_secs(1200), Nanos::from_secs(3600));
+    assert!(seen.steps > 50 && seen.moves > 0, "{} steps, {} moves", seen.steps, seen.moves);
+    // Lists double: over many steps, few.
+    assert!(seen.allocations <= 20, "{} in {} steps", seen.allocations, seen.steps);
+}
+
+/// Five thousand hosts: minutes in a build without optimisation.
+#[test]
+#[ignore = "a measurement: cargo test --release -p quell-cluster --test allocations -- --ignored --show-output"]
+fn a_step_over_five_thousand_hosts_is_short() {
+    let scenario = Scenario::shipped("five-thousand").unwrap();
+    let seen = counted(&scenario, Nanos::from_secs(300), Nanos::from_secs(900));
+    println!(
+        "{} steps, {} moves, {} allocations, the longest {:?}",
+        seen.steps, seen.moves, seen.allocations, seen.longest
+    );
+    assert!(seen.allocations <= 20, "{}", seen.allocations);
+}
