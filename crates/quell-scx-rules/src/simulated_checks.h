@@ -8,7 +8,7 @@
 #define LONGEST_IDLE_NS 600000000ULL /* starving after 500 ms, and found by the patrol */
 #define LATEST_PATROL_NS 1000000ULL
 
-/* The kind of a queue, and the slot whose it is. */
+/* The kind of a queue. */
 static bool is_by_time(__u64 queue)
 {
 	return queue >= BY_TIME && queue < PARKING;
@@ -31,7 +31,7 @@ static bool may_serve(__u32 cpu, __u64 queue)
 
 	if (queue >= SERVING)
 		return is_server_due(cpu, queue);
-	if (slot == SYSTEM)
+	if (slot == SYSTEM || queue >= BY_TIME + BOUND)
 		return true;
 	if (is_by_time(queue) == !!w->lc || !is_available(&shared, cpu))
 		return false;
@@ -157,7 +157,7 @@ static void check(void)
 
 static void check_threads(void)
 {
-	__u64 waiting[MAX_SLOTS] = { 0 };
+	__u64 waiting[BOUND + MAX_CPUS] = { 0 };
 
 	for (int i = 0; i < THREADS; i++) {
 		struct task_struct *p = &host.thread[i];
@@ -179,7 +179,7 @@ static void check_threads(void)
 		case READY:
 			if (!p->queue)
 				violated("a thread that waits is in no queue", i, 0);
-			if (queue < PARKING && t->waits_in != queue % MAX_SLOTS + 1)
+			if (queue < PARKING && t->waits_in != (queue >= BY_TIME ? queue - BY_TIME : queue) + 1)
 				violated("a thread counts for another queue than it is in", i, t->waits_in);
 			if (queue >= SERVING && queue < HOST_QUEUES && t->waits_in)
 				violated("a thread that waits for its server counts for its workload's queue", i, t->waits_in);
@@ -203,6 +203,9 @@ static void check_threads(void)
 	for (__u32 slot = 0; slot < MAX_SLOTS; slot++)
 		if ((slot < WORKLOADS || slot == SYSTEM) && workload_of(slot)->queued - workload_of(slot)->taken != waiting[slot])
 			violated("queued and taken do not differ by those that wait", slot, waiting[slot]);
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
+		if (bound_on(cpu)->queued - bound_on(cpu)->taken != waiting[BOUND + cpu])
+			violated("queued and taken do not differ by those that wait bound", cpu, waiting[BOUND + cpu]);
 }
 
 /* The patrol is on its way when a period ends. */

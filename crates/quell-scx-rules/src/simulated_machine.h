@@ -169,6 +169,7 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(groups, 0, sizeof(groups));
 	memset(by_time, 0, sizeof(by_time));
 	memset(counts, 0, sizeof(counts));
+	memset(bounds, 0, sizeof(bounds));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	servers_on = serves;
 	loop_waits = false;

@@ -17,22 +17,40 @@
 #include "serve.h"
 
 /* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
-static __always_inline bool pull(__u32 slot)
+static __always_inline bool pull(__u32 number)
 {
-	__u32 *pulls = &workload_of(slot)->pulls;
+	if (number >= BOUND)
+		return scx_bpf_dsq_move_to_local(queue_of(number));
+	__u32 *pulls = &workload_of(number)->pulls;
 
 	__sync_fetch_and_add(pulls, 1);
-	bool comes = scx_bpf_dsq_move_to_local(queue_of(slot));
+	bool comes = scx_bpf_dsq_move_to_local(queue_of(number));
 
 	__sync_fetch_and_sub(pulls, 1);
 	return comes;
 }
 
-APART bool run_first(__u32 slot, __u64 now)
+APART bool run_first(__u32 number, __u64 now)
 {
 	if (throttled_groups)
-		park_head(slot, now);
-	return pull(slot);
+		park_head(number, now);
+	return pull(number);
+}
+
+/* A thread of the system comes here: one that is bound to this CPU, or another one; in turns, where both wait. */
+APART bool run_system(__u32 cpu, __u64 now)
+{
+	if (cpu >= MAX_CPUS)
+		return false;
+	__u32 bound = BOUND + cpu;
+
+	if (!is_waiting_in(bound))
+		return run_first(SYSTEM, now);
+	struct bound *b = bound_on(cpu);
+	bool its_turn = b->its_turn;
+
+	b->its_turn = !its_turn;
+	return run_first(its_turn ? bound : SYSTEM, now) || run_first(its_turn ? SYSTEM : bound, now);
 }
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
@@ -54,14 +72,19 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 	if (cpu >= MAX_CPUS)
 		return false;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
-	FOR(i, 0, shared.nr_slots + 1) {
-		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
-		__u64 since = first_waits_since(at, cpu, now);
+	FOR(i, 0, shared.nr_slots) {
+		__u64 since = first_waits_since(i, cpu, now);
 
 		if (since < oldest) {
 			oldest = since;
-			slot = at;
+			slot = i;
 		}
+	}
+	__u64 system_since = system_waits_since(cpu, now);
+
+	if (system_since < oldest) {
+		oldest = system_since;
+		slot = SYSTEM;
 	}
 	if (slot == NOBODY)
 		return false;
@@ -73,7 +96,7 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 		return false;
 	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
 
-	if (!run_first(slot, now))
+	if (!(slot == SYSTEM ? run_system(cpu, now) : run_first(slot, now)))
 		return false;
 	cpu_at(&shared, cpu)->starving = !is_free;
 	count(STARVING);
@@ -103,19 +126,19 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
 	price(t);
-	advance(t);
+	advance(prev, t);
 	t->slice_left = prev->scx.slice = slice_of(t, slot);
 	return true;
 }
 
 /* Would a thread with this place in the order be the queue's first? */
-APART bool comes_first(__u32 slot, __u64 place)
+APART bool comes_first(__u32 number, __u64 place)
 {
 	struct task_struct *p;
 	bool first = true;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
+	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		first = (__s64)(p->scx.dsq_vtime - place) > 0;
 		break;
 	}
@@ -130,9 +153,19 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 		return false;
 	struct thread *t = thread_of(prev);
 
-	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || !comes_first(slot, place_in_order(t, slot)))
+	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot)
 		return false;
-	return go_on(prev, slot, now);
+	__u32 number = number_of_queue(prev, slot);
+
+	return comes_first(number, place_in_order(t, number)) && go_on(prev, slot, now);
+}
+
+/* The same of a thread of the system, where no thread waits in the other one of its two queues. */
+static __always_inline bool system_goes_on_first(__u32 cpu, struct task_struct *prev, __u64 now)
+{
+	if (!wants_on(prev) || is_waiting_in(number_of_queue(prev, SYSTEM) == SYSTEM ? BOUND + cpu : SYSTEM))
+		return false;
+	return goes_on_first(prev, SYSTEM, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -285,7 +318,7 @@ static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
 	if (now < c->look_for_system_at || !rule_system_turn(&shared, cpu, polled, now, 0))
 		return false;
 	c->look_for_system_at = now + shared.be_slice_ns;
-	return rule_system_turn(&shared, cpu, polled, now, first_waits_since(SYSTEM, cpu, now));
+	return rule_system_turn(&shared, cpu, polled, now, system_waits_since(cpu, now));
 }
 
 /* On a server's CPU the turns of others end by the timer, so that its latency has no longer holes than this. */
@@ -332,10 +365,10 @@ static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
 	struct cpu *c = cpu_at(&shared, cpu);
 	bool gives = false;
 
-	if (is_waiting(workload_of(SYSTEM)) && now >= c->look_for_system_at &&
+	if (system_waits(cpu) && now >= c->look_for_system_at &&
 	    lasts(c->system_until, now, 2 * shared.system_ns)) {
 		c->look_for_system_at = now + shared.be_slice_ns;
-		gives = lasts(first_waits_since(SYSTEM, cpu, now), now, 2 * shared.system_ns) && run_first(SYSTEM, now);
+		gives = lasts(system_waits_since(cpu, now), now, 2 * shared.system_ns) && run_system(cpu, now);
 	}
 	if (!gives && now >= c->look_at)
 		gives = look_for_starving_beside(cpu, at, now);
@@ -365,7 +398,6 @@ static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u6
 
 static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
 {
-	struct workload *system = workload_of(SYSTEM);
 	bool polled = wants_on(prev) && polls(prev);
 
 	if (cpu >= MAX_CPUS)
@@ -383,8 +415,8 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	}
 	if (servers_on && serving_on(cpu)->servers && run_server(cpu, prev, now))
 		return;
-	if (is_waiting(system) && system_has_turn(cpu, polled, now) &&
-	    ((!polled && goes_on_first(prev, SYSTEM, now)) || run_first(SYSTEM, now)))
+	if (system_waits(cpu) && system_has_turn(cpu, polled, now) &&
+	    ((!polled && system_goes_on_first(cpu, prev, now)) || run_system(cpu, now)))
 		return;
 	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
@@ -392,7 +424,7 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		return;
 	if (polled && go_on(prev, SYSTEM, now))
 		return;
-	if (!is_waiting(system) || (!goes_on_first(prev, SYSTEM, now) && !run_first(SYSTEM, now)))
+	if (!system_waits(cpu) || (!system_goes_on_first(cpu, prev, now) && !run_system(cpu, now)))
 		go_on(prev, SYSTEM, now);
 }
 

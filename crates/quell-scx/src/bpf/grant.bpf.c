@@ -168,12 +168,13 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* One that is bound to a CPU is sent nowhere. */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && takes_cpu(p, t, slot, cpu, enq_flags))
 		return;
-	bool formed = begins_to_wait(t, slot, now, came);
+	__u32 number = number_of_queue(p, slot);
+	bool formed = begins_to_wait(t, number, now, came);
 
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
-	insert(p, t, slot, enq_flags);
+	insert(p, t, slot, number, enq_flags);
 	if (came)
 		seek_cpu(p, t, slot, formed, now);
 	else if (slot == SYSTEM)
@@ -206,7 +207,7 @@ void OP(grant_running, struct task_struct *p)
 	c->stopped_at = 0;
 	join(p, t, slot, now);
 	ceases_to_wait(p, t);
-	advance(t);
+	advance(p, t);
 	if (t->woke || !t->request)
 		t->request = now;
 	t->woke = 0;
@@ -217,7 +218,7 @@ void OP(grant_running, struct task_struct *p)
 	t->slice_left = p->scx.slice;
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
-		comes_back(cpu, t);
+		comes_back(cpu, p, t);
 	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !(servers_on && t->served) &&
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
@@ -298,7 +299,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	if (servers_on)
 		stop_serving(cpu);
 
-	if ((servers_on && waits_for_cpu(cpu, bpf_ktime_get_ns())) || is_waiting(workload_of(SYSTEM)) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
+	if ((servers_on && waits_for_cpu(cpu, bpf_ktime_get_ns())) || system_waits(cpu) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
 	    (holder == NOBODY && heir_of(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

@@ -78,8 +78,10 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 			continue;
 		}
 		/* Before it moves: it may run at once, and ceases to wait then. */
-		begins_to_wait(t, slot, now, true);
-		if (move_into(&___it, p, t, slot))
+		__u32 number = number_of_queue(p, slot);
+
+		begins_to_wait(t, number, now, true);
+		if (move_into(&___it, p, t, number))
 			moved = true;
 	}
 	bpf_rcu_read_unlock();
@@ -117,9 +119,11 @@ APART int move_all(__u64 queue, __u64 now)
 			continue;
 		if (servers_on)
 			t->served = 0;
-		begins_to_wait(t, slot, now, false);
+		__u32 number = number_of_queue(p, slot);
+
+		begins_to_wait(t, number, now, false);
 		/* `___it` is the iterator that the macro declares. */
-		move_into(&___it, p, t, slot);
+		move_into(&___it, p, t, number);
 	}
 	bpf_rcu_read_unlock();
 	wake_idle_cpus();
@@ -127,20 +131,20 @@ APART int move_all(__u64 queue, __u64 now)
 }
 
 /* Those in this queue that waited for too long come first. */
-APART int hurry_overdue(__u32 slot, __u64 now)
+APART int hurry_overdue(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
-	if (!is_waiting(workload_of(slot)) || is_first_come_first_served(slot))
+	if (!is_waiting_in(number) || (number < BOUND && is_first_come_first_served(number)))
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
+	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		struct thread *t = thread_of(p);
 
 		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, overdue_ns))
 			continue;
 		t->overdue = 1;
-		move_into(&___it, p, t, slot);
+		move_into(&___it, p, t, number);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -242,6 +246,7 @@ APART int empty(__u32 cpu)
 		bring_home(queue_in(at, false), cpu);
 		bring_home(queue_in(at, true), cpu);
 	}
+	bring_home(queue_in(BOUND + cpu, false), cpu);
 	FOR(i, 0, nr_groups) {
 		if (i >= MAX_GROUPS)
 			break;
@@ -308,6 +313,14 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 			starving = true;
 		if (look_for_overdue)
 			hurry_overdue(at, now);
+	}
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 number = BOUND + i;
+
+		if (now - first_waits_since(number, NO_CPU, now) > shared.starving_ns)
+			starving = true;
+		if (look_for_overdue)
+			hurry_overdue(number, now);
 	}
 	if (starving)
 		wake_idle_cpus();

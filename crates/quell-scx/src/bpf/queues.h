@@ -8,13 +8,14 @@
  * Rule: place = max(virtual time, the queue's clock - a slice) for a thread that comes; virtual time = run time over share.
  * The clock follows the thread that runs. cpu.idle's threads come after all others, overdue ones before.
  *
- * Limits: a queue has one order for all CPUs. A thread that may not use the whole pool can run ahead of others or behind
- * them by 10 s of virtual time at most; then its share is void.
+ * Limits: a queue has one order for all CPUs. A workload's thread that may not use the whole pool can run ahead of others or
+ * behind them by 10 s of virtual time at most; then its share is void.
  */
 #ifndef QUELL_QUEUES_H
 #define QUELL_QUEUES_H
 
 #include "state.h"
+#include "bound.h"
 #include "groups.h"
 #include "slots.h"
 
@@ -37,14 +38,14 @@ static __always_inline bool is_first_come_first_served(__u32 slot)
 	return workload_of(slot)->lc;
 }
 
-static __always_inline __u64 queue_in(__u32 slot, bool first_come_first_served)
+static __always_inline __u64 queue_in(__u32 number, bool first_come_first_served)
 {
-	return first_come_first_served ? slot : BY_TIME + slot;
+	return first_come_first_served ? number : BY_TIME + number;
 }
 
-static __always_inline __u64 queue_of(__u32 slot)
+static __always_inline __u64 queue_of(__u32 number)
 {
-	return queue_in(slot, is_first_come_first_served(slot));
+	return queue_in(number, number < BOUND && is_first_come_first_served(number));
 }
 
 /*
@@ -55,7 +56,9 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 {
 	__u32 before = __sync_lock_test_and_set(&t->waits_in, queue);
 
-	if (before)
+	if (before > BOUND)
+		__sync_fetch_and_add(&bound_on(before - 1 - BOUND)->taken, 1);
+	else if (before)
 		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
 }
 
@@ -71,16 +74,22 @@ static __always_inline void ceases_to_wait(struct task_struct *p, struct thread 
 		set_waits_in(t, 0);
 }
 
-/* A thread begins to wait. Returns true if a queue formed: not by one that only lost its CPU. */
-static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 now, bool came)
+/* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
+static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
-	struct workload *w = workload_of(slot);
+	if (number >= BOUND) {
+		__sync_fetch_and_add(&bound_on(number - BOUND)->queued, 1);
+		t->waits_since = now;
+		set_waits_in(t, number + 1);
+		return false;
+	}
+	struct workload *w = workload_of(number);
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_since = now;
-	set_waits_in(t, slot + 1);
+	set_waits_in(t, number + 1);
 	if (formed)
 		__sync_fetch_and_add(&w->formed, 1);
 	return formed;
@@ -90,15 +99,15 @@ static __always_inline bool begins_to_wait(struct thread *t, __u32 slot, __u64 n
  * Since when the first thread of the queue waits that may run on this CPU, or on any: NO_CPU. Now, if there is none. Who
  * waits for long comes first by any order, for the others' virtual time goes on.
  */
-APART __u64 first_waits_since(__u32 slot, __u32 cpu, __u64 now)
+APART __u64 first_waits_since(__u32 number, __u32 cpu, __u64 now)
 {
 	struct task_struct *p;
 	__u64 since = now;
 
-	if (!is_waiting(workload_of(slot)))
+	if (!is_waiting_in(number))
 		return now;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		struct thread *t = thread_of(p);
 
 		if (!t || (cpu != NO_CPU && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
@@ -109,6 +118,14 @@ APART __u64 first_waits_since(__u32 slot, __u32 cpu, __u64 now)
 	}
 	bpf_rcu_read_unlock();
 	return since;
+}
+
+/* The same of the system's threads, in both queues of this CPU. */
+APART __u64 system_waits_since(__u32 cpu, __u64 now)
+{
+	__u64 of_all = first_waits_since(SYSTEM, cpu, now), bound = first_waits_since(BOUND + cpu, cpu, now);
+
+	return bound < of_all ? bound : of_all;
 }
 
 static __always_inline void wake_loader(void)
@@ -130,25 +147,25 @@ static __always_inline void price(struct thread *t)
 }
 
 /* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
-static __always_inline void limit_credit(struct thread *t, __u32 slot)
+static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
-	__u64 earliest = workload_of(slot)->vtime - shared.be_slice_ns;
+	__u64 earliest = *clock_of(number) - shared.be_slice_ns;
 
-	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != slot + 1)
+	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != number + 1)
 		t->vtime = earliest;
-	t->vtime_of = slot + 1;
+	t->vtime_of = number + 1;
 }
 
 /* Its place in a queue that is ordered by virtual time. */
-static __always_inline __u64 place_in_order(struct thread *t, __u32 slot)
+static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
 {
-	__u64 clock = workload_of(slot)->vtime;
+	__u64 clock = *clock_of(number);
 	__u64 latest = clock + MAX_AHEAD_NS;
 
 	price(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
-	limit_credit(t, slot);
+	limit_credit(t, number);
 	if ((__s64)(t->vtime - latest) > 0)
 		t->vtime = latest;
 	return t->vtime + (group_at(t->group)->idle ? IDLE_BEHIND : 0);
@@ -170,23 +187,23 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 }
 
 /* Into the queue. */
-static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u64 flags)
+static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
 {
 	if (is_first_come_first_served(slot))
-		scx_bpf_dsq_insert(p, queue_in(slot, true), slice_of(t, slot), flags);
+		scx_bpf_dsq_insert(p, queue_in(number, true), slice_of(t, slot), flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, queue_in(slot, false), slice_of(t, slot), place_in_order(t, slot), flags);
+		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_in_order(t, number), flags);
 }
 
 /* From the queue that is iterated over into another one, or to another place in it. */
-#define move_into(it, p, t, slot)                                                                     \
+#define move_into(it, p, t, number)                                                                     \
 	({                                                                                            \
 		bool moved_;                                                                          \
-		if (is_first_come_first_served(slot)) {                                               \
-			moved_ = scx_bpf_dsq_move(it, p, queue_in(slot, true), 0);                    \
+		if (number < BOUND && is_first_come_first_served(number)) {                                            \
+			moved_ = scx_bpf_dsq_move(it, p, queue_in(number, true), 0);                  \
 		} else {                                                                              \
-			scx_bpf_dsq_move_set_vtime(it, place_in_order(t, slot));                      \
-			moved_ = scx_bpf_dsq_move_vtime(it, p, queue_in(slot, false), 0);             \
+			scx_bpf_dsq_move_set_vtime(it, place_in_order(t, number));                    \
+			moved_ = scx_bpf_dsq_move_vtime(it, p, queue_in(number, false), 0);           \
 		}                                                                                     \
 		moved_;                                                                               \
 	})

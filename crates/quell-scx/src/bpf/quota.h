@@ -15,7 +15,7 @@
 #include "groups.h"
 #include "queues.h"
 
-#define PARKING (BY_TIME + MAX_SLOTS) /* the first of the queues of throttled groups */
+#define PARKING (BY_TIME + MAX_SLOTS + MAX_CPUS) /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
 
 struct patrol {
@@ -166,21 +166,22 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 }
 
 /* The queue's clock follows the thread that runs. */
-static __always_inline void advance(struct thread *t)
+static __always_inline void advance(struct task_struct *p, struct thread *t)
 {
-	struct workload *w = workload_of(t->slot);
+	__u32 number = number_of_queue(p, t->slot);
+	__u64 *clock = clock_of(number);
 
-	if (t->vtime_of == t->slot + 1 && (__s64)(t->vtime - w->vtime) > 0)
-		w->vtime = t->vtime;
+	if (t->vtime_of == number + 1 && (__s64)(t->vtime - *clock) > 0)
+		*clock = t->vtime;
 }
 
 /* The threads at the head of the queue whose group is throttled wait elsewhere. */
-APART int park_head(__u32 slot, __u64 now)
+APART int park_head(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		struct thread *t = thread_of(p);
 
 		if (!t)

@@ -62,7 +62,7 @@ struct thread {
 	__u64 cgroup;     /* as of the last look */
 	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked, or it may have moved */
 	__u32 slot;
-	__u32 waits_in;   /* the slot in whose queue it waits, plus one; 0: none */
+	__u32 waits_in;   /* the number of the queue in which it waits, plus one (`bound.h`); 0: none */
 	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
 	__u32 woke;       /* did it wake up since it ran last? */
 	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
@@ -74,7 +74,7 @@ struct thread {
 	__u64 slice_left; /* ns, of the slice that it was given last, as of then */
 	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
 	__u64 vtime;
-	__u64 vtime_of;   /* the slot whose clock that is by, plus one */
+	__u64 vtime_of;   /* the number of the queue whose clock that is by, plus one */
 	__u64 unpriced;   /* ns that it ran and that are not in its virtual time yet */
 
 	__u32 served;     /* the server for which it waits or runs, counted over all CPUs, plus one; 0: none */

@@ -142,13 +142,13 @@ static __always_inline bool gets_back(__u32 cpu, __u32 slot)
 }
 
 /* It runs again, unless somebody goes first. */
-static __always_inline void comes_back(__u32 cpu, struct thread *t)
+static __always_inline void comes_back(__u32 cpu, struct task_struct *p, struct thread *t)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : gets_back(cpu, t->slot);
 
 	c->stays = 0;
-	limit_credit(t, t->slot);
+	limit_credit(t, number_of_queue(p, t->slot));
 	if (goes_on && !is_banned(&shared, cpu))
 		return;
 	count(IN_VAIN);

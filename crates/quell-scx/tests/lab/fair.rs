@@ -154,6 +154,13 @@ lab_tests! {
             pass(200);
             let light_part = ratio(&[&a, &b], 4000)[1];
             assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
+            // Also beside threads that may use both CPUs, and one that has the other CPU: these have other clocks.
+            let others = Group::new("others");
+            let beside = [None, None, Some(0)].map(|cpu| Child::spin(Some(&others), cpu));
+            pass(200);
+            let parts = ratio(&[&a, &b, &beside[0], &beside[1], &beside[2]], 4000);
+            assert!((25..=42).contains(&parts[1]), "{parts:?}");
+            assert!(parts[2..].iter().all(|&part| part > 0), "{parts:?}");
             machine.scx().grant().check().unwrap();
         }
 
