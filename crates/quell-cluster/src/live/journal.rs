@@ -29,6 +29,9 @@ pub(super) enum Done {
     Applied(Nanos, ClusterPlan),
 }
 
+/// What a file holds: how the cluster began, and what was done to it since.
+pub(super) type Held = (Beginning, Vec<Done>);
+
 /// The file, which one controller has at a time.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -41,7 +44,7 @@ impl Journal {
     ///
     /// # Errors
     /// If it cannot be opened, another controller has it, or it is no journal.
-    pub fn open(path: &Path) -> Result<(Journal, Option<(Beginning, Vec<Done>)>), ClusterError> {
+    pub fn open(path: &Path) -> Result<(Journal, Option<Held>), ClusterError> {
         let mut journal = Journal::take(path)?;
         let mut text = String::new();
         journal.file.read_to_string(&mut text).map_err(|error| failed("read", path, &error))?;
