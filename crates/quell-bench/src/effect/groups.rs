@@ -15,7 +15,12 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub(super) struct Groups {
     base: PathBuf,
     before: PathBuf,
+    /// The controllers that the root gave its children before.
+    given: String,
 }
+
+/// What the names of the groups of all such processes begin with; the process's number follows.
+const NAME: &str = "quell-effect-";
 
 /// One of the two.
 #[derive(Clone, Debug)]
@@ -25,6 +30,37 @@ pub(super) struct Group(PathBuf);
 fn write(path: &Path, value: &str) -> Result<()> {
     let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(Error::file("write", path))
+}
+
+/// Removes the groups of such processes that were killed.
+fn sweep(root: &Path) -> Result<()> {
+    for entry in fs::read_dir(root).map_err(Error::file("read", root))?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(NAME)) else { continue };
+        if !Path::new("/proc").join(pid).exists() {
+            remove(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Removes a group and those in it. Its threads have ended; the kernel may still count them.
+fn remove(base: &Path) {
+    for path in [base.join("watched"), base.join("other"), base.to_owned()] {
+        for _ in 0..100 {
+            match fs::remove_dir(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
+                _ => break,
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// What takes back those of both controllers that were not given before: `-cpu`, for `cpuset io`.
+fn taken_back(given: &str) -> Vec<String> {
+    let both = ["cpu", "cpuset"].iter();
+    both.filter(|name| given.split_whitespace().all(|one| one != **name)).map(|name| format!("-{name}")).collect()
 }
 
 /// Refuses a root without both controllers.
@@ -49,10 +85,13 @@ impl Groups {
         let before = text.lines().find_map(|line| line.strip_prefix("0::/"));
         let wrong = || Error::Format { path: own.to_owned(), problem: "has no group of version 2".into() };
         let before = root.join(before.ok_or_else(wrong)?);
-        write(&root.join("cgroup.subtree_control"), "+cpu +cpuset")?;
-        let base = root.join(format!("quell-effect-{}", std::process::id()));
-        fs::create_dir(&base).map_err(Error::file("make", &base))?;
-        let groups = Groups { base, before };
+        sweep(root)?;
+        let control = root.join("cgroup.subtree_control");
+        let given = fs::read_to_string(&control).map_err(Error::file("read", &control))?;
+        write(&control, "+cpu +cpuset")?;
+        let base = root.join(format!("{NAME}{}", std::process::id()));
+        let groups = Groups { base, before, given };
+        fs::create_dir(&groups.base).map_err(Error::file("make", &groups.base))?;
         write(&groups.base.join("cgroup.procs"), "0")?;
         for group in [groups.watched(), groups.other()] {
             fs::create_dir(&group.0).map_err(Error::file("make", &group.0))?;
@@ -87,15 +126,10 @@ impl Group {
 impl Drop for Groups {
     fn drop(&mut self) {
         let _ = write(&self.before.join("cgroup.procs"), "0");
-        for path in [self.watched().0, self.other().0, self.base.clone()] {
-            // Its threads have ended; the kernel may still count them.
-            for _ in 0..100 {
-                match fs::remove_dir(&path) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
-                    _ => break,
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
+        remove(&self.base);
+        for name in taken_back(&self.given) {
+            // Another program may have come to need it meanwhile: then it stays.
+            let _ = write(&Path::new(ROOT).join("cgroup.subtree_control"), &name);
         }
     }
 }
@@ -112,5 +146,19 @@ mod tests {
         assert!(write(&file, "+cpu").is_err() && !file.exists());
         fs::write(root.path().join("cgroup.controllers"), "cpuset cpu io").unwrap();
         check(root.path()).unwrap();
+    }
+
+    #[test]
+    fn groups_of_the_dead_go_and_controllers_are_taken_back() {
+        let root = tempfile::tempdir().unwrap();
+        let (dead, alive) = (format!("{NAME}999999999"), format!("{NAME}{}", std::process::id()));
+        for path in [format!("{dead}/watched"), alive.clone(), "other".into()] {
+            fs::create_dir_all(root.path().join(path)).unwrap();
+        }
+        sweep(root.path()).unwrap();
+        let is_there = |name: &str| root.path().join(name).exists();
+        assert!(!is_there(&dead) && is_there(&alive) && is_there("other"));
+        assert_eq!(taken_back("cpuset io"), ["-cpu"]);
+        assert!(taken_back("cpuset cpu\n").is_empty());
     }
 }
