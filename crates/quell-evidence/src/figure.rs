@@ -22,6 +22,19 @@ pub struct Figure {
     pub measures: Vec<Asked>,
     /// Is the scene played by programs (`quell play --programs`)?
     pub programs: bool,
+    /// Changes of the scene, KEY=VALUE each: a variant's.
+    pub set: Vec<String>,
+}
+
+/// One of several machines or loads for which a figure's scene is run and its claims are judged.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    /// What the topic's name ends in.
+    name: String,
+    /// What the title ends in.
+    title: String,
+    set: Vec<String>,
 }
 
 /// A measure that is asked for.
@@ -139,7 +152,30 @@ impl Figure {
     /// # Errors
     /// What is wrong with it: the place in the file, or the claim or measure and why.
     pub fn read(text: &str) -> Result<Figure, String> {
+        Figure::all(text)?.into_iter().next().ok_or("[[variant]]: there is none".into())
+    }
+
+    /// The same for each of its variants, a topic of its own each.
+    ///
+    /// # Errors
+    /// As [`Figure::read`].
+    pub fn all(text: &str) -> Result<Vec<Figure>, String> {
         let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let Some(variants) = file.remove("variant") else { return Ok(vec![Figure::of_file(file)?]) };
+        let variants: Vec<Variant> = variants.try_into().map_err(|error| format!("[[variant]]: {error}"))?;
+        let varied = |variant: Variant| {
+            let mut file = file.clone();
+            for (key, end) in [("topic", format!("-{}", variant.name)), ("title", format!(", {}", variant.title))] {
+                if let Some(toml::Value::String(text)) = file.get_mut(key) {
+                    text.push_str(&end);
+                }
+            }
+            Ok(Figure { set: variant.set, ..Figure::of_file(file)? })
+        };
+        variants.into_iter().map(varied).collect()
+    }
+
+    fn of_file(mut file: toml::Table) -> Result<Figure, String> {
         let treatments = treatment::taken_from(&mut file)?;
         let mut take = |key: &str| file.remove(key).ok_or(format!("a figure needs '{key}'"));
         let scene = take("scene")?.try_into().map_err(|error| format!("[scene]: {error}"))?;
@@ -156,7 +192,7 @@ impl Figure {
         let own = |id: &str| id.split_once('.').map_or(id.to_owned(), |(_, name)| name.to_owned());
         match topic.claims.iter().find(|claim| claim.missing.is_none() && !measured.contains(own(&claim.id).as_str())) {
             Some(claim) => Err(format!("{}: no [[measure]] has its id; give one, or say what is `missing`", claim.id)),
-            None => Ok(Figure { topic, scene, treatments, measures, programs }),
+            None => Ok(Figure { topic, scene, treatments, measures, programs, set: Vec::new() }),
         }
     }
 
@@ -222,6 +258,18 @@ place = "an example"
         let (policy, workload) = (policy.to_owned(), "server".to_owned());
         let latencies = p99.map_or(Vec::new(), |us| vec![(us as u64 * 1000, 3)]);
         Cell { policy, workload, p99, rate: 1.0, cpus: 1.0, latencies, ..Cell::default() }
+    }
+
+    #[test]
+    fn each_variant_is_a_topic_of_its_own() {
+        let variant = "[[variant]]\nname = 'four'\ntitle = '4 CPUs'\nset = ['machine.cores=4']\n";
+        let text = format!("{FIGURE}\n{variant}{}", variant.replace("four", "two"));
+        let all = Figure::all(&text).unwrap();
+        let ids: Vec<_> = all.iter().map(|figure| figure.topic.id.as_str()).collect();
+        assert_eq!(ids, ["example-four", "example-two"]);
+        assert_eq!((all[0].topic.title.as_str(), all[1].set.len()), ("one server, 4 CPUs", 1));
+        assert!(all[0].topic.claims[0].id.starts_with("example-four."));
+        assert!(Figure::all(&text.replace("set =", "with =")).unwrap_err().contains("[[variant]]"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod course;
 mod error;
 mod pace;
 mod play;
+mod requests;
 mod threads;
 
 pub use check::check;

@@ -7,12 +7,14 @@ use quell_model::Nanos;
 use quell_report::stats::Histogram;
 use quell_sim::WorkloadSpec;
 use quell_sim::workload::Draws;
+use quell_sim::workload::graph::GraphSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Barrier, Body, Shared};
 use crate::course::Course;
 use crate::error::{Error, Result};
 use crate::pace::Pace;
+use crate::requests::Requests;
 use crate::threads::{Had, become_thread, had, sleep_until};
 
 /// One workload of a scene.
@@ -20,6 +22,8 @@ use crate::threads::{Had, become_thread, had, sleep_until};
 pub struct Part {
     /// The workload.
     pub spec: WorkloadSpec,
+    /// The scene's requests and locks.
+    pub graph: GraphSpec,
     /// Its place among the scene's.
     pub place: usize,
     /// The seed of the scene's random numbers.
@@ -67,10 +71,11 @@ impl Played {
 /// # Errors
 /// [`Error::Unplayable`], or [`Error::System`] where a thread is refused its class or its CPUs.
 pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
-    crate::check(&part.spec)?;
+    crate::check(&part.spec, &part.graph)?;
     let draws = Draws::new(&part.spec, part.place, part.seed);
     let shared = Arc::new(Mutex::new(Shared::new(draws, &part.spec, course.begin)));
     let barrier = Arc::new(Barrier::new(course.begin));
+    let requests = Arc::new(Requests::of(&part.spec, &part.graph, part.seed, course));
     let mut threads = Vec::new();
     let (ready, is_ready) = std::sync::mpsc::channel();
     // What threads had is read while they are there.
@@ -78,14 +83,17 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     for number in 0..part.spec.threads {
         let (spec, ready) = (part.spec.clone(), ready.clone());
         let (shared, barrier, is_read) = (Arc::clone(&shared), Arc::clone(&barrier), Arc::clone(&is_read));
+        let requests = Arc::clone(&requests);
         threads.push(thread::spawn(move || {
             let set = become_thread(&spec, number);
             let may = set.is_ok();
             let _ = ready.send(set);
             may.then(|| {
                 sleep_until(course.begin);
-                let latencies =
-                    Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, course, pace }.run();
+                let requests = requests.as_ref().as_ref();
+                let body =
+                    Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, requests, course, pace };
+                let latencies = body.run();
                 is_read.wait();
                 latencies
             })
@@ -103,7 +111,8 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     let mut all = Histogram::default();
     threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).for_each(|own| all.merge(&own));
     let done = all.count();
-    let arrived = shared.lock().map_or(done, |shared| shared.arrived);
+    let of_requests = requests.as_ref().as_ref().map(|requests| requests.line().arrived());
+    let arrived = of_requests.unwrap_or_else(|| shared.lock().map_or(done, |shared| shared.arrived));
     Ok(Played {
         name: part.spec.name.clone(),
         done,

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use quell_model::{Class, Nanos};
 use quell_play::{Course, Pace, Part, Played, play};
 use quell_sim::WorkloadSpec;
+use quell_sim::workload::graph::{Clients, GraphSpec, LockOrder, LockSpec, RequestSpec, StageSpec, Step};
 use quell_sim::workload::{
     Arrivals, BatchSpec, ClosedSpec, Dispatch, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, ServerSpec,
     Service,
@@ -18,10 +19,14 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Plays it for 400 ms, of which the last 300 count.
 fn played(spec: WorkloadSpec) -> Played {
+    played_with(spec, GraphSpec::NONE)
+}
+
+fn played_with(spec: WorkloadSpec, graph: GraphSpec) -> Played {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = clock::now() + Nanos(50 * MS);
     let course = Course { begin, from: begin + Nanos(100 * MS), end: begin + Nanos(400 * MS) };
-    play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap()
+    play(&Part { spec, graph, place: 0, seed: 1 }, course, Pace::measured()).unwrap()
 }
 
 fn lc(name: &str) -> WorkloadSpec {
@@ -48,10 +53,42 @@ fn clients_wait_for_their_answers() {
     for (dispatch, pace) in [(Dispatch::Pool, None), (Dispatch::PerThread, Some(200.0))] {
         let closed = ClosedSpec { clients: 4, think: constant(5_000), service: constant(500), pace, dispatch };
         let played = played(WorkloadSpec { threads: 2, closed: Some(closed), ..lc("server") });
-        // Four clients, each no more than every 5.5 ms for 300 ms; with a timetable 200 a second.
-        let most = if pace.is_some() { 64 } else { 220 };
+        // Four clients, each no more than every 5.5 ms for 300 ms; with a timetable 200 a second, and on a busy machine those of
+        // the first 100 ms are late and count.
+        let most = if pace.is_some() { 84 } else { 220 };
         assert!((1..=most).contains(&(played.done + played.left)), "{played:?}");
         assert!(played.left <= 4 && played.histogram().quantile(0.0) > 300_000, "{played:?}");
+    }
+}
+
+/// Taken in by one of two threads, done in two pieces by others, one of them under a lock, answered by either of the two.
+#[test]
+fn requests_pass_through_the_roles_of_a_workload() {
+    let stage = |name: &str, on: &str, after: &[&str], step: Step| {
+        let after = after.iter().map(|&name| name.to_owned()).collect();
+        StageSpec { name: name.into(), on: on.into(), after, profile: None, steps: vec![step] }
+    };
+    let work = Step::Work(constant(300));
+    let locked = Step::Locked(constant(300), "table".into());
+    let stages = vec![
+        stage("take", "shop.main", &[], work.clone()),
+        stage("one", "shop.worker", &["take"], work.clone()),
+        stage("two", "shop.worker", &["take"], locked),
+        stage("answer", "shop.main", &["one", "two"], work),
+    ];
+    for (arrivals, clients) in
+        [(Some(Arrivals::Uniform(200.0)), None), (None, Some(Clients { number: 3, think: constant(5_000) }))]
+    {
+        let most = if arrivals.is_some() { 61 } else { 160 };
+        let (name, copies, at_most, stages) = ("query".into(), 1, None, stages.clone());
+        let requests = vec![RequestSpec { name, copies, arrivals, clients, at_most, stages }];
+        let locks = vec![LockSpec { name: "table".into(), copies: 1, order: LockOrder::Barging }];
+        let pool = [("main".to_owned(), 2), ("worker".to_owned(), 2)].into();
+        let spec = WorkloadSpec { threads: 4, pool: Some(pool), ..lc("shop") };
+        let played = played_with(spec, GraphSpec { requests, locks });
+        assert!((1..=most).contains(&(played.done + played.left)), "{played:?}");
+        // Three stages follow each other.
+        assert!(played.done > 0 && played.histogram().quantile(0.0) > 540_000, "{played:?}");
     }
 }
 
@@ -105,6 +142,8 @@ fn a_class_that_the_kernel_refuses_is_an_error_at_once() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = clock::now();
     let course = Course { begin, from: begin, end: begin + Nanos::from_secs(600) };
-    let error = play(&Part { spec, place: 0, seed: 1 }, course, Pace::measured()).unwrap_err().to_string();
+    let error = play(&Part { spec, graph: GraphSpec::NONE, place: 0, seed: 1 }, course, Pace::measured())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("'odd'") && error.contains("class"), "{error}");
 }

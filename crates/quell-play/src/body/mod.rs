@@ -6,6 +6,7 @@ mod jobs;
 mod parallel;
 mod periodic;
 mod server;
+mod stages;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use quell_sim::workload::Draws;
 
 use crate::course::Course;
 use crate::pace::Pace;
+use crate::requests::Requests;
 
 use clients::Clients;
 pub use parallel::Barrier;
@@ -45,6 +47,7 @@ pub struct Body<'a> {
     pub thread: u32,
     pub shared: &'a Mutex<Shared>,
     pub barrier: &'a Barrier,
+    pub requests: Option<&'a Requests>,
     pub course: Course,
     pub pace: Pace,
 }
@@ -62,6 +65,8 @@ impl Body<'_> {
             self.repeat(periodic)
         } else if let Some(jobs) = &self.spec.jobs {
             self.do_jobs(jobs)
+        } else if let Some(requests) = self.requests {
+            self.do_stages(requests)
         } else {
             self.toil(self.spec.batch.as_ref());
             Histogram::default()

@@ -4,6 +4,7 @@ use quell_model::Nanos;
 
 use super::WorkloadSpec;
 use super::arrivals::ArrivalProcess;
+use super::graph::{FIRST_STREAM, RequestSpec};
 use super::load::Streams;
 use super::service::Service;
 use crate::random::Stream;
@@ -22,6 +23,15 @@ impl Draws {
         let streams = Streams::new(seed, place as u64);
         let arrivals = spec.server.as_ref().map(|server| &server.arrivals);
         let arrivals = arrivals.map(|arrivals| ArrivalProcess::new(arrivals.clone(), streams.times.clone(), 0));
+        Draws { streams, arrivals }
+    }
+
+    /// Those of the kind of request at this place among the scene's, under this seed.
+    #[must_use]
+    pub fn of_request(request: &RequestSpec, place: usize, seed: u64) -> Draws {
+        let streams = Streams::new(seed, FIRST_STREAM + place as u64);
+        let arrivals = request.arrivals.clone();
+        let arrivals = arrivals.map(|arrivals| ArrivalProcess::new(arrivals, streams.times.clone(), 0));
         Draws { streams, arrivals }
     }
 

@@ -47,7 +47,8 @@ pub fn play(scenario: &Scenario, asked: &Asked) -> Result<ExitCode> {
     rustix::process::setsid().context("begin a session")?;
     let place = scenario.workloads.iter().position(|spec| spec.name == asked.name);
     let Some(place) = place else { bail!("there is no workload '{}'", asked.name) };
-    let part = quell_play::Part { spec: scenario.workloads[place].clone(), place, seed: scenario.seed };
+    let (spec, graph) = (scenario.workloads[place].clone(), scenario.graphs());
+    let part = quell_play::Part { spec, graph, place, seed: scenario.seed };
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).context("read the course")?;
     let times: Vec<u64> = line.split_whitespace().filter_map(|time| time.parse().ok()).collect();

@@ -84,8 +84,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if !scenario.vms.is_empty() {
             bail!("a scene with virtual machines cannot be played; `quell sim` can simulate it");
         }
-        let check = if arguments.programs { programs::check } else { quell_play::check };
-        scenario.workloads.iter().try_for_each(check)?;
+        let graph = scenario.graphs();
+        let as_threads = |spec| quell_play::check(spec, &graph);
+        scenario
+            .workloads
+            .iter()
+            .try_for_each(|spec| if arguments.programs { programs::check(spec) } else { as_threads(spec) })?;
     }
     let rows = if arguments.programs { programs::play_all(&treated)? } else { threads(path, treated)? };
     let mut out = io::stdout().lock();

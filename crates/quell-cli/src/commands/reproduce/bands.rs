@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments, topics: &[&'static Topic], out: &mut impl Writ
     for of in &chosen {
         points.extend(of.varied().into_iter().map(|value| Point::from([(of.id.clone(), value)])));
     }
-    points.extend(draws(&chosen).into_iter().filter(|point| !point.is_empty()));
+    points.extend(draws(&chosen));
     let bar = bar(points.len());
     let runs = points.par_iter().with_max_len(1).map(|point| once(arguments, topic, point, 1).inspect(|_| bar.inc(1)));
     let runs: Vec<Vec<Found>> = runs.collect::<Result<_>>()?;
@@ -123,8 +123,12 @@ pub fn run(arguments: &Arguments, topics: &[&'static Topic], out: &mut impl Writ
     Ok(ExitCode::SUCCESS)
 }
 
-/// All assumptions at random, evenly over their ranges' logarithms.
+/// All assumptions at random, evenly over their ranges' logarithms; none of a single one, which has points of its own.
 fn draws(chosen: &[&Assumption]) -> Vec<Point> {
+    let together = chosen.iter().filter(|of| !of.tuned).count();
+    if together < 2 {
+        return Vec::new();
+    }
     let mut stream = Stream::new(SEED, 0);
     let mut draw = |of: &&Assumption| {
         let value = of.from * (of.to / of.from).powf(stream.unit());
@@ -312,6 +316,8 @@ mod tests {
         let all = varied_of(topic("caladan").unwrap());
         let points = draws(&all);
         assert_eq!((points.len(), &points), (DRAWS, &draws(&all)));
+        let one = all.iter().copied().find(|of| !of.tuned);
+        assert!(draws(&one.into_iter().collect::<Vec<_>>()).is_empty(), "nothing is together with one alone");
         for of in &all {
             let within = |point: &Point| match point.get(&of.id) {
                 Some(value) => !of.tuned && (of.from * 0.999..=of.to * 1.001).contains(value),

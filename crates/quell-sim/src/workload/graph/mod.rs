@@ -17,5 +17,5 @@ mod tests;
 
 pub use crate::lock::LockOrder;
 pub(crate) use plan::Plans;
-pub(crate) use run::Graphs;
+pub(crate) use run::{FIRST_STREAM, Graphs};
 pub use spec::{Clients, GraphSpec, LockSpec, RequestSpec, StageSpec, Step};

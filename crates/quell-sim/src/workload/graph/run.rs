@@ -13,7 +13,7 @@ use crate::lock::{Lock, Next};
 use crate::timers::TimerId;
 
 /// Requests' random streams have numbers that no workload has.
-const FIRST_STREAM: u64 = 1 << 32;
+pub(crate) const FIRST_STREAM: u64 = 1 << 32;
 /// What a woken thread needs before its next step, ns: it has to have had a CPU.
 const BEGIN: u64 = 1;
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::Cell;
+use quell_evidence::{Cell, Figure};
+use quell_lab::schedulers;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use serde::Deserialize;
 
@@ -39,22 +40,28 @@ struct Played {
 }
 
 /// On a real kernel, one boot for all stacks.
-pub fn in_guest(file: &Path, cpus: u32, seed: u64) -> Result<Vec<Cell>> {
+pub fn in_guest(file: &Path, cpus: u32, seed: u64, figure: &Figure) -> Result<Vec<Cell>> {
     // The guest has a /tmp of its own: the file goes into its memory.
     let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
     let quell = std::env::current_exe().context("find this program")?;
     let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--json".as_ref(), "--seed".as_ref()];
     let seed = seed.to_string();
-    let job = Job::new(words.into_iter().chain([seed.as_ref()]).map(ToOwned::to_owned));
+    let changes = changes(&figure.set);
+    let changes = changes.iter().map(AsRef::as_ref);
+    let job = Job::new(words.into_iter().chain([seed.as_ref()]).chain(changes).map(ToOwned::to_owned));
+    let lab = Lab::new(&ToStderr)?;
+    let programs = figure.treatments.iter().filter_map(|treatment| treatment.sched_ext.first());
+    let programs = programs.map(|name| schedulers::program(&lab.cache, name, lab.progress));
+    let files = programs.chain([Ok(file.clone())]).collect::<Result<_, _>>()?;
     let machine = Machine {
         cpus,
         clock: Clock::Lockstep(Lockstep::default()),
-        root: Root::Packed(vec![file.clone()]),
+        root: Root::Packed(files),
         settle_s: Machine::LOCKSTEP_SETTLE_S,
         ..Machine::default()
     };
     let mut out = Vec::new();
-    let ending = Lab::new(&ToStderr)?.run(&machine, &job, &mut out, &mut io::stderr())?;
+    let ending = lab.run(&machine, &job, &mut out, &mut io::stderr())?;
     if ending.status != 0 {
         bail!("the scene was not played: exit status {} in the guest", ending.status);
     }
@@ -83,14 +90,18 @@ pub fn programs_in_guest(file: &Path, cpus: u32, trial: Trial) -> Result<Vec<Cel
 }
 
 /// On this machine.
-pub fn here(file: &Path, seed: u64) -> Result<Vec<Cell>> {
+pub fn here(file: &Path, seed: u64, set: &[String]) -> Result<Vec<Cell>> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
-    command.arg("play").arg(file).args(["--json", "--seed", &seed.to_string()]).stdin(Stdio::null());
+    command.arg("play").arg(file).args(["--json", "--seed", &seed.to_string()]).args(changes(set)).stdin(Stdio::null());
     let done = command.stderr(Stdio::inherit()).output().context("play the scene")?;
     if !done.status.success() {
         bail!("the scene was not played: {}", done.status);
     }
     cells(&done.stdout)
+}
+
+fn changes(set: &[String]) -> Vec<String> {
+    set.iter().map(|change| format!("--set={change}")).collect()
 }
 
 /// The results in what `quell play --json` printed.

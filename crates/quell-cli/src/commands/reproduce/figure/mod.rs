@@ -42,11 +42,18 @@ pub fn is_file(id: &str) -> bool {
     Path::new(id).extension().is_some_and(|ending| ending == "toml")
 }
 
-/// Runs a figure's scene with every seed and judges what was found.
+/// Runs a figure's scene with every seed and judges what was found; each of its variants.
 pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
-    let wrong = |error: String| anyhow!("{}: {error}", path.display());
-    let figure: &'static Figure = Box::leak(Box::new(Figure::read(&text).map_err(wrong)?));
+    let figures = Figure::all(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    let mut rows = Vec::new();
+    for figure in figures {
+        rows.extend(run_one(Box::leak(Box::new(figure)), path, runner, quick, kept)?);
+    }
+    Ok(rows)
+}
+
+fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
     let program = figure.scene.get("program").and_then(toml::Value::as_str);
     if runner != Runner::Lab && (program.is_some() || figure.programs) {
         bail!("{}: programs run in the lab: add --on lab", path.display());
@@ -62,15 +69,15 @@ pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<
         Some("effects") => return in_lab(&|trial| effects::in_guest(figure, trial.seed)),
         Some(_) => bail!("[scene]: there are program = \"redis\" and \"effects\""),
     }
-    let treated = scenes::of(path, &[], &[])?;
+    let treated = scenes::of(path, &figure.set, &[])?;
     let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
     let cpus = cpus.scenario.machine()?.topology.all().len() as u32;
     let once = |trial: Trial| {
         let cells: Vec<Cell> = match runner {
             Runner::Sim => sim::cells(&treated, trial.seed)?,
             Runner::Lab if figure.programs => lab::programs_in_guest(path, cpus, trial)?,
-            Runner::Lab => lab::in_guest(path, cpus, trial.seed)?,
-            Runner::Here => lab::here(path, trial.seed)?,
+            Runner::Lab => lab::in_guest(path, cpus, trial.seed, figure)?,
+            Runner::Here => lab::here(path, trial.seed, &figure.set)?,
         };
         measured(figure, cells).with_context(|| path.display().to_string())
     };

@@ -7,7 +7,7 @@ use super::Runner;
 use crate::commands::reproduce::trial::Kept;
 
 /// By topic: the files' names and texts.
-const REAL: [(&str, &str, &str); 8] = [
+const REAL: [(&str, &str, &str); 10] = [
     ("vas", "real.toml", include_str!("../../../../../../papers/vas/real.toml")),
     ("vas", "gamma2.toml", include_str!("../../../../../../papers/vas/gamma2.toml")),
     ("vas", "sporadic.toml", include_str!("../../../../../../papers/vas/sporadic.toml")),
@@ -16,6 +16,8 @@ const REAL: [(&str, &str, &str); 8] = [
     ("rkube", "real-memcached.toml", include_str!("../../../../../../papers/rkube/real-memcached.toml")),
     ("edgeiso", "real-effects.toml", include_str!("../../../../../../papers/edgeiso/real-effects.toml")),
     ("edgeiso", "real-services.toml", include_str!("../../../../../../papers/edgeiso/real-services.toml")),
+    ("dasec", "real.toml", include_str!("../../../../../../papers/dasec/real.toml")),
+    ("dasec", "real-alone.toml", include_str!("../../../../../../papers/dasec/real-alone.toml")),
 ];
 
 /// Runs a topic's, one after the other.
@@ -37,9 +39,10 @@ mod tests {
     #[test]
     fn every_real_figure_is_read_and_judges_what_it_measures() {
         for (topic, name, text) in super::REAL {
-            let figure = Figure::read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(!figure.treatments.is_empty(), "{name} compares nothing");
-            assert!(figure.topic.id.starts_with(&format!("{topic}-")), "{name}: {}", figure.topic.id);
+            for figure in Figure::all(text).unwrap_or_else(|error| panic!("{name}: {error}")) {
+                assert!(!figure.treatments.is_empty(), "{name} compares nothing");
+                assert!(figure.topic.id.starts_with(&format!("{topic}-")), "{name}: {}", figure.topic.id);
+            }
         }
     }
 }
