@@ -537,3 +537,35 @@ fn plans() -> impl Strategy<Value = Vec<(usize, Knob)>> {
     ];
     proptest::collection::vec((0usize..2, knob), 1..8)
 }
+
+/// As libvirt makes one for each vCPU: a nice value would do nothing there.
+#[test]
+fn a_thread_alone_in_a_threaded_group_has_that_groups_weight() {
+    let tree = machine();
+    for (name, threads) in [("vcpu0", "1000"), ("both", "1000\n1001")] {
+        let group = format!("lc.slice/db.service/{name}");
+        tree.cgroup(&group);
+        tree.write(format!("cgroup/{group}/cgroup.type"), "threaded");
+        tree.write(format!("cgroup/{group}/cgroup.threads"), threads);
+    }
+    tree.write("proc/1000/task/1000/cgroup", "0::/lc.slice/db.service/vcpu0");
+    tree.write("proc/1000/task/1001/cgroup", "0::/lc.slice/db.service/both");
+    let (mut host, ..) = attached(&tree, HostOptions::default());
+    let (view, _) = observe(&mut host, &[Signal::Threads]);
+    let of = |tid: i32| *view.threads.id.iter().find(|id| id.tid == tid).unwrap();
+    let set = |host: &mut LinuxHost, weight| {
+        let knobs = [1000, 1001].map(|tid| KnobSetting { target: Target::Thread(of(tid)), knob: Knob::Weight(weight) });
+        assert!(matches!(carry_out(host, Plan { knobs: knobs.into(), ..Plan::default() }).0, Verdict::Applied(_)));
+    };
+    let weight = || tree.read("cgroup/lc.slice/db.service/vcpu0/cpu.weight");
+    let before = weight();
+    set(&mut host, 161);
+    assert_eq!((weight().as_str(), tree.read("cgroup/lc.slice/db.service/both/cpu.weight")), ("161", before.clone()));
+    let kernel = tree.threads();
+    assert_eq!(kernel.class(1000).unwrap().class, SchedClass::NORMAL);
+    assert_eq!(kernel.class(1001).unwrap().class, SchedClass::Fair { nice: -2, slice: None });
+    set(&mut host, 50);
+    assert_eq!(weight(), "50");
+    assert!(host.restore().left.is_empty());
+    assert_eq!((weight(), kernel.class(1001).unwrap().class), (before, SchedClass::NORMAL));
+}

@@ -336,6 +336,18 @@ lab_tests! {
             fs::write(below.join("cgroup.type"), "threaded").unwrap();
             fs::write(below.join("cgroup.threads"), pid.to_string()).unwrap();
             assert_eq!(processes_of(&below), [pid]);
+            // Its weight is that of this group, which it has for itself.
+            fs::write(group.join("cgroup.subtree_control"), "+cpu").unwrap();
+            let mut host = LinuxHost::new(Roots::default(), HostOptions::default()).unwrap();
+            attach(&mut host, "vm", Class::LatencyCritical, &group);
+            let (view, _) = observe(&mut host);
+            let target = Target::Thread(*view.threads.id.iter().find(|id| id.tid == pid).unwrap());
+            let knobs = vec![KnobSetting { target, knob: Knob::Weight(161) }];
+            let mut events = Vec::new();
+            host.apply(&Plan { knobs, ..Plan::default() }, &mut events).unwrap();
+            assert_eq!(read_file(&below.join("cpu.weight")).unwrap().as_deref(), Some("161"), "{events:?}");
+            assert!(host.restore().left.is_empty());
+            assert_eq!(read_file(&below.join("cpu.weight")).unwrap().as_deref(), Some("100"));
             fs::write(group.join("cgroup.threads"), pid.to_string()).unwrap();
             fs::remove_dir(&below).unwrap();
         }

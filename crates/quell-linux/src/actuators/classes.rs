@@ -34,7 +34,12 @@ impl Actuator for Classes {
     fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         let mut promotions = Vec::new();
         for (thread, subject) in aim.threads() {
-            if let Some(write) = class(draft, subject, thread, aim.threads, &aim.wanted(thread, subject))? {
+            let mut wanted = aim.wanted(thread, subject);
+            let has_own = aim.overrides.get(&thread.id).is_some_and(|(_, own)| own.weight.is_some());
+            if has_own && draft.own_weight(thread).is_some() {
+                wanted.weight = None;
+            }
+            if let Some(write) = class(draft, subject, thread, aim.threads, &wanted)? {
                 if is_real_time(&write.after) { promotions.push(write) } else { draft.push(write) }
             }
         }

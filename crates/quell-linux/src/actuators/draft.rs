@@ -1,11 +1,11 @@
 //! Collects the writes of one plan. Reads return the values after the writes so far.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quell_model::{CpuSet, ThreadId, Topology, WorkloadId};
 
-use super::Subject;
+use super::{Subject, threaded};
 use crate::members::{Members, Thread};
 use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
 use crate::{LinuxError, Roots};
@@ -25,6 +25,8 @@ pub(crate) struct Draft<'a> {
     /// Original values of threads that inherited a value.
     origins: HashMap<Place, Value>,
     writes: Vec<Write>,
+    /// By thread: the weight of its own group, if it has one.
+    own_weights: HashMap<i32, Option<PathBuf>>,
 }
 
 impl<'a> Draft<'a> {
@@ -34,7 +36,20 @@ impl<'a> Draft<'a> {
         let (online, cgroup_root, sys_root) = (members.online, &*members.roots.cgroup, &*members.roots.sys);
         let (medium, writes) = (&mut **medium, Vec::new());
         let (roots, topology, cache) = (&members.roots, &*members.topology, members.options.cache);
-        Draft { ledger, online, cgroup_root, sys_root, roots, topology, cache, medium, planned, origins, writes }
+        Draft {
+            ledger,
+            online,
+            cgroup_root,
+            sys_root,
+            roots,
+            topology,
+            cache,
+            medium,
+            planned,
+            origins,
+            writes,
+            own_weights: HashMap::new(),
+        }
     }
 
     /// The writes in the order in which they are to be made.
@@ -113,6 +128,12 @@ impl<'a> Draft<'a> {
             }
         }
         Ok(tally.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin))
+    }
+
+    /// The file by which a thread competes that is alone in a threaded cgroup.
+    pub fn own_weight(&mut self, thread: &Thread) -> Option<PathBuf> {
+        let find = || threaded::weight_of_group(self.roots, thread);
+        self.own_weights.entry(thread.id.tid).or_insert_with(find).clone()
     }
 
     /// A file's text after the writes so far.

@@ -24,6 +24,7 @@ mod resctrl;
 mod shares;
 mod solo;
 mod standing;
+mod threaded;
 mod wanted;
 mod ways;
 

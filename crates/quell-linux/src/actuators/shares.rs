@@ -1,10 +1,11 @@
-//! Weights, and idle-only: of cgroups here; of single threads as nice values and classes ([`super::classes`]).
+//! Weights, and idle-only: of cgroups here; of single threads as nice values and classes ([`super::classes`]), or as weights of
+//! groups of their own ([`super::threaded`]).
 
 use std::path::Path;
 
 use quell_model::{Capabilities, KnobKind};
 
-use super::{Actuator, Aim, Draft, Here, Subject};
+use super::{Actuator, Aim, Draft, Here, Subject, threaded};
 use crate::LinuxError;
 use crate::write::{Place, Value, Write};
 
@@ -19,7 +20,8 @@ impl Actuator for Shares {
     }
 
     fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
-        aim.with_groups().try_for_each(|subject| shares(draft, subject))
+        aim.with_groups().try_for_each(|subject| shares(draft, subject))?;
+        threaded::weights(aim, draft)
     }
 }
 

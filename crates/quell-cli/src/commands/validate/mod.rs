@@ -77,7 +77,7 @@ fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
     for seed in 1..=arguments.seeds {
         simulated.push(sim::cells(&treated, seed)?);
         eprintln!("validate: {name}, seed {seed} of {}", arguments.seeds);
-        let boot = || lab::in_guest(file, cpus, seed);
+        let boot = || lab::in_guest(file, cpus, seed, &[], &[]);
         real.push(match &arguments.keep {
             Some(directory) => once(&directory.join(format!("{name}-{seed}.json")), boot)?,
             None => boot()?,

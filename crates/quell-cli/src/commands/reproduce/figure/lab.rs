@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::{Cell, Figure};
+use quell_evidence::{Cell, Treatment};
 use quell_lab::schedulers;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use serde::Deserialize;
@@ -39,18 +39,18 @@ struct Played {
     pause_ns: Option<u64>,
 }
 
-/// On a real kernel, one boot for all stacks.
-pub fn in_guest(file: &Path, cpus: u32, seed: u64, figure: &Figure) -> Result<Vec<Cell>> {
+/// On a real kernel, one boot for all stacks or treatments, after these changes of the scene.
+pub fn in_guest(file: &Path, cpus: u32, seed: u64, treatments: &[Treatment], set: &[String]) -> Result<Vec<Cell>> {
     // The guest has a /tmp of its own: the file goes into its memory.
     let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
     let quell = std::env::current_exe().context("find this program")?;
     let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--json".as_ref(), "--seed".as_ref()];
     let seed = seed.to_string();
-    let changes = changes(&figure.set);
+    let changes = changes(set);
     let changes = changes.iter().map(AsRef::as_ref);
     let job = Job::new(words.into_iter().chain([seed.as_ref()]).chain(changes).map(ToOwned::to_owned));
     let lab = Lab::new(&ToStderr)?;
-    let programs = figure.treatments.iter().filter_map(|treatment| treatment.sched_ext.first());
+    let programs = treatments.iter().filter_map(|treatment| treatment.sched_ext.first());
     let programs = programs.map(|name| schedulers::program(&lab.cache, name, lab.progress));
     let files = programs.chain([Ok(file.clone())]).collect::<Result<_, _>>()?;
     let machine = Machine {

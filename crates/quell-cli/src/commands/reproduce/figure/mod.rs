@@ -76,7 +76,7 @@ fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, ke
         let cells: Vec<Cell> = match runner {
             Runner::Sim => sim::cells(&treated, trial.seed)?,
             Runner::Lab if figure.programs => lab::programs_in_guest(path, cpus, trial)?,
-            Runner::Lab => lab::in_guest(path, cpus, trial.seed, figure)?,
+            Runner::Lab => lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)?,
             Runner::Here => lab::here(path, trial.seed, &figure.set)?,
         };
         measured(figure, cells).with_context(|| path.display().to_string())
