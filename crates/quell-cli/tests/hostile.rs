@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use quell_bench::load::LoadReport;
+use serde_json::Value;
 
 const EXPERIMENT: &str = r#"
 cgroups=/sys/fs/cgroup
@@ -14,8 +15,10 @@ measure() { # WHAT
     echo "== $1"
     taskset -c 0 "$QUELL" load --target 127.0.0.1:11211 --rate 1000 --warmup 500ms --duration 4s --keys 1000 --realtime=10 --json || exit 1
 }
-threads() { # of the workloads, as Quell knows them
-    "$QUELL" status --socket /run/quell/api.sock --json | grep -A60 '"workloads"' | grep '"threads"' | tr -dc '0-9 \n' | tr '\n' ' '
+told() { # as Quell knows its workloads
+    echo "-- $1"
+    "$QUELL" status --socket /run/quell/api.sock --json | tr -d '\n'
+    echo
 }
 used() { sed -n 's/usage_usec //p' $mine/cpu.stat; }
 now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
@@ -54,13 +57,12 @@ measure bound
 kill $(cat $mine/shell/cgroup.procs)
 for _ in $(seq 600); do [ -z "$(cat $mine/shell/cgroup.procs)" ] && break; sleep 0.1; done
 
-before=$(threads)
-echo "threads $before"
+told before
 in_mine bash -c "exec -a '$LINE' bash -c 'while :; do :; done'" &
 in_mine sh -c "mkdir $mine/database.service; echo \$\$ > $mine/database.service/cgroup.procs; while :; do :; done" &
 sleep 3
 [ -n "$(cat $mine/database.service/cgroup.procs)" ] || exit 1
-[ "$(threads)" = "$before" ] && echo "nothing was gained"
+told after
 
 echo '50000 100000' > $mine/cpu.max
 cat > /run/many.sh <<'END'
@@ -118,7 +120,16 @@ fn a_hostile_tenant_gains_nothing_and_slows_no_server() {
         let [p50, p99] = at(phase);
         assert!(p50 <= bound * quiet[0] && p99 <= bound * quiet[1], "{phase}: more than {bound} times as long");
     }
-    assert!(out.contains("nothing was gained"), "{out}\n{err}");
+    let threads = |moment: &str| {
+        let text = out.split(&format!("-- {moment}\n")).nth(1).and_then(|text| text.lines().next());
+        let status: Value =
+            serde_json::from_str(text.unwrap_or_default()).unwrap_or_else(|why| panic!("{why}: {out}\n{err}"));
+        let of = |workload: &Value| (workload["name"].clone(), workload["threads"]["value"].clone());
+        status["workloads"].as_array().unwrap_or_else(|| panic!("{status}")).iter().map(of).collect::<Vec<_>>()
+    };
+    println!("threads: {:?}", threads("before"));
+    assert_eq!((threads("before").len(), threads("before")), (2, threads("after")), "a copy of a name gains nothing");
+    assert!(threads("before").iter().all(|(_, threads)| threads.is_number()), "{out}");
     let part =
         out.lines().find_map(|line| line.strip_prefix("of a hundred ")).and_then(|part| part.parse::<u32>().ok());
     println!("the tenant had {part:?} % of a CPU, of 50");
