@@ -45,6 +45,7 @@ impl Round {
             self.first[at + 1] += self.first[at];
         }
         self.by_host.clear();
+        make_room(&mut self.by_host, view);
         self.by_host.resize(self.first[hosts.len()] as usize, WorkloadId(0));
         for at in 0..workloads.len() {
             if let Some(host) = host(at) {
@@ -135,6 +136,14 @@ fn service(view: &ClusterView, workload: WorkloadId) -> f64 {
     if view.workloads.class[at].is_lc() { view.workloads.used_cpus[at].usable().unwrap_or(0.0) } else { 0.0 }
 }
 
+/// Gives a list room for one entry a workload, and for more workloads to come: it grows only when the cluster has more of them
+/// than ever.
+pub fn make_room<T>(list: &mut Vec<T>, view: &ClusterView) {
+    if list.capacity() < view.workloads.len() {
+        list.reserve_exact(view.workloads.len().next_power_of_two() - list.len());
+    }
+}
+
 /// May the stepping layer use this host?
 #[must_use]
 pub fn owns(view: &ClusterView, host: HostId) -> bool {
@@ -154,6 +163,7 @@ pub fn pending(view: &ClusterView, into: &mut Vec<WorkloadId>) {
         workloads.host[id.index()].is_none() && workloads.pending_since[id.index()].is_some() && decides(view, *id)
     };
     into.clear();
+    make_room(into, view);
     into.extend(workloads.ids().filter(waits));
     into.sort_unstable_by_key(|id| (workloads.pending_since[id.index()], *id));
 }

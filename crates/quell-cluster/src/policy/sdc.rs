@@ -281,6 +281,9 @@ impl Policy<ClusterDomain> for SdcGlobal {
 
     fn step(&mut self, view: &ClusterView, events: &[ClusterEvent], plan: &mut ClusterPlan) -> Wake {
         self.hear(view.now, events);
+        kit::make_room(&mut plan.places, view);
+        kit::make_room(&mut plan.moves, view);
+        kit::make_room(&mut self.ordered, view);
         let is_due = view.now >= self.next;
         kit::pending(view, &mut self.pending);
         if is_due || !self.pending.is_empty() {

@@ -4,6 +4,8 @@ use quell_model::cluster::{ClusterView, HostId};
 use quell_model::{Nanos, WorkloadId};
 use serde::{Deserialize, Serialize};
 
+use super::kit;
+
 /// Windows after the end of a move at which it is judged.
 const WINDOWS: u64 = 2;
 
@@ -47,7 +49,7 @@ struct Pause {
     until: Nanos,
 }
 
-/// The trials of a policy. Its lists keep their memory: a round allocates where one grows.
+/// The trials of a policy. Its lists keep their memory, and have room for as many workloads as there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verify {
     trials: ById<Trial>,
@@ -117,6 +119,7 @@ impl Verify {
     /// A move of one workload was ordered for a service.
     pub fn began(&mut self, view: &ClusterView, victim: WorkloadId, moved: WorkloadId, from: HostId, to: HostId) {
         let before = felt(view, victim).unwrap_or_default();
+        kit::make_room(&mut self.trials.0, view);
         self.trials.insert(moved, Trial { victim, from, to, before, due: None });
     }
 
@@ -134,7 +137,11 @@ impl Verify {
 
     /// Judges what is due; returns the judgements. A service that is gone or says nothing is not judged.
     pub fn judge(&mut self, view: &ClusterView, margin: f64, interval: Nanos) -> &[Judged] {
+        if self.judged.len() > KEPT {
+            self.judged.drain(..KEPT / 2);
+        }
         let begun = self.judged.len();
+        kit::make_room(&mut self.pauses.0, view);
         let is_due = |(_, trial): &(WorkloadId, Trial)| trial.due.is_some_and(|due| due <= view.now);
         while let Some(at) = self.trials.0.iter().position(is_due) {
             let (moved, trial) = self.trials.0.remove(at);
@@ -153,10 +160,6 @@ impl Verify {
             }
             let Trial { from, to, before, .. } = trial;
             self.judged.push(Judged { victim, moved, from, to, at: view.now, before, after, helped });
-        }
-        if self.judged.len() > KEPT && begun == self.judged.len() {
-            self.judged.drain(..KEPT / 2);
-            return &[];
         }
         &self.judged[begun..]
     }
