@@ -309,8 +309,8 @@ impl Policy<ClusterDomain> for SdcGlobal {
                     let lsvm = self.round.on(host)[on];
                     let is_ls = view.workloads.class[lsvm.index()].is_lc() && kit::decides(view, lsvm);
                     let is_free = view.workloads.moving_to[lsvm.index()].is_none();
-                    let may = !self.config.verify || self.verify.may(view.now, lsvm);
-                    if is_ls && is_free && self.violates(view, lsvm) && may {
+                    let may = || !self.config.verify || self.verify.may(view.now, lsvm);
+                    if is_ls && is_free && self.violates(view, lsvm) && may() {
                         self.migrate(view, host, lsvm, plan);
                     }
                 }
