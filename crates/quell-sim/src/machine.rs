@@ -277,6 +277,7 @@ impl Machine {
             memory_ns: self.memory.latency.0 as f64,
             bytes_per_ns: self.memory.bandwidth.0 / 1e9,
             ghz: f64::from(self.frequencies.max_khz) / 1e6,
+            full_power: self.contention.full_power,
         }
     }
 }

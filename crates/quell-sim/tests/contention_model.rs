@@ -129,6 +129,20 @@ fn buffers_are_full_where_memory_is_short() {
     assert!(full(12, named("computing").unwrap()) < full(1, streaming) / 1e3);
 }
 
+#[test]
+fn the_power_of_the_filling_moves_full_buffers_and_no_speed() {
+    let streaming = named("streaming").unwrap();
+    let alone = |full_power: f64| {
+        let socket = Socket { full_power, ..caladan() };
+        settled(&socket, &[Thread::new(streaming, 0, 0)], 0.0).threads[0]
+    };
+    let [second, between, third] = [2.0, 2.5, 3.0].map(|power| alone(power).rates.buffer_full);
+    let filling = third / second;
+    assert!((0.01..1.0).contains(&filling), "{filling}");
+    assert!((between / (second * filling.sqrt()) - 1.0).abs() < 1e-9, "{between}");
+    assert_eq!(alone(2.0).speed, alone(4.0).speed);
+}
+
 fn any_profile() -> impl Strategy<Value = Profile> {
     let curve = (0.1..1.0f64, 0.5..40.0f64, 0.0..1.0f64);
     let rest = (0.3..3.0f64, 0.0..80.0f64, 1.0..16.0f64, 64.0..160.0f64, any::<bool>(), 0.0..1.0f64, 0.0..1.0f64);

@@ -33,6 +33,7 @@ pub enum AnyClusterPolicy {
 pub const ALL: &[ClusterDescription] = &[
     sdc::DESCRIPTION,
     sdc::PUBLISHED,
+    sdc::ALONE,
     baseline::NONE,
     baseline::RANDOM,
     baseline::NOVA_FILTER,
@@ -50,6 +51,7 @@ impl AnyClusterPolicy {
         Ok(match name {
             "sdc-global" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::default())),
             "sdc-published" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::published())),
+            "sdc-alone" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::alone())),
             "none" => baseline(Rule::FirstFit),
             "random" => baseline(Rule::Random),
             "nova-filter" => baseline(Rule::MostMemory),

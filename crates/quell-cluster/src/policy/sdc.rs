@@ -46,6 +46,9 @@ pub struct SdcConfig {
     pub interval: Nanos,
     /// The listing as printed: no own view, no room kept for others of the round, no margin, no judgement.
     pub as_published: bool,
+    /// Do others make way where no host has a lower intensity than the service's (lines 15 to 22)? Without it services alone
+    /// move (§5.5.2, Figure 5.8b).
+    pub others: bool,
     /// What begins a migration procedure.
     pub trigger: Trigger,
     /// A destination's contention, the newcomer included, is below the source's by this part of it (ours).
@@ -66,6 +69,7 @@ impl Default for SdcConfig {
         SdcConfig {
             interval: Nanos::from_secs(30),
             as_published: false,
+            others: true,
             trigger: Trigger::Latency,
             margin: 0.1,
             a_round: 1,
@@ -90,6 +94,12 @@ impl SdcConfig {
             ..SdcConfig::default()
         }
     }
+
+    /// The variant against which the paper compares: services alone move.
+    #[must_use]
+    pub fn alone() -> SdcConfig {
+        SdcConfig { others: false, ..SdcConfig::published() }
+    }
 }
 
 pub(super) const DESCRIPTION: ClusterDescription = ClusterDescription {
@@ -103,6 +113,13 @@ pub(super) const PUBLISHED: ClusterDescription = ClusterDescription {
     name: "sdc-published",
     summary: "Algorithm 5.1 as printed",
     source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.1)",
+    interval: Nanos::from_secs(30),
+};
+
+pub(super) const ALONE: ClusterDescription = ClusterDescription {
+    name: "sdc-alone",
+    summary: "Algorithm 5.1 without lines 15 to 22: services alone move",
+    source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Figure 5.8b)",
     interval: Nanos::from_secs(30),
 };
 
@@ -199,6 +216,7 @@ impl SdcGlobal {
         let (target_vm, dest) = match h {
             // Lines 9 to 14. The present host is a choice, too: it has the lowest intensity where no other has a lower.
             Some(h) if self.round.contention(h) < self.round.contention(current) && may_move(view, lsvm) => (lsvm, h),
+            _ if !self.config.others => return,
             // Lines 15 to 22.
             _ => {
                 let Some(other) = high_cont_nlsvm(&self.round, view, current) else { return };
@@ -276,7 +294,11 @@ fn may_move(view: &ClusterView, id: WorkloadId) -> bool {
 
 impl Policy<ClusterDomain> for SdcGlobal {
     fn describe(&self) -> &'static ClusterDescription {
-        if self.config.as_published { &PUBLISHED } else { &DESCRIPTION }
+        match self.config {
+            SdcConfig { as_published: true, others: true, .. } => &PUBLISHED,
+            SdcConfig { as_published: true, others: false, .. } => &ALONE,
+            _ => &DESCRIPTION,
+        }
     }
 
     fn step(&mut self, view: &ClusterView, events: &[ClusterEvent], plan: &mut ClusterPlan) -> Wake {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use quell_sim::contention::library;
-use quell_sim::machine::Preset;
 
 use super::{HostSpec, Kind, Scenario};
 use crate::ClusterError;
@@ -73,9 +72,12 @@ impl Scenario {
 impl HostSpec {
     fn check(&self) -> Result<(), ClusterError> {
         let what = format!("host with machine '{}'", self.machine);
-        if Preset::named(&self.machine).is_none() {
+        let Some(machine) = self.simulated() else {
             let known: Vec<&str> = quell_sim::machine::PRESETS.iter().map(|preset| preset.name).collect();
             return wrong(what, "there is no such machine", format!("give one of {}", known.join(", ")));
+        };
+        if let Err(why) = machine.contention.check() {
+            return wrong(what, why, "give full-power, or leave it out");
         }
         if !(1..=1024).contains(&self.cores) {
             return wrong(what, format!("{} cores", self.cores), "give 1 to 1024");

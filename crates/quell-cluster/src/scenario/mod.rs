@@ -5,6 +5,7 @@ mod check;
 use clap::ValueEnum;
 use quell_model::cluster::{Budget, Movable};
 use quell_model::{Class, Nanos, Slo};
+use quell_sim::machine::{Machine, Preset};
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterError;
@@ -102,6 +103,20 @@ pub struct HostSpec {
     /// CPUs that workloads may claim for each core.
     #[serde(default = "one")]
     pub overcommit: f64,
+    /// The power of a queue's filling by which memory-buffer-full events grow; the simulator's where it is left out.
+    pub full_power: Option<f64>,
+}
+
+impl HostSpec {
+    /// Its machine in the simulator, whole; None: there is no preset of this name.
+    #[must_use]
+    pub fn simulated(&self) -> Option<Machine> {
+        let mut machine = Preset::named(&self.machine)?.machine();
+        if let Some(power) = self.full_power {
+            machine.contention.full_power = power;
+        }
+        Some(machine)
+    }
 }
 
 fn one() -> f64 {

@@ -11,7 +11,7 @@ use quell_model::{Nanos, Stack, Topology, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_sim::contention::{Profile, ProfileName, solve};
 use quell_sim::host::drive;
-use quell_sim::machine::{Machine, Preset};
+use quell_sim::machine::Machine;
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
 use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 use rayon::prelude::*;
@@ -76,10 +76,10 @@ impl Exact {
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Exact, ClusterError> {
         let mut hosts = Vec::new();
         for spec in &scenario.host {
-            let Some(preset) = Preset::named(&spec.machine) else { continue };
+            let Some(simulated) = spec.simulated() else { continue };
             for _ in 0..spec.count {
                 let topology = Arc::new(Topology::synthetic(1, 1, spec.cores, 1));
-                let machine = Machine { topology, ..preset.machine() };
+                let machine = Machine { topology, ..simulated.clone() };
                 let own = seed.wrapping_mul(1 << 20) + hosts.len() as u64;
                 hosts.push(ExactHost::new(machine, scenario.local, own)?);
             }

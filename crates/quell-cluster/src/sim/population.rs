@@ -3,7 +3,6 @@
 use quell_model::cluster::{ClusterEvent, HostId, HostState};
 use quell_model::{CpuCount, WorkloadId};
 use quell_sim::Stream;
-use quell_sim::machine::Preset;
 
 use super::Cluster;
 use super::balance::Balances;
@@ -18,8 +17,8 @@ impl Cluster {
     /// The hosts.
     pub(super) fn build(&mut self, scenario: &Scenario) {
         for spec in &scenario.host {
-            let Some(preset) = Preset::named(&spec.machine) else { continue };
-            self.grains.balances.push(Balances::new(preset.machine().socket()));
+            let Some(simulated) = spec.simulated() else { continue };
+            self.grains.balances.push(Balances::new(simulated.socket()));
             for _ in 0..spec.count {
                 self.hosts.push(Machine {
                     balances: self.grains.balances.len() - 1,

@@ -3,7 +3,6 @@
 use quell_model::Nanos;
 use quell_sim::contention::Profile;
 use quell_sim::contention::library;
-use quell_sim::machine::Preset;
 
 use super::MERGED;
 use super::balance::{Balances, Part};
@@ -11,7 +10,7 @@ use super::clock::nanos;
 use super::queue;
 use super::work::{Kind, Kinds, Profiles};
 use crate::predict::{Model, Predicted, Window};
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, HostSpec, Scenario};
 
 const GIB: f64 = 1_073_741_824.0;
 const MIB: f64 = 1_048_576.0;
@@ -24,9 +23,9 @@ const AT_THRESHOLD: f64 = 0.75;
 pub fn kinds(scenario: &Scenario) -> (Kinds, Vec<Profile>) {
     let mut profiles = Profiles::default();
     let mut all: Vec<Kind> = scenario.kind.iter().map(|kind| plain(kind, &mut profiles)).collect();
-    let first = scenario.host.iter().find_map(|host| Preset::named(&host.machine));
-    let Some(preset) = first else { return (Kinds { all, alone: Vec::new() }, profiles.all) };
-    let mut balances = Balances::new(preset.machine().socket());
+    let first = scenario.host.iter().find_map(HostSpec::simulated);
+    let Some(machine) = first else { return (Kinds { all, alone: Vec::new() }, profiles.all) };
+    let mut balances = Balances::new(machine.socket());
     let alone = (0..profiles.all.len())
         .map(|profile| balances.of(&profiles.all, &[Part { profile, running: 1.0, copies: 1.0 }], 0.0)[0])
         .collect();

@@ -27,6 +27,8 @@ pub struct Socket {
     pub bytes_per_ns: f64,
     /// Highest frequency.
     pub ghz: f64,
+    /// References find a core's super queue full in proportion to this power of its mean filling.
+    pub full_power: f64,
 }
 
 /// A thread where it runs.
@@ -66,6 +68,8 @@ pub struct Load {
     ghz: f64,
     /// Part of its core's super queue that it has while it waits.
     queue: f64,
+    /// As in [`Socket`].
+    full_power: f64,
 }
 
 impl Load {
@@ -92,6 +96,7 @@ impl Load {
             misses,
             ghz,
             queue: sibling::part_of_queue(profile, siblings()),
+            full_power: socket.full_power,
         }
     }
 
@@ -121,6 +126,7 @@ impl Load {
             misses: 0.0,
             ghz: 0.0,
             queue: 0.0,
+            full_power: socket.full_power,
         }
     }
 
@@ -154,9 +160,16 @@ impl Load {
             references,
             misses: self.misses * instructions,
             bytes: self.bytes * instructions,
-            buffer_full: references * full * full * full * full,
+            buffer_full: times_power(references, full, self.full_power),
         }
     }
+}
+
+/// A number times a power of another. Whole powers are products.
+fn times_power(number: f64, of: f64, exponent: f64) -> f64 {
+    let whole = exponent as u32;
+    let product = (0..whole).fold(number, |product, _| product * of);
+    if exponent > f64::from(whole) { product * libm::pow(of, exponent - f64::from(whole)) } else { product }
 }
 
 /// What happens in a nanosecond, or in any other time.
@@ -173,7 +186,7 @@ pub struct Rates {
     /// Bytes between cache and memory.
     pub bytes: f64,
     /// References that found the core's super queue full: the memory buffer full events of his-edgeiso-sdc-snu2020 §5.3.
-    /// Which part of them do is assumed: the fourth power of the queue's mean filling.
+    /// Which part of them do is assumed: a power of the queue's mean filling.
     pub buffer_full: f64,
 }
 

@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 55] = [
+pub const ASSUMED: [(&str, f64); 56] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -59,6 +59,7 @@ pub const ASSUMED: [(&str, f64); 55] = [
     ("sdc.bandwidth", 47.0),
     ("sdc.memory-latency", 70.0),
     ("sdc.dynamic-rate", 60.0),
+    ("sdc.full-power", 4.0),
     ("rkube.barrier-spin", 100.0),
     ("rkube.trace-load", 0.5),
     ("his.apache-service", 500.0),

@@ -1,7 +1,9 @@
 //! SDC's experiments on one host (his-edgeiso-sdc-snu2020 chapter 5): copies of one program, and memcached's VM among
 //! memory-intensive and other ones, with and without its local scheduler. A VM's vCPU is a thread of a workload.
 
-use quell_model::{BytesPerSecond, CpuCount, Nanos, Policy, Stack};
+use quell_model::{
+    BytesPerSecond, CpuCount, Description, Event, Nanos, Need, Plan, Policy, Sample, Signal, Stack, View, Wake,
+};
 
 use super::assumed::{assumed, micros};
 pub use super::his::Span;
@@ -115,10 +117,55 @@ pub fn copies(name: &str, count: u32) -> Vec<WorkloadSpec> {
     (0..count).map(|number| vm(name, number)).collect()
 }
 
+/// Looks at memcached's soft interrupts, and decides nothing.
+#[derive(Default)]
+struct Counts {
+    rates: Vec<f64>,
+}
+
+/// Time between its looks.
+const LOOK: Nanos = Nanos::from_millis(100);
+
+impl Policy for Counts {
+    fn describe(&self) -> &'static Description {
+        const DESCRIPTION: Description = Description {
+            name: "counts",
+            summary: "soft interrupts are counted",
+            source: "his-edgeiso-sdc-snu2020 Figure 5.4",
+            interval: LOOK,
+            signals: &[Need::must(Signal::SoftInterrupts)],
+            knobs: &[],
+            rules: &[],
+            keys: &[],
+            grants: false,
+        };
+        &DESCRIPTION
+    }
+
+    fn step(&mut self, view: &View, _: &[Event], _: &mut Plan) -> Wake {
+        self.rates.extend(view.workloads.soft_interrupt_rate.first().and_then(Sample::usable));
+        Wake::At(view.now + LOOK)
+    }
+}
+
+/// memcached alone on a host: requests answered and soft interrupts, a second (Figure 5.4).
+///
+/// # Errors
+/// As [`run`].
+pub fn interrupts(load: Load, span: Span) -> Result<(f64, f64), SimError> {
+    let mut counts = Counts::default();
+    let seen = run(&among((0, 0), load), &mut counts, span)?;
+    // The looks of the measured time, the last ones.
+    let looks = (span.measured.0 / LOOK.0).min(counts.rates.len() as u64).max(1);
+    let last = counts.rates.iter().rev().take(looks as usize);
+    Ok((seen.throughput(), last.sum::<f64>() / looks as f64))
+}
+
 fn machine() -> Machine {
     let mut machine = Preset::named("sdc").expect("a preset").machine();
     machine.memory.bandwidth = BytesPerSecond(assumed("sdc.bandwidth") * 1e9);
     machine.memory.latency = Nanos(assumed("sdc.memory-latency").round() as u64);
+    machine.contention.full_power = assumed("sdc.full-power");
     machine
 }
 

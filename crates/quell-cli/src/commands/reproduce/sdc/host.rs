@@ -93,6 +93,24 @@ pub fn metrics(trial: Trial) -> Result<Vec<Measure>> {
     ])
 }
 
+/// Figure 5.4: memcached alone on its host, from a tenth of its peak to all of it.
+pub fn interrupts(trial: Trial) -> Result<Vec<Measure>> {
+    let length = Nanos::from_millis(if trial.quick { 300 } else { 1000 });
+    let span = Span { seed: trial.seed, warm_up: length, measured: length };
+    let (peak, _) = sdc::interrupts(Load::Peak, span)?;
+    let rates = (1..=10u32).map(|tenth| peak * f64::from(tenth) / 10.0);
+    let seen: Vec<(f64, (f64, f64))> =
+        rates.map(|rate| Ok((rate, sdc::interrupts(Load::Rate(rate), span)?))).collect::<Result<_>>()?;
+    let with_rate: Vec<_> = seen.iter().map(|(rate, (served, _))| (*rate, *served)).collect();
+    let with_served: Vec<_> = seen.iter().map(|(_, pair)| *pair).collect();
+    let (first, last) = (with_served[0], with_served[with_served.len() - 1]);
+    let note = format!("{:.0} to {:.0} a second at {:.0} to {:.0} requests", first.1, last.1, first.0, last.0);
+    Ok(vec![
+        measure("fig5.4.throughput", correlation(&with_rate), "")?,
+        measure("fig5.4.softirqs", correlation(&with_served), note)?,
+    ])
+}
+
 /// Figure 5.5 on OpenStack, and the threshold's load.
 pub fn local(trial: Trial) -> Result<Vec<Measure>> {
     let span = span(trial);

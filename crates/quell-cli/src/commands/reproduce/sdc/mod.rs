@@ -15,6 +15,7 @@ use super::trial::{self, Figure, Kept, Part, Trial};
 pub fn run(quick: bool, only: &[String], kept: &Kept) -> Result<Figure> {
     let parts: &[Part] = &[
         ("sdc-metrics", &["fig5.2", "fig5.3"], host::metrics),
+        ("sdc-interrupts", &["fig5.4"], host::interrupts),
         ("sdc-local", &["fig5.5", "threshold"], host::local),
         ("sdc-global", &["fig5.6"], host::global),
         ("sdc-dynamic", &["fig5.7", "fig5.8"], cluster::measures),
