@@ -66,7 +66,7 @@ pub fn measures(trial: Trial) -> Result<Vec<Measure>> {
         on_shared("sdc-alone")?,
         on_shared("sdc-published")?
     );
-    let longer = alone.violated.max(1e-9) / ours.0.violated.max(1e-9);
+    let longer = alone.violated - ours.0.violated;
     let ((default, stays), (ours, moves)) = (default, ours);
     let times = ours.violated / default.violated.max(1e-9);
     let note = format!("{:.1} and {:.1} % of the time", 100.0 * default.violated, 100.0 * ours.violated);
