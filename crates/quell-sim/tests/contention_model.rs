@@ -139,7 +139,7 @@ fn the_power_of_the_filling_moves_full_buffers_and_no_speed() {
     let [second, between, third] = [2.0, 2.5, 3.0].map(|power| alone(power).rates.buffer_full);
     let filling = third / second;
     assert!((0.01..1.0).contains(&filling), "{filling}");
-    assert!((between / (second * filling.sqrt()) - 1.0).abs() < 1e-9, "{between}");
+    assert!((between * between / (second * third) - 1.0).abs() < 1e-9, "{between}");
     assert_eq!(alone(2.0).speed, alone(4.0).speed);
 }
 
