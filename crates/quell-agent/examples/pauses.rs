@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
-    Class, CpuCount, Description, Event, Host, LeaseLimits, LeaseRequest, Nanos, Plan, Policy, Selector, Signal,
-    SignalSet, Stack, View, Wake, Workload, WorkloadId,
+    Class, CpuCount, Event, Host, LeaseLimits, LeaseRequest, Nanos, Selector, Signal, SignalSet, Stack, View, Wake,
+    Workload, WorkloadId,
 };
 use quell_policy::edgeiso::pausing::Named;
+use quell_policy::edgeiso::searching::Searching;
 use quell_policy::edgeiso::{EdgeIso, EdgeIsoConfig};
 
 /// A search takes seconds; on a busy machine longer.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The server's solo run is over by then.
+const BEGIN: Nanos = Nanos::from_secs(5);
 /// More than any cache has.
 const STREAMED: usize = 256 << 20;
 const ROLES: [&str; 3] = ["server", "stream", "compute"];
@@ -85,30 +88,6 @@ impl Drop for Processes {
     }
 }
 
-/// The policy, told to search as soon as it can.
-struct Searching {
-    policy: EdgeIso,
-    begun: bool,
-}
-
-impl Policy for Searching {
-    fn describe(&self) -> &'static Description {
-        self.policy.describe()
-    }
-
-    fn signals(&self) -> SignalSet {
-        self.policy.signals()
-    }
-
-    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        let is_profiled = self.policy.tasks().iter().any(|task| task.solo.is_some());
-        if !self.begun && is_profiled {
-            self.begun = self.policy.is_searching() || self.policy.search_aggressor(WorkloadId(0), view.now);
-        }
-        self.policy.step(view, events, plan)
-    }
-}
-
 /// Values of the canary: without a pause, and in the pauses of each process.
 #[derive(Default)]
 struct Canary([Vec<f64>; 4]);
@@ -154,7 +133,7 @@ fn one_search() -> (Option<Named>, Canary, Duration) {
         workload.selectors.push(Selector::Pid(child.id() as i32));
         host.attach(workload).expect("it runs");
     }
-    let policy = Searching { policy: EdgeIso::new(EdgeIsoConfig::default()), begun: false };
+    let policy = Searching::new(EdgeIso::new(EdgeIsoConfig::default()), host.now() + BEGIN);
     let mut stack = Stack::of_one(policy, View::new(host.topology()));
     stack.also_measure(SignalSet::of(&[Signal::MemorySlowdown]), quell_linux::cpu_time);
     let (mut canary, mut paused, began) = (Canary::default(), 3, Instant::now());

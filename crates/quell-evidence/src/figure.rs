@@ -22,6 +22,8 @@ pub struct Figure {
     pub measures: Vec<Asked>,
     /// Is the scene played by programs (`quell play --programs`)?
     pub programs: bool,
+    /// CPUs beside the scene's on which its load generators run alone; 0: they run among the programs.
+    pub generator_cpus: u32,
     /// Changes of the scene, KEY=VALUE each: a variant's.
     pub set: Vec<String>,
 }
@@ -184,6 +186,12 @@ impl Figure {
             None => false,
             Some(value) => value.as_bool().ok_or("programs: is true or false")?,
         };
+        let generator_cpus = match file.remove("generator_cpus").map(|value| value.as_integer()) {
+            None => 0,
+            Some(count) => {
+                count.and_then(|count| count.try_into().ok()).ok_or("generator_cpus: is a number of CPUs")?
+            }
+        };
         let topic = Topic::read(&file.to_string())?;
         for asked in &measures {
             topic.claim(&asked.id).ok_or(format!("[[measure]] {}: nothing claims it", asked.id))?;
@@ -192,7 +200,7 @@ impl Figure {
         let own = |id: &str| id.split_once('.').map_or(id.to_owned(), |(_, name)| name.to_owned());
         match topic.claims.iter().find(|claim| claim.missing.is_none() && !measured.contains(own(&claim.id).as_str())) {
             Some(claim) => Err(format!("{}: no [[measure]] has its id; give one, or say what is `missing`", claim.id)),
-            None => Ok(Figure { topic, scene, treatments, measures, programs, set: Vec::new() }),
+            None => Ok(Figure { topic, scene, treatments, measures, programs, generator_cpus, set: Vec::new() }),
         }
     }
 

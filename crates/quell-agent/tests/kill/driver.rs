@@ -11,7 +11,7 @@ use quell_model::CpuSet;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::agent::TOLD_TOO_EARLY;
-use super::hardware::Hardware;
+use super::hardware::{Hardware, PAUSED};
 use super::late::Sleeper;
 use super::threads::{is_settled, victims, wrong};
 
@@ -35,6 +35,11 @@ const HUNG_AFTER: Duration = Duration::from_secs(1);
 /// With this many rounds the promise itself is asserted. Fewer rounds run among all other tests: there, delays that the
 /// machine causes to a bare thread are allowed on top.
 const MANY_ROUNDS: u64 = 1000;
+
+/// So soon every process runs again that a lease, a slice or a knob had paused; asserted with this
+/// many kills in a pause, beyond what the machine delays a bare thread.
+const RUNS_AGAIN: Duration = Duration::from_millis(1300);
+const MANY_PAUSES: usize = 200;
 
 struct Numbers(u64);
 
@@ -100,6 +105,7 @@ pub fn run(rounds: u64, on_files: bool) {
     let mut numbers = Numbers(seed);
     let mut victims: Vec<Victim> = ["lc", "be", "lc", "be"].iter().map(|kind| start_and_settle(kind, &token)).collect();
     let (mut took, mut effective, mut threads, mut in_time) = (Vec::new(), 0, 0, 0);
+    let mut paused = Vec::new();
     for round in 0..rounds {
         // Orphans come to process 1 or to a supervisor, by turns.
         let supervisor = (round % 2 == 1).then(rustix::process::getpid);
@@ -115,6 +121,9 @@ pub fn run(rounds: u64, on_files: bool) {
         effective += u64::from(result.was_set);
         threads += result.threads;
         took.push((kill, result.took));
+        if result.had_paused {
+            paused.push((result.took, result.late));
+        }
         in_time += u64::from(result.took <= PROMISE + result.late);
         reap_orphans(&victims);
         if !result.wrong.is_empty() {
@@ -130,6 +139,15 @@ pub fn run(rounds: u64, on_files: bool) {
     end_orphans(&token);
     let p99 = report(&mut took, effective, threads);
     println!("kill: {in_time} of {rounds} within {PROMISE:?} more than a bare thread was late");
+    if on_files {
+        let mut times: Vec<Duration> = paused.iter().map(|(took, _)| *took).collect();
+        times.sort();
+        line("in a pause", &times);
+        let is_late = |(took, late): &&(Duration, Duration)| *took > RUNS_AGAIN + *late;
+        let late = paused.iter().filter(is_late).count();
+        println!("kill: {late} of {} later than {RUNS_AGAIN:?} and a bare thread's delay", paused.len());
+        assert!(paused.len() < MANY_PAUSES || late == 0, "a process was paused for too long after a kill");
+    }
     if rounds >= MANY_ROUNDS {
         assert!(p99 <= PROMISE, "p99 is {p99:.0?}");
     } else {
@@ -163,6 +181,8 @@ impl Stage<'_> {
 struct Result {
     /// Had Quell changed something when it was killed?
     was_set: bool,
+    /// Was a process paused?
+    had_paused: bool,
     threads: usize,
     /// From when the death could be known until everything was back.
     took: Duration,
@@ -195,7 +215,8 @@ fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duratio
     }
     thread::sleep(wait);
     let worker = children_of(guardian).first().copied();
-    let was_set = !stage.wrong().is_empty();
+    let set = stage.wrong();
+    let (was_set, had_paused) = (!set.is_empty(), set.iter().any(|wrong| wrong.ends_with(PAUSED)));
     let sleeper = Sleeper::begin();
     let began = Instant::now();
     let send = |pid: i32, signal| {
@@ -261,7 +282,7 @@ fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duratio
     if let Some(mut victim) = late.take() {
         let _ = victim.child.kill();
     }
-    Result { was_set, threads, took, late: lateness, wrong, said }
+    Result { was_set, had_paused, threads, took, late: lateness, wrong, said }
 }
 
 /// Has it ended? A dead orphan stays listed until its supervisor has asked for it.
@@ -350,22 +371,26 @@ fn report(took: &mut [(Kill, Duration)], effective: u64, processes: usize) -> Du
         took.len(),
         processes as f64 / took.len().max(1) as f64
     );
-    let at = |times: &[Duration], share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    let line = |what: &str, times: &[Duration]| {
-        let [p50, p99, longest] = [0.5, 0.99, 1.0].map(|share| at(times, share));
-        println!(
-            "kill: {what}: {} times, everything back after p50 {p50:.0?}, p99 {p99:.0?}, longest {longest:.0?}",
-            times.len()
-        );
-    };
     for kill in KILLS {
         let times: Vec<Duration> = took.iter().filter(|(kind, _)| *kind == kill).map(|(_, time)| *time).collect();
-        if !times.is_empty() {
-            line(&format!("{kill:?}"), &times);
-        }
+        line(&format!("{kill:?}"), &times);
     }
     let mut all: Vec<Duration> = took.iter().map(|(_, time)| *time).collect();
     all.sort();
     line("all", &all);
     at(&all, 0.99)
+}
+
+/// A line about times in order.
+fn line(what: &str, times: &[Duration]) {
+    if times.is_empty() {
+        return;
+    }
+    let [p50, p99, longest] = [0.5, 0.99, 1.0].map(|share| at(times, share));
+    let count = times.len();
+    println!("kill: {what}: {count} times, everything back after p50 {p50:.0?}, p99 {p99:.0?}, longest {longest:.0?}");
+}
+
+fn at(times: &[Duration], share: f64) -> Duration {
+    times[((times.len() - 1) as f64 * share) as usize]
 }

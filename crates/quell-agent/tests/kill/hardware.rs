@@ -20,6 +20,8 @@ use super::threads::victims;
 
 /// Names the directory of the files.
 const TREE: &str = "QUELL_KILL_TREE";
+/// How what is wrong with a paused process ends.
+pub const PAUSED: &str = " is paused";
 const HIGHEST: &str = "3000000";
 const HIGHEST_OF_GPU: &str = "3000000000";
 const HAS: FakeResctrl =
@@ -65,7 +67,7 @@ impl Hardware {
         for pid in victims(token) {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
-                wrong.push(format!("{pid} is paused"));
+                wrong.push(format!("{pid}{PAUSED}"));
             }
         }
         wrong
@@ -150,7 +152,7 @@ pub fn turn(worker: &Worker, journal: Box<dyn Journal>, config: &Config, site: &
         let cpu = CpuId(random.random_range(0..cpus.len() as u32));
         set(Target::Cpu(cpu), Knob::MaxFrequencyKhz(100_000 * random.random_range(8..30)));
         set(Target::Machine, Knob::GpuFrequencyKhz(100_000 * random.random_range(1..30)));
-        set(Target::Workload(back), Knob::Pause(random.random_bool(0.2)));
+        set(Target::Workload(back), Knob::Pause(random.random_bool(0.5)));
         let lease = Lease::of(front, true, Nanos::from_millis(100));
         plan.leases.push(match random.random_range(0..10) {
             0..3 => LeaseRequest::Begin(lease),

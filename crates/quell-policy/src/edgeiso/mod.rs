@@ -16,6 +16,7 @@ pub mod isolation;
 pub mod pausing;
 mod profiler;
 mod search;
+pub mod searching;
 pub mod task;
 pub mod technique;
 mod verify;

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use quell_agent::api::Client;
 use quell_agent::wire::Status;
-use quell_model::Scheduler;
+use quell_model::CpuSet;
 use quell_sim::WorkloadSpec;
-use quell_sim::scenario::StackSpec;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use toml::{Table, Value};
@@ -35,19 +34,17 @@ pub struct Agent {
 pub type Selected<'a> = (&'a WorkloadSpec, Table);
 
 impl Agent {
-    /// The one that a treated scene needs, if it has policies.
-    pub fn of(treated: &Treated, workloads: &[Selected<'_>]) -> Result<Option<Agent>> {
-        let scheduler = treated.scenario.machine.scheduler();
-        let start = || Agent::start(&treated.stack, scheduler, &treated.treatment.agent, workloads);
+    /// The one that a treated scene needs, if it has policies; it manages these CPUs, or all.
+    pub fn of(treated: &Treated, workloads: &[Selected<'_>], cpus: Option<&CpuSet>) -> Result<Option<Agent>> {
+        let start = || Agent::start(&configuration(treated, workloads, cpus)?, workloads.len());
         (!treated.is_plain()).then(start).transpose()
     }
 
-    /// Starts it, with these keys of `[agent]`, and waits until it manages all workloads.
-    fn start(stack: &StackSpec, scheduler: Scheduler, keys: &Table, workloads: &[Selected<'_>]) -> Result<Agent> {
+    /// Starts it and waits until it manages all workloads.
+    fn start(configuration: &str, workloads: usize) -> Result<Agent> {
         let directory = tempfile::tempdir().context("make a directory for the agent")?;
         let (config, socket) = (directory.path().join("quell.toml"), directory.path().join("api.sock"));
-        std::fs::write(&config, configuration(stack, scheduler, keys, workloads)?)
-            .context("write the configuration")?;
+        std::fs::write(&config, configuration).context("write the configuration")?;
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.args(["run", "--quiet", "--config"]).arg(&config).arg("--socket").arg(&socket);
         command.arg("--run-dir").arg(directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
@@ -57,7 +54,7 @@ impl Agent {
         unsafe { command.pre_exec(ends_with_us) };
         let child = command.spawn().context("start the agent")?;
         let mut agent = Agent { child, socket, _directory: directory };
-        agent.await_all(workloads.len())?;
+        agent.await_all(workloads)?;
         Ok(agent)
     }
 
@@ -96,7 +93,8 @@ impl Drop for Agent {
     }
 }
 
-fn configuration(stack: &StackSpec, scheduler: Scheduler, keys: &Table, workloads: &[Selected<'_>]) -> Result<String> {
+fn configuration(treated: &Treated, workloads: &[Selected<'_>], cpus: Option<&CpuSet>) -> Result<String> {
+    let Treated { treatment, scenario, stack, .. } = treated;
     let mut policies = Vec::new();
     for policy in &stack.policies {
         policies.push(Value::Table(Table::try_from(policy)?));
@@ -111,10 +109,14 @@ fn configuration(stack: &StackSpec, scheduler: Scheduler, keys: &Table, workload
     }
     let mut all = Table::new();
     let mut machine = Table::new();
-    machine.insert("scheduler".into(), Value::try_from(stack.scheduler.unwrap_or(scheduler))?);
+    let scheduler = stack.scheduler.unwrap_or(scenario.machine.scheduler());
+    machine.insert("scheduler".into(), Value::try_from(scheduler)?);
+    if let Some(cpus) = cpus {
+        machine.insert("cpus".into(), Value::String(cpus.to_string()));
+    }
     machine.insert("partition".into(), Value::Boolean(true));
     all.insert("machine".into(), Value::Table(machine));
-    all.insert("agent".into(), Value::Table(keys.clone()));
+    all.insert("agent".into(), Value::Table(treatment.agent.clone()));
     all.insert("policy".into(), Value::Array(policies));
     all.insert("workload".into(), Value::Array(tables));
     Ok(toml::to_string(&all)?)

@@ -1,6 +1,7 @@
 //! `quell play`: a scene's workloads as real threads on this machine.
 
 mod agent;
+mod apart;
 mod around;
 mod child;
 mod groups;
@@ -18,11 +19,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use quell_evidence::Treatment;
-use quell_model::Nanos;
+use quell_model::{CpuSet, Nanos};
 use quell_play::Pace;
 use quell_report::screen::Screen;
 use quell_sim::scenario::Scenario;
 
+use self::apart::Apart;
 use self::run::Row;
 use self::scenes::Treated;
 use super::programs::TREATMENTS;
@@ -56,6 +58,9 @@ pub struct Arguments {
     /// Real programs instead of threads: a server is memcached under `quell load`, work without end is `quell antagonist`
     #[arg(long)]
     programs: bool,
+    /// CPUs of the load generators alone, as in 4 or 4-5, one each in turn; all else runs on the others [default: no such CPUs]
+    #[arg(long, value_name = "CPUS", requires = "programs")]
+    generators: Option<CpuSet>,
     /// Treat the scene in the ways of this file, which has `[[treatment]]`s as a figure has [default: a figure's own, or with
     /// --programs those of `quell lab peers`]
     #[arg(long, value_name = "FILE")]
@@ -91,7 +96,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             .iter()
             .try_for_each(|spec| if arguments.programs { programs::check(spec) } else { as_threads(spec) })?;
     }
-    let rows = if arguments.programs { programs::play_all(&treated)? } else { threads(path, treated)? };
+    let apart = arguments.generators.as_ref().map(Apart::new).transpose()?;
+    let rows = if arguments.programs { programs::play_all(&treated, apart.as_ref())? } else { threads(path, treated)? };
     let mut out = io::stdout().lock();
     if arguments.json {
         let rows: Vec<_> = rows.iter().map(Row::json).collect();

@@ -15,6 +15,7 @@ use quell_sim::WorkloadSpec;
 use toml::{Table, Value};
 
 use super::agent::Agent;
+use super::apart::Apart;
 use super::around::Around;
 use super::groups::{self, Groups};
 use super::in_force;
@@ -45,13 +46,13 @@ pub fn check(spec: &WorkloadSpec) -> quell_play::Result<()> {
     }
 }
 
-/// Plays every scene as often as it says.
-pub fn play_all(treated: &[Treated]) -> Result<Vec<Row>> {
+/// Plays every scene as often as it says; load generators have CPUs of their own where there are such.
+pub fn play_all(treated: &[Treated], apart: Option<&Apart>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for treated in treated {
         for repetition in 0..treated.scenario.repetitions {
             let name = &treated.treatment.name;
-            rows.extend(play(treated, u64::from(repetition)).with_context(|| format!("treatment '{name}'"))?);
+            rows.extend(play(treated, u64::from(repetition), apart).with_context(|| format!("treatment '{name}'"))?);
         }
     }
     Ok(rows)
@@ -72,7 +73,7 @@ impl Program {
     }
 }
 
-fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
+fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec<Row>> {
     let Treated { treatment, scenario, .. } = treated;
     let specs = &scenario.workloads;
     let mut around = Around::start(treatment, scenario)?;
@@ -111,7 +112,7 @@ fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
         start_antagonists(&mut programs)?;
     }
     let selected: Vec<_> = specs.iter().map(|spec| (spec, in_group(spec))).collect();
-    let mut agent = Agent::of(treated, &selected)?;
+    let mut agent = Agent::of(treated, &selected, apart.map(Apart::rest))?;
     in_force::awaited(treated)?;
     sleep(PAUSE);
     let mut loads = Vec::new();
@@ -122,7 +123,11 @@ fn play(treated: &Treated, repetition: u64) -> Result<Vec<Row>> {
             if let (Some(agent), Some(_)) = (&agent, &spec.slo) {
                 command.args(["--post", &spec.name, "--socket"]).arg(agent.socket());
             }
-            loads.push(launched(&mut command, SchedClass::NORMAL).context("start a load")?);
+            let mut start = || launched(&mut command, SchedClass::NORMAL).context("start a load");
+            loads.push(match apart {
+                Some(apart) => apart.start(loads.len(), start),
+                None => start(),
+            }?);
         }
     }
     // The servers have their keys by then, and the loads warm up.

@@ -125,7 +125,7 @@ impl Scene {
         }
         let select = |(spec, player): (_, &Player)| (spec, self.selector(spec, player));
         let selected: Vec<_> = specs.iter().zip(&players).map(select).collect();
-        let agent = Agent::of(&self.treated, &selected)?;
+        let agent = Agent::of(&self.treated, &selected, None)?;
         let begin = clock::now() + AHEAD;
         let from = begin + scenario.warm_up;
         let line = child::line(Course { begin, from, end: from + scenario.duration });

@@ -29,6 +29,7 @@ use quell_evidence::{Claim, Measure, Row, Topic, assumptions, topic, topics};
 use quell_report::screen::Screen;
 
 use super::output::stamped;
+use figure::seen::Seen;
 use trial::{Figure, Kept};
 
 /// Run what Quell claims about itself or repeats from a paper, one row a claim.
@@ -131,9 +132,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     bands::assume(&chosen, &arguments.assume)?;
     let kept = Kept::new(arguments.keep.as_deref(), arguments.seeds)?;
-    let (mut rows, mut pictures) = (Vec::new(), Vec::new());
+    let (mut rows, mut pictures, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for file in &files {
-        rows.extend(figure::run(Path::new(file), arguments.on, arguments.quick, &kept)?);
+        let (judged, seen) = figure::run(Path::new(file), arguments.on, arguments.quick, &kept)?;
+        rows.extend(judged);
+        tables.extend(seen);
     }
     for topic in &chosen {
         let Figure { measures, blocks } = match topic.id.as_str() {
@@ -153,13 +156,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         rows.extend(judged(topic, &measures, !arguments.only.is_empty()));
         pictures.extend(blocks);
         if !arguments.real.is_empty() {
-            rows.extend(figure::real::run(&topic.id, arguments.quick, &kept)?);
+            let (judged, seen) = figure::real::run(&topic.id, arguments.quick, &kept)?;
+            rows.extend(judged);
+            tables.extend(seen);
         }
     }
     if let Some(directory) = &arguments.results {
         results::write(directory, &chosen, &rows, arguments.seeds)?;
     }
     if let Some(path) = &arguments.html {
+        pictures.extend(tables.iter().map(Seen::block));
         std::fs::write(path, page::of(&rows, pictures).to_html())
             .with_context(|| format!("write {}", path.display()))?;
     }
@@ -168,7 +174,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         serde_json::to_writer(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", table::text(&rows, &Screen::here()))?;
+        let screen = Screen::here();
+        write!(out, "{}", table::text(&rows, &screen))?;
+        for seen in &tables {
+            write!(out, "{}", seen.text(&screen))?;
+        }
     }
     Ok(if rows.iter().any(Row::surprises) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -76,11 +76,15 @@ impl Kept {
         Ok(Kept { directory: directory.map(Path::to_owned), seeds })
     }
 
+    /// Where it is kept.
+    fn path(&self, name: &str, trial: Trial) -> Option<PathBuf> {
+        let length = if trial.quick { "-quick" } else { "" };
+        Some(self.directory.as_ref()?.join(format!("{name}-{}{length}.json", trial.seed)))
+    }
+
     /// Result of the part of this name: kept from before (without pictures), or of a run now.
     pub fn part(&self, name: &str, trial: Trial, run: impl FnOnce() -> Result<Figure>) -> Result<Figure> {
-        let Some(directory) = &self.directory else { return run() };
-        let length = if trial.quick { "-quick" } else { "" };
-        let path = directory.join(format!("{name}-{}{length}.json", trial.seed));
+        let Some(path) = self.path(name, trial) else { return run() };
         let mut blocks = Vec::new();
         let measures = once(&path, || {
             let figure = run()?;
@@ -95,6 +99,33 @@ impl Kept {
         let trials: Vec<Trial> = Trial::all(quick, self.seeds).collect();
         let figures = trials.par_iter().with_max_len(1).map(|&trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
+    }
+
+    /// What each trial finds, one trial after the other: kept from before, or of a run now.
+    pub fn each<T>(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<T>) -> Result<Vec<T>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        Trial::all(quick, self.seeds).map(|trial| self.one(name, trial, &run)).collect()
+    }
+
+    /// The same, trials beside each other.
+    pub fn each_at_once<T>(&self, name: &str, quick: bool, run: impl Fn(Trial) -> Result<T> + Sync) -> Result<Vec<T>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+    {
+        let trials: Vec<Trial> = Trial::all(quick, self.seeds).collect();
+        trials.par_iter().with_max_len(1).map(|&trial| self.one(name, trial, &run)).collect()
+    }
+
+    fn one<T>(&self, name: &str, trial: Trial, run: impl Fn(Trial) -> Result<T>) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        match self.path(name, trial) {
+            None => run(trial),
+            Some(path) => once(&path, || run(trial)),
+        }
     }
 
     /// All parts, or those of these figures alone.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Treatment};
 use quell_lab::schedulers;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
+use quell_model::{CpuId, CpuSet};
 use serde::Deserialize;
 
 use super::redis;
@@ -68,8 +69,9 @@ pub fn in_guest(file: &Path, cpus: u32, seed: u64, treatments: &[Treatment], set
     cells(&out)
 }
 
-/// The same with programs; a quick run is half a second of load after as much warm-up.
-pub fn programs_in_guest(file: &Path, cpus: u32, trial: Trial) -> Result<Vec<Cell>> {
+/// The same with programs; a quick run is half a second of load after as much warm-up. Load generators have CPUs of their own
+/// beside the scene's, `generator_cpus` of them, which nothing else runs on; or none.
+pub fn programs_in_guest(file: &Path, cpus: u32, generator_cpus: u32, trial: Trial) -> Result<Vec<Cell>> {
     let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
     let quell = std::env::current_exe().context("find this program")?;
     let words = [quell.as_os_str(), "play".as_ref(), file.as_os_str(), "--programs".as_ref(), "--json".as_ref()];
@@ -77,10 +79,16 @@ pub fn programs_in_guest(file: &Path, cpus: u32, trial: Trial) -> Result<Vec<Cel
     if trial.quick {
         options.extend(["--duration", "500ms", "--set", "warm_up=\"500ms\""].map(str::to_owned));
     }
+    let mut machine = Machine::measuring(cpus + generator_cpus, PROGRAMS, Vec::new());
+    if generator_cpus > 0 {
+        let own: CpuSet = (cpus..cpus + generator_cpus).map(CpuId).collect();
+        options.push(format!("--generators={own}"));
+        machine.kernel_arguments = vec![format!("isolcpus=domain,{own}")];
+    }
     let mut job = Job::new(words.into_iter().map(ToOwned::to_owned).chain(options.into_iter().map(Into::into)));
     job.directory = "/".into();
-    let files = vec![file, redis::found("memcached", "memcached")?];
-    let output = Lab::new(&ToStderr)?.output(&Machine::measuring(cpus, PROGRAMS, files), &job)?;
+    machine.root = Root::Packed(vec![file, redis::found("memcached", "memcached")?]);
+    let output = Lab::new(&ToStderr)?.output(&machine, &job)?;
     let said = String::from_utf8_lossy(&output.stderr);
     eprintln!("{}", said.trim());
     if output.ending.status != 0 {

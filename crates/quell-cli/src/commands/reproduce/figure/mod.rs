@@ -4,16 +4,18 @@ mod effects;
 pub mod lab;
 pub mod real;
 mod redis;
+pub mod seen;
 pub mod sim;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use quell_evidence::{Cell, Figure, Row};
+use quell_evidence::{Figure, Row};
 
-use super::trial::{Kept, Trial};
-use super::{judged, trial};
+use self::seen::Seen;
+use super::judged;
+use super::trial::Kept;
 use crate::commands::play::scenes;
 
 /// Who runs a figure's scene.
@@ -43,55 +45,47 @@ pub fn is_file(id: &str) -> bool {
 }
 
 /// Runs a figure's scene with every seed and judges what was found; each of its variants.
-pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Vec<Seen>)> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
     let figures = Figure::all(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-    let mut rows = Vec::new();
+    let (mut rows, mut tables) = (Vec::new(), Vec::new());
     for figure in figures {
-        rows.extend(run_one(Box::leak(Box::new(figure)), path, runner, quick, kept)?);
+        let one = run_one(Box::leak(Box::new(figure)), path, runner, quick, kept);
+        let (judged, seen) = one.with_context(|| path.display().to_string())?;
+        rows.extend(judged);
+        tables.push(seen);
     }
-    Ok(rows)
+    Ok((rows, tables))
 }
 
-fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Seen)> {
     let program = figure.scene.get("program").and_then(toml::Value::as_str);
     if runner != Runner::Lab && (program.is_some() || figure.programs) {
-        bail!("{}: programs run in the lab: add --on lab", path.display());
+        bail!("programs run in the lab: add --on lab");
     }
-    let in_lab = |once: &dyn Fn(Trial) -> Result<Vec<Cell>>| {
-        let once = |trial: Trial| measured(figure, once(trial)?);
-        let all = kept.one_by_one(&format!("{}-lab", figure.topic.id), quick, once)?;
-        Ok(judged(&figure.topic, &all.measures, false))
-    };
-    match program {
-        None => {}
-        Some("redis") => return in_lab(&|trial| redis::in_guest(figure, trial.seed)),
-        Some("effects") => return in_lab(&|trial| effects::in_guest(figure, trial.seed)),
+    let name = format!("{}-{}-cells", figure.topic.id, runner.name());
+    let runs = match program {
+        None => {
+            let treated = scenes::of(path, &figure.set, &[])?;
+            let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
+            let cpus = cpus.scenario.machine()?.topology.all().len() as u32;
+            // Boots and this machine's threads would disturb each other.
+            match runner {
+                Runner::Sim => kept.each_at_once(&name, quick, |trial| sim::cells(&treated, trial.seed)),
+                Runner::Lab if figure.programs => kept.each(&name, quick, |trial| {
+                    lab::programs_in_guest(path, cpus, figure.generator_cpus, trial)
+                }),
+                Runner::Lab => kept.each(&name, quick, |trial| {
+                    lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)
+                }),
+                Runner::Here => kept.each(&name, quick, |trial| lab::here(path, trial.seed, &figure.set)),
+            }
+        }
+        Some("redis") => kept.each(&name, quick, |trial| redis::in_guest(figure, trial.seed)),
+        Some("effects") => kept.each(&name, quick, |trial| effects::in_guest(figure, trial.seed)),
         Some(_) => bail!("[scene]: there are program = \"redis\" and \"effects\""),
-    }
-    let treated = scenes::of(path, &figure.set, &[])?;
-    let cpus = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
-    let cpus = cpus.scenario.machine()?.topology.all().len() as u32;
-    let once = |trial: Trial| {
-        let cells: Vec<Cell> = match runner {
-            Runner::Sim => sim::cells(&treated, trial.seed)?,
-            Runner::Lab if figure.programs => lab::programs_in_guest(path, cpus, trial)?,
-            Runner::Lab => lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)?,
-            Runner::Here => lab::here(path, trial.seed, &figure.set)?,
-        };
-        measured(figure, cells).with_context(|| path.display().to_string())
     };
-    let name = format!("{}-{}", figure.topic.id, runner.name());
-    // Boots and this machine's threads would disturb each other.
-    let all = match runner {
-        Runner::Sim => kept.trials(&name, quick, once)?,
-        Runner::Lab | Runner::Here => kept.one_by_one(&name, quick, once)?,
-    };
-    Ok(judged(&figure.topic, &all.measures, false))
-}
-
-/// The measures in what one run found.
-fn measured(figure: &Figure, cells: Vec<Cell>) -> Result<trial::Figure> {
-    let measures = figure.found(&[cells]).map_err(|error| anyhow!(error))?;
-    Ok(trial::Figure { measures, ..trial::Figure::default() })
+    let runs = runs?;
+    let measures = figure.found(&runs).map_err(|error| anyhow!(error))?;
+    Ok((judged(&figure.topic, &measures, false), Seen::of(figure, &runs)))
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use quell_evidence::Row;
 
 use super::Runner;
+use super::seen::Seen;
 use crate::commands::reproduce::trial::Kept;
 
 /// By topic: the files' names and texts.
@@ -21,15 +22,17 @@ const REAL: [(&str, &str, &str); 10] = [
 ];
 
 /// Runs a topic's, one after the other.
-pub fn run(topic: &str, quick: bool, kept: &Kept) -> Result<Vec<Row>> {
+pub fn run(topic: &str, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Vec<Seen>)> {
     let directory = tempfile::tempdir().context("make a directory for the figures")?;
-    let mut rows = Vec::new();
+    let (mut rows, mut tables) = (Vec::new(), Vec::new());
     for (_, name, text) in REAL.iter().filter(|(of, ..)| *of == topic) {
         let file = directory.path().join(name);
         std::fs::write(&file, text).context("write a figure")?;
-        rows.extend(super::run(&file, Runner::Lab, quick, kept)?);
+        let (judged, seen) = super::run(&file, Runner::Lab, quick, kept)?;
+        rows.extend(judged);
+        tables.extend(seen);
     }
-    Ok(rows)
+    Ok((rows, tables))
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::Measure;
-use quell_model::{Description, Event, Nanos, Plan, Policy, SignalSet, Stack, View, Wake, WorkloadId};
+use quell_model::{Nanos, Stack, WorkloadId};
 use quell_policy::AnyPolicy;
-use quell_policy::edgeiso::EdgeIso;
 use quell_policy::edgeiso::pausing::Named;
+use quell_policy::edgeiso::searching::Searching;
 use quell_sim::experiment::trials::Mix;
 use quell_sim::host::drive;
 use rayon::prelude::*;
@@ -23,8 +23,6 @@ const QUICK: u32 = 5;
 const BEGIN: Nanos = Nanos::from_secs(5);
 /// It is over long before.
 const END: Nanos = Nanos::from_secs(600);
-/// The service.
-const VICTIM: WorkloadId = WorkloadId(0);
 
 /// What one search showed.
 struct Seen {
@@ -34,41 +32,13 @@ struct Seen {
     took: Nanos,
 }
 
-/// The policy, which searches once at a time.
-#[derive(Clone)]
-struct Searching {
-    policy: EdgeIso,
-    begun: Option<Nanos>,
-}
-
-impl Policy for Searching {
-    fn describe(&self) -> &'static Description {
-        self.policy.describe()
-    }
-
-    fn signals(&self) -> SignalSet {
-        self.policy.signals()
-    }
-
-    fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        let now = view.now;
-        if self.begun.is_none()
-            && now >= BEGIN
-            && (self.policy.is_searching() || self.policy.search_aggressor(VICTIM, now))
-        {
-            self.begun = Some(now);
-        }
-        self.policy.step(view, events, plan)
-    }
-}
-
 fn run(mix: &Mix) -> Result<Seen> {
     let mut host = mix.host()?;
-    let searching = Searching { policy: policy(true)?, begun: None };
+    let searching = Searching::new(policy(true)?, BEGIN);
     let mut stack = Stack::of_one(searching, host.view());
     let step = Nanos::from_millis(100);
     let mut at = BEGIN;
-    while stack.first().policy.begun.is_none() && at < END {
+    while stack.first().policy.begun().is_none() && at < END {
         drive(&mut host, &mut stack, at, |_, _| {});
         at += step;
     }
