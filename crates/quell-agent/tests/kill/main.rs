@@ -5,7 +5,7 @@
 //! long putting back took. A quarter of the rounds is played once more as in a container: in a pid namespace, whose
 //! processes' session began outside and therefore has no number there. Half as many are played with control groups and
 //! frequencies made of files, whose ways, throttles, limits, pauses, leases and slices of leases are turned at random: none is
-//! left, and of 200 and more processes that were paused each runs again within 1.3 s. The process starts itself in other roles:
+//! left, and in 200 rounds and more every paused process runs again within 1.3 s. The process starts itself in other roles:
 //! victims, an agent, and `quell restore`.
 
 mod agent;

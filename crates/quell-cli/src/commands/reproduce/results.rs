@@ -1,21 +1,36 @@
 //! Results of full runs, kept beside the claims, and the page that is made of them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use quell_evidence::{Results, Row, Topic, topics};
 
+use super::figure::real;
 use super::table::{claimed, interval, kind, number, summary};
 
-const FILE: &str = "results.toml";
+/// A topic, and its figures that real programs run.
+fn with_real(topic: &'static Topic) -> impl Iterator<Item = &'static Topic> {
+    std::iter::once(topic).chain(real::topics(&topic.id))
+}
+
+/// The file of one of these, in the topic's directory.
+fn path(directory: &Path, topic: &Topic, one: &Topic) -> PathBuf {
+    let rest = one.id.strip_prefix(&topic.id).unwrap_or_default();
+    directory.join(&topic.id).join(format!("results{rest}.toml"))
+}
 
 /// Each topic's rows, into its directory.
 pub fn write(directory: &Path, chosen: &[&'static Topic], rows: &[Row], seeds: u64) -> Result<()> {
-    for topic in chosen {
-        let path = directory.join(&topic.id).join(FILE);
+    for (topic, one) in chosen.iter().flat_map(|topic| with_real(topic).map(move |one| (topic, one))) {
+        let path = path(directory, topic, one);
         let build = concat!("quell ", env!("CARGO_PKG_VERSION"));
-        let text = toml::to_string(&Results::of(topic, rows, build, seeds)).context("write results as TOML")?;
+        let results = Results::of(one, rows, build, seeds);
+        // Without --real they were not run, and keep what they had.
+        if results.rows.is_empty() {
+            continue;
+        }
+        let text = toml::to_string(&results).context("write results as TOML")?;
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
@@ -32,11 +47,11 @@ The tables of the full runs, five seeds or more where anything is random, judged
 derived rows are left out.
 "
     .to_owned();
-    for topic in topics() {
-        let path = directory.join(&topic.id).join(FILE);
+    for (topic, one) in topics().iter().flat_map(|topic| with_real(topic).map(move |one| (topic, one))) {
+        let path = path(directory, topic, one);
         let Ok(kept) = fs::read_to_string(&path) else { continue };
         let results = Results::read(&kept).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-        text += &section(topic, &results);
+        text += &section(one, &results);
     }
     Ok(text)
 }
@@ -67,8 +82,6 @@ fn section(topic: &'static Topic, results: &Results) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn of_project(path: &str) -> PathBuf {

@@ -1,7 +1,9 @@
 //! A text's figures that are files, in the lab: what `quell reproduce TOPIC --real` adds.
 
+use std::sync::LazyLock;
+
 use anyhow::{Context, Result};
-use quell_evidence::Row;
+use quell_evidence::{Figure, Row, Topic};
 
 use super::Runner;
 use super::seen::Seen;
@@ -21,6 +23,16 @@ const REAL: [(&str, &str, &str); 10] = [
     ("dasec", "real-alone.toml", include_str!("../../../../../../papers/dasec/real-alone.toml")),
 ];
 
+static TOPICS: LazyLock<Vec<(&str, Topic)>> = LazyLock::new(|| {
+    let figures = |text| Figure::all(text).expect("a test reads these files").into_iter();
+    REAL.iter().flat_map(|&(of, _, text)| figures(text).map(move |figure| (of, figure.topic))).collect()
+});
+
+/// What they claim.
+pub fn topics(topic: &str) -> impl Iterator<Item = &'static Topic> {
+    TOPICS.iter().filter(move |(of, _)| *of == topic).map(|(_, topic)| topic)
+}
+
 /// Runs a topic's, one after the other.
 pub fn run(topic: &str, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Vec<Seen>)> {
     let directory = tempfile::tempdir().context("make a directory for the figures")?;
@@ -37,11 +49,11 @@ pub fn run(topic: &str, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Vec<Seen>
 
 #[cfg(test)]
 mod tests {
-    use quell_evidence::Figure;
+    use super::*;
 
     #[test]
     fn every_real_figure_is_read_and_judges_what_it_measures() {
-        for (topic, name, text) in super::REAL {
+        for (topic, name, text) in REAL {
             for figure in Figure::all(text).unwrap_or_else(|error| panic!("{name}: {error}")) {
                 assert!(!figure.treatments.is_empty(), "{name} compares nothing");
                 assert!(figure.topic.id.starts_with(&format!("{topic}-")), "{name}: {}", figure.topic.id);
