@@ -29,7 +29,7 @@ impl Apart {
         if generators.is_empty() || rest.is_empty() || !generators.is_subset(online) {
             bail!("--generators {generators}: some of CPUs {online}, and not all");
         }
-        Ok(Apart { generators: generators.clone(), rest })
+        Ok(Apart { generators: *generators, rest })
     }
 
     /// One each: where the kernel isolates them it does not balance them.
