@@ -72,12 +72,11 @@ fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, ke
             // Boots and this machine's threads would disturb each other.
             match runner {
                 Runner::Sim => kept.each_at_once(&name, quick, |trial| sim::cells(&treated, trial.seed)),
-                Runner::Lab if figure.programs => kept.each(&name, quick, |trial| {
-                    lab::programs_in_guest(path, cpus, figure.generator_cpus, trial)
-                }),
-                Runner::Lab => kept.each(&name, quick, |trial| {
-                    lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)
-                }),
+                Runner::Lab if figure.programs => {
+                    kept.each(&name, quick, |trial| lab::programs_in_guest(path, cpus, figure.generator_cpus, trial))
+                }
+                Runner::Lab => kept
+                    .each(&name, quick, |trial| lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)),
                 Runner::Here => kept.each(&name, quick, |trial| lab::here(path, trial.seed, &figure.set)),
             }
         }
