@@ -110,10 +110,12 @@ pub fn run(rounds: u64, on_files: bool) {
         // Orphans come to process 1 or to a supervisor, by turns.
         let supervisor = (round % 2 == 1).then(rustix::process::getpid);
         rustix::process::set_child_subreaper(supervisor).expect("every process may");
-        if numbers.below(4) == 0 {
-            let at = numbers.below(victims.len() as u64) as usize;
-            let kind = if at.is_multiple_of(2) { "lc" } else { "be" };
-            victims[at] = start_and_settle(kind, &token);
+        let another = (numbers.below(4) == 0).then(|| numbers.below(victims.len() as u64) as usize);
+        for (at, victim) in victims.iter_mut().enumerate() {
+            // A victim lives for a minute, and on a machine under load rounds take long.
+            if another == Some(at) || !matches!(victim.child.try_wait(), Ok(None)) {
+                *victim = start_and_settle(if at.is_multiple_of(2) { "lc" } else { "be" }, &token);
+            }
         }
         let kill = KILLS[numbers.below(10).checked_sub(6).unwrap_or(round % 3) as usize % KILLS.len()];
         let wait = Duration::from_micros(numbers.below(150_000));
