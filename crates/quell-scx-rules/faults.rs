@@ -19,8 +19,8 @@ pub(crate) const FAULTS: [Fault; 7] = [
     Fault {
         name: "who is displaced looks for no CPU that nobody holds",
         file: "grant.bpf.c",
-        now: "else\n\t\ttake_unheld_cpu(p, slot);",
-        then: "",
+        now: "\t\ttake_unheld_cpu(p, slot, cpu);",
+        then: "\t\treturn;",
     },
     Fault {
         name: "threads that end are held back by a quota",

@@ -500,6 +500,24 @@ static void scx_bpf_put_cpumask(const struct cpumask *cpus)
 	(void)cpus;
 }
 
+static const struct cpumask *scx_bpf_get_idle_cpumask(void)
+{
+	static struct cpumask idle;
+
+	idle.bits[0] = host.idle;
+	return &idle;
+}
+
+static void scx_bpf_put_idle_cpumask(const struct cpumask *cpus)
+{
+	(void)cpus;
+}
+
+static bool bpf_cpumask_empty(const struct cpumask *cpus)
+{
+	return !cpus->bits[0];
+}
+
 #define BPF_PROG(name, args...) name(args)
 #define reenqueue_local_later() scx_bpf_reenqueue_local()
 static __u32 scx_bpf_reenqueue_local(void)

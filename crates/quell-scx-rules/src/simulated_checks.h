@@ -128,7 +128,7 @@ static void check_cpus(void)
 			violated("a thread runs and is elsewhere, too", cpu, number_of(p));
 		__u32 slot = thread_of(p)->slot;
 
-		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && !sim.starves[cpu] &&
+		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && sim.starves[cpu] != (__u32)number_of(p) + 1 &&
 		    !thread_of(p)->served)
 			violated("a CPU runs a thread that is not its holder's", cpu, number_of(p));
 		if (!may_use(p, cpu))

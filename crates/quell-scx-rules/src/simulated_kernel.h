@@ -21,7 +21,7 @@ enum where { UNBORN, ASLEEP, READY, RUNS };
 static struct {
 	__u32 cpus;
 	bool active[HOST_CPUS], real_time[HOST_CPUS], released[HOST_CPUS], resched[HOST_CPUS];
-	bool starves[HOST_CPUS];        /* has what runs here its turn because it starves? */
+	__u32 starves[HOST_CPUS];       /* the thread that was dispatched here last because it starves, plus one; 0: none */
 	__u64 counted[HOST_CPUS];       /* until when the run time of what runs here is counted */
 	enum where where[HOST_THREADS];
 	__u64 ready_since[HOST_THREADS], parked_since[HOST_THREADS], idle_since[HOST_THREADS];
@@ -245,11 +245,10 @@ static bool balance(__u32 cpu, struct task_struct *prev)
 	sim.released[cpu] = false;
 	if (wants_on && prev->scx.slice)
 		return true;
-	sim.starves[cpu] = false;
 	if (first_of(LOCAL_OF(cpu), NULL, HOST_CPUS))
 		return false;
 	grant_dispatch(cpu, is_ours(prev) ? prev : NULL);
-	sim.starves[cpu] = counts[cpu].of[STARVING] != starved;
+	sim.starves[cpu] = counts[cpu].of[STARVING] != starved ? number_of(first_of(LOCAL_OF(cpu), NULL, HOST_CPUS)) + 1 : 0;
 	return wants_on && prev->scx.slice;
 }
 
@@ -360,7 +359,10 @@ static void push(__u32 cpu, struct task_struct *p)
 	sim.resched[cpu] = true;
 }
 
-/* Something about the thread changes: the kernel takes it out of its queue, or off its CPU, and puts it back. */
+/*
+ * Something about the thread changes: the kernel takes it out of its queue, or off its CPU, and puts it back. Its wait begins
+ * anew, as by the kernel's watchdog (`clr_task_runnable`).
+ */
 static void change(struct task_struct *p, void (*how)(struct task_struct *, __u32), __u32 argument)
 {
 	enum where where = sim.where[number_of(p)];
@@ -378,6 +380,7 @@ static void change(struct task_struct *p, void (*how)(struct task_struct *, __u3
 	grant_quiescent(p, DEQ_SAVE);
 	p->scx.flags &= ~SCX_TASK_QUEUED;
 	p->queue = 0;
+	sim.ready_since[number_of(p)] = host.now;
 	how(p, argument);
 	if (where == RUNS) {
 		p->scx.flags |= SCX_TASK_QUEUED;

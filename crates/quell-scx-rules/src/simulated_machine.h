@@ -171,6 +171,7 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(counts, 0, sizeof(counts));
 	memset(bounds, 0, sizeof(bounds));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
+	memset(terms_changed_at, 0, sizeof(terms_changed_at));
 	servers_on = serves;
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = next_patrol = 0;

@@ -7,6 +7,7 @@
 #define LONGEST_SERVER_WAIT_NS 2000000ULL /* two looks in vain, or a turn of others before a look in vain */
 
 static __u64 server_waits_since[HOST_CPUS][SERVERS]; /* 0: it does not */
+static __u64 terms_changed_at[HOST_CPUS][SERVERS];
 
 /* `Grant::set_server`. */
 static void set_server(__u32 slot, __u32 cpu, __u64 budget, __u64 period, __u32 priority)
@@ -32,6 +33,7 @@ static void set_server(__u32 slot, __u32 cpu, __u64 budget, __u64 period, __u32 
 		s->budgets[other] = budget;
 		s->periods[other] = period;
 		s->given = other;
+		terms_changed_at[cpu][s - v->server] = host.now;
 	} else {
 		s->given = 0;
 		s->budgets[0] = s->budget = s->left = budget;
@@ -125,14 +127,25 @@ static bool is_kept_waiting(__u32 cpu, __u32 at)
 	return number / SERVERS != cpu || server_at(cpu, number % SERVERS)->priority < s->priority;
 }
 
+/* New terms count for a period, too, that has begun and was not looked at yet: what ran in it by the old ones may be more. */
+static void check_overrun(__u32 cpu, __u32 at)
+{
+	struct server *s = server_at(cpu, at);
+
+	if (s->overrun <= LONGEST_OVERRUN_NS)
+		return;
+	if (s->next_period - s->period > terms_changed_at[cpu][at])
+		violated("a server ran beyond its budget", cpu, s->overrun);
+	s->overrun = 0;
+}
+
 static void check_servers(void)
 {
 	for (__u32 cpu = 0; servers_on && cpu < sim.cpus; cpu++) {
 		for (__u32 at = 0; at < serving_on(cpu)->servers; at++) {
 			__u64 *since = &server_waits_since[cpu][at];
 
-			if (server_at(cpu, at)->overrun > LONGEST_OVERRUN_NS)
-				violated("a server ran beyond its budget", cpu, server_at(cpu, at)->overrun);
+			check_overrun(cpu, at);
 			if (!is_kept_waiting(cpu, at))
 				*since = 0;
 			else if (!*since)

@@ -106,6 +106,7 @@ as_in_the_header! {
         tid: AtomicU32,
         leaving: AtomicU32,
         away_since: AtomicU64,
+        awaits_from: AtomicU64,
     }
 }
 

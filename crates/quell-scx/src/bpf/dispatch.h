@@ -14,6 +14,7 @@
 
 #include "holders.h"
 #include "quota.h"
+#include "seek.h"
 #include "serve.h"
 
 /* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
@@ -170,6 +171,11 @@ static __always_inline bool system_goes_on_first(__u32 cpu, struct task_struct *
 
 /* A thread is counted a moment before it is in the queue. */
 #define LOOKS 64
+/*
+ * Not every such thread comes: one may have been sent to a CPU that a real-time thread took in that moment, of which the kernel
+ * does not tell. So the CPU looks no more for a while.
+ */
+#define LOOKS_AGAIN_NS 1000000ULL
 
 /*
  * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
@@ -189,8 +195,13 @@ APART bool await(__u32 cpu, __u32 slot, __u64 now)
 		return true;
 	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
 		return false;
-	if (cpu_at(&shared, cpu)->awaits++ >= LOOKS) {
-		cpu_at(&shared, cpu)->awaits = 0;
+	struct cpu *c = cpu_at(&shared, cpu);
+
+	if (!lasts(c->awaits_from, now, 0))
+		return false;
+	if (c->awaits++ >= LOOKS) {
+		c->awaits = 0;
+		c->awaits_from = now + LOOKS_AGAIN_NS;
 		return false;
 	}
 	scx_bpf_kick_cpu(cpu, 0);
@@ -396,7 +407,28 @@ static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u6
 	return false;
 }
 
-static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
+/* The first of those that wait in this queue get CPUs on which nothing runs. */
+APART int pass_on(__u32 slot)
+{
+	struct task_struct *p;
+	__u32 looked = 0;
+
+	if (!scx_bpf_dsq_nr_queued(queue_of(slot)))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
+		if (slot == SYSTEM)
+			find_cpu_for_system(p, false, 0);
+		else
+			take_unheld_cpu(p, slot, NO_CPU);
+		if (++looked >= NEAR)
+			break;
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	bool polled = wants_on(prev) && polls(prev);
 
@@ -426,6 +458,42 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		return;
 	if (!system_waits(cpu) || (!system_goes_on_first(cpu, prev, now) && !run_system(cpu, now)))
 		go_on(prev, SYSTEM, now);
+}
+
+/* Is there a CPU on which nothing runs? */
+static __always_inline bool has_idle_cpu(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool has = !bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return has;
+}
+
+/*
+ * A CPU that was found for one thread may have taken another one, which was before it in the queue and may run here alone, or has
+ * its turn, or whose workload is owed a CPU. Then whoever waits still is passed on.
+ */
+static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
+{
+	if (cpu >= MAX_CPUS)
+		return;
+	__u32 had = cpu_at(&shared, cpu)->holder;
+
+	choose(cpu, prev, now);
+	__u32 has = cpu_at(&shared, cpu)->holder;
+	bool had_waits = had < SYSTEM && had != has && is_waiting(workload_of(had));
+	bool has_waits = has < SYSTEM && is_waiting(workload_of(has));
+	bool system = is_waiting(workload_of(SYSTEM));
+
+	if ((!had_waits && !has_waits && !system) || !has_idle_cpu())
+		return;
+	if (had_waits)
+		pass_on(had);
+	if (has_waits)
+		pass_on(has);
+	if (system)
+		pass_on(SYSTEM);
 }
 
 #endif

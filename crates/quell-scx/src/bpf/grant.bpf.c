@@ -180,7 +180,11 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	else if (slot == SYSTEM)
 		find_cpu_for_system(p, false, now);
 	else
-		take_unheld_cpu(p, slot);
+		/*
+		 * It could have gone on, and another one runs in its place: a CPU that nobody holds instead. Not somebody else's:
+		 * those would do the same, again and again. Nor one where the system has its turn: it goes on there.
+		 */
+		take_unheld_cpu(p, slot, cpu);
 }
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)

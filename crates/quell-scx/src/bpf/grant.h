@@ -87,6 +87,7 @@ struct cpu {
 	__u32 tid;           /* the thread that runs here, if its workload has a grace */
 	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
+	__u64 awaits_from;   /* it has looked in vain too often, and does so again from then on */
 };
 
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */

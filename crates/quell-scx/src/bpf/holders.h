@@ -7,7 +7,7 @@
  * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
  * and down after, so that no workload has more than its limit at any moment. A CPU of a real-time thread is yielded.
  *
- * Limits: who loses the exchange tries three times, then waits in its queue.
+ * Limits: who loses the exchange tries three times, then takes a CPU that nobody holds, or waits in its queue.
  */
 #ifndef QUELL_HOLDERS_H
 #define QUELL_HOLDERS_H
@@ -133,6 +133,7 @@ static __always_inline bool is_hogged(__u32 cpu)
 }
 
 #define TRIES 3 /* when another CPU is faster, or a real-time thread turns out to have it */
+#define TRIED MAX_CPUS /* no CPU, but after as many tries: there may be one */
 
 /* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
 static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
@@ -176,7 +177,7 @@ static __always_inline bool take(__u32 cpu, __u32 slot)
 	return true;
 }
 
-/* A thread of the workload waits: the CPU that the workload gets at once, if there is one. */
+/* A thread of the workload waits: the CPU that the workload gets at once; NO_CPU or TRIED, if there is none. */
 static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 {
 	int i;
@@ -185,11 +186,47 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 		__u32 cpu = choose_cpu(p, slot);
 
 		if (cpu >= MAX_CPUS)
-			break;
+			return NO_CPU;
 		if (!is_hogged(cpu) && take(cpu, slot))
 			return cpu;
 	}
-	return NO_CPU;
+	return TRIED;
+}
+
+/* Of the CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread: not this one. */
+static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
+{
+	__u32 best = NO_CPU, least = UNFIT;
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		const struct cpu *c = cpu_at(&shared, cpu);
+
+		if (cpu == except || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
+			continue;
+		__u32 fit = fit_of(cpu, slot);
+
+		if (fit < least) {
+			least = fit;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/* The workload gets a CPU that nobody holds, if there is one for the thread. */
+static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
+{
+	if (!workload_of(slot)->on_wake_up)
+		return;
+	__u32 cpu = unheld_cpu(p, slot, except);
+
+	if (cpu < MAX_CPUS && hand(cpu, NOBODY, slot))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /*

@@ -97,7 +97,10 @@ static __always_inline bool is_for_loader(__u32 slot)
 	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
 }
 
-/* A thread has come to wait: a queue formed, or not. */
+/*
+ * A thread has come to wait: a queue formed, or not. Where the system has its turn on the CPU that it got, it would wait for the
+ * end of that: another CPU, on which nothing runs, serves it at once.
+ */
 static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {
 	displace_idle(p, t, slot);
@@ -110,10 +113,14 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	if (cpu < MAX_CPUS) {
 		if (!gives_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		if (cpu_at(&shared, cpu)->runs == SYSTEM)
+			take_unheld_cpu(p, slot, NO_CPU);
 		return;
 	}
 	struct workload *w = workload_of(slot);
 
+	if (cpu == TRIED)
+		take_unheld_cpu(p, slot, NO_CPU);
 	if (w->on_wake_up)
 		count(REFUSED);
 	if (w->lc) {
@@ -123,45 +130,6 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	if (formed && is_for_loader(slot))
 		wake_loader();
-}
-
-/* Of the other CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread. */
-static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot)
-{
-	__u32 best = NO_CPU, least = UNFIT, home = scx_bpf_task_cpu(p);
-	int i;
-
-	FOR(i, 0, shared.nr_cpus) {
-		__u32 cpu = i;
-
-		if (cpu >= MAX_CPUS)
-			break;
-		const struct cpu *c = cpu_at(&shared, cpu);
-
-		if (cpu == home || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
-			continue;
-		__u32 fit = fit_of(cpu, slot);
-
-		if (fit < least) {
-			least = fit;
-			best = cpu;
-		}
-	}
-	return best;
-}
-
-/*
- * The thread could have gone on, and another one runs in its place: a CPU that nobody holds instead, if there is one. Not
- * somebody else's: those would do the same, again and again. Nor one where the system has its turn: it goes on there.
- */
-static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot)
-{
-	if (!workload_of(slot)->on_wake_up)
-		return;
-	__u32 cpu = unheld_cpu(p, slot);
-
-	if (cpu < MAX_CPUS && hand(cpu, NOBODY, slot))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 #endif

@@ -9,7 +9,7 @@
  * in the order in which they woke up, a slice each: as those of a workload on a CPU of its own.
  *
  * Limits: a timer ends budgets, so they are exceeded by its lateness. Threads that starve, and the system's, have turns of
- * 0.5 ms beside a server.
+ * 0.5 ms beside a server. New terms count for a period, too, that has begun and was not looked at yet.
  */
 #ifndef QUELL_SERVE_H
 #define QUELL_SERVE_H
