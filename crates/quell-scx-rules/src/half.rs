@@ -63,6 +63,7 @@ unsafe extern "C" {
     fn half_enqueues(number: u32, flags: u64);
     fn half_chooses(thread: *mut c_void) -> u32;
     fn half_takes_chosen(cpu: u32, slot: u32) -> bool;
+    fn half_uses_upkeep(cpu: u32, ran: u64, now: u64) -> u64;
     fn half_dispatches(cpu: u32) -> i32;
     fn half_wants_since(thread: *mut c_void, since: u64);
     fn half_is_overdue(thread: *mut c_void) -> bool;
@@ -163,6 +164,12 @@ impl Half {
     }
 
     /// How often that was decided.
+    /// The kernel's upkeep has run on the CPU for so long, in nanoseconds: what is left of its budget.
+    pub fn uses_upkeep(&self, cpu: u32, ran: u64, now: u64) -> u64 {
+        // SAFETY: numbers only.
+        unsafe { half_uses_upkeep(cpu, ran, now) }
+    }
+
     pub fn counted(&self, what: Decision) -> u64 {
         // SAFETY: see above.
         unsafe { half_counted(what as u32) }

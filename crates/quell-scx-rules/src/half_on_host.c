@@ -20,6 +20,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(groups, 0, sizeof(groups));
 	memset(by_time, 0, sizeof(by_time));
 	memset(counts, 0, sizeof(counts));
+	memset(upkeeps, 0, sizeof(upkeeps));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
@@ -173,6 +174,13 @@ void half_enqueues(__u32 number, __u64 flags)
 __u32 half_chooses(struct task_struct *p)
 {
 	return choose_free_cpu(p, thread_of(p)->slot);
+}
+
+/* The kernel's upkeep has run for so long; what is left of its budget then. */
+__u64 half_uses_upkeep(__u32 cpu, __u64 ran, __u64 now)
+{
+	use_upkeep(cpu, ran, now);
+	return upkeep_left(cpu, now);
 }
 
 bool half_takes(__u32 cpu, __u32 slot)

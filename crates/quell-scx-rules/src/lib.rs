@@ -21,3 +21,5 @@ mod serving;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upkeep;

@@ -144,6 +144,16 @@ static void check_cpus(void)
 	}
 }
 
+/* A thread of the kernel's for one CPU runs at once: unless another one of its kind came first. */
+static void check_upkeep(void)
+{
+	struct task_struct *p = sim.upkeep;
+
+	sim.upkeep = NULL;
+	if (p && sim.where[number_of(p)] == READY && !(host.runs[p->cpu] && is_upkeep(host.runs[p->cpu])))
+		violated("a thread of the kernel's upkeep waits, with budget", number_of(p), p->cpu);
+}
+
 /* Briefly, after each event. */
 static void check(void)
 {
@@ -152,6 +162,7 @@ static void check(void)
 	unserved_by_idle = 0;
 	check_cpus();
 	check_service();
+	check_upkeep();
 	check_servers();
 }
 

@@ -305,7 +305,7 @@ static void happens(const struct event *e, bool between)
 	case MOVES:
 	case RENICES:
 		p = &host.thread[e->a % THREADS];
-		if (sim.where[number_of(p)] == UNBORN)
+		if (sim.where[number_of(p)] == UNBORN || p->flags & PF_KTHREAD)
 			break;
 		change(p, kind == BINDS ? set_affinity : kind == MOVES ? set_cgroup : set_weight,
 		       kind == BINDS ? some_cpus(e->b) : kind == MOVES ? e->b % CGROUPS : 1 + e->b * 8);

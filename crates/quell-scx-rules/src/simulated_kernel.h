@@ -10,7 +10,6 @@
 #define THREADS 40                      /* ours; the others are the CPUs' real-time threads */
 #define FIRST_REAL_TIME (HOST_THREADS - HOST_CPUS)
 #define ENQ_REENQ (1ULL << 40)
-#define ENQ_HEAD (1ULL << 4)
 #define DEQ_SAVE 2ULL
 #define ENQ_RESTORE 2ULL
 #define DEFAULT_SLICE 20000000ULL       /* the kernel's, where the scheduler gave none */
@@ -30,6 +29,7 @@ static struct {
 	__u64 locked;                   /* CPUs whose lock is held, as bits */
 	__u32 unlocked;                 /* the CPU that gave its lock away for a moment, plus one */
 	struct task_struct *migrates;   /* the kernel moves it right now */
+	struct task_struct *upkeep;     /* of the kernel: it woke up with budget, and is to run at once */
 	struct task_struct *spins;      /* it woke up and goes to a CPU whose lock is held */
 	__u64 spins_with;               /* the flags of that */
 	char violation[256];
@@ -94,7 +94,7 @@ static void land(struct task_struct *p)
 	p->direct.is_due = false;
 	__u64 queue = queue_number(p, id);
 
-	put_at(p, id, p->direct.timed, queue >= HOST_QUEUES && flags & (SCX_ENQ_PREEMPT | ENQ_HEAD));
+	put_at(p, id, p->direct.timed, !p->direct.timed && flags & (SCX_ENQ_PREEMPT | SCX_ENQ_HEAD));
 	if (queue < HOST_QUEUES)
 		return;
 	__u32 cpu = queue - HOST_QUEUES;
@@ -183,6 +183,8 @@ static void wake(struct task_struct *p, __u64 flags)
 	if (cpu >= sim.cpus || !may_use(p, cpu) || !sim.active[cpu])
 		cpu = fallback_cpu(p);
 	p->cpu = cpu;
+	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_upkeep(p) && sim.active[cpu] && !sim.real_time[cpu] && !SERVED(&shared, cpu) && upkeep_left(cpu, host.now))
+		sim.upkeep = p;
 	if (!(sim.locked >> cpu & 1) || sim.unlocked == cpu + 1) {
 		activate(p, flags);
 		return;
@@ -228,7 +230,7 @@ static void put_prev(__u32 cpu, struct task_struct *prev, struct task_struct *ne
 		grant_stopping(prev, true);
 		in_state(prev, READY);
 		if (prev->scx.slice)
-			to_local(prev, ENQ_HEAD);
+			to_local(prev, SCX_ENQ_HEAD);
 		else
 			enqueue(prev, next ? 0 : SCX_ENQ_LAST);
 	}

@@ -6,6 +6,7 @@
 #define WORKLOADS 6
 #define CGROUPS 9 /* the root; one of each workload; and two that are nested in the first two workloads' */
 #define FIRST_CGROUP_ID 100
+#define FIRST_UPKEEP (THREADS - 4) /* the kernel's threads of one CPU */
 
 static struct {
 	struct css_set css_set;
@@ -69,8 +70,10 @@ static void bear(__u32 number, __u32 at)
 	p->cpus_ptr = &p->cpus_mask;
 	p->scx.slice = DEFAULT_SLICE;
 	p->scx.weight = WEIGHT_ONE;
-	set_affinity(p, (1 << sim.cpus) - 1);
-	set_cgroup(p, at);
+	if (number >= FIRST_UPKEEP)
+		p->flags = PF_KTHREAD;
+	set_affinity(p, number >= FIRST_UPKEEP && sim.active[number % sim.cpus] ? 1 << number % sim.cpus : (1 << sim.cpus) - 1);
+	set_cgroup(p, number >= FIRST_UPKEEP ? 0 : at);
 	grant_init_task(p, NULL);
 	in_state(p, ASLEEP);
 }
@@ -170,6 +173,7 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(by_time, 0, sizeof(by_time));
 	memset(counts, 0, sizeof(counts));
 	memset(bounds, 0, sizeof(bounds));
+	memset(upkeeps, 0, sizeof(upkeeps));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));
 	servers_on = serves;

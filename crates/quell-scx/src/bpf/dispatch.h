@@ -309,13 +309,6 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	return false;
 }
 
-static __always_inline bool is_held_by_lc(__u32 cpu)
-{
-	__u32 holder = cpu_at(&shared, cpu)->holder;
-
-	return holder < SYSTEM && workload_of(holder)->lc;
-}
-
 /*
  * Have the system's threads their turn here? Where that depends on how long the one has waited that may run here, it is
  * looked for once in a slice.

@@ -143,6 +143,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
 	 * one is rather idle than to go on with it.
 	 */
+	bool gives_way = t->goes_on && is_first_come_first_served(slot) && upkeep_on(cpu)->comes;
 	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
 	t->goes_on = 0;
@@ -155,9 +156,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && goes_before_best_effort(p) && !runs_lc(cpu) &&
-	    !SERVED(&shared, cpu) && (p->nr_cpus_allowed == 1 || !is_hogged(cpu))) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, shared.be_slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? runs_at_once(p, cpu, now) : 0;
+
+	if (at_once) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	/* The loop that polls gave others a turn: it goes on after that one. */
@@ -174,7 +176,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
-	insert(p, t, slot, number, enq_flags);
+	insert(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
 	if (came)
 		seek_cpu(p, t, slot, formed, now);
 	else if (slot == SYSTEM)
@@ -227,6 +229,7 @@ void OP(grant_running, struct task_struct *p)
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
+	upkeep_on(cpu)->comes = 0;
 	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
 		c->system_since = now;
 	if (slot < SYSTEM) {

@@ -206,7 +206,8 @@ static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot, __u32 exce
 			break;
 		const struct cpu *c = cpu_at(&shared, cpu);
 
-		if (cpu == except || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_hogged(cpu))
+		if (cpu == except || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		    has_real_time(cpu))
 			continue;
 		__u32 fit = fit_of(cpu, slot);
 
@@ -225,7 +226,7 @@ static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, _
 		return;
 	__u32 cpu = unheld_cpu(p, slot, except);
 
-	if (cpu < MAX_CPUS && hand(cpu, NOBODY, slot))
+	if (cpu < MAX_CPUS && !is_hogged(cpu) && hand(cpu, NOBODY, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

@@ -103,6 +103,11 @@ struct scx_cpu_release_args {
 	struct task_struct *task;
 } KEEP_NAMES;
 
+/* Of the numbers of one type some differ between kernels: these are found by name. */
+enum scx_enq_flags___ours {
+	SCX_ENQ_HEAD___ours = 1,
+};
+
 enum scx_exit_kind {
 	EXIT_NONE,
 };
@@ -186,6 +191,7 @@ struct sched_ext_ops {
 #define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
 #define SCX_DSQ_LOCAL_ON ((1ULL << 63) | (1ULL << 62))
 #define SCX_ENQ_WAKEUP 1ULL
+#define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags___ours, SCX_ENQ_HEAD___ours)
 #define SCX_DEQ_SLEEP 1ULL
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_LAST (1ULL << 41)

@@ -14,6 +14,7 @@
 
 #include "groups.h"
 #include "queues.h"
+#include "upkeep.h"
 
 #define PARKING (BY_TIME + MAX_SLOTS + MAX_CPUS) /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
@@ -156,6 +157,8 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 
 	if (servers_on && t->served)
 		charge(t, now);
+	if (is_upkeep(p))
+		use_upkeep(scx_bpf_task_cpu(p), ran, now);
 	t->ran_at = now;
 	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	__sync_fetch_and_add(&w->run_time, ran);

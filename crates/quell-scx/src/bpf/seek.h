@@ -35,10 +35,34 @@ static __always_inline bool runs_lc(__u32 cpu)
 	return slot < SYSTEM && workload_of(slot)->lc;
 }
 
+static __always_inline bool is_held_by_lc(__u32 cpu)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	return holder < SYSTEM && workload_of(holder)->lc;
+}
+
 /* The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the system. */
 static __always_inline bool goes_before_best_effort(struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) || is_loop(p);
+}
+
+/*
+ * A thread of the system wakes up. How long may it run here at once, in ns, whatever runs? 0: not at all. One that may run
+ * elsewhere does not come to a real-time thread's CPU.
+ */
+static __always_inline __u64 runs_at_once(struct task_struct *p, __u32 cpu, __u64 now)
+{
+	if (!goes_before_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && is_hogged(cpu)))
+		return 0;
+	if (is_upkeep(p) && (runs_lc(cpu) || is_held_by_lc(cpu))) {
+		__u64 left = upkeep_left(cpu, now);
+
+		upkeep_on(cpu)->comes = left;
+		return left;
+	}
+	return runs_lc(cpu) ? 0 : shared.be_slice_ns;
 }
 
 /* A CPU where best-effort work gives way to the thread. */

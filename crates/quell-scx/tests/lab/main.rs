@@ -17,3 +17,4 @@ mod sockets;
 mod stay;
 mod support;
 mod turns;
+mod upkeep;
