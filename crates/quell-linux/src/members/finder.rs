@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use quell_model::{Nanos, WorkloadId};
 
-use super::{Processes, Resolved, Sighting};
+use super::{Processes, Resolved};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, cgroup};
 
@@ -18,6 +18,8 @@ pub(crate) struct Found {
     pub pid: i32,
     /// The workload.
     pub workload: WorkloadId,
+    /// Is its process selected by its own number or command line, not found as a child of one that is?
+    pub explicit: bool,
 }
 
 /// This process and those that started it. A command line such as `sudo quell exec memcached` holds the text that it
@@ -34,7 +36,7 @@ pub(crate) fn own_line(proc: &mut ProcFs) -> Result<Vec<i32>, LinuxError> {
 }
 
 /// Finds the threads of all workloads.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Finder {
     processes: Processes,
     /// Processes in the workloads' cgroups.
@@ -42,8 +44,6 @@ pub(crate) struct Finder {
     tids: Vec<i32>,
     pids: Vec<i32>,
     exempt: Vec<i32>,
-    /// What is seen of the machine in the look at all selectors that is under way.
-    pub sighting: Option<Sighting>,
 }
 
 impl Finder {
@@ -60,11 +60,6 @@ impl Finder {
     /// Selectors changed: look at every process again.
     pub fn selectors_changed(&mut self) {
         self.processes.invalidate();
-    }
-
-    /// Is a process selected by its own number or command line, not found as a child of one that is?
-    pub fn is_explicit(&self, pid: i32) -> bool {
-        self.processes.is_explicit(pid)
     }
 
     /// Finds all threads of all workloads, ascending by number.
@@ -107,7 +102,8 @@ impl Finder {
         for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(pid) != self.exempt.first()) {
             self.tids.clear();
             proc.threads(pid, &mut self.tids)?;
-            found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload }));
+            let explicit = self.processes.is_explicit(pid);
+            found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload, explicit }));
         }
         found.sort_unstable();
         // A thread of a threaded cgroup is listed by its own number and by its process's.

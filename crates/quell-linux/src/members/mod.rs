@@ -15,6 +15,7 @@ mod names;
 mod pace;
 mod processes;
 mod scan;
+mod scout;
 mod selectors;
 mod sighting;
 mod survey;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 
 use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
 
+use self::scout::{Away, Scout};
 use crate::clock::Look;
 use crate::procfs::ProcFs;
 use crate::{HostOptions, LinuxError, Roots, cgroup, sysfs};
@@ -75,6 +77,11 @@ pub(crate) struct Members {
     pub wanted: SignalSet,
     finder: Finder,
     found: Vec<Found>,
+    /// What is seen of the machine in the look at all selectors that is under way.
+    sighting: Option<Sighting>,
+    /// Who looks where that takes long, once it did.
+    scout: Option<Scout>,
+    away: Option<Away>,
     /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
@@ -105,6 +112,9 @@ impl Members {
             wanted: SignalSet::default(),
             finder: Finder::new(exempt),
             found: Vec::new(),
+            sighting: None,
+            scout: None,
+            away: None,
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -195,7 +205,7 @@ impl Members {
             return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
         let fresh = Sighting::of(&self.roots.cgroup);
-        let sighting = self.finder.sighting.as_ref().unwrap_or(&fresh);
+        let sighting = self.sighting.as_ref().unwrap_or(&fresh);
         let mut places = Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.finder.exempt() };
         let resolved = places.resolve(workload)?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
@@ -269,7 +279,7 @@ impl Members {
 
     /// All selectors are compared with what is seen of the machine once, or each with the machine as it is then.
     pub fn look_once(&mut self, once: bool) {
-        self.finder.sighting = once.then(|| Sighting::of(&self.roots.cgroup));
+        self.sighting = once.then(|| Sighting::of(&self.roots.cgroup));
     }
 
     fn level_of(&self, resolved: &Resolved) -> Level {

@@ -26,7 +26,7 @@ struct Process {
 }
 
 /// All processes, ascending by number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Processes {
     all: Vec<Process>,
     pids: Vec<i32>,

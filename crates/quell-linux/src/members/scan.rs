@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
+use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout};
 use super::{Found, Members, Thread};
 use crate::clock::cpu_time;
 use crate::procfs::{SchedStat, ticks};
@@ -26,12 +27,17 @@ impl Members {
     pub fn selectors_changed(&mut self) {
         self.finder.selectors_changed();
         self.full_look.at = None;
+        self.away.iter_mut().for_each(|away| away.outdated = true);
     }
 
     /// Scans for threads that were created or exited, for CPUs that went on- or offline, and for cgroups that were made
     /// again; before a full scan is due, only where a policy waits for new threads.
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
-        if !self.full_scan_due(now) {
+        if self.full_scan_due(now) {
+            if self.full_look.at.is_some() && self.full_look.cost > LOOPS_SHARE {
+                return self.have_it_looked(now, news);
+            }
+        } else {
             self.prompt_look.at = Some(now);
             let begun = cpu_time();
             let result = self.look_where_somebody_waits(news);
@@ -40,11 +46,65 @@ impl Members {
                 return Ok(());
             }
         }
+        self.away.iter_mut().for_each(|away| away.outdated = true);
         (self.full_look.at, self.prompt_look.at) = (Some(now), Some(now));
         let begun = cpu_time();
         let result = self.look_everywhere(now, news);
         self.full_look.cost = cpu_time() - begun;
         result
+    }
+
+    /// The scout looks, or is asked for what it has found.
+    fn have_it_looked(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        if self.scout.is_none() {
+            self.scout = Some(Scout::start(self.proc.root())?);
+            self.away = None;
+        }
+        let Some(scout) = &self.scout else { return Ok(()) };
+        let Some(away) = &mut self.away else {
+            if scout.send(self.finder.clone(), self.selectors.clone(), now) {
+                self.away = Some(Away { since: now, ask_at: now + ASK_EVERY, outdated: false });
+                self.full_look.at = Some(now);
+            } else {
+                self.scout = None;
+            }
+            return Ok(());
+        };
+        let report = match scout.report() {
+            Ok(report) => report,
+            Err(true) => {
+                away.ask_at = now + ASK_EVERY;
+                return Ok(());
+            }
+            Err(false) => {
+                (self.scout, self.away, self.full_look.at) = (None, None, None);
+                return Ok(());
+            }
+        };
+        let (since, outdated) = (away.since, away.outdated);
+        self.away = None;
+        self.full_look.cost = report.cost;
+        if outdated {
+            return Ok(());
+        }
+        self.finder = report.finder;
+        self.scan_cpus(news)?;
+        self.scan_groups(|_| true, news);
+        let found = self.with_what_was_seen_since(since, report.found);
+        self.take_up(report.result, found, news)
+    }
+
+    /// The scout's threads; of workloads that were looked at after it had left, those that were seen then.
+    fn with_what_was_seen_since(&self, since: Nanos, mut found: Vec<Found>) -> Vec<Found> {
+        if self.prompt_look.at.is_none_or(|at| at <= since) {
+            return found;
+        }
+        found.retain(|found| !self.waits_for_threads(found.workload));
+        let seen = self.threads.iter().filter(|known| self.waits_for_threads(known.workload));
+        found.extend(seen.map(Thread::as_found));
+        found.sort_unstable();
+        found.dedup_by_key(|found| found.tid);
+        found
     }
 
     fn look_everywhere(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
@@ -76,7 +136,7 @@ impl Members {
                     Err(error) => result = Err(error),
                 },
                 // As last known: it was not read.
-                (Err(_), false) => found.push(Found { tid: known.id.tid, pid: known.pid, workload: known.workload }),
+                (Err(_), false) => found.push(known.as_found()),
                 _ => {}
             }
         }
@@ -144,7 +204,7 @@ impl Members {
         let Some(member) = self.get(found.workload) else { return Ok(None) };
         // A program that another process started, and that is found with all its threads at once, inherited nothing.
         let is_ours = |pid: i32| before.binary_search(&pid).is_ok();
-        let joined = self.finder.is_explicit(found.pid) && !is_ours(found.pid) && !is_ours(stat.parent);
+        let joined = found.explicit && !is_ours(found.pid) && !is_ours(stat.parent);
         let born_under = (self.adopted || !member.history.is_empty()) && !joined;
         // Born since the workload attached: all its time counts.
         let run = if member.scanned { SchedStat::default() } else { run };
@@ -250,6 +310,56 @@ mod tests {
         host.members.full_look.cost = Nanos::ZERO;
         let (_, events) = look(&mut host);
         assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
+    }
+
+    /// Looks until there are events, whatever the look took last.
+    fn look_long(host: &mut LinuxHost) -> Vec<Event> {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            // More than the loop's share.
+            host.members.full_look.cost = host.members.full_look.cost.max(Nanos::from_micros(2001));
+            let (_, events) = look(host);
+            if !events.is_empty() || std::time::Instant::now() > end {
+                return events;
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_look_takes_long_another_thread_looks() {
+        let (tree, mut host) = watched();
+        host.members.full_look.cost = Nanos::from_micros(2001);
+        tree.thread(200, 201);
+        let events = look_long(&mut host);
+        assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
+        assert!(host.members.scout.is_some());
+        tree.thread(100, 101);
+        assert!(matches!(look_long(&mut host)[..], [Event::ThreadBorn(WorkloadId(0), ThreadId { tid: 101, .. })]));
+        tree.remove("proc/200/task/201");
+        let events = look_long(&mut host);
+        assert!(matches!(events[..], [Event::ThreadDied(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
+    }
+
+    #[test]
+    fn what_the_scout_saw_before_a_workload_came_is_not_taken() {
+        let (tree, mut host) = watched();
+        host.members.full_look.cost = Nanos::from_micros(2001);
+        while host.members.away.is_none() {
+            look(&mut host);
+        }
+        tree.process(300, 1, "work");
+        tree.cgroup("new");
+        tree.join("new", &[300]);
+        let mut workload = Workload::new("new", Class::BestEffort, CpuCount::ZERO);
+        workload.selectors.push(Selector::Cgroup("new".into()));
+        host.attach(workload).unwrap();
+        let (_, events) = look(&mut host);
+        assert!(events.iter().any(|event| matches!(event, Event::ThreadBorn(WorkloadId(2), _))), "{events:?}");
+        let died = |event: &Event| matches!(event, Event::ThreadDied(..));
+        for _ in 0..20 {
+            host.members.full_look.cost = host.members.full_look.cost.max(Nanos::from_micros(2001));
+            assert!(!look(&mut host).1.iter().any(died));
+        }
     }
 
     #[test]

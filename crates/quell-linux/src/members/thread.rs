@@ -2,6 +2,7 @@
 
 use quell_model::{CpuId, SchedClass, ThreadId, ThreadState, WorkloadId};
 
+use super::Found;
 use crate::procfs::SchedStat;
 
 /// The level on which a workload's values are set.
@@ -35,6 +36,11 @@ impl Thread {
     /// Was it seen dead, or its number with another start time?
     pub fn is_dead(&self) -> bool {
         self.state == ThreadState::Dead
+    }
+
+    /// As a look would find it again.
+    pub fn as_found(&self) -> Found {
+        Found { tid: self.id.tid, pid: self.pid, workload: self.workload, explicit: false }
     }
 
     /// Is it its process's first thread, which represents the process?
