@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Treatment};
 use quell_lab::schedulers::{self, SCHEDULERS};
 use quell_lab::{Job, Kernel, Lab, LabError, Lockstep, Machine};
+use quell_model::{CpuId, CpuSet};
 use quell_sim::WorkloadSpec;
 use quell_sim::scenario::{Scenario, Shipped};
 use quell_sim::workload::Service;
@@ -33,7 +34,12 @@ pub struct Boot {
     pub cpus: u32,
     /// The seed of the loads' schedules.
     pub seed: u64,
+    /// Do load generators run among the programs? Else they have CPUs of their own beside these.
+    pub shared: bool,
 }
+
+/// Several loads have so many CPUs of their own at most, in turn.
+const MOST_GENERATOR_CPUS: usize = 2;
 
 /// Measures with this program, on one kernel.
 pub struct Bench<'a> {
@@ -89,7 +95,7 @@ impl<'a> Bench<'a> {
         }
         let (begun, start) = (AtomicUsize::new(0), Instant::now());
         missing.par_iter().try_for_each(|&boot| {
-            let Boot { scene, treatment, cpus, seed } = boot;
+            let Boot { scene, treatment, cpus, seed, .. } = boot;
             let (at, elapsed) = (begun.fetch_add(1, Ordering::Relaxed) + 1, start.elapsed().as_secs());
             eprintln!(
                 "lab: cell {at} of {}, {elapsed} s: {}, {}, {cpus} CPUs, seed {seed}",
@@ -101,11 +107,11 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn path(&self, Boot { scene, treatment, cpus, seed }: Boot) -> PathBuf {
+    fn path(&self, Boot { scene, treatment, cpus, seed, shared }: Boot) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         let version =
             SCHEDULERS.iter().find(|known| treatment.sched_ext.first().is_some_and(|name| known.name == name));
-        (self.fingerprint, version.map(|scheduler| scheduler.version)).hash(&mut hasher);
+        (self.fingerprint, version.map(|scheduler| scheduler.version), shared).hash(&mut hasher);
         let name = format!("{}-{}-{cpus}-{seed}-{:016x}.json", scene.name, treatment.name, hasher.finish());
         self.lab.cache.root().join("peers").join(name)
     }
@@ -117,19 +123,25 @@ impl<'a> Bench<'a> {
     }
 
     fn booted(&self, boot: Boot) -> Result<Vec<Cell>> {
-        let Boot { scene, treatment, cpus, seed } = boot;
+        let Boot { scene, treatment, cpus, seed, shared } = boot;
         let dirs = ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join("memcached"));
         let found = dirs.into_iter().find(|path| path.exists());
         let missing = LabError::MissingTool { tool: "memcached".into(), package: "memcached" };
         let files = [found.ok_or(missing)?].into_iter().chain(self.scheduler(treatment)?).collect();
         let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS / self.speed };
         let kernel = Some(self.kernel.version.clone());
-        let machine = Machine { kernel, ..Machine::measuring(cpus, lockstep, files) };
+        let generators = if shared { CpuSet::EMPTY } else { generators(scene, cpus)? };
+        let all = cpus + generators.len() as u32;
+        let mut machine = Machine { kernel, ..Machine::measuring(all, lockstep, files) };
+        if !generators.is_empty() {
+            machine.kernel_arguments = vec![format!("isolcpus=domain,{generators}")];
+        }
+        let own = (!generators.is_empty()).then(|| format!("--generators={generators}"));
         let mut job = Job::new([self.quell.as_os_str()]);
         let words = ["play", scene.name, "--programs", "--policies", &treatment.name, "--json"].map(str::to_owned);
         let numbers = [format!("--seed={seed}"), format!("--duration={}s", self.seconds)];
         let changes = changes(scene, cpus, self.speed)?.into_iter().map(|change| format!("--set={change}"));
-        job.command.extend(words.into_iter().chain(numbers).chain(changes).map(Into::into));
+        job.command.extend(words.into_iter().chain(numbers).chain(own).chain(changes).map(Into::into));
         job.directory = "/".into();
         job.timeout = Some(LIMIT);
         let output = self.lab.output(&machine, &job)?;
@@ -143,6 +155,13 @@ impl<'a> Bench<'a> {
         }
         lab::cells(&output.stdout)
     }
+}
+
+/// The CPUs of the scene's load generators, the first ones beyond the scene's own.
+fn generators(scene: &Shipped, cpus: u32) -> Result<CpuSet> {
+    let scenario = Scenario::parse(Path::new(scene.name), scene.text, &[])?;
+    let loads = scenario.workloads.iter().filter(|spec| rate(spec).is_some()).count();
+    Ok((cpus..).take(loads.clamp(1, MOST_GENERATOR_CPUS)).map(CpuId).collect())
 }
 
 /// Changes of a scene for a machine with this many CPUs: work without end has as many threads for each as before; and for CPUs
@@ -172,6 +191,12 @@ fn changes(scene: &Shipped, cpus: u32, speed: u32) -> Result<Vec<String>> {
 mod tests {
     use super::*;
     use crate::commands::programs::{SCENES, scene};
+
+    #[test]
+    fn each_load_has_a_cpu_beside_the_scenes_and_many_have_two() {
+        let of = |name: &str, cpus| generators(scene(name).unwrap(), cpus).unwrap().to_string();
+        assert_eq!([of("spin", 2), of("pool", 4), of("overload", 4), of("many", 4)], ["2", "4", "4-5", "4-5"]);
+    }
 
     #[test]
     fn a_scene_grows_with_the_machine_and_its_speed() {

@@ -20,8 +20,8 @@ use crate::commands::programs::{self, SCENES, TREATMENTS};
 ///
 /// By default memcached -t 1 under 1,200 requests a second, beside two spinning threads a CPU, on CPUs of 125 million
 /// instructions a second; other scenes: --list. Each peer, number of CPUs and seed is one boot, as many of them at once as
-/// this machine has CPUs. Results are kept: an interrupted comparison goes on where it was. Use a release build: the load
-/// generator's own instructions count.
+/// this machine has CPUs. Load generators have CPUs of their own, beside those; with --shared they run among the programs, and
+/// then their own instructions count: use a release build. Results are kept: an interrupted comparison goes on where it was.
 #[derive(Args)]
 pub struct Arguments {
     /// Numbers of CPUs
@@ -42,6 +42,9 @@ pub struct Arguments {
     /// CPUs and load so many times as fast: nearer to a real CPU, and so many times as dear
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     speed: u32,
+    /// Load generators run among the programs, on the same CPUs, not on CPUs of their own
+    #[arg(long)]
+    shared: bool,
     /// Kernel version, as in 6.18.15 [default: the best that can be had]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
@@ -75,7 +78,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .iter()
         .flat_map(|&cpus| peers.iter().map(move |&peer| (cpus, peer)))
         .flat_map(|(cpus, treatment)| {
-            (1..=arguments.seeds).map(move |seed| Boot { scene: arguments.scene, treatment, cpus, seed })
+            let (scene, shared) = (arguments.scene, arguments.shared);
+            (1..=arguments.seeds).map(move |seed| Boot { scene, treatment, cpus, seed, shared })
         })
         .collect();
     if !arguments.cached {

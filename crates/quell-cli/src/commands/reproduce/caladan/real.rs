@@ -37,13 +37,19 @@ struct Real {
     cpus: u32,
     /// Quell's loop has a CPU of its own; else it sleeps.
     polls: bool,
+    /// The load generator runs among the programs, as before it had a CPU of its own.
+    shared: bool,
 }
 
 const fn real(scene: &'static str, cpus: u32, polls: bool) -> Real {
-    Real { scene, cpus, polls }
+    Real { scene, cpus, polls, shared: false }
 }
 
-const REAL: [Real; 12] = [
+const fn shared(scene: &'static str, cpus: u32) -> Real {
+    Real { scene, cpus, polls: false, shared: true }
+}
+
+const REAL: [Real; 16] = [
     real("spin", 2, false),
     real("spin", 4, false),
     real("spin", 4, true),
@@ -56,6 +62,10 @@ const REAL: [Real; 12] = [
     real("pool-phased", 2, false),
     real("pool-phased", 4, false),
     real("pool-phased", 4, true),
+    shared("spin", 2),
+    shared("spin", 4),
+    shared("pool", 2),
+    shared("pool", 4),
 ];
 
 impl Real {
@@ -65,8 +75,14 @@ impl Real {
 
     /// The names of its rows.
     fn names(self) -> [String; 3] {
-        let dedicated = if self.polls { "-dedicated" } else { "" };
-        ["p99", "p999", "work"].map(|what| format!("real.{}.{}{dedicated}.{what}", self.scene, self.cpus))
+        let kind = if self.polls {
+            "-dedicated"
+        } else if self.shared {
+            ".shared"
+        } else {
+            ""
+        };
+        ["p99", "p999", "work"].map(|what| format!("real.{}.{}{kind}.{what}", self.scene, self.cpus))
     }
 }
 
@@ -128,8 +144,8 @@ pub fn run(quick: bool, scenes: &[String]) -> Result<Vec<Measure>> {
 
 impl Series<'_> {
     fn real(&self, case: Real) -> Result<[Measure; 3]> {
-        let [alone, fifo, ours] =
-            self.measured(case.cpus, ["alone", "fifo", case.peer()].map(|peer| (case.scene, peer, self.seeds)))?;
+        let wanted = ["alone", "fifo", case.peer()].map(|peer| (case.scene, peer, self.seeds));
+        let [alone, fifo, ours] = self.measured(case.cpus, case.shared, wanted)?;
         let [p99, p999, work_name] = case.names();
         let p99 = latency(&p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99))?;
         let p999 = latency(&p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999))?;
@@ -139,7 +155,7 @@ impl Series<'_> {
 
     /// Beside SCHED_FIFO servers, with a CPU less: each CPU more than two adds a CPU's work.
     fn without_a_cpu(&self, case: Real, fifo: &[Vec<Cell>]) -> Result<Vec<Vec<Cell>>> {
-        let [small] = self.measured(SMALL_CPUS, [(case.scene, "fifo", self.seeds)])?;
+        let [small] = self.measured(SMALL_CPUS, case.shared, [(case.scene, "fifo", self.seeds)])?;
         let less = |(all, small): (&Vec<Cell>, &Vec<Cell>)| {
             let (all, small) = (pool::work(all), pool::work(small));
             vec![Cell { rate: all - (all - small) / f64::from(case.cpus - SMALL_CPUS), ..Cell::default() }]
@@ -155,7 +171,7 @@ impl Series<'_> {
         // If nothing is compared with them, one seed shows the results of SCHED_FIFO servers.
         let fifo_seeds = if has_lost { self.seeds } else { 1 };
         let wanted = [(solo, "alone", self.seeds), (scene, "fifo", fifo_seeds), (scene, "caladan", self.seeds)];
-        let [alone, fifo, ours] = self.measured(CROWDED_CPUS, wanted)?;
+        let [alone, fifo, ours] = self.measured(CROWDED_CPUS, false, wanted)?;
         let of = if alike { |boots: &[&Vec<Cell>]| quantile(boots, None, 0.99) } else { first_p99 };
         let mut measure = latency(&p99, &ours, &alone, of)?;
         measure.note += &match of(&all(&fifo)) {
@@ -173,12 +189,17 @@ impl Series<'_> {
     }
 
     /// The results of scenes, peers and numbers of seeds.
-    fn measured<const N: usize>(&self, cpus: u32, wanted: [(&str, &str, u64); N]) -> Result<[Vec<Vec<Cell>>; N]> {
+    fn measured<const N: usize>(
+        &self,
+        cpus: u32,
+        shared: bool,
+        wanted: [(&str, &str, u64); N],
+    ) -> Result<[Vec<Vec<Cell>>; N]> {
         let mut rows = Vec::new();
         for (scene, treatment, seeds) in wanted {
             let scene = programs::scene(scene).context("a scene that there is")?;
             let treatment = programs::treatment(treatment).context("a treatment that there is")?;
-            rows.push((1..=seeds).map(|seed| Boot { scene, treatment, cpus, seed }).collect::<Vec<_>>());
+            rows.push((1..=seeds).map(|seed| Boot { scene, treatment, cpus, seed, shared }).collect::<Vec<_>>());
         }
         self.bench.measure_missing(&rows.concat())?;
         let mut results = [const { Vec::new() }; N];
