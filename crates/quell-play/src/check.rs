@@ -18,7 +18,6 @@ pub fn check(spec: &WorkloadSpec, graph: &GraphSpec) -> Result<()> {
         (spec.profile.is_some(), "a profile of caches and memory"),
         (matches!(dispatch, Some(Dispatch::WorkStealing(_))), "green threads"),
         (spec.batch.as_ref().is_some_and(|batch| !batch.cycle.is_empty()), "a cycle of kinds of work"),
-        (!spec.within.is_empty(), "groups around its own"),
     ];
     let of_requests = spec.pool.as_ref().and_then(|_| requests::in_the_way(spec, graph));
     match in_the_way.into_iter().find(|(is, _)| *is).map(|(_, what)| what).or(of_requests) {

@@ -12,7 +12,7 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "quell-play-";
 const CONTROLLERS: [&str; 2] = ["cpu", "cpuset"];
 
-/// The groups of a scene's workloads, all at the top, as the simulator has them.
+/// The groups of a scene's workloads and those around them, as the simulator has them.
 pub struct Groups {
     made: Vec<PathBuf>,
 }
@@ -28,6 +28,7 @@ pub fn needed_by(spec: &WorkloadSpec) -> Option<&'static str> {
     let plain = WorkloadSpec::new("", spec.class);
     [
         (spec.weight != plain.weight, "weight"),
+        (!spec.within.is_empty(), "within"),
         (spec.quota.is_some(), "quota"),
         (spec.idle, "idle"),
         (spec.cpuset.is_some(), "cpuset"),
@@ -42,16 +43,28 @@ impl Groups {
     pub fn make<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Result<Groups> {
         remove_left(Path::new(ROOT), Path::new("/proc"))?;
         let mut groups = Groups { made: Vec::new() };
-        for name in CONTROLLERS {
-            write(&Path::new(ROOT).join("cgroup.subtree_control"), &format!("+{name}"))?;
-        }
+        hand_down(Path::new(ROOT))?;
         for spec in workloads {
+            let mut path = PathBuf::from(ROOT);
+            for (name, around) in around(spec).into_iter().zip(&spec.within) {
+                path.push(name);
+                if !path.exists() {
+                    groups.add(&path)?;
+                    write(&path.join("cpu.weight"), &around.weight.to_string())?;
+                    hand_down(&path)?;
+                }
+            }
             let path = Path::new(ROOT).join(name_of(spec));
-            fs::create_dir(&path).with_context(|| format!("make the group {}", path.display()))?;
-            groups.made.push(path.clone());
+            groups.add(&path)?;
             set(&path, spec)?;
         }
         Ok(groups)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<()> {
+        fs::create_dir(path).with_context(|| format!("make the group {}", path.display()))?;
+        self.made.push(path.to_owned());
+        Ok(())
     }
 
     /// Moves a process into a workload's group.
@@ -60,9 +73,30 @@ impl Groups {
     }
 }
 
-/// The name of a workload's group.
+/// The name of a workload's group, with those of the groups around it.
 pub fn name_of(spec: &WorkloadSpec) -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), spec.name)
+    let mut names = around(spec);
+    names.push(spec.name.clone());
+    if names.len() == 1 {
+        names[0] = top(&spec.name);
+    }
+    names.join("/")
+}
+
+/// The names of the groups around a workload's own, the outermost first.
+fn around(spec: &WorkloadSpec) -> Vec<String> {
+    let names = spec.within.iter().enumerate();
+    names.map(|(depth, around)| if depth == 0 { top(&around.name) } else { around.name.clone() }).collect()
+}
+
+/// A group at the top is marked as this process's.
+fn top(name: &str) -> String {
+    format!("{PREFIX}{}-{name}", std::process::id())
+}
+
+/// The groups below one get controllers.
+fn hand_down(path: &Path) -> Result<()> {
+    CONTROLLERS.iter().try_for_each(|name| write(&path.join("cgroup.subtree_control"), &format!("+{name}")))
 }
 
 /// Removes the empty groups of processes that were killed before they could.
@@ -72,10 +106,21 @@ fn remove_left(root: &Path, proc: &Path) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         if pid.is_some_and(|pid| !proc.join(pid).exists()) {
-            fs::remove_dir(&path).with_context(|| format!("remove {}", path.display()))?;
+            remove(&path).with_context(|| format!("remove {}", path.display()))?;
         }
     }
     Ok(())
+}
+
+/// Removes a group and those below it.
+fn remove(path: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let below = entry?.path();
+        if below.is_dir() {
+            remove(&below)?;
+        }
+    }
+    fs::remove_dir(path)
 }
 
 fn set(path: &Path, spec: &WorkloadSpec) -> Result<()> {
@@ -103,7 +148,7 @@ fn write(path: &Path, value: &str) -> Result<()> {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for path in &self.made {
+        for path in self.made.iter().rev() {
             // Its processes have ended; the kernel may still count them.
             for _ in 0..100 {
                 if fs::remove_dir(path).is_ok() {
@@ -117,17 +162,31 @@ impl Drop for Groups {
 
 #[cfg(test)]
 mod tests {
+    use quell_model::Class;
+    use quell_sim::workload::GroupSpec;
+
     use super::*;
 
     #[test]
     fn groups_of_killed_processes_are_removed_and_no_others() {
         let (root, proc) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for name in ["quell-play-7-web", "quell-play-8-web", "system.slice"] {
-            fs::create_dir(root.path().join(name)).unwrap();
+        for name in ["quell-play-7-web", "quell-play-7-pods/web", "quell-play-8-web", "system.slice"] {
+            fs::create_dir_all(root.path().join(name)).unwrap();
         }
         fs::create_dir(proc.path().join("8")).unwrap();
         remove_left(root.path(), proc.path()).unwrap();
         let left = |name: &str| root.path().join(name).exists();
-        assert_eq!(["quell-play-7-web", "quell-play-8-web", "system.slice"].map(left), [false, true, true]);
+        let after = ["quell-play-7-web", "quell-play-7-pods", "quell-play-8-web", "system.slice"].map(left);
+        assert_eq!(after, [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_group_within_others_is_named_with_them() {
+        let mut spec = WorkloadSpec::new("web", Class::LatencyCritical);
+        assert_eq!(name_of(&spec), top("web"));
+        let group = |name: &str| GroupSpec { name: name.into(), weight: 300 };
+        spec.within = vec![group("pods"), group("gold")];
+        assert_eq!(name_of(&spec), format!("{}/gold/web", top("pods")));
+        assert_eq!(needed_by(&spec), Some("within"));
     }
 }
