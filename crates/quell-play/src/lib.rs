@@ -4,6 +4,10 @@
 //! on this machine alone ([`Pace`]), arrive, sleep and wait as the simulated ones do, with the same random numbers. No thread
 //! generates load: an idle thread of a server sleeps until the next request's arrival.
 
+/// What is played of a scene: one more with every change after which a real kernel would do something else with the same
+/// file. What was found before is not comparable then.
+pub const PLAYED_AS: u32 = 1;
+
 mod body;
 mod check;
 mod course;

@@ -1,6 +1,8 @@
 //! `quell validate`: the simulated kernel against a real one.
 
 mod compare;
+mod random;
+mod real;
 mod table;
 
 use std::io::{self, Write};
@@ -14,9 +16,9 @@ use serde_json::json;
 
 use super::output::stamped;
 use super::play::scenes;
-use super::reproduce::figure::{lab, sim};
-use super::reproduce::trial::once;
+use super::reproduce::figure::sim;
 use compare::Row;
+use real::Side;
 
 /// Hold the simulated kernel against a real one, scene by scene
 ///
@@ -27,12 +29,22 @@ use compare::Row;
 pub struct Arguments {
     /// Scenarios or figures [default: all files *.toml of the directory scenes]
     scenes: Vec<PathBuf>,
+    /// So many scenes that are drawn at random, in place of files
+    #[arg(long, value_name = "N", conflicts_with = "scenes", value_parser = clap::value_parser!(u32).range(1..))]
+    random: Option<u32>,
+    /// The seed by which they are drawn
+    #[arg(long, value_name = "S", requires = "random", default_value_t = 1)]
+    seed: u64,
     /// Seeds a side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
-    /// Keep what each run finds in this directory, and do not run again what is kept there
+    /// Keep what the real kernel did in this directory, and do not play again what is kept there of the same scene, whatever
+    /// has changed in the simulator
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Debian's version of the kernel, as in 7.0.13 [default: the one that is kept, or the best that there is]
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
     /// Print the rows as JSON
     #[arg(long)]
     json: bool,
@@ -40,10 +52,17 @@ pub struct Arguments {
 
 /// Runs all scenes on both sides.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let files = if arguments.scenes.is_empty() { all(Path::new("scenes"))? } else { arguments.scenes.clone() };
     if let Some(directory) = &arguments.keep {
         std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
     }
+    let drawn = tempfile::tempdir().context("make a directory for scenes")?;
+    let files = match arguments.random {
+        Some(count) => {
+            (1..=count).map(|number| random::write(drawn.path(), arguments.seed, number)).collect::<Result<_>>()?
+        }
+        None if arguments.scenes.is_empty() => all(Path::new("scenes"))?,
+        None => arguments.scenes.clone(),
+    };
     let mut rows = Vec::new();
     for file in &files {
         rows.extend(scene(file, arguments).with_context(|| format!("scene {}", file.display()))?);
@@ -73,15 +92,10 @@ fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
     let first = treated.first().context("nothing is to be run: give the scene a policy")?;
     let cpus = first.scenario.machine()?.topology.all().len() as u32;
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (mut simulated, mut real) = (Vec::new(), Vec::new());
-    for seed in 1..=arguments.seeds {
-        simulated.push(sim::cells(&treated, seed)?);
-        eprintln!("validate: {name}, seed {seed} of {}", arguments.seeds);
-        let boot = || lab::in_guest(file, cpus, seed, &[], &[]);
-        real.push(match &arguments.keep {
-            Some(directory) => once(&directory.join(format!("{name}-{seed}.json")), boot)?,
-            None => boot()?,
-        });
-    }
+    eprintln!("validate: {name}");
+    let real = Side { kernel: arguments.kernel.as_deref(), keep: arguments.keep.as_deref() };
+    let real = real.of(file, cpus, arguments.seeds)?;
+    let real: Vec<_> = real.seeds.into_values().take(arguments.seeds as usize).collect();
+    let simulated = (1..=arguments.seeds).map(|seed| sim::cells(&treated, seed)).collect::<Result<Vec<_>>>()?;
     Ok(compare::rows(&name, &simulated, &real))
 }

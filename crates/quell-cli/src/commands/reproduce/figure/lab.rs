@@ -42,6 +42,18 @@ struct Played {
 
 /// On a real kernel, one boot for all stacks or treatments, after these changes of the scene.
 pub fn in_guest(file: &Path, cpus: u32, seed: u64, treatments: &[Treatment], set: &[String]) -> Result<Vec<Cell>> {
+    in_guest_of(None, file, cpus, seed, treatments, set)
+}
+
+/// The same on this version of the kernel, or the best one that there is.
+pub fn in_guest_of(
+    kernel: Option<&str>,
+    file: &Path,
+    cpus: u32,
+    seed: u64,
+    treatments: &[Treatment],
+    set: &[String],
+) -> Result<Vec<Cell>> {
     // The guest has a /tmp of its own: the file goes into its memory.
     let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
     let quell = std::env::current_exe().context("find this program")?;
@@ -56,6 +68,7 @@ pub fn in_guest(file: &Path, cpus: u32, seed: u64, treatments: &[Treatment], set
     let files = programs.chain([Ok(file.clone())]).collect::<Result<_, _>>()?;
     let machine = Machine {
         cpus,
+        kernel: kernel.map(str::to_owned),
         clock: Clock::Lockstep(Lockstep::default()),
         root: Root::Packed(files),
         settle_s: Machine::LOCKSTEP_SETTLE_S,
