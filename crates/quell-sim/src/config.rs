@@ -3,6 +3,8 @@
 use quell_model::{Nanos, PreemptionMode};
 use serde::{Deserialize, Serialize};
 
+use crate::mechanisms::{Like, Mechanisms};
+
 /// The scheduler of ordinary threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -71,6 +73,9 @@ pub enum IdleSearch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KernelConfig {
+    /// The real kernel that it is set like, where a scene sets nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub like: Option<Like>,
     /// Which fair scheduler.
     pub fair: FairScheduler,
     /// When a running ordinary thread gives way to one that woke up.
@@ -102,6 +107,8 @@ pub struct KernelConfig {
     pub loads: Loads,
     /// Does the load balancer run? Wake-up placement always does.
     pub balance: bool,
+    /// What it has of Linux 6.18 that is not always simulated.
+    pub mechanisms: Mechanisms,
     /// What the kernel's actions cost.
     pub costs: Costs,
 }
@@ -109,6 +116,7 @@ pub struct KernelConfig {
 impl Default for KernelConfig {
     fn default() -> KernelConfig {
         KernelConfig {
+            like: None,
             fair: FairScheduler::Eevdf,
             preemption: PreemptionMode::Lazy,
             interrupts: Interrupts::Spread,
@@ -124,6 +132,7 @@ impl Default for KernelConfig {
             real_time_limit: RealTimeLimit::FairServer,
             loads: Loads::Present,
             balance: true,
+            mechanisms: Mechanisms::default(),
             costs: Costs::default(),
         }
     }
@@ -170,6 +179,10 @@ fn factor(cpus: usize) -> u64 {
 pub struct Costs {
     /// One thread gives way to another.
     pub context_switch: Nanos,
+    /// A thread that was woken comes back from its system call, before it does anything.
+    pub wake_up: Nanos,
+    /// The same beside that if another thread woke it, and not an interrupt.
+    pub wake_up_by_thread: Nanos,
     /// An idle CPU begins to work: interrupt and exit from its idle state.
     pub idle_exit: Nanos,
     /// The thread ran last on another core that shares the last-level cache.
@@ -200,6 +213,8 @@ impl Default for Costs {
     fn default() -> Costs {
         Costs {
             context_switch: Nanos(1_000),
+            wake_up: Nanos::ZERO,
+            wake_up_by_thread: Nanos::ZERO,
             idle_exit: Nanos(2_000),
             migration_near: Nanos(2_000),
             migration_far: Nanos(10_000),
@@ -220,6 +235,8 @@ impl Costs {
     /// Nothing costs anything: for comparisons with theory.
     pub const FREE: Costs = Costs {
         context_switch: Nanos::ZERO,
+        wake_up: Nanos::ZERO,
+        wake_up_by_thread: Nanos::ZERO,
         idle_exit: Nanos::ZERO,
         migration_near: Nanos::ZERO,
         migration_far: Nanos::ZERO,

@@ -10,6 +10,8 @@ pub(crate) struct Domain {
     /// Do all of it share a core?
     pub is_core: bool,
     pub interval: u64,
+    /// Wake-ups look at so many of its CPUs (`nr_idle_scan`).
+    pub scans: u32,
 }
 
 /// The machine's domains, and those of each CPU from the smallest to the largest.
@@ -37,7 +39,7 @@ impl Domains {
                 let parts: Vec<CpuSet> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 if parts.len() > 1 {
                     let interval = span.len() as u64 * 1_000_000;
-                    all.push(Domain { span, parts, is_core: level == 0, interval });
+                    all.push(Domain { span, parts, is_core: level == 0, interval, scans: 0 });
                 }
             }
         }

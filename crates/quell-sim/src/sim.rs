@@ -126,6 +126,7 @@ impl Sim {
             homes,
             machine,
         };
+        sim.kernel.set_seed(seed);
         for (number, spec) in vms.iter().enumerate() {
             sim.add_vm(number, spec, seed);
         }

@@ -208,6 +208,26 @@ impl Queue {
     }
 }
 
+/// The sums behind a queue's virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mean {
+    base: i64,
+    sum: i64,
+    pub load: i64,
+}
+
+impl Mean {
+    /// Is somebody with this virtual run time not ahead of the queue?
+    pub fn is_eligible(&self, vruntime: i64) -> bool {
+        self.sum >= (vruntime - self.base).saturating_mul(self.load)
+    }
+
+    /// V, rounded down.
+    pub fn now(&self) -> i64 {
+        if self.load == 0 { self.base } else { self.base + self.sum.div_euclid(self.load) }
+    }
+}
+
 /// The tree of groups, with a queue for each group and CPU, and what stands in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
@@ -236,5 +256,36 @@ impl Tree {
         };
         let queues = (0..cpus).map(|cpu| Queue::new(cpu, GroupId::ROOT, None)).collect();
         Tree { groups: vec![root], queues, entities: Vec::new(), partitions: Vec::new() }
+    }
+
+    /// A queue's virtual time, over all its members.
+    pub fn mean(&self, queue: usize) -> Mean {
+        let queue = &self.queues[queue];
+        let Some(&first) = queue.members.first() else { return Mean { base: queue.zero, sum: 0, load: 0 } };
+        let base = self.entities[first].vruntime;
+        let (mut sum, mut load) = (0i64, 0i64);
+        for &member in &queue.members {
+            let entity = &self.entities[member];
+            let weight = (entity.weight >> weight::SCALE) as i64;
+            sum = sum.saturating_add((entity.vruntime - base).saturating_mul(weight));
+            load += weight;
+        }
+        Mean { base, sum, load }
+    }
+
+    /// Is a thread's entity, or else a group's from this queue up, asleep and still queued?
+    pub fn is_delayed(&self, entity: usize, queue: usize) -> bool {
+        if self.entities[entity].queued {
+            return self.entities[entity].delayed;
+        }
+        let mut at = self.queues[queue].entity;
+        while let Some(entity) = at {
+            let seen = &self.entities[entity];
+            if seen.queued {
+                return seen.delayed;
+            }
+            at = self.queues[seen.queue].entity;
+        }
+        false
     }
 }

@@ -10,11 +10,11 @@ use super::class::Class;
 use super::fair::{Arrival, Departure};
 use super::state::{Content, TaskId};
 use super::{IdleSearch, Kernel};
+use crate::imbalance::{Part, Reason, imbalance, is_busier};
+use crate::mechanisms::Mechanism;
 
 /// Looks by a busy CPU are this much rarer (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
-/// A part must be this much more loaded, per cent (`imbalance_pct`).
-const IMBALANCE: u64 = 117;
 /// After so many looks in vain, threads are moved although their caches are warm …
 const WARM_AFTER: u32 = 1;
 /// … and running ones too (`cache_nice_tries` + 2).
@@ -26,33 +26,6 @@ const LOOK_NS: u64 = 100;
 const NOTHING_FOR_NS: u64 = 500_000;
 /// At most so many threads are moved at once (`sched_nr_migrate`).
 const BATCH: usize = 32;
-
-/// Why balancing is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    NewlyIdle,
-    Idle,
-    Busy,
-}
-
-/// What one part of a domain has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    cpus: u64,
-    idle: u64,
-    tasks: u64,
-    load: u64,
-}
-
-impl Part {
-    fn is_overloaded(&self) -> bool {
-        self.tasks > self.cpus
-    }
-
-    fn load_per_cpu(&self) -> u64 {
-        self.load / self.cpus.max(1)
-    }
-}
 
 impl Kernel {
     /// A CPU is about to go idle: it pulls waiting work unless its idle times are too short to be worth a look.
@@ -74,7 +47,11 @@ impl Kernel {
             if self.cpus[cpu].mean_idle < spent {
                 return false;
             }
-            if !self.domains.all[domain].span.is_disjoint(&self.masks.crowded)
+            if self.has(Mechanism::Dice) {
+                if self.pulls_by_chance(cpu, at, domain) {
+                    return true;
+                }
+            } else if !self.domains.all[domain].span.is_disjoint(&self.masks.crowded)
                 && self.balance(cpu, at, domain, Reason::NewlyIdle) > 0
             {
                 return true;
@@ -84,6 +61,18 @@ impl Kernel {
             self.cpus[cpu].nothing_to_pull_until = self.now + NOTHING_FOR_NS;
         }
         false
+    }
+
+    /// A look is taken as often as looks were of use lately; each that is taken stands for those that were not
+    /// (`sched_balance_newidle` with NI_RANDOM).
+    fn pulls_by_chance(&mut self, cpu: usize, at: usize, domain: usize) -> bool {
+        if self.fair.chance.dice.below(1024) > self.cpus[cpu].looks[at].weight() {
+            self.cpus[cpu].looks[at].count(false);
+            return false;
+        }
+        let pulled = self.balance(cpu, at, domain, Reason::NewlyIdle) > 0;
+        self.cpus[cpu].looks[at].count(pulled);
+        pulled
     }
 
     fn has_something_for(&self, source: usize, cpu: usize) -> bool {
@@ -151,6 +140,9 @@ impl Kernel {
 
     /// Pulls threads here from the busiest other part of a domain, if it has too many. Returns how many.
     fn balance(&mut self, cpu: usize, at: usize, domain: usize, reason: Reason) -> usize {
+        if reason != Reason::NewlyIdle && self.has(Mechanism::Scan) {
+            self.budget_scans(domain);
+        }
         let id = CpuId(cpu as u32);
         let (mut own, mut busiest): (Part, Option<(Part, CpuSet)>) = (Part::default(), None);
         let mut total = Part::default();
@@ -261,32 +253,4 @@ impl Kernel {
             }
         }
     }
-}
-
-fn is_busier(part: &Part, other: &Part) -> bool {
-    match (part.is_overloaded(), other.is_overloaded()) {
-        (true, true) => part.load_per_cpu() > other.load_per_cpu(),
-        (false, false) => (part.tasks, other.idle) > (other.tasks, part.idle),
-        (overloaded, _) => overloaded,
-    }
-}
-
-/// Should threads move from the busiest part here, and how much: a load (true), or a number of threads?
-fn imbalance(own: &Part, busiest: &Part, total: &Part, reason: Reason) -> Option<(bool, u64)> {
-    if busiest.is_overloaded() {
-        if own.tasks < own.cpus || reason == Reason::NewlyIdle {
-            return Some((false, own.idle.max(1)));
-        }
-        let (here, there, mean) = (own.load_per_cpu(), busiest.load_per_cpu(), total.load / total.cpus.max(1));
-        let is_close = own.is_overloaded() && 100 * there <= IMBALANCE * here;
-        if here >= mean || there <= mean || is_close {
-            return None;
-        }
-        return Some((true, ((there - mean) * busiest.cpus).min((mean - here) * own.cpus)));
-    }
-    if reason == Reason::Busy || busiest.tasks <= 1 || (busiest.cpus > 1 && own.idle <= busiest.idle + 1) {
-        return None;
-    }
-    let differ = busiest.tasks.saturating_sub(own.tasks) / 2;
-    (differ > 0).then_some((false, differ))
 }

@@ -5,6 +5,7 @@ use quell_model::{CpuId, PreemptionMode};
 use super::class::{CLASSES, Class};
 use super::state::{ENDLESS, FULL_SPEED, LATE_START, State, TaskId};
 use super::{Kernel, RealTimeLimit};
+use crate::mechanisms::Mechanism;
 
 /// The fair server: so much CPU time, ns, …
 const SERVED: u64 = 50_000_000;
@@ -71,7 +72,9 @@ impl Kernel {
                 self.exhaust_budget(task);
             }
             let group = self.task(task).group;
-            self.fair_end(group, cpu);
+            if !self.has(Mechanism::Protection) {
+                self.fair_end(group, cpu);
+            }
             if self.is_fair(task) {
                 self.throttle_exhausted(self.queue_of(group, cpu));
             }
@@ -80,7 +83,9 @@ impl Kernel {
         if next.is_none() && self.balance_before_idling(cpu) {
             next = self.pick(cpu);
         }
-        if let Some(task) = next.filter(|&task| self.is_fair(task)) {
+        if self.has(Mechanism::Protection) {
+            self.fair_pass(cpu, previous, next.filter(|&task| self.is_fair(task)));
+        } else if let Some(task) = next.filter(|&task| self.is_fair(task)) {
             self.fair_begin(task);
         }
         // Of one who was interrupted a tick may be left.
@@ -156,6 +161,9 @@ impl Kernel {
             self.rest(task, cpu);
         }
         self.trace_begin(cpu);
+        if self.has(Mechanism::Scan) {
+            self.note_use(cpu);
+        }
         let costs = self.config.costs;
         self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
@@ -171,6 +179,9 @@ impl Kernel {
             seen.run_delay += now - seen.runnable_since;
             // One that lost its CPU waits since it ran.
             let was_woken = seen.runnable_since > seen.ran_at;
+            if was_woken {
+                cost += costs.wake_up.0 + if seen.woken_by_thread { costs.wake_up_by_thread.0 } else { 0 };
+            }
             let bound = seen.latency.unwrap_or(LATE_START);
             seen.late_starts += u64::from(was_woken && now > seen.runnable_since + bound);
             seen.ran_on = cpu;
@@ -181,8 +192,8 @@ impl Kernel {
                 *mean = (*mean - *mean / 8 + idle / 8).min(1_000_000);
             }
             if !std::mem::replace(&mut self.cpus[cpu].tick_is_set, true) {
-                let tick = self.config.tick.0;
-                self.timers.set(self.cpus[cpu].tick, (now / tick + 1) * tick);
+                let at = self.fair.chance.next_tick(now, self.config.tick.0);
+                self.timers.set(self.cpus[cpu].tick, at);
             }
         } else {
             self.cpus[cpu].idle_since = now;
@@ -303,8 +314,8 @@ impl Kernel {
         if self.cpus[cpu].away {
             return self.miss_tick(cpu);
         }
-        let period = self.config.tick.0;
-        self.timers.set(self.cpus[cpu].tick, (self.now / period + 1) * period);
+        let at = self.fair.chance.next_tick(self.now, self.config.tick.0);
+        self.timers.set(self.cpus[cpu].tick, at);
         self.told.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {

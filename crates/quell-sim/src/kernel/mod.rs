@@ -40,11 +40,14 @@ pub use partition::Partition;
 pub use server::ServerSpec;
 pub(crate) use state::{ENDLESS, FULL_SPEED, PhaseId, Timer};
 
+use crate::chance::Chance;
 use crate::domains::Domains;
+use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
+use crate::mechanisms::Mechanism;
 use crate::timers::Timers;
 use crate::told::Told;
-use state::{Budget, Cpu, Entity, State, Task, Tree};
+use state::{Average, Budget, Cpu, Entity, State, Task, Tree};
 
 /// The kernel and its machine.
 #[derive(Clone, Debug)]
@@ -97,6 +100,12 @@ impl Kernel {
         }
     }
 
+    /// What the kernel leaves to chance depends on this seed; before time passes.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        let tick = self.config.tick.0;
+        self.fair.chance = Chance::new(seed, self.has(Mechanism::TickPhase).then_some(tick));
+    }
+
     /// A new thread, asleep and without work, in a group and of a workload.
     pub fn spawn(&mut self, group: GroupId, workload: u32, class: SchedClass) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
@@ -128,6 +137,8 @@ impl Kernel {
             runnable_since: 0,
             ran_at: 0,
             ran_on: usize::MAX,
+            was_on: usize::MAX,
+            woken_by_thread: false,
             turn_began: 0,
             phase: PhaseId::default(),
             request_began: None,
@@ -225,6 +236,12 @@ impl Kernel {
         }
     }
 
+    /// Is a mechanism simulated that is not always?
+    #[inline(always)]
+    pub(crate) fn has(&self, mechanism: Mechanism) -> bool {
+        self.config.mechanisms.has(mechanism)
+    }
+
     pub(crate) fn task(&self, task: TaskId) -> &Task {
         &self.tasks[task.0 as usize]
     }
@@ -283,5 +300,7 @@ fn new_cpu(cpu: usize, timers: &mut Timers<Timer>, domains: usize) -> Cpu {
         busy_time: 0,
         nothing_to_pull_until: 0,
         balance: vec![(0, 0); domains],
+        looks: vec![Looks::FIRST; domains],
+        used: Average::default(),
     }
 }

@@ -7,9 +7,13 @@ use quell_model::{CpuId, CpuSet};
 use super::realtime::first_from;
 use super::state::TaskId;
 use super::{IdleSearch, Kernel};
+use crate::imbalance::scans;
+use crate::mechanisms::Mechanism;
 
 /// A look at another CPU takes this long, ns (a line of another core's cache; our assumption).
 const SCAN_NS: u64 = 100;
+/// A CPU that is always busy (`SCHED_CAPACITY_SCALE`).
+const FULL: u64 = 1024;
 
 impl Kernel {
     /// The CPU for a thread that becomes runnable. `waker`: the CPU whose thread woke it.
@@ -29,6 +33,7 @@ impl Kernel {
             _ => previous,
         };
         match self.config.idle_search {
+            IdleSearch::Whole if self.has(Mechanism::Scan) => self.scanned_idle(task, previous, target),
             IdleSearch::Whole => self.idle_sibling(task, previous, target),
             IdleSearch::Proportional => self.near_idle(task, previous, target, waker.unwrap_or(previous)),
         }
@@ -69,6 +74,56 @@ impl Kernel {
             .or_else(|| any(&self.masks.idle))
             .or_else(|| any(&self.masks.idle_class))
             .unwrap_or(target)
+    }
+
+    /// Linux 6.18's `select_idle_sibling` where cores have no siblings: the target, where the thread ran last and before that,
+    /// and then as many CPUs from the target on as the domain's balancing allows (`SIS_UTIL`).
+    fn scanned_idle(&mut self, task: TaskId, previous: usize, target: usize) -> usize {
+        if self.topology.has_siblings() {
+            return self.idle_sibling(task, previous, target);
+        }
+        let before = std::mem::replace(&mut self.tasks[task.0 as usize].was_on, previous);
+        if self.is_free(target) {
+            return target;
+        }
+        let cache = self.domains.cache_of(target);
+        let fits = |cpu: usize| cache.contains(CpuId(cpu as u32)) && self.is_free(cpu) && self.may_run(task, cpu);
+        if fits(previous) {
+            return previous;
+        }
+        if before < self.cpus.len() && fits(before) {
+            return before;
+        }
+        let span = |&domain: &usize| self.domains.all[domain].span == *cache;
+        let domain = self.domains.of_cpu(target).iter().copied().find(span);
+        let most = domain.map_or(0, |domain| self.domains.all[domain].scans);
+        let order =
+            cache.iter().filter(|cpu| cpu.index() > target).chain(cache.iter().filter(|cpu| cpu.index() <= target));
+        let allowed = order.filter(|cpu| self.may_run(task, cpu.index()));
+        allowed.take(most as usize).find(|cpu| self.is_free(cpu.index())).map_or(target, CpuId::index)
+    }
+
+    /// How many CPUs wake-ups look at in a domain that shares a cache: the fewer the busier they were lately
+    /// (`update_idle_cpu_scan`).
+    pub(super) fn budget_scans(&mut self, domain: usize) {
+        let span = self.domains.all[domain].span;
+        if span.lowest().is_none_or(|cpu| *self.domains.cache_of(cpu.index()) != span) {
+            return;
+        }
+        let used: f64 = span.iter().map(|cpu| self.use_of(cpu.index())).sum();
+        self.domains.all[domain].scans = scans(used / span.len() as f64, span.len());
+    }
+
+    /// The part of its time, 0–1, that a CPU was busy lately.
+    fn use_of(&mut self, cpu: usize) -> f64 {
+        self.note_use(cpu);
+        self.cpus[cpu].used.load / FULL as f64
+    }
+
+    /// To be called before a CPU goes idle or begins to work.
+    pub(super) fn note_use(&mut self, cpu: usize) {
+        let (now, seen) = (self.now, &mut self.cpus[cpu]);
+        seen.used.follow(if seen.current.is_some() { FULL } else { 0 }, now);
     }
 
     /// Linux 5.3's `select_idle_sibling`: `select_idle_core` where there are siblings, then as many CPUs from the target on as

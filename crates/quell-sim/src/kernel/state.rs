@@ -4,8 +4,9 @@ use quell_model::{CpuSet, SchedClass};
 
 use super::server::Servers;
 pub(crate) use crate::ids::{GroupId, TaskId};
+use crate::imbalance::Looks;
 use crate::timers::TimerId;
-pub(crate) use crate::tree::{Bandwidth, Content, Entity, Group, Queue, Tree};
+pub(crate) use crate::tree::{Average, Bandwidth, Content, Entity, Group, Queue, Tree};
 
 /// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
 /// The longest piece of work is thirteen days.
@@ -98,6 +99,10 @@ pub(crate) struct Cpu {
     pub nothing_to_pull_until: u64,
     /// By domain: when the balancer looks next, and how often it has failed.
     pub balance: Vec<(u64, u32)>,
+    /// By domain: of how much use looks for work were when it went idle.
+    pub looks: Vec<Looks>,
+    /// The part of its time that it was busy lately.
+    pub used: Average,
 }
 
 /// What a thread does.
@@ -149,6 +154,10 @@ pub(crate) struct Task {
     /// When it ran last, and where; for caches.
     pub ran_at: u64,
     pub ran_on: usize,
+    /// Where it was before its last wake-up (`recent_used_cpu`).
+    pub was_on: usize,
+    /// Another thread woke it last, not an interrupt.
+    pub woken_by_thread: bool,
     /// The round-robin quantum's or a granted CPU's start.
     pub turn_began: u64,
     pub phase: PhaseId,

@@ -6,12 +6,14 @@ use super::class::{Class, Preempts};
 use super::fair::{Arrival, Departure};
 use super::state::{FULL_SPEED, State, TaskId};
 use super::{ENDLESS, Interrupts, Kernel};
+use crate::mechanisms::Mechanism;
 use crate::random::Stream;
 
 impl Kernel {
     /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread, or an
     /// interrupt there, woke it; None: something outside.
     pub fn wake(&mut self, task: TaskId, work_ns: u64, waker: Option<usize>) {
+        self.tasks[task.0 as usize].woken_by_thread = false;
         let seen = &mut self.tasks[task.0 as usize];
         if seen.state != State::Sleeping {
             return;
@@ -38,9 +40,19 @@ impl Kernel {
         let is_new = self.task(task).cpu == usize::MAX;
         let delayed = self.tree.entities[self.task(task).entity].delayed;
         let cpu = if delayed && self.is_fair(task) { self.task(task).cpu } else { self.choose_cpu(task, waker) };
-        self.account(cpu);
+        let later = self.has(Mechanism::Unsettled) && self.is_fair(task) && {
+            let seen = self.task(task);
+            self.tree.is_delayed(seen.entity, self.queue_of(seen.group, cpu))
+        };
+        if !later {
+            self.account(cpu);
+        }
         self.put_on(task, cpu, if is_new { Arrival::New } else { Arrival::WakeUp });
+        self.account(cpu);
         self.preempt_if_due(task, cpu, waker == Some(cpu));
+        if let Some(waker) = waker.filter(|&waker| self.cpus[waker].lazy && self.has(Mechanism::Returns)) {
+            self.reschedule(waker);
+        }
     }
 
     /// The CPU on which an interrupt for this thread comes.

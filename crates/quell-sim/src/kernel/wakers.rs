@@ -15,6 +15,7 @@ impl Kernel {
             self.told.wakers.count(task, waker);
         }
         self.wake(task, work_ns, from);
+        self.tasks[task.0 as usize].woken_by_thread = true;
     }
 
     /// Who has woken a thread so far, and how often; in the order of the wakers' numbers. What woke up by an

@@ -1,6 +1,7 @@
 //! Experiments as files: machine, kernel, workloads, policies, and for how long.
 
 mod interval;
+mod like;
 mod machine;
 mod read;
 mod remarks;

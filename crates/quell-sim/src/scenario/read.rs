@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
-use super::Scenario;
+use super::{Scenario, like};
 use crate::SimError;
 
 impl Scenario {
@@ -33,7 +33,7 @@ impl Scenario {
         let parsed = |problem| parse_error(path, text, &problem);
         // Read as it is first: places in the file are known only then.
         let mut scenario: Scenario = toml::from_str(text).map_err(parsed)?;
-        if !changes.is_empty() {
+        if !changes.is_empty() || scenario.kernel.like.is_some() {
             scenario = changed(&toml::from_str(text).map_err(parsed)?, changes)?;
         }
         let placed = |error| match error {
@@ -133,6 +133,7 @@ fn changed(original: &Table, changes: &[Change]) -> Result<Scenario, SimError> {
         }
         let last = changes.last().map_or("", |change| change.said.as_str());
         let broken = |problem: toml::de::Error| SimError::Scenario(format!("{last}: {}", one_line(problem.message())));
+        like::fill(&mut table).map_err(broken)?;
         Value::Table(table).try_into::<Scenario>().map_err(broken)
     };
     // Of several changes the first is to blame after which it is no scenario any more.

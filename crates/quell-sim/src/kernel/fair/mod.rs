@@ -11,6 +11,7 @@ mod virtual_time;
 pub(crate) use virtual_time::{Arrival, Departure};
 
 use crate::KernelConfig;
+use crate::chance::Chance;
 
 /// Sizes that depend on the number of CPUs, ns, and what is looked at now and then.
 #[derive(Clone, Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Sizes {
     pub fades_at: u64,
     /// Has a thread ever had a slice of its own? Before that no group's slice is looked at.
     pub own_slices: bool,
+    pub chance: Chance,
 }
 
 impl Sizes {
@@ -34,6 +36,7 @@ impl Sizes {
             wakeup_granularity: config.wakeup_granularity_of(cpus),
             fades_at: 0,
             own_slices: false,
+            chance: Chance::new(0, None),
         }
     }
 }

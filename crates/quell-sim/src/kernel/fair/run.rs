@@ -74,15 +74,47 @@ impl Kernel {
     pub(crate) fn fair_begin(&mut self, task: TaskId) {
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
-            let queue = self.tree.entities[entity].queue;
-            self.tree.queues[queue].current = Some(entity);
-            // Protected for the shortest slice in the queue (RUN_TO_PARITY).
-            let least = self.tree.queues[queue].members.iter().map(|&member| self.tree.entities[member].slice).min();
-            let seen = &mut self.tree.entities[entity];
-            seen.picked_at = seen.run_time;
-            let least = least.unwrap_or(seen.slice).min(seen.slice);
-            seen.protected_until = seen.deadline.min(seen.vruntime + virtual_time(least, seen.weight));
-            at = self.tree.queues[queue].entity;
+            self.protect(entity);
+            at = self.above(entity);
+        }
+    }
+
+    /// An entity becomes its queue's current one, and is protected for the shortest slice in the queue (RUN_TO_PARITY).
+    fn protect(&mut self, entity: usize) {
+        let queue = self.tree.entities[entity].queue;
+        self.tree.queues[queue].current = Some(entity);
+        let least = self.tree.queues[queue].members.iter().map(|&member| self.tree.entities[member].slice).min();
+        let seen = &mut self.tree.entities[entity];
+        seen.picked_at = seen.run_time;
+        let least = least.unwrap_or(seen.slice).min(seen.slice);
+        seen.protected_until = seen.deadline.min(seen.vruntime + virtual_time(least, seen.weight));
+    }
+
+    /// The CPU goes from one thread to another, of which each may be none or not fair: entities above both go on as they were.
+    pub(crate) fn fair_pass(&mut self, cpu: usize, previous: Option<TaskId>, next: Option<TaskId>) {
+        let stays = |kernel: &Kernel, queue: usize| {
+            let mut at = next.map(|task| kernel.task(task).entity);
+            while let Some(entity) = at {
+                if kernel.tree.entities[entity].queue == queue {
+                    return kernel.tree.queues[queue].current == Some(entity);
+                }
+                at = kernel.above(entity);
+            }
+            false
+        };
+        let mut at = previous.map(|task| self.queue_of(self.task(task).group, cpu));
+        while let Some(queue) = at {
+            if !stays(self, queue) {
+                self.tree.queues[queue].current = None;
+            }
+            at = self.tree.queues[queue].entity.map(|entity| self.tree.entities[entity].queue);
+        }
+        let mut at = next.map(|task| self.task(task).entity);
+        while let Some(entity) = at {
+            if self.tree.queues[self.tree.entities[entity].queue].current != Some(entity) {
+                self.protect(entity);
+            }
+            at = self.above(entity);
         }
     }
 

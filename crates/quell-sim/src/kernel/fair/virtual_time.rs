@@ -6,27 +6,8 @@
 
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
+use crate::tree::Mean;
 use crate::weight::{self, SCALE, virtual_time};
-
-/// The sums behind a queue's virtual time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mean {
-    base: i64,
-    sum: i64,
-    load: i64,
-}
-
-impl Mean {
-    /// Is somebody with this virtual run time not ahead of the queue?
-    pub fn is_eligible(&self, vruntime: i64) -> bool {
-        self.sum >= (vruntime - self.base).saturating_mul(self.load)
-    }
-
-    /// V, rounded down.
-    pub fn now(&self) -> i64 {
-        if self.load == 0 { self.base } else { self.base + self.sum.div_euclid(self.load) }
-    }
-}
 
 /// How an entity comes into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,17 +34,7 @@ pub(crate) enum Departure {
 impl Kernel {
     /// A queue's virtual time, over all its members.
     pub(crate) fn mean(&self, queue: usize) -> Mean {
-        let queue = &self.tree.queues[queue];
-        let Some(&first) = queue.members.first() else { return Mean { base: queue.zero, sum: 0, load: 0 } };
-        let base = self.tree.entities[first].vruntime;
-        let (mut sum, mut load) = (0i64, 0i64);
-        for &member in &queue.members {
-            let entity = &self.tree.entities[member];
-            let weight = (entity.weight >> SCALE) as i64;
-            sum = sum.saturating_add((entity.vruntime - base).saturating_mul(weight));
-            load += weight;
-        }
-        Mean { base, sum, load }
+        self.tree.mean(queue)
     }
 
     /// The virtual time that an entity's slice lasts.

@@ -1,0 +1,42 @@
+//! What the kernel leaves to chance.
+
+use crate::random::Stream;
+
+/// The stream of these numbers; workloads count theirs from 0.
+const STREAM: u64 = 1 << 62;
+
+/// Random numbers of a kernel's own, and what was drawn when it booted.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance {
+    pub dice: Stream,
+    /// Ticks come so much before whole periods, ns.
+    before: u64,
+}
+
+impl Chance {
+    /// By this seed. `tick`: the ticks' period, ns, if they have a phase.
+    pub fn new(seed: u64, tick: Option<u64>) -> Chance {
+        let mut dice = Stream::new(seed, STREAM);
+        let before = tick.map_or(0, |tick| (dice.unit() * tick as f64) as u64 % tick);
+        Chance { dice, before }
+    }
+
+    /// The first tick after this time, ns.
+    pub fn next_tick(&self, now: u64, period: u64) -> u64 {
+        (now + self.before) / period * period + period - self.before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_have_a_phase_of_the_seed() {
+        assert_eq!(Chance::new(1, None).next_tick(7, 10), 10);
+        let first = |seed| Chance::new(seed, Some(1_000)).next_tick(0, 1_000);
+        assert!((1..10).all(|seed| (1..=1_000).contains(&first(seed))) && first(1) != first(2));
+        let chance = Chance::new(3, Some(1_000));
+        assert_eq!(chance.next_tick(first(3), 1_000), first(3) + 1_000);
+    }
+}

@@ -1,0 +1,121 @@
+//! What is too unequal between parts of a domain, and by how much.
+
+/// A part must be this much more loaded, per cent (`imbalance_pct`).
+const IMBALANCE: u64 = 117;
+
+/// Why balancing is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    NewlyIdle,
+    Idle,
+    Busy,
+}
+
+/// What one part of a domain has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Part {
+    pub cpus: u64,
+    pub idle: u64,
+    pub tasks: u64,
+    pub load: u64,
+}
+
+impl Part {
+    pub fn is_overloaded(&self) -> bool {
+        self.tasks > self.cpus
+    }
+
+    pub fn load_per_cpu(&self) -> u64 {
+        self.load / self.cpus.max(1)
+    }
+}
+
+/// Is a part busier than another?
+pub(crate) fn is_busier(part: &Part, other: &Part) -> bool {
+    match (part.is_overloaded(), other.is_overloaded()) {
+        (true, true) => part.load_per_cpu() > other.load_per_cpu(),
+        (false, false) => (part.tasks, other.idle) > (other.tasks, part.idle),
+        (overloaded, _) => overloaded,
+    }
+}
+
+/// Should threads move from the busiest part here, and how much: a load (true), or a number of threads?
+pub(crate) fn imbalance(own: &Part, busiest: &Part, total: &Part, reason: Reason) -> Option<(bool, u64)> {
+    if busiest.is_overloaded() {
+        if own.tasks < own.cpus || reason == Reason::NewlyIdle {
+            return Some((false, own.idle.max(1)));
+        }
+        let (here, there, mean) = (own.load_per_cpu(), busiest.load_per_cpu(), total.load / total.cpus.max(1));
+        let is_close = own.is_overloaded() && 100 * there <= IMBALANCE * here;
+        if here >= mean || there <= mean || is_close {
+            return None;
+        }
+        return Some((true, ((there - mean) * busiest.cpus).min((mean - here) * own.cpus)));
+    }
+    if reason == Reason::Busy || busiest.tasks <= 1 || (busiest.cpus > 1 && own.idle <= busiest.idle + 1) {
+        return None;
+    }
+    let differ = busiest.tasks.saturating_sub(own.tasks) / 2;
+    (differ > 0).then_some((false, differ))
+}
+
+/// How many CPUs of `count` that share a cache wake-ups look at, where each was busy for this part of its time lately: the fewer the
+/// busier, none from 85 % on (`update_idle_cpu_scan`).
+pub(crate) fn scans(used: f64, count: usize) -> u32 {
+    let limit = IMBALANCE as f64 / 100.0;
+    ((1.0 - used * used * limit * limit).max(0.0) * count as f64) as u32
+}
+
+/// Of how much use a CPU's looks for work were when it went idle (`newidle_call`, `newidle_success`, `newidle_ratio`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks {
+    calls: u32,
+    successes: u32,
+    /// Of 1024 looks so many find something.
+    ratio: u32,
+}
+
+impl Looks {
+    /// As the kernel begins: every second one finds something.
+    pub const FIRST: Looks = Looks { calls: 512, successes: 256, ratio: 512 };
+
+    /// How often a look is taken: of 1024 times.
+    pub fn weight(&self) -> u32 {
+        1 + self.ratio
+    }
+
+    /// One look that found nothing, or was not taken; or one that found something, and stands for those that were not taken.
+    pub fn count(&mut self, found: bool) {
+        self.calls += 1;
+        self.successes += if found { (1024 + self.weight() / 2) / self.weight() } else { 0 };
+        if self.calls >= 1024 {
+            self.ratio = self.successes;
+            (self.calls, self.successes) = (self.calls / 2, self.successes / 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busier_cpus_were_the_fewer_are_looked_at() {
+        assert_eq!([0.0, 0.5, 0.7, 0.8, 0.9].map(|used| scans(used, 4)), [4, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn looks_become_as_frequent_as_they_are_of_use() {
+        let mut looks = Looks::FIRST;
+        (0..5_000).for_each(|_| looks.count(false));
+        assert!(looks.weight() < 50, "{}", looks.weight());
+        let mut at = 0u32;
+        // Each look that is taken finds something; one of so many is taken.
+        for _ in 0..20_000 {
+            at += looks.weight();
+            looks.count(at >= 1024);
+            at %= 1024;
+        }
+        assert!(looks.weight() > 900, "{}", looks.weight());
+    }
+}
