@@ -49,6 +49,7 @@ soak: setup
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
+	$(CARGO) test -p quell-cli --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored
 	scripts/fuzz 120 configuration api record journal scenario files

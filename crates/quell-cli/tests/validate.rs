@@ -1,0 +1,56 @@
+//! The simulated kernel is as near to the real one as docs/use/validate.md says.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A row is near if it is within its bound, or within what the real kernel varies.
+fn is_near(row: &Value) -> bool {
+    row["near"] != "no"
+}
+
+/// The judged rows that `quell validate` prints in the repository's root.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    let output = command.args(["validate", "--json"]).args(arguments).current_dir(root).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}: {said}", output.status);
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let rows = printed["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["near"] != "not-judged").cloned().collect()
+}
+
+fn told(rows: &[&Value]) -> String {
+    let tell = |row: &&Value| format!("{} {} {} {}\n", row["scene"], row["workload"], row["measure"], row["error"]);
+    rows.iter().map(tell).collect()
+}
+
+/// Nine rows of ten.
+fn assert_near(rows: &[Value]) {
+    let off: Vec<&Value> = rows.iter().filter(|row| !is_near(row)).collect();
+    assert!(rows.len() > 80, "{} rows", rows.len());
+    assert!(off.len() * 10 <= rows.len(), "{} of {} rows are off:\n{}", off.len(), rows.len(), told(&off));
+}
+
+#[test]
+fn the_simulator_is_as_near_to_a_kernel_as_when_it_was_compared() {
+    // What the kernel did is kept: nothing boots.
+    assert_near(&rows(&["--keep", "scenes/real"]));
+}
+
+#[test]
+fn a_kernel_that_boots_now_is_as_near() {
+    let rows = rows(&["scenes/one.toml", "scenes/fifo.toml", "scenes/idle.toml", "--seeds", "1"]);
+    let plain = rows.iter().filter(|row| row["measure"] != "p99");
+    let off: Vec<&Value> = plain.clone().filter(|row| !is_near(row)).collect();
+    assert_eq!(plain.count(), 9);
+    assert!(off.is_empty(), "off:\n{}", told(&off));
+}
+
+#[test]
+#[ignore = "boots a kernel for each scene: half an hour"]
+fn the_whole_table_is_as_near_when_it_is_played_again() {
+    assert_near(&rows(&[]));
+}
