@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn what_only_the_simulator_is_told_leaves_the_real_side_as_it_was() {
         let same = |text: String| played(&text).unwrap() == played(SCENE).unwrap();
-        assert!(same(SCENE.replace("interrupts = \"last-cpu\"", "tick = \"1ms\"")));
+        assert!(same(SCENE.replace("like = \"lab-6.18\"", "tick = \"1ms\"")));
         assert!(same(SCENE.replace("title = \"", "title = \"once more: ")));
-        assert!(!same(SCENE.replace("interrupts = \"last-cpu\"", "preemption = \"full\"")));
+        assert!(!same(SCENE.replace("like = \"lab-6.18\"", "preemption = \"full\"")));
         assert!(!same(SCENE.replace("threads = 4", "threads = 5")));
     }
 
