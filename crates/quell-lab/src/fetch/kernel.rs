@@ -54,6 +54,22 @@ impl Kernel {
         self.dir.join("vmlinux")
     }
 
+    /// Modules that it needs to reach its devices, in the order in which they load: the files of its directory `modules`, if
+    /// there is one. The kernels that the lab fetches have all of it built in.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn modules(&self) -> Result<Vec<PathBuf>> {
+        let directory = self.dir.join("modules");
+        if !directory.exists() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&directory).map_err(LabError::io("read", &directory))?;
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        Ok(files)
+    }
+
     fn entry(version: &str) -> String {
         format!("kernel-{version}")
     }

@@ -12,6 +12,9 @@ mkdir -p /proc /sys /dev
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 [ -c /dev/null ] || mount -t devtmpfs dev /dev
+for module in /.lab/modules/*; do
+    [ ! -e "$module" ] || insmod "$module"
+done
 
 case $(cat /proc/cmdline) in
 *lab.root=packed*)

@@ -283,6 +283,10 @@ fn initrd(machine: &Machine, job: &Job, kernel: &Kernel, busybox: &Busybox) -> R
             image.copy(&lab.join(name), &file)?;
         }
     }
+    for module in kernel.modules()? {
+        let name = module.file_name().unwrap_or_default();
+        image.copy(&lab.join("modules").join(name), &module)?;
+    }
     image.file(Path::new("/init"), 0o755, include_bytes!("../guest/init.sh"))?;
     image.file(&lab.join("session"), 0o644, include_bytes!("../guest/session.sh"))?;
     image.file(
