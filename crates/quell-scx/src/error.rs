@@ -22,6 +22,15 @@ pub enum ScxError {
          SCHED_DEADLINE here (policy vas), CPUs granted by affinity: machine.scheduler = \"auto\""
     )]
     RealTimeKernel,
+    /// The kernel keeps CPUs out of its scheduling.
+    #[error(
+        "the kernel was started with isolcpus={cpus}, and then takes no scheduler of sched_ext; start it without, or set \
+         machine.scheduler = \"kernel\" (cpuset.cpus.partition = isolated does without a reboot what isolcpus does)"
+    )]
+    Isolated {
+        /// What the command line says of them.
+        cpus: String,
+    },
     /// Another scheduler is loaded.
     #[error("the scheduler '{name}' is loaded already, and the kernel takes one at a time; stop it first")]
     Busy {

@@ -13,6 +13,7 @@ use crate::{ScxError, forms};
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// How the kernel was built, `uname -v`: says PREEMPT_RT where it is. (`/sys/kernel/realtime` is of patched kernels alone.)
 const VERSION: &str = "/proc/sys/kernel/version";
+const COMMAND_LINE: &str = "/proc/cmdline";
 const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 /// The inode of the machine's own pid namespace, on every kernel (`PROC_PID_INIT_INO`).
 const MACHINES_PIDS: u64 = 0xEFFF_FFFC;
@@ -23,10 +24,11 @@ const ENDS: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`ScxError::RealTimeKernel`], [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded,
-/// or [`ScxError::PidNamespace`].
+/// [`ScxError::Isolated`] or [`ScxError::PidNamespace`].
 pub fn ready() -> Result<(), ScxError> {
     check_timers(Path::new(VERSION))?;
     check_kernel(Path::new(SCHED_EXT))?;
+    check_isolation(Path::new(COMMAND_LINE))?;
     check_namespace(Path::new(PID_NAMESPACE))
 }
 
@@ -35,6 +37,21 @@ fn check_timers(version: &Path) -> Result<(), ScxError> {
     match std::fs::read_to_string(version) {
         Ok(text) if text.split_whitespace().any(|word| word == "PREEMPT_RT") => Err(ScxError::RealTimeKernel),
         _ => Ok(()),
+    }
+}
+
+/// The kernel attaches no scheduler where `isolcpus=` takes CPUs out of its domains (`scx_enable`), and says so in its log alone.
+/// Flags come before the CPUs; without any, that is what it does.
+fn check_isolation(command_line: &Path) -> Result<(), ScxError> {
+    let line = std::fs::read_to_string(command_line).unwrap_or_default();
+    let isolates = |cpus: &&str| {
+        let mut flags =
+            cpus.split(',').take_while(|word| word.starts_with(|first: char| first.is_alphabetic())).peekable();
+        flags.peek().is_none() || flags.any(|flag| flag == "domain")
+    };
+    match line.split_whitespace().filter_map(|word| word.strip_prefix("isolcpus=")).find(isolates) {
+        Some(cpus) => Err(ScxError::Isolated { cpus: cpus.to_owned() }),
+        None => Ok(()),
     }
 }
 
@@ -138,6 +155,27 @@ mod tests {
         assert!(check_timers(&path).is_ok());
         std::fs::remove_file(&path).unwrap();
         assert!(check_timers(&path).is_ok(), "what cannot be read is found out at load");
+    }
+
+    #[test]
+    fn a_kernel_with_isolated_cpus_is_refused_with_the_mend() {
+        let path = std::env::temp_dir().join(format!("quell-isolated-{}", std::process::id()));
+        for (line, refused) in [
+            ("quiet isolcpus=2-3 ro", Some("isolcpus=2-3,")),
+            ("isolcpus=domain,2", Some("isolcpus=domain,2,")),
+            ("isolcpus=nohz,managed_irq,2 nohz_full=2", None),
+            ("quiet", None),
+        ] {
+            std::fs::write(&path, line).unwrap();
+            let error = check_isolation(&path).err().map(|error| error.to_string());
+            match (refused, error) {
+                (Some(part), Some(error)) => {
+                    assert!(error.contains(part) && error.contains("; start it without"), "{error}")
+                }
+                (refused, error) => assert_eq!((refused.is_none(), &error), (true, &None), "{line}"),
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

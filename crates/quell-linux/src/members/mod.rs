@@ -58,6 +58,19 @@ pub(crate) struct Member {
     scanned: bool,
 }
 
+/// How threads are found.
+#[derive(Debug, Default)]
+struct Search {
+    finder: Finder,
+    /// Of the last scan; a buffer.
+    found: Vec<Found>,
+    /// What is seen of the machine in the look at all selectors that is under way.
+    sighting: Option<Sighting>,
+    /// Who looks where that takes long, once it did.
+    scout: Option<Scout>,
+    away: Option<Away>,
+}
+
 /// The machine's workloads and their threads.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -75,13 +88,7 @@ pub(crate) struct Members {
     pub threads: Vec<Thread>,
     /// Signals wanted by the last observation.
     pub wanted: SignalSet,
-    finder: Finder,
-    found: Vec<Found>,
-    /// What is seen of the machine in the look at all selectors that is under way.
-    sighting: Option<Sighting>,
-    /// Who looks where that takes long, once it did.
-    scout: Option<Scout>,
-    away: Option<Away>,
+    search: Search,
     /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
@@ -110,11 +117,7 @@ impl Members {
             selectors: Vec::new(),
             threads: Vec::new(),
             wanted: SignalSet::default(),
-            finder: Finder::new(exempt),
-            found: Vec::new(),
-            sighting: None,
-            scout: None,
-            away: None,
+            search: Search { finder: Finder::new(exempt), ..Search::default() },
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -205,8 +208,9 @@ impl Members {
             return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
         }
         let fresh = Sighting::of(&self.roots.cgroup);
-        let sighting = self.sighting.as_ref().unwrap_or(&fresh);
-        let mut places = Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.finder.exempt() };
+        let sighting = self.search.sighting.as_ref().unwrap_or(&fresh);
+        let mut places =
+            Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.search.finder.exempt() };
         let resolved = places.resolve(workload)?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
             if let Some(group) =
@@ -279,7 +283,7 @@ impl Members {
 
     /// All selectors are compared with what is seen of the machine once, or each with the machine as it is then.
     pub fn look_once(&mut self, once: bool) {
-        self.sighting = once.then(|| Sighting::of(&self.roots.cgroup));
+        self.search.sighting = once.then(|| Sighting::of(&self.roots.cgroup));
     }
 
     fn level_of(&self, resolved: &Resolved) -> Level {

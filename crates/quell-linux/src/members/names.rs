@@ -59,7 +59,7 @@ impl Members {
             return false;
         }
         let fresh = Sighting::of(&self.roots.cgroup);
-        let tree = &self.sighting.as_ref().unwrap_or(&fresh).tree;
+        let tree = &self.search.sighting.as_ref().unwrap_or(&fresh).tree;
         let paths = member.spec.selectors.iter().map(|selector| tree.named(selector));
         let Ok(paths) = paths.collect::<Result<Vec<_>, _>>() else { return false };
         let now: BTreeSet<_> = paths.into_iter().flatten().flatten().collect();

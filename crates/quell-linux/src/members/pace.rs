@@ -67,7 +67,7 @@ impl Members {
 
     fn next_full_scan(&self, waiting: Waiting) -> Option<Nanos> {
         // One that is wanted at once is not the scout's.
-        if let Some(away) = self.away.as_ref().filter(|_| self.full_look.at.is_some()) {
+        if let Some(away) = self.search.away.as_ref().filter(|_| self.full_look.at.is_some()) {
             return Some(away.ask_at);
         }
         if self.options.scan_interval == Nanos::ZERO {

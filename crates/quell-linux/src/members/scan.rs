@@ -25,9 +25,9 @@ pub(crate) struct News {
 impl Members {
     /// Something changed that only a scan can find out: the next look at the machine begins with one.
     pub fn selectors_changed(&mut self) {
-        self.finder.selectors_changed();
+        self.search.finder.selectors_changed();
         self.full_look.at = None;
-        self.away.iter_mut().for_each(|away| away.outdated = true);
+        self.search.away.iter_mut().for_each(|away| away.outdated = true);
     }
 
     /// Scans for threads that were created or exited, for CPUs that went on- or offline, and for cgroups that were made
@@ -46,7 +46,7 @@ impl Members {
                 return Ok(());
             }
         }
-        self.away.iter_mut().for_each(|away| away.outdated = true);
+        self.search.away.iter_mut().for_each(|away| away.outdated = true);
         (self.full_look.at, self.prompt_look.at) = (Some(now), Some(now));
         let begun = cpu_time();
         let result = self.look_everywhere(now, news);
@@ -56,17 +56,17 @@ impl Members {
 
     /// The scout looks, or is asked for what it has found.
     fn have_it_looked(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
-        if self.scout.is_none() {
-            self.scout = Some(Scout::start(self.proc.root())?);
-            self.away = None;
+        if self.search.scout.is_none() {
+            self.search.scout = Some(Scout::start(self.proc.root())?);
+            self.search.away = None;
         }
-        let Some(scout) = &self.scout else { return Ok(()) };
-        let Some(away) = &mut self.away else {
-            if scout.send(self.finder.clone(), self.selectors.clone(), now) {
-                self.away = Some(Away { since: now, ask_at: now + ASK_EVERY, outdated: false });
+        let Some(scout) = &self.search.scout else { return Ok(()) };
+        let Some(away) = &mut self.search.away else {
+            if scout.send(self.search.finder.clone(), self.selectors.clone(), now) {
+                self.search.away = Some(Away { since: now, ask_at: now + ASK_EVERY, outdated: false });
                 self.full_look.at = Some(now);
             } else {
-                self.scout = None;
+                self.search.scout = None;
             }
             return Ok(());
         };
@@ -77,17 +77,17 @@ impl Members {
                 return Ok(());
             }
             Err(false) => {
-                (self.scout, self.away, self.full_look.at) = (None, None, None);
+                (self.search.scout, self.search.away, self.full_look.at) = (None, None, None);
                 return Ok(());
             }
         };
         let (since, outdated) = (away.since, away.outdated);
-        self.away = None;
+        self.search.away = None;
         self.full_look.cost = report.cost;
         if outdated {
             return Ok(());
         }
-        self.finder = report.finder;
+        self.search.finder = report.finder;
         self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
         let found = self.with_what_was_seen_since(since, report.found);
@@ -110,8 +110,8 @@ impl Members {
     fn look_everywhere(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
         self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
-        let mut found = std::mem::take(&mut self.found);
-        let result = self.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
+        let mut found = std::mem::take(&mut self.search.found);
+        let result = self.search.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
         self.take_up(result, found, news)
     }
 
@@ -121,15 +121,15 @@ impl Members {
         let waiting: Vec<bool> =
             (0..self.slots.len()).map(|slot| self.waits_for_threads(WorkloadId(slot as u32))).collect();
         let waits = |id: WorkloadId| waiting.get(id.index()) == Some(&true);
-        let mut found = std::mem::take(&mut self.found);
-        let mut result = self.finder.scan_cgroups(&mut self.proc, &self.selectors, &waits, &mut found);
+        let mut found = std::mem::take(&mut self.search.found);
+        let mut result = self.search.finder.scan_cgroups(&mut self.proc, &self.selectors, &waits, &mut found);
         let fresh = found.len();
         for known in &self.threads {
             let at = found[..fresh].binary_search_by_key(&known.id.tid, |found| found.tid);
             match (at, waits(known.workload)) {
                 (Err(_), true) if result.is_ok() => match self.proc.stat(known.pid, known.id.tid) {
                     Ok(Some(stat)) if stat.start == known.id.start && stat.state != ThreadState::Dead => {
-                        self.found = found;
+                        self.search.found = found;
                         return Ok(false);
                     }
                     Ok(_) => {}
@@ -153,7 +153,7 @@ impl Members {
         news: &mut News,
     ) -> Result<(), LinuxError> {
         let result = result.and_then(|()| self.merge(&found, news));
-        self.found = found;
+        self.search.found = found;
         result?;
         self.count_threads();
         Ok(())
@@ -332,7 +332,7 @@ mod tests {
         tree.thread(200, 201);
         let events = look_long(&mut host);
         assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
-        assert!(host.members.scout.is_some());
+        assert!(host.members.search.scout.is_some());
         tree.thread(100, 101);
         assert!(matches!(look_long(&mut host)[..], [Event::ThreadBorn(WorkloadId(0), ThreadId { tid: 101, .. })]));
         tree.remove("proc/200/task/201");
@@ -344,7 +344,7 @@ mod tests {
     fn what_the_scout_saw_before_a_workload_came_is_not_taken() {
         let (tree, mut host) = watched();
         host.members.full_look.cost = Nanos::from_micros(2001);
-        while host.members.away.is_none() {
+        while host.members.search.away.is_none() {
             look(&mut host);
         }
         tree.process(300, 1, "work");

@@ -132,10 +132,7 @@ impl<'a> Bench<'a> {
         let kernel = Some(self.kernel.version.clone());
         let generators = if shared { CpuSet::EMPTY } else { generators(scene, cpus)? };
         let all = cpus + generators.len() as u32;
-        let mut machine = Machine { kernel, ..Machine::measuring(all, lockstep, files) };
-        if !generators.is_empty() {
-            machine.kernel_arguments = vec![format!("isolcpus=domain,{generators}")];
-        }
+        let machine = Machine { kernel, ..Machine::measuring(all, lockstep, files) };
         let own = (!generators.is_empty()).then(|| format!("--generators={generators}"));
         let mut job = Job::new([self.quell.as_os_str()]);
         let words = ["play", scene.name, "--programs", "--policies", &treatment.name, "--json"].map(str::to_owned);
