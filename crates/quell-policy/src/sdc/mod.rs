@@ -236,6 +236,10 @@ impl Policy for SdcLocal {
         }
         if self.look.is_due(view.now, self.config.interval) || is_new || self.knobs.is_due(view.now) {
             self.place(view, is_new, plan);
+            // Between steps there is nothing in them: a policy that is restored is as this one.
+            self.next.clear();
+            self.cores.clear();
+            self.buffers.clear();
         }
         self.look.wake().sooner(self.knobs.wake())
     }

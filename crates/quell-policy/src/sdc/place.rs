@@ -113,6 +113,14 @@ pub struct Buffers {
     left: Vec<Unit>,
 }
 
+impl Buffers {
+    /// Nothing is in them.
+    pub fn clear(&mut self) {
+        self.load.clear();
+        self.left.clear();
+    }
+}
+
 /// Intensities this close are alike.
 const ALIKE: f64 = 0.9;
 
