@@ -183,7 +183,9 @@ static void wake(struct task_struct *p, __u64 flags)
 	if (cpu >= sim.cpus || !may_use(p, cpu) || !sim.active[cpu])
 		cpu = fallback_cpu(p);
 	p->cpu = cpu;
-	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_upkeep(p) && sim.active[cpu] && !sim.real_time[cpu] && !SERVED(&shared, cpu) && upkeep_left(cpu, host.now))
+	/* On a server's CPU such threads have turns. */
+	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_upkeep(p) && sim.active[cpu] && !sim.real_time[cpu] &&
+	    !(servers_on && serving_on(cpu)->servers) && upkeep_left(cpu, host.now))
 		sim.upkeep = p;
 	if (!(sim.locked >> cpu & 1) || sim.unlocked == cpu + 1) {
 		activate(p, flags);
