@@ -34,7 +34,8 @@ impl Members {
     /// again; before a full scan is due, only where a policy waits for new threads.
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
         if self.full_scan_due(now) {
-            if self.full_look.at.is_some() && self.full_look.cost > LOOPS_SHARE {
+            let is_scouts = self.search.away.is_some() || self.full_look.cost > LOOPS_SHARE;
+            if self.full_look.at.is_some() && is_scouts {
                 return self.have_it_looked(now, news);
             }
         } else {
@@ -355,6 +356,13 @@ mod tests {
         host.attach(workload).unwrap();
         let (_, events) = look(&mut host);
         assert!(events.iter().any(|event| matches!(event, Event::ThreadBorn(WorkloadId(2), _))), "{events:?}");
+        // The loop's own look was a short one: it asks for the report all the same, and not at every turn.
+        host.members.full_look.cost = Nanos::ZERO;
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while host.members.search.away.is_some() {
+            assert!(std::time::Instant::now() < end, "the report is never asked for");
+            look(&mut host);
+        }
         let died = |event: &Event| matches!(event, Event::ThreadDied(..));
         for _ in 0..20 {
             host.members.full_look.cost = host.members.full_look.cost.max(Nanos::from_micros(2001));
