@@ -13,9 +13,9 @@ impl Sim {
     /// The next thing that is due on any level. At the same time guests come first: work that ends when its vCPU is
     /// taken away has ended.
     pub(crate) fn step_levels(&mut self, until: Nanos) -> bool {
-        let due = |kernel: &Kernel| kernel.timers.next().unwrap_or(u64::MAX);
-        let guest = (0..self.vms.len()).min_by_key(|&vm| due(&self.vms[vm].guest));
-        let guest = guest.filter(|&vm| due(&self.vms[vm].guest) <= due(&self.kernel));
+        let due = |kernel: &mut Kernel| kernel.timers.next().unwrap_or(u64::MAX);
+        let guests = self.vms.iter_mut().map(|vm| due(&mut vm.guest)).enumerate();
+        let guest = guests.min_by_key(|&(_, at)| at).filter(|&(_, at)| at <= due(&mut self.kernel)).map(|(vm, _)| vm);
         let level = match guest {
             None => &mut self.kernel,
             Some(vm) => &mut self.vms[vm].guest,
