@@ -82,6 +82,17 @@ pub enum Value {
     Pause,
 }
 
+/// How often a workload's threads were switched and moved, a second, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Switching {
+    /// Times they gave a CPU up to sleep, and were woken.
+    pub sleeps: f64,
+    /// Times they lost a CPU although they could have gone on.
+    pub preemptions: f64,
+    /// Times they came into the queue of another CPU.
+    pub migrations: f64,
+}
+
 /// What one run found of one workload under one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -111,6 +122,9 @@ pub struct Cell {
     /// As [`Value::Pause`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<f64>,
+    /// As far as it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switching: Option<Switching>,
 }
 
 impl Cell {

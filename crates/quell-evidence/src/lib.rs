@@ -16,7 +16,7 @@ mod verdict;
 
 pub use assumption::{Assumption, assumptions};
 pub use claim::{Claim, Source};
-pub use figure::{Asked, Cell, Figure, Value};
+pub use figure::{Asked, Cell, Figure, Switching, Value};
 pub use measure::{Found, Measure};
 pub use registry::{Topic, topic, topics};
 pub use results::Results;

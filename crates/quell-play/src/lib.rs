@@ -10,6 +10,7 @@ pub const PLAYED_AS: u32 = 1;
 
 mod body;
 mod check;
+mod counted;
 mod course;
 mod error;
 mod pace;
@@ -18,6 +19,7 @@ mod requests;
 mod threads;
 
 pub use check::check;
+pub use counted::Counted;
 pub use course::Course;
 pub use error::{Error, Result};
 pub use pace::Pace;

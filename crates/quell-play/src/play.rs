@@ -11,11 +11,15 @@ use quell_sim::workload::graph::GraphSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Barrier, Body, Shared};
+use crate::counted::{Counted, counted, counted_of_this};
 use crate::course::Course;
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::threads::{Had, become_thread, had, sleep_until};
+
+/// So long before the measured part threads' counts are read.
+const READ_AHEAD: Nanos = Nanos::from_millis(20);
 
 /// One workload of a scene.
 #[derive(Clone, Debug)]
@@ -47,6 +51,9 @@ pub struct Played {
     pub ran: Nanos,
     /// Time in runqueues in it, all threads together.
     pub waited: Nanos,
+    /// How often its threads were switched and moved, and in how much time; None: this kernel does not say.
+    #[serde(default)]
+    pub counted: Option<Counted>,
     /// 99th percentile of the lateness of a load generator that sent the requests.
     #[serde(default)]
     pub late: Option<Nanos>,
@@ -94,8 +101,9 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
                 let body =
                     Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, requests, course, pace };
                 let latencies = body.run();
+                let counted = counted_of_this();
                 is_read.wait();
-                latencies
+                (latencies, counted)
             })
         }));
     }
@@ -103,13 +111,20 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     let pid = std::process::id().cast_signed();
     let read =
         || had(pid).map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
+    // Reading takes time: it is done while nothing counts.
+    sleep_until(Nanos(course.from.0.saturating_sub(READ_AHEAD.0)));
+    let counted_before = counted(pid);
     sleep_until(course.from);
     let before: Had = read()?;
     sleep_until(course.end);
     let after = read()?;
     is_read.wait();
     let mut all = Histogram::default();
-    threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).for_each(|own| all.merge(&own));
+    let mut counted_after = Some(Counted { at: course.end, ..Counted::default() });
+    for (own, counted) in threads.into_iter().filter_map(|thread| thread.join().ok().flatten()) {
+        all.merge(&own);
+        counted_after = counted_after.zip(counted).map(|(sum, own)| sum.and(own));
+    }
     let done = all.count();
     let of_requests = requests.as_ref().as_ref().map(|requests| requests.line().arrived());
     let arrived = of_requests.unwrap_or_else(|| shared.lock().map_or(done, |shared| shared.arrived));
@@ -121,6 +136,7 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
         measured: after.at - before.at,
         ran: after.ran - before.ran,
         waited: after.waited - before.waited,
+        counted: counted_after.zip(counted_before).map(|(after, before)| after.since(before)),
         late: None,
         pause: None,
     })

@@ -31,6 +31,7 @@ mod math;
 mod mechanisms;
 mod random;
 mod sim;
+mod switching;
 mod timers;
 mod told;
 mod trace;
@@ -47,6 +48,7 @@ pub use machine::Machine;
 pub use mechanisms::{Like, Mechanism, Mechanisms};
 pub use random::Stream;
 pub use sim::{Population, Sim};
+pub use switching::Switching;
 pub use vm::VmSpec;
 pub use workload::WorkloadSpec;
 

@@ -214,7 +214,8 @@ impl Kernel {
         seen.runnable_since = self.now;
         seen.ran_at = self.now;
         seen.ran_on = cpu;
-        seen.preemptions += u64::from(seen.state == State::Runnable && !seen.stopped);
+        seen.switching.sleeps += u64::from(seen.state == State::Sleeping);
+        seen.switching.preemptions += u64::from(seen.state == State::Runnable && !seen.stopped);
         self.put_back(task, cpu);
     }
 

@@ -45,6 +45,7 @@ use crate::domains::Domains;
 use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
 use crate::mechanisms::Mechanism;
+use crate::switching::Switching;
 use crate::timers::Timers;
 use crate::told::Told;
 use state::{Average, Budget, Cpu, Entity, State, Task, Tree};
@@ -132,7 +133,7 @@ impl Kernel {
             left: 0,
             run_time: 0,
             run_delay: 0,
-            preemptions: 0,
+            switching: Switching::default(),
             late_starts: 0,
             runnable_since: 0,
             ran_at: 0,
@@ -169,6 +170,11 @@ impl Kernel {
     pub fn run_delay(&self, task: TaskId) -> u64 {
         let seen = &self.tasks[task.0 as usize];
         seen.run_delay + self.waits_since(task).map_or(0, |since| self.now - since)
+    }
+
+    /// How often a thread was switched and moved so far.
+    pub(crate) fn switching(&self, task: TaskId) -> Switching {
+        self.task(task).switching
     }
 
     /// Does the thread run or wait for a CPU?

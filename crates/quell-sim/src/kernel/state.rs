@@ -5,6 +5,7 @@ use quell_model::{CpuSet, SchedClass};
 use super::server::Servers;
 pub(crate) use crate::ids::{GroupId, TaskId};
 use crate::imbalance::Looks;
+use crate::switching::Switching;
 use crate::timers::TimerId;
 pub(crate) use crate::tree::{Average, Bandwidth, Content, Entity, Group, Queue, Tree};
 
@@ -146,8 +147,7 @@ pub(crate) struct Task {
     pub left: u64,
     pub run_time: u64,
     pub run_delay: u64,
-    /// Times it lost a CPU although it could have gone on.
-    pub preemptions: u64,
+    pub switching: Switching,
     /// Times it waited longer than its wake-up latency, or [`LATE_START`], for a CPU after it was woken.
     pub late_starts: u64,
     pub runnable_since: u64,

@@ -118,7 +118,9 @@ impl Kernel {
 
     /// Joins the queue of its class on this CPU.
     pub(crate) fn put_on(&mut self, task: TaskId, cpu: usize, arrival: Arrival) {
+        let cpus = self.cpus.len();
         let seen = &mut self.tasks[task.0 as usize];
+        seen.switching.migrations += u64::from(seen.cpu != cpu && seen.cpu < cpus);
         seen.cpu = cpu;
         if seen.budget.throttled {
             return;

@@ -8,6 +8,7 @@ use super::{Latencies, WorkloadStats};
 use crate::contention::{Phases, Profile, ProfileName, Whose};
 use crate::kernel::{Kernel, PhaseId, TaskId, Timer};
 use crate::random::Stream;
+use crate::switching::Switching;
 use crate::timers::TimerId;
 
 /// Random streams of a workload.
@@ -99,6 +100,10 @@ impl Common {
     /// Latencies since somebody looked last, and looking begins anew.
     pub fn take_recent(&mut self) -> Latencies {
         self.recent.replace(Latencies::default()).unwrap_or_default()
+    }
+
+    fn switching(&self, kernel: &Kernel) -> Switching {
+        self.tasks.iter().chain(&self.ended).map(|&task| kernel.switching(task)).sum()
     }
 
     fn used(&self, kernel: &Kernel) -> (u64, u64) {
@@ -247,10 +252,12 @@ impl Load {
     /// The warm-up is over: what was counted is forgotten, with what the threads have used so far.
     pub fn forget(&mut self, kernel: &Kernel) {
         let (run_time, run_delay) = self.common.used(kernel);
+        let switching = self.common.switching(kernel);
         let stats = &mut self.common.stats;
         stats.latencies.clear();
         (stats.arrived, stats.violations, stats.missed) = (0, 0, 0);
         (stats.run_time, stats.run_delay) = (run_time, run_delay);
+        stats.switching = switching;
     }
 
     /// What it achieved since the warm-up.
@@ -259,6 +266,7 @@ impl Load {
         let mut stats = self.common.stats.clone();
         stats.run_time = run_time - stats.run_time;
         stats.run_delay = run_delay - stats.run_delay;
+        stats.switching = self.common.switching(kernel).since(stats.switching);
         stats
     }
 }

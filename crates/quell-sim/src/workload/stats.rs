@@ -4,6 +4,7 @@ use quell_model::Nanos;
 use quell_report::stats::Histogram;
 
 use crate::contention::solve::Rates;
+use crate::switching::Switching;
 
 /// Latencies, and their exact sum beside the histogram of three digits.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,8 @@ pub struct WorkloadStats {
     pub run_time: u64,
     /// Time that its threads waited for a CPU, ns.
     pub run_delay: u64,
+    /// How often its threads were switched and moved.
+    pub switching: Switching,
     /// What its counters say; nothing where contention is not modelled.
     pub counted: Rates,
 }

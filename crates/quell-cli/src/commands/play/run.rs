@@ -51,13 +51,13 @@ impl Row {
 
     /// As data.
     pub fn json(&self) -> serde_json::Value {
-        let Played { name, done, left, latencies, measured, late, pause, .. } = &self.played;
+        let Played { name, done, left, latencies, measured, late, pause, counted, .. } = &self.played;
         let all = self.latencies();
         let quantile = |q: f64| (all.count() > 0).then(|| all.quantile(q));
         json!({
             "stack": self.stack, "workload": name, "class": self.class, "done": done, "left": left,
             "measured_ns": measured, "cpus": self.cpus(self.played.ran), "waiting": self.cpus(self.played.waited),
-            "late_p99_ns": late, "pause_ns": pause,
+            "counted": counted, "late_p99_ns": late, "pause_ns": pause,
             "mean_ns": (all.count() > 0).then(|| all.mean()), "p50_ns": quantile(0.5), "p99_ns": quantile(0.99), "p999_ns": quantile(0.999),
             "latencies": latencies,
         })

@@ -1,17 +1,27 @@
 //! How near the two sides are.
 
-use quell_evidence::{Cell, Found, Interval, Value};
+use quell_evidence::{Cell, Found, Interval, Switching, Value};
 use serde::Serialize;
 
-/// What is compared, and how near it must be, as a share.
-const MEASURES: [(Value, &str, f64); 5] = [
-    (Value::Cpus, "CPUs", 0.02),
-    (Value::P50, "p50", 0.05),
-    (Value::P99, "p99", 0.10),
-    // No bound of its own: printed with that of p99.
-    (Value::P999, "p99.9", f64::INFINITY),
-    (Value::Waiting, "waiting", f64::INFINITY),
+/// What a cell has of a measure.
+type Of = fn(&Cell) -> Option<f64>;
+
+/// What is compared, and how near it must be, as a share. What has no bound is shown: it tells where the two sides differ.
+const MEASURES: [(Of, &str, f64); 9] = [
+    (|cell| cell.value(Value::Cpus), "CPUs", 0.02),
+    (|cell| cell.value(Value::P50), "p50", 0.05),
+    (|cell| cell.value(Value::P99), "p99", 0.10),
+    (|cell| cell.value(Value::P999), "p99.9", f64::INFINITY),
+    (|cell| cell.value(Value::Waiting), "waiting", f64::INFINITY),
+    (|cell| of(cell, |counts| counts.sleeps + counts.preemptions), "switches", f64::INFINITY),
+    (|cell| of(cell, |counts| counts.sleeps), "wake-ups", f64::INFINITY),
+    (|cell| of(cell, |counts| counts.preemptions), "preemptions", f64::INFINITY),
+    (|cell| of(cell, |counts| counts.migrations), "migrations", f64::INFINITY),
 ];
+
+fn of(cell: &Cell, count: fn(&Switching) -> f64) -> Option<f64> {
+    cell.switching.as_ref().map(count)
+}
 
 /// One measure of one workload under one treatment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,8 +35,8 @@ pub struct Row {
     pub simulated_interval: Option<(f64, f64)>,
     pub real: f64,
     pub real_interval: Option<(f64, f64)>,
-    /// Of the real value.
-    pub error: f64,
+    /// Of the real value; None where that is 0.
+    pub error: Option<f64>,
     pub near: Near,
 }
 
@@ -54,10 +64,10 @@ impl Row {
 /// The rows of a scene, from each seed's cells on both sides.
 pub fn rows(scene: &str, simulated: &[Vec<Cell>], real: &[Vec<Cell>]) -> Vec<Row> {
     let Some(first) = real.first() else { return Vec::new() };
-    let row = |cell: &Cell, (value, measure, bound): (Value, &'static str, f64)| {
+    let row = |cell: &Cell, (value, measure, bound): (Of, &'static str, f64)| {
         let of = |runs: &[Vec<Cell>]| {
             let is = |other: &&Cell| (&other.policy, &other.workload) == (&cell.policy, &cell.workload);
-            let values = runs.iter().filter_map(|cells| cells.iter().find(is)?.value(value)).collect();
+            let values = runs.iter().filter_map(|cells| cells.iter().find(is).and_then(value)).collect();
             let found = Found::Seeds(values);
             Some((found.value()?, found.interval()))
         };
@@ -72,7 +82,7 @@ pub fn rows(scene: &str, simulated: &[Vec<Cell>], real: &[Vec<Cell>]) -> Vec<Row
             simulated_interval: ends(simulated.1),
             real: real.0,
             real_interval: ends(real.1),
-            error: (simulated.0 - real.0) / real.0,
+            error: (real.0 != 0.0).then(|| (simulated.0 - real.0) / real.0),
             near: near(simulated.0, real.0, real.1, bound),
         })
     };

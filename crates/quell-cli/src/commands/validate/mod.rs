@@ -1,6 +1,7 @@
 //! `quell validate`: the simulated kernel against a real one.
 
 mod compare;
+mod page;
 mod random;
 mod real;
 mod table;
@@ -18,6 +19,7 @@ use super::output::stamped;
 use super::play::scenes;
 use super::reproduce::figure::sim;
 use compare::Row;
+use page::Scene;
 use real::Side;
 
 /// Hold the simulated kernel against a real one, scene by scene
@@ -48,6 +50,9 @@ pub struct Arguments {
     /// Print the rows as JSON
     #[arg(long)]
     json: bool,
+    /// Write a page with both distributions of each scene to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Runs all scenes on both sides.
@@ -63,9 +68,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None if arguments.scenes.is_empty() => all(Path::new("scenes"))?,
         None => arguments.scenes.clone(),
     };
-    let mut rows = Vec::new();
-    for file in &files {
-        rows.extend(scene(file, arguments).with_context(|| format!("scene {}", file.display()))?);
+    let scene = |file: &PathBuf| scene(file, arguments).with_context(|| format!("scene {}", file.display()));
+    let scenes = files.iter().map(scene).collect::<Result<Vec<_>>>()?;
+    let rows: Vec<&Row> = scenes.iter().flat_map(|scene| &scene.rows).collect();
+    if let Some(path) = &arguments.html {
+        std::fs::write(path, page::of(&scenes).to_html()).with_context(|| format!("write {}", path.display()))?;
     }
     let mut out = io::stdout().lock();
     if arguments.json {
@@ -73,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         write!(out, "{}", table::text(&rows, &Screen::here()))?;
     }
-    Ok(if rows.iter().all(Row::is_near) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if rows.iter().all(|row| row.is_near()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn all(directory: &Path) -> Result<Vec<PathBuf>> {
@@ -87,7 +94,7 @@ fn all(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
+fn scene(file: &Path, arguments: &Arguments) -> Result<Scene> {
     let treated = scenes::of(file, &[], &[])?;
     let first = treated.first().context("nothing is to be run: give the scene a policy")?;
     let cpus = first.scenario.machine()?.topology.all().len() as u32;
@@ -95,7 +102,9 @@ fn scene(file: &Path, arguments: &Arguments) -> Result<Vec<Row>> {
     eprintln!("validate: {name}");
     let real = Side { kernel: arguments.kernel.as_deref(), keep: arguments.keep.as_deref() };
     let real = real.of(file, cpus, arguments.seeds)?;
+    let kernel = real.kernel;
     let real: Vec<_> = real.seeds.into_values().take(arguments.seeds as usize).collect();
     let simulated = (1..=arguments.seeds).map(|seed| sim::cells(&treated, seed)).collect::<Result<Vec<_>>>()?;
-    Ok(compare::rows(&name, &simulated, &real))
+    let rows = compare::rows(&name, &simulated, &real);
+    Ok(Scene { title: first.scenario.title.clone(), kernel, rows, pairs: page::pairs(&simulated, &real), name })
 }

@@ -21,7 +21,7 @@ pub struct Real {
     played_as: u32,
     /// The scene, as far as real threads know of it.
     scene: Table,
-    /// By seed: a cell for each workload under each treatment, without the single latencies.
+    /// By seed: a cell for each workload under each treatment, with its latencies to a twentieth.
     pub seeds: BTreeMap<u64, Vec<Cell>>,
 }
 
@@ -75,11 +75,21 @@ impl Side<'_> {
                 bail!("{} results of {count} repetitions under '{}'", of_one.len(), of_one[0].policy);
             }
             for (of_seed, cells) in seeds.values_mut().zip(of_one.chunks(of_one.len() / count)) {
-                of_seed.extend(cells.iter().cloned().map(|cell| Cell { latencies: Vec::new(), ..cell }));
+                of_seed.extend(cells.iter().map(|cell| Cell { latencies: coarse(&cell.latencies), ..cell.clone() }));
             }
         }
         Ok(Real { kernel, played_as: quell_play::PLAYED_AS, scene, seeds })
     }
+}
+
+/// Latencies to a twentieth: enough for a picture.
+fn coarse(latencies: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut cells: BTreeMap<u64, u64> = BTreeMap::new();
+    for &(ns, count) in latencies {
+        let place = (ns.max(1) as f64).log(1.05).round();
+        *cells.entry(1.05_f64.powf(place).round() as u64).or_default() += count;
+    }
+    cells.into_iter().collect()
 }
 
 fn read(path: &Path) -> Result<Option<Real>> {
@@ -118,6 +128,14 @@ mod tests {
         assert!(same(SCENE.replace("title = \"", "title = \"once more: ")));
         assert!(!same(SCENE.replace("like = \"lab-6.18\"", "preemption = \"full\"")));
         assert!(!same(SCENE.replace("threads = 4", "threads = 5")));
+    }
+
+    #[test]
+    fn latencies_are_kept_to_a_twentieth() {
+        let fine: Vec<(u64, u64)> = (1_000..2_000).map(|micros| (micros * 1_000, 1)).collect();
+        let kept = coarse(&fine);
+        assert!((10..20).contains(&kept.len()), "{kept:?}");
+        assert_eq!(kept.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
     }
 
     #[test]

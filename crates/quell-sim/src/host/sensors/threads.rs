@@ -38,7 +38,7 @@ impl Sensor for Threads {
                 columns.run_delay.push(Nanos(kernel.run_delay(task)));
                 columns.class.push(seen.class);
                 if wanted.contains(Signal::Preemptions) {
-                    columns.preemptions.push(Some(seen.preemptions));
+                    columns.preemptions.push(Some(seen.switching.preemptions));
                 }
                 if wanted.contains(Signal::LateStarts) {
                     columns.late_starts.push(Some(seen.late_starts));

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use quell_evidence::{Cell, Treatment};
+use quell_evidence::{Cell, Switching, Treatment};
 use quell_lab::schedulers;
 use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use quell_model::{CpuId, CpuSet};
+use quell_play::Counted;
 use serde::Deserialize;
 
 use super::redis;
@@ -38,6 +39,8 @@ struct Played {
     latencies: Vec<(u64, u64)>,
     late_p99_ns: Option<u64>,
     pause_ns: Option<u64>,
+    #[serde(default)]
+    counted: Option<Counted>,
 }
 
 /// On a real kernel, one boot for all stacks or treatments, after these changes of the scene.
@@ -121,6 +124,15 @@ pub fn here(file: &Path, seed: u64, set: &[String]) -> Result<Vec<Cell>> {
     cells(&done.stdout)
 }
 
+fn switching(counted: Counted) -> Switching {
+    let rate = |count: u64| count as f64 / counted.at.as_secs_f64().max(1e-9);
+    Switching {
+        sleeps: rate(counted.sleeps),
+        preemptions: rate(counted.preemptions),
+        migrations: rate(counted.migrations),
+    }
+}
+
 fn changes(set: &[String]) -> Vec<String> {
     set.iter().map(|change| format!("--set={change}")).collect()
 }
@@ -142,6 +154,7 @@ pub fn cells(printed: &[u8]) -> Result<Vec<Cell>> {
         latencies: row.latencies,
         late: micros(row.late_p99_ns),
         pause: micros(row.pause_ns),
+        switching: row.counted.map(switching),
     };
     Ok(rows.into_iter().map(cell).collect())
 }
