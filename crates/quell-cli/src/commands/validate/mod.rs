@@ -97,11 +97,11 @@ fn all(directory: &Path) -> Result<Vec<PathBuf>> {
 fn scene(file: &Path, arguments: &Arguments) -> Result<Scene> {
     let treated = scenes::of(file, &[], &[])?;
     let first = treated.first().context("nothing is to be run: give the scene a policy")?;
-    let cpus = first.scenario.machine()?.topology.all().len() as u32;
+    let machine = first.scenario.machine()?.topology;
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     eprintln!("validate: {name}");
     let real = Side { kernel: arguments.kernel.as_deref(), keep: arguments.keep.as_deref() };
-    let real = real.of(file, cpus, arguments.seeds)?;
+    let real = real.of(file, &machine, arguments.seeds)?;
     let kernel = real.kernel;
     let real: Vec<_> = real.seeds.into_values().take(arguments.seeds as usize).collect();
     let simulated = (1..=arguments.seeds).map(|seed| sim::cells(&treated, seed)).collect::<Result<Vec<_>>>()?;

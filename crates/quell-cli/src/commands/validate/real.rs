@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::Cell;
-use quell_lab::{Kernel, Lab, ToStderr};
+use quell_lab::{Kernel, Lab, Machine, ToStderr, Topology as GuestTopology};
+use quell_model::Topology;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -33,8 +34,8 @@ pub struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// What a real kernel does with this scene on so many CPUs, with the seeds from 1 to `seeds`: kept, or of one boot now.
-    pub fn of(&self, file: &Path, cpus: u32, seeds: u64) -> Result<Real> {
+    /// What a real kernel does with this scene on such a machine, with the seeds from 1 to `seeds`: kept, or of one boot now.
+    pub fn of(&self, file: &Path, machine: &Topology, seeds: u64) -> Result<Real> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let path = self.keep.map(|directory| directory.join(format!("{name}.json")));
         let scene = played(&scenes::text(file)?.0)?;
@@ -48,12 +49,12 @@ impl Side<'_> {
         }
         let kept = kept.filter(fits);
         let last = kept.as_ref().and_then(|real| real.seeds.last_key_value()).map_or(0, |(&seed, _)| seed);
-        let Some(path) = path else { return self.boot(file, cpus, (1, seeds), scene) };
+        let Some(path) = path else { return self.boot(file, machine, (1, seeds), scene) };
         if let Some(real) = kept.clone().filter(|_| last >= seeds) {
             return Ok(real);
         }
         let version = kept.as_ref().map(|real| real.kernel.as_str()).or(self.kernel);
-        let mut real = Side { kernel: version, keep: None }.boot(file, cpus, (last + 1, seeds), scene)?;
+        let mut real = Side { kernel: version, keep: None }.boot(file, machine, (last + 1, seeds), scene)?;
         real.seeds.extend(kept.into_iter().flat_map(|real| real.seeds));
         let whole = path.with_extension("part");
         std::fs::write(&whole, serde_json::to_string(&real)? + "\n")
@@ -63,11 +64,12 @@ impl Side<'_> {
     }
 
     /// One boot for all these seeds.
-    fn boot(&self, file: &Path, cpus: u32, (from, to): (u64, u64), scene: Table) -> Result<Real> {
+    fn boot(&self, file: &Path, topology: &Topology, (from, to): (u64, u64), scene: Table) -> Result<Real> {
         let cache = Lab::new(&ToStderr)?.cache;
         let kernel = Kernel::get(&cache, self.kernel, &ToStderr)?.version;
         let count = (to + 1 - from) as usize;
-        let cells = lab::in_guest_of(Some(&kernel), file, cpus, from, &[], &[format!("repetitions={count}")])?;
+        let machine = Machine { kernel: Some(kernel.clone()), ..shape(topology) };
+        let cells = lab::in_guest_of(machine, file, from, &[], &[format!("repetitions={count}")])?;
         let mut seeds: BTreeMap<u64, Vec<Cell>> = (from..=to).map(|seed| (seed, Vec::new())).collect();
         // Under each treatment all repetitions follow each other, and in each all workloads.
         for of_one in cells.chunk_by(|one, other| one.policy == other.policy) {
@@ -80,6 +82,15 @@ impl Side<'_> {
         }
         Ok(Real { kernel, played_as: quell_play::PLAYED_AS, scene, seeds })
     }
+}
+
+/// A guest's CPUs: with several sockets each has a memory node.
+fn shape(topology: &Topology) -> Machine {
+    let cpus = topology.all().len() as u32;
+    let sockets = topology.sockets().len() as u32;
+    let cores = topology.cores().len() as u32;
+    let several = (sockets > 1).then(|| GuestTopology { sockets, cores: cores / sockets, threads: cpus / cores });
+    Machine { cpus, topology: several, nodes: sockets, ..Machine::default() }
 }
 
 /// Latencies to a twentieth: enough for a picture.
@@ -131,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_of_two_sockets_has_two_memory_nodes() {
+        let one = shape(&Topology::synthetic(1, 1, 4, 1));
+        assert_eq!((one.cpus, one.topology, one.nodes), (4, None, 1));
+        let two = shape(&Topology::synthetic(2, 1, 2, 1));
+        let topology = GuestTopology { sockets: 2, cores: 2, threads: 1 };
+        assert_eq!((two.cpus, two.topology, two.nodes), (4, Some(topology), 2));
+    }
+
+    #[test]
     fn latencies_are_kept_to_a_twentieth() {
         let fine: Vec<(u64, u64)> = (1_000..2_000).map(|micros| (micros * 1_000, 1)).collect();
         let kept = coarse(&fine);
@@ -147,6 +167,6 @@ mod tests {
         let scene = played(SCENE).unwrap();
         let real = Real { kernel: "6.18.15".into(), played_as: quell_play::PLAYED_AS, scene, seeds };
         std::fs::write(directory.path().join("spin.json"), serde_json::to_string(&real).unwrap()).unwrap();
-        assert_eq!(side(directory.path()).of(&file, 2, 2).unwrap(), real);
+        assert_eq!(side(directory.path()).of(&file, &Topology::synthetic(1, 1, 2, 1), 2).unwrap(), real);
     }
 }

@@ -45,14 +45,13 @@ struct Played {
 
 /// On a real kernel, one boot for all stacks or treatments, after these changes of the scene.
 pub fn in_guest(file: &Path, cpus: u32, seed: u64, treatments: &[Treatment], set: &[String]) -> Result<Vec<Cell>> {
-    in_guest_of(None, file, cpus, seed, treatments, set)
+    in_guest_of(Machine { cpus, ..Machine::default() }, file, seed, treatments, set)
 }
 
-/// The same on this version of the kernel, or the best one that there is.
+/// The same on a machine of this shape and kernel.
 pub fn in_guest_of(
-    kernel: Option<&str>,
+    shape: Machine,
     file: &Path,
-    cpus: u32,
     seed: u64,
     treatments: &[Treatment],
     set: &[String],
@@ -70,12 +69,10 @@ pub fn in_guest_of(
     let programs = programs.map(|name| schedulers::program(&lab.cache, name, lab.progress));
     let files = programs.chain([Ok(file.clone())]).collect::<Result<_, _>>()?;
     let machine = Machine {
-        cpus,
-        kernel: kernel.map(str::to_owned),
         clock: Clock::Lockstep(Lockstep::default()),
         root: Root::Packed(files),
         settle_s: Machine::LOCKSTEP_SETTLE_S,
-        ..Machine::default()
+        ..shape
     };
     let mut out = Vec::new();
     let ending = lab.run(&machine, &job, &mut out, &mut io::stderr())?;
