@@ -82,19 +82,22 @@ impl Kernel {
         if self.topology.has_siblings() {
             return self.idle_sibling(task, previous, target);
         }
-        let before = std::mem::replace(&mut self.tasks[task.0 as usize].was_on, previous);
         if self.is_free(target) {
             return target;
         }
-        let cache = self.domains.cache_of(target);
-        let fits = |cpu: usize| cache.contains(CpuId(cpu as u32)) && self.is_free(cpu) && self.may_run(task, cpu);
-        if fits(previous) {
+        let cache = *self.domains.cache_of(target);
+        let fits = |kernel: &Kernel, cpu: usize| {
+            cache.contains(CpuId(cpu as u32)) && kernel.is_free(cpu) && kernel.may_run(task, cpu)
+        };
+        if fits(self, previous) {
             return previous;
         }
-        if before < self.cpus.len() && fits(before) {
+        // Only a thread that looks further remembers where it was.
+        let before = std::mem::replace(&mut self.tasks[task.0 as usize].was_on, previous);
+        if before < self.cpus.len() && fits(self, before) {
             return before;
         }
-        let span = |&domain: &usize| self.domains.all[domain].span == *cache;
+        let span = |&domain: &usize| self.domains.all[domain].span == cache;
         let domain = self.domains.of_cpu(target).iter().copied().find(span);
         let most = domain.map_or(0, |domain| self.domains.all[domain].scans);
         let order =
