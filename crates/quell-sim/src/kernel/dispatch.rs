@@ -173,6 +173,9 @@ impl Kernel {
             let from = self.tasks[task.0 as usize].ran_on;
             if from != cpu && from < self.cpus.len() {
                 self.told.counters.migrations += 1;
+                // Others were counted when they came into the CPU's queue.
+                let is_granted = self.is_granted(task);
+                self.tasks[task.0 as usize].switching.migrations += u64::from(is_granted);
                 cost += self.migration_cost(from, cpu);
             }
             let seen = &mut self.tasks[task.0 as usize];
