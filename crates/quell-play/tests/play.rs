@@ -45,6 +45,8 @@ fn a_server_answers_what_arrives_in_no_less_than_its_work() {
         // Every 5 ms for 300 ms; a busy machine may leave some, and what no thread has drawn is not counted.
         assert!((1..=61).contains(&(played.done + played.left)), "{played:?}");
         assert!(played.done > 0 && played.histogram().quantile(0.0) > 300_000, "{played:?}");
+        // Not every kernel says how often threads are switched. Where it does they slept before most requests.
+        assert!(played.counted.is_none_or(|counted| counted.sleeps > 0), "{played:?}");
     }
 }
 

@@ -26,6 +26,9 @@ fn paced_clients_keep_to_their_timetable_as_far_as_answers_allow() {
     let calm = run(1, server(1, Some(5_000.0), Dispatch::Pool));
     assert_eq!(calm.latencies.count(), 5_000);
     assert_eq!(calm.latencies.max().0 / 1_000, 100, "nobody waits for anybody");
+    let counted = calm.switching;
+    assert!((4_999..=5_000).contains(&counted.sleeps), "the thread sleeps after each request: {counted:?}");
+    assert_eq!((counted.preemptions, counted.migrations), (0, 0));
     for pace in [Some(20_000.0), None] {
         let busy = run(1, server(1, pace, Dispatch::Pool));
         assert_eq!(busy.latencies.count(), 9_999, "{pace:?}");
@@ -48,6 +51,8 @@ fn a_thread_answers_its_own_connections_only() {
     sim.run_until(SPAN);
     let answered = sim.stats()[0].latencies.count();
     assert!((13_200..13_500).contains(&answered), "10,000 and a third of them: {answered}");
+    let counted = sim.stats()[0].switching;
+    assert!(counted.preemptions > 50 && counted.migrations == 0, "two that never sleep take turns: {counted:?}");
 }
 
 #[test]
