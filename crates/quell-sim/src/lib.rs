@@ -25,6 +25,7 @@ mod domains;
 mod error;
 mod ids;
 mod imbalance;
+mod latencies;
 mod lock;
 mod masks;
 mod math;

@@ -172,11 +172,6 @@ impl Kernel {
         seen.run_delay + self.waits_since(task).map_or(0, |since| self.now - since)
     }
 
-    /// How often a thread was switched and moved so far.
-    pub(crate) fn switching(&self, task: TaskId) -> Switching {
-        self.task(task).switching
-    }
-
     /// Does the thread run or wait for a CPU?
     pub(crate) fn is_runnable(&self, task: TaskId) -> bool {
         self.task(task).state == State::Runnable

@@ -103,7 +103,7 @@ impl Common {
     }
 
     fn switching(&self, kernel: &Kernel) -> Switching {
-        self.tasks.iter().chain(&self.ended).map(|&task| kernel.switching(task)).sum()
+        self.tasks.iter().chain(&self.ended).map(|&task| kernel.task(task).switching).sum()
     }
 
     fn used(&self, kernel: &Kernel) -> (u64, u64) {

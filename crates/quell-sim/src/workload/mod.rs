@@ -22,7 +22,9 @@ pub(crate) use load::{Load, PhaseSet};
 pub use service::Service;
 pub(crate) use spec::QUOTA_PERIOD;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
-pub use stats::{Latencies, WorkloadStats};
+pub use stats::WorkloadStats;
+
+pub use crate::latencies::Latencies;
 
 /// Something of which there are so many: name-1, name-2 and so on; a single one keeps its name.
 fn copies<T>(count: u32, name: &str, copy: impl Fn(String) -> T) -> Vec<T> {
