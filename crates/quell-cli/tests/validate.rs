@@ -56,8 +56,8 @@ fn it_is_as_near_to_a_kernel_with_cfs() {
 
 #[test]
 fn it_is_as_near_to_a_later_kernel() {
-    let names = ["fifo", "idle", "nested", "one", "spin", "weights"];
-    assert_near(&rows_of("scenes/7.0/real", "scenes", &names), 22);
+    let names = ["fifo", "four", "heavy", "idle", "nested", "one", "quota", "slice", "spin", "weights"];
+    assert_near(&rows_of("scenes/7.0/real", "scenes", &names), 36);
 }
 
 #[test]
