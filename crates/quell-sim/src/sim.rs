@@ -288,8 +288,11 @@ impl Sim {
         }
         let Some((at, timer)) = self.kernel.timers.pop(until.0) else { return false };
         self.kernel.now = at;
-        if !self.expire_contention(timer) {
-            handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+        match timer {
+            Timer::Cache(_) | Timer::Settings => self.expire_contention(timer),
+            _ => {
+                handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer);
+            }
         }
         self.settle();
         true
@@ -311,6 +314,12 @@ impl Sim {
     #[inline]
     pub(crate) fn settle_host(&mut self) {
         self.kernel.settle();
+        if !self.kernel.told.preempted.is_empty() {
+            self.tell_preempted();
+        }
+    }
+
+    fn tell_preempted(&mut self) {
         while let Some(task) = self.kernel.told.preempted.pop() {
             if let Owner::Thread { load, thread } = self.owners[task.0 as usize] {
                 self.loads[load as usize].preempted(&mut self.kernel, thread as usize);

@@ -34,6 +34,14 @@ fn timer_of(due: Due) -> u32 {
     due as u32 & NONE
 }
 
+/// Which of two is due first is chance to a processor: it guesses wrong half of the time, so no branch.
+#[inline(always)]
+fn earlier(one: Due, other: Due) -> Due {
+    let (is_other, half) = (other < one, |due: Due, at: u32| (due >> at) as u64);
+    let each = |at: u32| Due::from(select_unpredictable(is_other, half(other, at), half(one, at))) << at;
+    each(64) | each(0)
+}
+
 /// Timers that each stand for a `K`.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers<K> {
@@ -123,8 +131,7 @@ impl<K: Copy> Timers<K> {
         let nodes = &mut self.nodes[..];
         let mut place = nodes.len() / 2 + self.leaves[timer as usize] as usize;
         while place > 1 && std::mem::replace(&mut nodes[place], due) != due {
-            let other = nodes[place ^ 1];
-            due = select_unpredictable(other < due, other, due);
+            due = earlier(due, nodes[place ^ 1]);
             place /= 2;
         }
         if place == 1 {
@@ -139,8 +146,7 @@ impl<K: Copy> Timers<K> {
         let mut place = nodes.len() / 2 + self.leaves[timer as usize] as usize;
         while place > 1 {
             nodes[place] = due;
-            let other = nodes[place ^ 1];
-            due = select_unpredictable(other < due, other, due);
+            due = earlier(due, nodes[place ^ 1]);
             place /= 2;
         }
         nodes[1] = due;

@@ -31,11 +31,19 @@ pub(super) struct Pace {
 
 /// Those who run, in balance.
 #[derive(Clone, Debug)]
-struct Balance {
+pub(super) struct Balance {
     /// A reference to memory takes so many times its time on idle memory.
     slowdown: f64,
     /// The pace of every class that runs, by its number.
     paces: Vec<(u32, Pace)>,
+}
+
+impl Balance {
+    /// How a class fares that runs.
+    pub fn pace(&self, class: u32) -> Option<&Pace> {
+        let at = self.paces.binary_search_by_key(&class, |&(class, _)| class).ok()?;
+        Some(&self.paces[at].1)
+    }
 }
 
 /// One socket.
@@ -99,12 +107,17 @@ impl Domain {
     }
 
     /// Brings those who run now into balance.
-    pub fn settle(&mut self, socket: &Socket, classes: &[Class]) {
+    pub fn settle(&mut self, socket: &Socket, classes: &[Class]) -> Arc<Balance> {
         self.is_dirty = false;
-        if let Some(known) = self.known.get(&self.running[..]) {
-            self.balance = Some(Arc::clone(known));
-            return;
-        }
+        let balance = match self.known.get(&self.running[..]) {
+            Some(known) => Arc::clone(known),
+            None => self.bring_into_balance(socket, classes),
+        };
+        self.balance = Some(Arc::clone(&balance));
+        balance
+    }
+
+    fn bring_into_balance(&mut self, socket: &Socket, classes: &[Class]) -> Arc<Balance> {
         let class = |&(class, threads): &Count| (class, threads, &classes[class as usize]);
         let loads: Vec<Load> = self.running.iter().map(class).map(|(_, n, class)| class.load.times(n)).collect();
         let slowdown = memory::slowdown(load(socket, &loads, self.others));
@@ -118,7 +131,7 @@ impl Domain {
             self.known.clear();
         }
         self.known.insert(self.running.clone().into(), Arc::clone(&balance));
-        self.balance = Some(balance);
+        balance
     }
 
     /// A reference to memory takes so many times its time on idle memory.
@@ -128,8 +141,6 @@ impl Domain {
 
     /// How a class fares that runs.
     pub fn pace(&self, class: u32) -> Pace {
-        let paces = self.balance.as_ref().map_or(&[][..], |balance| &balance.paces);
-        let at = paces.binary_search_by_key(&class, |&(class, _)| class);
-        at.map_or(Pace::default(), |at| paces[at].1)
+        self.balance.as_ref().and_then(|balance| balance.pace(class)).copied().unwrap_or_default()
     }
 }

@@ -169,6 +169,10 @@ impl Sim {
     pub(crate) fn follow_contention(&mut self) {
         let Some(contention) = self.contention.as_deref_mut() else { return };
         let (kernel, vms, guests) = (&mut self.kernel, &mut self.vms, &self.guests);
+        if kernel.phases.cpus.is_empty() && vms.is_empty() && self.graphs.gpu.is_none() && contention.live.is_settled()
+        {
+            return;
+        }
         let now = kernel.now;
         let mut changed = std::mem::take(&mut kernel.phases.cpus);
         for vm in vms.iter_mut() {
@@ -201,18 +205,16 @@ impl Sim {
         kernel.phases.memory_slowdown = contention.live.slowdown();
     }
 
-    /// A timer of contention's; false: it is somebody else's.
-    pub(crate) fn expire_contention(&mut self, timer: Timer) -> bool {
+    /// A timer of contention's is due.
+    pub(crate) fn expire_contention(&mut self, timer: Timer) {
         match timer {
             Timer::Cache(number) => {
                 if let Some(contention) = &mut self.contention {
                     contention.live.step(number as usize, self.kernel.now, &mut self.kernel.timers);
                 }
             }
-            Timer::Settings => self.act_on_settings(),
-            _ => return false,
+            _ => self.act_on_settings(),
         }
-        true
     }
 
     /// A CPU's highest frequency. Where contention is modelled it acts after its latency, else at once. A CPU's power

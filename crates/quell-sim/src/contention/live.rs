@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quell_model::{CpuId, CpuSet, Topology, topology};
 
-use super::balance::{Class, Domain, Pace};
+use super::balance::{Class, Domain};
 use super::cache::Cache;
 use super::gpu::GpuPart;
 use super::phases::{Phase, Phases};
@@ -210,15 +210,21 @@ impl Live {
         added
     }
 
+    /// Is nothing left to follow, where no GPU is?
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.domains.iter().all(|domain| !domain.is_dirty)
+    }
+
     /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds. Returns the GPU's speed, if it
     /// runs something.
     pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) -> Option<u64> {
-        let is_dirty = self.domains.iter().any(|domain| domain.is_dirty);
+        let (is_dirty, nothing) = (!self.is_settled(), Rates::default());
         for number in 0..self.domains.len() {
             if !self.domains[number].is_dirty {
                 continue;
             }
-            self.domains[number].settle(&self.socket, &self.classes);
+            let balance = self.domains[number].settle(&self.socket, &self.classes);
             let own = self.domains[number].cpus.len();
             for at in 0..if self.has_homes { self.cpus.len() } else { own } {
                 let cpu = if self.has_homes { at } else { self.domains[number].cpus[at] };
@@ -227,15 +233,16 @@ impl Live {
                     continue;
                 }
                 let plain = || (FULL_SPEED * u64::from(seen.khz) / u64::from(self.max_khz.max(1))).max(1);
-                let pace = match seen.class {
-                    Some(class) => self.domains[number].pace(class),
-                    None => Pace { speed: plain(), rates: Rates::default() },
+                let (speed, rates) = match seen.class.map(|class| balance.pace(class)) {
+                    Some(Some(pace)) => (pace.speed, &pace.rates),
+                    Some(None) => (0, &nothing),
+                    None => (plain(), &nothing),
                 };
-                if pace.rates != seen.rates {
+                if *rates != seen.rates {
                     self.count(cpu, now);
-                    self.cpus[cpu].rates = pace.rates;
+                    self.cpus[cpu].rates = *rates;
                 }
-                apply(cpu, pace.speed);
+                apply(cpu, speed);
             }
         }
         if is_dirty {

@@ -54,6 +54,16 @@ struct Region {
     room: f64,
     /// By sharer of this region: what it has of each way.
     filled: Vec<f64>,
+    /// What comes into each way in a unit of time.
+    inflow: f64,
+}
+
+fn open_ways(regions: &[Region], sharers: usize) -> Vec<usize> {
+    let mut open = vec![0; sharers];
+    for region in regions.iter().filter(|region| region.room > 0.0) {
+        region.sharers.iter().for_each(|&at| open[at] += region.ways.len());
+    }
+    open
 }
 
 impl Occupancy {
@@ -70,26 +80,30 @@ impl Occupancy {
         let mut regions = self.regions(sharers);
         let (mut has, mut rates) = (vec![0.0; sharers.len()], vec![0.0; sharers.len()]);
         let piece = self.way_bytes * self.ways as f64 / PIECES;
+        // By sharer: the ways that it may fill and that still have room.
+        let mut open = open_ways(&regions, sharers.len());
         loop {
             // What each fills in a way that still has room, and what fills each such way.
             let mut total = 0.0;
             for (at, sharer) in sharers.iter().enumerate().filter(|(_, sharer)| sharer.references > 0.0) {
-                let open = regions.iter().filter(|region| region.room > 0.0 && region.sharers.contains(&at));
-                let open: usize = open.map(|region| region.ways.len()).sum();
-                let grows = if open > 0 { sharer.references * sharer.miss_ratio(has[at]) } else { 0.0 };
-                rates[at] = grows / open.max(1) as f64;
+                let grows = if open[at] > 0 { sharer.references * sharer.miss_ratio(has[at]) } else { 0.0 };
+                rates[at] = grows / open[at].max(1) as f64;
                 total += grows;
             }
             if total <= 0.0 {
                 break;
             }
             // Until the next piece of the cache is full, or a way of it.
-            let inflow = |region: &Region| region.sharers.iter().map(|&at| rates[at]).sum::<f64>();
-            let is_filled = |region: &&Region| region.room > 0.0 && inflow(region) > 0.0;
-            let until_full = regions.iter().filter(is_filled).map(|region| region.room / inflow(region));
-            let span = until_full.fold(piece / total, f64::min);
+            let mut span = piece / total;
             for region in regions.iter_mut().filter(|region| region.room > 0.0) {
-                region.room -= inflow(region) * span;
+                region.inflow = region.sharers.iter().map(|&at| rates[at]).sum();
+                if region.inflow > 0.0 {
+                    span = span.min(region.room / region.inflow);
+                }
+            }
+            let mut closes = false;
+            for region in regions.iter_mut().filter(|region| region.room > 0.0) {
+                region.room -= region.inflow * span;
                 for (filled, &at) in region.filled.iter_mut().zip(&region.sharers) {
                     *filled += rates[at] * span;
                     has[at] += rates[at] * span * region.ways.len() as f64;
@@ -97,6 +111,10 @@ impl Occupancy {
                 if region.room < self.way_bytes * 1e-9 {
                     region.room = 0.0;
                 }
+                closes |= region.room <= 0.0;
+            }
+            if closes {
+                open = open_ways(&regions, sharers.len());
             }
         }
         let mut natural = Occupancy { bytes: vec![0.0; sharers.len() * self.ways], ..*self };
@@ -117,7 +135,7 @@ impl Occupancy {
                 Some(region) => region.ways.push(way),
                 None => {
                     let filled = vec![0.0; who.len()];
-                    regions.push(Region { ways: vec![way], sharers: who, room: self.way_bytes, filled });
+                    regions.push(Region { ways: vec![way], sharers: who, room: self.way_bytes, filled, inflow: 0.0 });
                 }
             }
         }

@@ -50,6 +50,7 @@ pub struct Running<'a> {
 
 /// Threads that are alike, in the terms of the balance.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(test, derive(Default))]
 pub struct Load {
     /// How many.
     threads: f64,
@@ -212,6 +213,10 @@ impl Rates {
 
 /// Halvings of the interval in which the load lies: to within 10⁻⁸ of the bandwidth.
 const HALVINGS: u32 = 27;
+/// So far from where the load was found to lie, the halving knows on which side it is; what is lost in rounding is a thousandth.
+const SURE: f64 = 1e-9;
+/// Positions that are tried at most to find it.
+const POSITIONS: u32 = 12;
 /// Others than the threads, such as a GPU, never get more of the bandwidth than this part (assumed).
 const MOST_OF_OTHERS: f64 = 0.9;
 
@@ -234,12 +239,50 @@ pub fn load(socket: &Socket, threads: &[Load], others: f64) -> f64 {
     if threads.iter().all(|load| load.bytes == 0.0) {
         return others / most;
     }
+    halved(most, |load| moved(load) - load * most)
+}
+
+/// The lower end of the interval in which the load lies after so many halvings. `excess`: what would be moved at this load beyond
+/// the load, which falls by `most` or more for each 1 of load.
+fn halved(most: f64, excess: impl Fn(f64) -> f64) -> f64 {
+    let (below, above) = around(most, &excess);
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
         let middle = (low + high) / 2.0;
-        if moved(middle) > middle * most { low = middle } else { high = middle }
+        let is_below = match middle {
+            sure if sure < below - SURE => true,
+            sure if sure > above + SURE => false,
+            near => excess(near) > 0.0,
+        };
+        if is_below { low = middle } else { high = middle }
     }
     low
+}
+
+/// Ends of an interval in which excess ends, close together after a few false positions by the Illinois rule: the end that stays
+/// when the other one has moved twice counts half.
+fn around(most: f64, excess: impl Fn(f64) -> f64) -> (f64, f64) {
+    let (mut below, mut above) = ((0.0, excess(0.0)), (1.0, -most));
+    let (mut low, mut high, mut was_below) = (0.0f64, 1.0f64, None);
+    for _ in 0..POSITIONS {
+        if high - low < 4.0 * SURE || below.1 <= 0.0 {
+            break;
+        }
+        let place = below.0 + (above.0 - below.0) * below.1 / (below.1 - above.1);
+        let found = excess(place);
+        // Excess falls at least so fast: its end is no further away than that.
+        let reach = found.abs() / most + SURE;
+        (low, high) = (low.max(place - reach), high.min(place + reach));
+        let is_below = found > 0.0;
+        let half = if was_below == Some(is_below) { 0.5 } else { 1.0 };
+        if is_below {
+            (below, above.1, low) = ((place, found), above.1 * half, low.max(place));
+        } else {
+            (above, below.1, high) = ((place, found), below.1 * half, high.min(place));
+        }
+        was_below = Some(is_below);
+    }
+    (low, high)
 }
 
 /// The time of an instruction of this profile alone on the idle machine.
@@ -247,4 +290,46 @@ pub fn load(socket: &Socket, threads: &[Load], others: f64) -> f64 {
 pub fn ns_alone(socket: &Socket, profile: &Profile) -> f64 {
     let alone = Load::alone(socket, profile);
     alone.ns(memory::slowdown(load(socket, &[alone], 0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As the definition says it: every half is looked at.
+    fn halved_plainly(excess: impl Fn(f64) -> f64) -> f64 {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            if excess(middle) > 0.0 { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    fn loads() -> impl Strategy<Value = Vec<Load>> {
+        let load =
+            (1u32..80, 0.05f64..2.0, 0.0f64..1.0, 0.001f64..20.0, prop_oneof![Just(0.0), 0.0f64..20.0], 0.01f64..64.0)
+                .prop_map(|(threads, core_ns, llc_ns, memory_ns, least_ns, bytes)| {
+                    let own = Load { core_ns, llc_ns, memory_ns, least_ns, bytes, ..Load::default() };
+                    Load { threads: f64::from(threads), ..own }
+                });
+        proptest::collection::vec(load, 1..6)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// To the last bit, with far fewer looks.
+        #[test]
+        fn the_load_is_found_where_halving_finds_it(loads in loads(), most in 1.0f64..200.0, others in 0.0f64..0.9) {
+            let excess = |load: f64| {
+                let slowdown = memory::slowdown(load);
+                others * most + loads.iter().map(|l| l.threads * l.bytes / l.ns(slowdown)).sum::<f64>() - load * most
+            };
+            let found = halved(most, excess);
+            prop_assert_eq!(found.to_bits(), halved_plainly(excess).to_bits());
+        }
+    }
 }

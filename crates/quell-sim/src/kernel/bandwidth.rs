@@ -51,12 +51,8 @@ impl Kernel {
         self.tree.groups[group.0 as usize].bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.periods_throttled)
     }
 
-    /// A queue ran. Says whether it has no runtime left and can get none.
+    /// A queue of a group with a quota ran. Says whether it has no runtime left and can get none.
     pub(crate) fn charge_runtime(&mut self, queue: usize, span: u64) -> bool {
-        let group = self.tree.queues[queue].group.0 as usize;
-        if self.tree.groups[group].bandwidth.is_none() {
-            return false;
-        }
         self.tree.queues[queue].runtime -= span as i64;
         self.tree.queues[queue].runtime <= 0 && !self.take_runtime(queue)
     }

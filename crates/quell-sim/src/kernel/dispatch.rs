@@ -47,7 +47,14 @@ impl Kernel {
     }
 
     /// Lets every CPU pick that has to.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        if !self.masks.pending.is_empty() {
+            self.pick_where_pending();
+        }
+    }
+
+    fn pick_where_pending(&mut self) {
         while let Some(cpu) = self.masks.pending.pop() {
             if self.cpus[cpu].away {
                 self.note(cpu);

@@ -28,7 +28,7 @@ impl Sim {
                 (vm.guest.now, vm.guest.levels.waker) = (at, None);
                 handle(&mut vm.guest, &mut self.loads, &mut self.graphs, &vm.owners, timer);
             }
-            None if self.expire_contention(timer) => {}
+            None if matches!(timer, Timer::Cache(_) | Timer::Settings) => self.expire_contention(timer),
             None => {
                 if let Some((vm, vcpu)) =
                     handle(&mut self.kernel, &mut self.loads, &mut self.graphs, &self.owners, timer)

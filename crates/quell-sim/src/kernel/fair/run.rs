@@ -129,17 +129,19 @@ impl Kernel {
 
     /// The running thread ran for this long. Says whether another should run now.
     pub(crate) fn fair_charge(&mut self, task: TaskId, span: u64) -> bool {
-        let mut gives_way = false;
+        let (mut gives_way, is_eevdf) = (false, self.config.fair == FairScheduler::Eevdf);
         let mut at = Some(self.tasks[task.0 as usize].entity);
         while let Some(entity) = at {
-            let seen = &mut self.tree.entities[entity];
+            let (entities, queues) = (&mut self.tree.entities[..], &mut self.tree.queues[..]);
+            let seen = &mut entities[entity];
             seen.run_time += span;
             seen.vruntime += virtual_time(span, seen.weight);
-            let queue = seen.queue;
+            let number = seen.queue;
+            let queue = &mut queues[number];
             if let Some(warp) = &mut seen.warp {
                 warp.ran(span, self.now);
             }
-            if self.config.fair == FairScheduler::Eevdf {
+            if is_eevdf {
                 let ended = seen.vruntime >= seen.deadline;
                 if ended {
                     let own = seen.has_own_slice;
@@ -147,23 +149,19 @@ impl Kernel {
                     seen.deadline = seen.vruntime + virtual_time(seen.slice, seen.weight);
                 }
                 let unprotected = seen.protected_until <= seen.vruntime;
-                gives_way |= (ended || unprotected) && self.tree.queues[queue].members.len() > 1;
+                gives_way |= (ended || unprotected) && queue.members.len() > 1;
             }
-            gives_way |= self.charge_runtime(queue, span);
-            self.raise_zero(queue);
-            at = self.tree.queues[queue].entity;
+            // The queue's zero rises to the least of its members.
+            if let [first, rest @ ..] = &queue.members[..] {
+                let least = |least: i64, &member: &usize| least.min(entities[member].vruntime);
+                queue.zero = queue.zero.max(rest.iter().fold(entities[*first].vruntime, least));
+            }
+            at = queue.entity;
+            if self.tree.groups[queue.group.0 as usize].bandwidth.is_some() {
+                gives_way |= self.charge_runtime(number, span);
+            }
         }
         gives_way
-    }
-
-    fn raise_zero(&mut self, queue: usize) {
-        let least = match &self.tree.queues[queue].members[..] {
-            [] => return,
-            [only] => self.tree.entities[*only].vruntime,
-            members => members.iter().map(|&member| self.tree.entities[member].vruntime).min().unwrap_or(0),
-        };
-        let zero = &mut self.tree.queues[queue].zero;
-        *zero = (*zero).max(least);
     }
 
     /// CFS's check at a tick: has the running thread, or one of its groups, had its part of the period?
