@@ -31,7 +31,9 @@ fn main() {
     half.file(HALF).include(HEADERS).warnings_into_errors(true).compile("quell_half");
 
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
-    library(Path::new(HEADERS), &out.join("simulation.so"));
+    for name in ["simulation.so", "shares.so"] {
+        library(Path::new(HEADERS), &out.join(name));
+    }
     for (number, fault) in FAULTS.iter().enumerate() {
         let headers = out.join(format!("fault-{number}"));
         put_back(fault, &headers);

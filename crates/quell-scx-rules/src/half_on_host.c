@@ -21,6 +21,9 @@ struct shared *half_begin(__u32 cpus)
 	memset(by_time, 0, sizeof(by_time));
 	memset(counts, 0, sizeof(counts));
 	memset(upkeeps, 0, sizeof(upkeeps));
+	memset(bounds, 0, sizeof(bounds));
+	memset(maskeds, 0, sizeof(maskeds));
+	memset(has_masks, 0, sizeof(has_masks));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
@@ -137,6 +140,7 @@ struct task_struct *half_thread(__u32 number, __u32 slot, __u64 cpus, __u32 cpu)
 	t->generation = shared.generation;
 	t->tg = (__u64)&task_group;
 	t->groups_generation = groups_generation;
+	note_mask(p);
 	return p;
 }
 

@@ -153,7 +153,7 @@ struct bpf_timer {
 };
 
 struct sched_ext_ops {
-	void *select_cpu, *enqueue, *dispatch, *running, *stopping, *quiescent, *update_idle, *cpu_release, *cpu_online,
+	void *select_cpu, *enqueue, *dispatch, *running, *stopping, *quiescent, *update_idle, *set_cpumask, *cpu_release, *cpu_online,
 		*cpu_offline, *init_task, *cgroup_init, *cgroup_exit, *init, *exit,
 		*dump, *dump_cpu, *dump_task;
 	__u64 flags, hotplug_seq;
@@ -209,6 +209,8 @@ static __u32 owner_of(const struct cgroup *cgroup)
 {
 	return cgroup->kn ? cgroup->kn->owner : 0;
 }
+#define bpf_probe_read_kernel(to, size, from) (memcpy(to, from, size), 0)
+#define bpf_get_prandom_u32() 0x9e3779b9U
 #define bpf_probe_read_kernel_str(to, size, from) strncpy(to, from, (size) - 1)
 #define bpf_per_cpu_ptr(variable, cpu) ((void)(variable), passes(AT_LOOK_FOR_REAL_TIME), &host.rq[(cpu) % HOST_CPUS])
 #define bpf_ksym_exists(function) 1

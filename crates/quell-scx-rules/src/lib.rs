@@ -10,6 +10,8 @@ mod faults {
     include!("../faults.rs");
 }
 #[cfg(test)]
+mod fair_share;
+#[cfg(test)]
 mod half;
 #[cfg(test)]
 mod limits;
@@ -17,6 +19,8 @@ mod limits;
 mod races;
 #[cfg(test)]
 mod serving;
+#[cfg(test)]
+mod shares;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -22,16 +22,24 @@ static bool is_barred(const struct task_struct *p)
 	return true;
 }
 
+/* Is it one of the slot's queues, of the class that it has now? */
+static bool is_of_slot(__u64 queue, __u32 slot)
+{
+	if (queue >= PARKING || is_by_time(queue) == !!workload_of(slot)->lc)
+		return false;
+	return slot_of_number(queue >= BY_TIME ? queue - BY_TIME : queue) == slot;
+}
+
 /* May the CPU, which idles, run a thread from this queue, by rule? */
 static bool may_serve(__u32 cpu, __u64 queue)
 {
 	struct cpu *c = &shared.cpu[cpu];
-	__u32 slot = queue % MAX_SLOTS;
+	__u32 slot = slot_of_number(queue >= BY_TIME ? queue - BY_TIME : queue);
 	struct workload *w = workload_of(slot);
 
 	if (queue >= SERVING)
 		return is_server_due(cpu, queue);
-	if (slot == SYSTEM || queue >= BY_TIME + BOUND)
+	if (slot == SYSTEM)
 		return true;
 	if (is_by_time(queue) == !!w->lc || !is_available(&shared, cpu))
 		return false;
@@ -86,7 +94,7 @@ static bool is_kept_from_holder(__u32 cpu)
 	for (int i = 0; i < THREADS; i++) {
 		struct task_struct *p = &host.thread[i];
 
-		if (sim.where[i] == READY && p->queue && p->queue - 1 == queue_of(holder) && may_use(p, cpu) &&
+		if (sim.where[i] == READY && p->queue && is_of_slot(p->queue - 1, holder) && may_use(p, cpu) &&
 		    throttled_by(p, thread_of(p), host.now) == NO_GROUP)
 			return true;
 	}
@@ -168,7 +176,7 @@ static void check(void)
 
 static void check_threads(void)
 {
-	__u64 waiting[BOUND + MAX_CPUS] = { 0 };
+	__u64 waiting[NUMBERS] = { 0 }, of_slot[MAX_SLOTS] = { 0 };
 
 	for (int i = 0; i < THREADS; i++) {
 		struct task_struct *p = &host.thread[i];
@@ -208,15 +216,21 @@ static void check_threads(void)
 		}
 		if (sim.where[i] != READY)
 			sim.parked_since[i] = host.now;
-		if (t->waits_in)
-			waiting[t->waits_in - 1]++;
+		if (!t->waits_in)
+			continue;
+		waiting[t->waits_in - 1]++;
+		if (!is_of_bound(t->waits_in - 1))
+			of_slot[slot_of_number(t->waits_in - 1)]++;
 	}
 	for (__u32 slot = 0; slot < MAX_SLOTS; slot++)
-		if ((slot < WORKLOADS || slot == SYSTEM) && workload_of(slot)->queued - workload_of(slot)->taken != waiting[slot])
-			violated("queued and taken do not differ by those that wait", slot, waiting[slot]);
+		if ((slot < WORKLOADS || slot == SYSTEM) && workload_of(slot)->queued - workload_of(slot)->taken != of_slot[slot])
+			violated("queued and taken do not differ by those that wait", slot, of_slot[slot]);
 	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
 		if (bound_on(cpu)->queued - bound_on(cpu)->taken != waiting[BOUND + cpu])
 			violated("queued and taken do not differ by those that wait bound", cpu, waiting[BOUND + cpu]);
+	for (__u32 number = MASKED; number < NUMBERS; number++)
+		if (masked_of(number)->queued - masked_of(number)->taken != waiting[number])
+			violated("queued and taken do not differ by those that wait by set of CPUs", number - MASKED, waiting[number]);
 }
 
 /* The patrol is on its way when a period ends. */

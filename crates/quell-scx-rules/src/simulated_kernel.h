@@ -23,6 +23,7 @@ static struct {
 	__u32 starves[HOST_CPUS];       /* the thread that was dispatched here last because it starves, plus one; 0: none */
 	__u64 counted[HOST_CPUS];       /* until when the run time of what runs here is counted */
 	enum where where[HOST_THREADS];
+	__u64 ran[HOST_THREADS];        /* how long each thread ran */
 	__u64 ready_since[HOST_THREADS], parked_since[HOST_THREADS], idle_since[HOST_THREADS];
 	__u64 not_holders_since[HOST_CPUS]; /* 0: it is its holder's, or none of the holder's waits */
 	bool calm;                      /* nothing happens in between, and the loader sets no new rules */
@@ -79,6 +80,7 @@ static void update_curr(__u32 cpu)
 	sim.counted[cpu] = host.now;
 	if (!is_ours(p))
 		return;
+	sim.ran[number_of(p)] += ran;
 	p->scx.slice -= ran < p->scx.slice ? ran : p->scx.slice;
 }
 

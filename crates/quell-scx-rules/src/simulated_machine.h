@@ -27,6 +27,7 @@ static void set_affinity(struct task_struct *p, __u32 cpus)
 {
 	p->cpus_mask.bits[0] = cpus;
 	p->nr_cpus_allowed = __builtin_popcount(cpus);
+	grant_set_cpumask(p, p->cpus_ptr);
 }
 
 static void set_cgroup(struct task_struct *p, __u32 at)
@@ -173,6 +174,8 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(by_time, 0, sizeof(by_time));
 	memset(counts, 0, sizeof(counts));
 	memset(bounds, 0, sizeof(bounds));
+	memset(maskeds, 0, sizeof(maskeds));
+	memset(has_masks, 0, sizeof(has_masks));
 	memset(upkeeps, 0, sizeof(upkeeps));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));

@@ -33,6 +33,32 @@ type Name = unsafe extern "C" fn(*const Event) -> *const c_char;
 type Counted = unsafe extern "C" fn(u32) -> u64;
 
 /// One compiled simulation. It is one set of variables: one test uses it.
+pub struct Library(*mut c_void);
+
+impl Library {
+    /// # Panics
+    /// If it is not there.
+    pub fn load(name: &str) -> Library {
+        let path = CString::new(format!("{}/{name}", env!("OUT_DIR"))).unwrap();
+        // SAFETY: a library that this crate's build made; it stays loaded.
+        let library = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        assert!(!library.is_null(), "{path:?} is there");
+        Library(library)
+    }
+
+    /// A function of it.
+    ///
+    /// # Panics
+    /// If it is not in it.
+    pub fn find(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is loaded.
+        let found = unsafe { dlsym(self.0, name.as_ptr()) };
+        assert!(!found.is_null(), "{name:?} is in it");
+        found
+    }
+}
+
+/// Its functions.
 struct Simulation {
     draws: Draws,
     runs: Runs,
@@ -65,16 +91,8 @@ impl Machine {
 
 impl Simulation {
     fn load(library: &str) -> Simulation {
-        let path = CString::new(format!("{}/{library}", env!("OUT_DIR"))).unwrap();
-        // SAFETY: a library that this crate's build made; it stays loaded.
-        let library = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
-        assert!(!library.is_null(), "{path:?} is there");
-        let find = |name: &CStr| {
-            // SAFETY: the library is loaded.
-            let found = unsafe { dlsym(library, name.as_ptr()) };
-            assert!(!found.is_null(), "{name:?} is in it");
-            found
-        };
+        let library = Library::load(library);
+        let find = |name| library.find(name);
         // SAFETY: the functions have these types in `simulation_on_host.c` and `simulated_events.h`.
         unsafe {
             Simulation {

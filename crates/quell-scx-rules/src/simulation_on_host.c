@@ -12,6 +12,7 @@
 #include "simulated_machine.h"
 #include "simulated_checks.h"
 #include "simulated_events.h"
+#include "simulated_shares.h"
 
 #define WHOLLY_EVERY 1000
 

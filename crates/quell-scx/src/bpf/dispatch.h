@@ -12,46 +12,19 @@
 #ifndef QUELL_DISPATCH_H
 #define QUELL_DISPATCH_H
 
+#include "divided.h"
 #include "holders.h"
-#include "quota.h"
 #include "seek.h"
 #include "serve.h"
 
-/* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
-static __always_inline bool pull(__u32 number)
-{
-	if (number >= BOUND)
-		return scx_bpf_dsq_move_to_local(queue_of(number));
-	__u32 *pulls = &workload_of(number)->pulls;
-
-	__sync_fetch_and_add(pulls, 1);
-	bool comes = scx_bpf_dsq_move_to_local(queue_of(number));
-
-	__sync_fetch_and_sub(pulls, 1);
-	return comes;
-}
-
-APART bool run_first(__u32 number, __u64 now)
-{
-	if (throttled_groups)
-		park_head(number, now);
-	return pull(number);
-}
-
-/* A thread of the system comes here: one that is bound to this CPU, or another one; in turns, where both wait. */
+/* The system's next thread comes here. */
 APART bool run_system(__u32 cpu, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
-	__u32 bound = BOUND + cpu;
-
-	if (!is_waiting_in(bound))
-		return run_first(SYSTEM, now);
-	struct bound *b = bound_on(cpu);
-	bool its_turn = b->its_turn;
-
-	b->its_turn = !its_turn;
-	return run_first(its_turn ? bound : SYSTEM, now) || run_first(its_turn ? SYSTEM : bound, now);
+	if (run_first(next_of_system(cpu), now))
+		return true;
+	return (is_waiting_in(BOUND + cpu) && run_first(BOUND + cpu, now)) || run_any(SYSTEM, cpu, now);
 }
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
@@ -74,7 +47,7 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 		return false;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
 	FOR(i, 0, shared.nr_slots) {
-		__u64 since = first_waits_since(i, cpu, now);
+		__u64 since = slot_waits_since(i, cpu, now);
 
 		if (since < oldest) {
 			oldest = since;
@@ -97,7 +70,7 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 		return false;
 	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
 
-	if (!(slot == SYSTEM ? run_system(cpu, now) : run_first(slot, now)))
+	if (!(slot == SYSTEM ? run_system(cpu, now) : run_oldest(slot, cpu, now)))
 		return false;
 	cpu_at(&shared, cpu)->starving = !is_free;
 	count(STARVING);
@@ -132,23 +105,21 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
 	return true;
 }
 
-/* Would a thread with this place in the order be the queue's first? */
-APART bool comes_first(__u32 number, __u64 place)
+/*
+ * Would a thread with this place in the order of this queue be the slot's first here? Where the slot has several queues that
+ * is compared by the slot's clock.
+ */
+APART bool comes_first(__u32 number, __u32 cpu, __u64 place)
 {
-	struct task_struct *p;
-	bool first = true;
+	__u32 slot = slot_of_number(number);
+	__u32 next = slot == SYSTEM ? next_of_system(cpu) : is_divided(slot) ? next_queue(slot, cpu) : slot;
+	__u64 first = first_place(next, cpu);
 
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
-		first = (__s64)(p->scx.dsq_vtime - place) > 0;
-		break;
-	}
-	bpf_rcu_read_unlock();
-	return first;
+	return first == NOWHERE || (__s64)(first - place - ahead_of(number)) > 0;
 }
 
 /* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
-static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, __u64 now)
+static __always_inline bool goes_on_first(__u32 cpu, struct task_struct *prev, __u32 slot, __u64 now)
 {
 	if (!wants_on(prev) || is_first_come_first_served(slot))
 		return false;
@@ -156,17 +127,9 @@ static __always_inline bool goes_on_first(struct task_struct *prev, __u32 slot, 
 
 	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot)
 		return false;
-	__u32 number = number_of_queue(prev, slot);
+	__u32 number = number_of_queue(prev, t, slot);
 
-	return comes_first(number, place_in_order(t, number)) && go_on(prev, slot, now);
-}
-
-/* The same of a thread of the system, where no thread waits in the other one of its two queues. */
-static __always_inline bool system_goes_on_first(__u32 cpu, struct task_struct *prev, __u64 now)
-{
-	if (!wants_on(prev) || is_waiting_in(number_of_queue(prev, SYSTEM) == SYSTEM ? BOUND + cpu : SYSTEM))
-		return false;
-	return goes_on_first(prev, SYSTEM, now);
+	return comes_first(number, cpu, place_in_order(t, number)) && go_on(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -188,10 +151,10 @@ APART bool await(__u32 cpu, __u32 slot, __u64 now)
 
 	if (cpu >= MAX_CPUS || !is_waiting(w) || (w->lc && w->on_wake_up))
 		return false;
-	__s32 seen = scx_bpf_dsq_nr_queued(queue_of(slot));
+	__s32 seen = in_queues(slot);
 
 	/* Somebody may have come since it was looked last. */
-	if (seen > 0 && run_first(slot, now))
+	if (seen > 0 && run_any(slot, cpu, now))
 		return true;
 	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
 		return false;
@@ -224,10 +187,12 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 
 	if (slot >= SYSTEM || workload_at(&shared, slot)->lc)
 		return run_first(slot, now);
+	__u32 number = is_divided(slot) ? next_queue(slot, cpu) : slot;
+
 	if (throttled_groups)
-		park_head(slot, now);
+		park_head(number, now);
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_in(slot, false), 0) {
+	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		if (!looked)
 			latest = p->scx.dsq_vtime + shared.be_slice_ns;
 		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
@@ -239,7 +204,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 		}
 	}
 	bpf_rcu_read_unlock();
-	return moved || pull(slot);
+	return moved || pull(number) || (is_divided(slot) && run_any(slot, cpu, now));
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
@@ -301,7 +266,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
 	/* Who is in the queue is counted: where nobody waits, the queue need not be looked at. */
-	if (is_waiting(workload_at(&shared, holder)) && (goes_on_first(prev, holder, now) || run_next(cpu, holder, now)))
+	if (is_waiting(workload_at(&shared, holder)) && (goes_on_first(cpu, prev, holder, now) || run_next(cpu, holder, now)))
 		return true;
 	if (go_on(prev, holder, now) || await(cpu, holder, now))
 		return true;
@@ -349,14 +314,14 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 	oldest = now - blackout;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
 	FOR(i, 0, shared.nr_slots) {
-		__u64 since = first_waits_since(i, cpu, now);
+		__u64 since = slot_waits_since(i, cpu, now);
 
 		if (since < oldest) {
 			oldest = since;
 			slot = i;
 		}
 	}
-	if (slot == NOBODY || !run_first(slot, now))
+	if (slot == NOBODY || !run_oldest(slot, cpu, now))
 		return false;
 	cpu_at(&shared, cpu)->starving = 1;
 	count(STARVING);
@@ -401,15 +366,15 @@ static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u6
 }
 
 /* The first of those that wait in this queue get CPUs on which nothing runs. */
-APART int pass_on(__u32 slot)
+APART int pass_on_from(__u32 number)
 {
+	__u32 looked = 0, slot = slot_of_number(number);
 	struct task_struct *p;
-	__u32 looked = 0;
 
-	if (!scx_bpf_dsq_nr_queued(queue_of(slot)))
+	if (!scx_bpf_dsq_nr_queued(queue_of(number)))
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue_of(slot), 0) {
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		if (slot == SYSTEM)
 			find_cpu_for_system(p, false, 0);
 		else
@@ -418,6 +383,19 @@ APART int pass_on(__u32 slot)
 			break;
 	}
 	bpf_rcu_read_unlock();
+	return 0;
+}
+
+APART int pass_on(__u32 slot)
+{
+	int i;
+
+	pass_on_from(slot);
+	if (!is_divided(slot))
+		return 0;
+	for (i = 0; i < MASKS; i++) {
+		pass_on_from(number_of_masked(slot, i));
+	}
 	return 0;
 }
 
@@ -441,7 +419,7 @@ static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 no
 	if (servers_on && serving_on(cpu)->servers && run_server(cpu, prev, now))
 		return;
 	if (system_waits(cpu) && system_has_turn(cpu, polled, now) &&
-	    ((!polled && system_goes_on_first(cpu, prev, now)) || run_system(cpu, now)))
+	    ((!polled && goes_on_first(cpu, prev, SYSTEM, now)) || run_system(cpu, now)))
 		return;
 	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
@@ -449,7 +427,7 @@ static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 no
 		return;
 	if (polled && go_on(prev, SYSTEM, now))
 		return;
-	if (!system_waits(cpu) || (!system_goes_on_first(cpu, prev, now) && !run_system(cpu, now)))
+	if (!system_waits(cpu) || (!goes_on_first(cpu, prev, SYSTEM, now) && !run_system(cpu, now)))
 		go_on(prev, SYSTEM, now);
 }
 

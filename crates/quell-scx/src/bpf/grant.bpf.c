@@ -13,6 +13,7 @@
  * Limits: real-time threads come before all that. Each header has its own.
  */
 #include "state.h"
+#include "cgroups.h"
 #include "grace.h"
 #include "groups.h"
 #include "queues.h"
@@ -170,7 +171,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* One that is bound to a CPU is sent nowhere. */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && takes_cpu(p, t, slot, cpu, enq_flags))
 		return;
-	__u32 number = number_of_queue(p, slot);
+	__u32 number = number_for(p, t, slot, now);
 	bool formed = begins_to_wait(t, number, now, came);
 
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
@@ -378,7 +379,13 @@ __s32 SLEEPABLE_OP(grant_init_task, struct task_struct *p, struct scx_init_task_
 	if (!t)
 		return -ENOMEM;
 	t->slot = SYSTEM;
+	note_mask(p);
 	return 0;
+}
+
+void OP(grant_set_cpumask, struct task_struct *p, const struct cpumask *cpus)
+{
+	note_mask(p);
 }
 
 __s32 SLEEPABLE_OP(grant_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
@@ -420,6 +427,7 @@ __s32 SLEEPABLE_OP(grant_init)
 		if (error)
 			return error;
 	}
+	mask_seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	prepare_notices();
 	start_patrol();
 	return servers_on ? begin_serving() : 0;
@@ -464,6 +472,7 @@ int drain_queue(void *unused)
 	if (slot >= SYSTEM)
 		return 0;
 	move_all(queue_in(slot, true), now);
+	move_sets(slot, true, now);
 	return move_all(queue_in(slot, false), now);
 }
 
@@ -484,6 +493,7 @@ struct sched_ext_ops grant_ops = {
 	.running = (void *)grant_running,
 	.stopping = (void *)grant_stopping,
 	.quiescent = (void *)grant_quiescent,
+	.set_cpumask = (void *)grant_set_cpumask,
 	.update_idle = (void *)grant_update_idle,
 	.cpu_release = (void *)grant_cpu_release,
 	.cpu_online = (void *)grant_cpu_online,

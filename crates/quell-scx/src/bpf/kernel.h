@@ -169,6 +169,7 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, __u64 deq_flags);
 	void (*update_idle)(__s32 cpu, bool idle);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpus);
 	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
 	void (*cpu_online)(__s32 cpu);
 	void (*cpu_offline)(__s32 cpu);

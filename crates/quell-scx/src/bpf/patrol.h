@@ -78,9 +78,9 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 			continue;
 		}
 		/* Before it moves: it may run at once, and ceases to wait then. */
-		__u32 number = number_of_queue(p, slot);
+		__u32 number = number_of_queue(p, t, slot);
 
-		begins_to_wait(t, number, now, true);
+		waits_in_number(t, number, now, true);
 		if (move_into(&___it, p, t, number))
 			moved = true;
 	}
@@ -119,14 +119,49 @@ APART int move_all(__u64 queue, __u64 now)
 			continue;
 		if (servers_on)
 			t->served = 0;
-		__u32 number = number_of_queue(p, slot);
+		__u32 number = number_of_queue(p, t, slot);
 
-		begins_to_wait(t, number, now, false);
+		waits_in_number(t, number, now, false);
 		/* `___it` is the iterator that the macro declares. */
 		move_into(&___it, p, t, number);
 	}
 	bpf_rcu_read_unlock();
 	wake_idle_cpus();
+	return 0;
+}
+
+/* Is the first of this queue one of another set? It came while the queue's place was given away. */
+APART bool is_astray(__u32 number)
+{
+	struct task_struct *p;
+	bool astray = false;
+
+	if (!is_waiting_in(number))
+		return false;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
+		struct thread *t = thread_of(p);
+
+		astray = t && t->mask != masked_of(number)->mask;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return astray;
+}
+
+/* Whoever is in a queue by set of CPUs, of this slot: all, or where one is astray. */
+APART int move_sets(__u32 slot, bool all, __u64 now)
+{
+	int i;
+
+	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+		return 0;
+	for (i = 0; i < MASKS; i++) {
+		__u32 number = number_of_masked(slot, i);
+
+		if (all || is_astray(number))
+			move_all(queue_of(number), now);
+	}
 	return 0;
 }
 
@@ -147,6 +182,18 @@ APART int hurry_overdue(__u32 number, __u64 now)
 		move_into(&___it, p, t, number);
 	}
 	bpf_rcu_read_unlock();
+	return 0;
+}
+
+APART int hurry_sets(__u32 slot, __u64 now)
+{
+	int i;
+
+	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+		return 0;
+	for (i = 0; i < MASKS; i++) {
+		hurry_overdue(number_of_masked(slot, i), now);
+	}
 	return 0;
 }
 
@@ -227,6 +274,18 @@ APART int bring_home(__u64 queue, __u32 cpu)
 	return 0;
 }
 
+APART int bring_sets_home(__u32 slot, __u32 cpu)
+{
+	int i;
+
+	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+		return 0;
+	for (i = 0; i < MASKS; i++) {
+		bring_home(queue_of(number_of_masked(slot, i)), cpu);
+	}
+	return 0;
+}
+
 /*
  * A CPU that goes offline asks for no thread any more. Other CPUs take those of its that may run there; one that is bound to it
  * would keep the kernel waiting, which ends a scheduler under which a thread waits.
@@ -245,6 +304,7 @@ APART int empty(__u32 cpu)
 
 		bring_home(queue_in(at, false), cpu);
 		bring_home(queue_in(at, true), cpu);
+		bring_sets_home(at, cpu);
 	}
 	bring_home(queue_in(BOUND + cpu, false), cpu);
 	FOR(i, 0, nr_groups) {
@@ -309,10 +369,13 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 
 		if (is_waiting(workload_of(at)))
 			move_all(queue_in(at, !is_first_come_first_served(at)), now);
-		if (now - first_waits_since(at, NO_CPU, now) > shared.starving_ns)
+		move_sets(at, is_first_come_first_served(at), now);
+		if (now - slot_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
-		if (look_for_overdue)
+		if (look_for_overdue) {
 			hurry_overdue(at, now);
+			hurry_sets(at, now);
+		}
 	}
 	FOR(i, 0, shared.nr_cpus) {
 		__u32 number = BOUND + i;
@@ -380,72 +443,6 @@ static __always_inline void start_patrol(void)
 	bpf_timer_init(&timer->timer, &patrols, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, patrol);
 	bpf_timer_start(&timer->timer, PATROL_NS, 0);
-}
-
-/* A place for a cgroup below this one, if there is one left for it; NO_GROUP: there is none. */
-static __always_inline __u32 free_place(__u32 parent, bool delegated)
-{
-	int i;
-
-	if (parent < MAX_GROUPS && group_at(parent)->depth + 1 >= MAX_DEPTH)
-		return NO_GROUP;
-	if (delegated && delegated_groups >= MAX_DELEGATED)
-		return NO_GROUP;
-	FOR(i, 0, MAX_GROUPS) {
-		__u32 place = i;
-
-		if (!group_at(place)->id)
-			/* The first one is the root's. */
-			return parent < MAX_GROUPS || !place ? place : NO_GROUP;
-	}
-	return NO_GROUP;
-}
-
-/* A cgroup comes: it takes a place, or belongs to the group above. Called one at a time, parents first. */
-static __always_inline __s32 begin_group(__u64 id, __u64 parent_id, bool delegated)
-{
-	__u32 *above = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
-	__u32 parent = above ? *above : NO_GROUP;
-	__u32 at = free_place(parent, delegated);
-
-	if (at >= MAX_GROUPS) {
-		__sync_fetch_and_add(&shared.unplaced, 1);
-		return 0;
-	}
-	__s32 error = scx_bpf_create_dsq(PARKING + at, -1);
-	struct group *g = group_at(at);
-
-	if (error && error != -EEXIST)
-		return error;
-	__builtin_memset(g, 0, sizeof(*g));
-	g->parent = parent;
-	g->depth = parent < MAX_GROUPS ? group_at(parent)->depth + 1 : 0;
-	g->delegated = delegated;
-	if (delegated)
-		__sync_fetch_and_add(&delegated_groups, 1);
-	g->weight = WEIGHT_ONE;
-	g->id = id;
-	bpf_map_update_elem(&places, &id, &at, BPF_ANY);
-	if (at >= nr_groups)
-		nr_groups = at + 1;
-	groups_generation++;
-	return 0;
-}
-
-/* A cgroup goes; all that may still be in it are threads that end. The next patrol clears its place. */
-static __always_inline void end_group(__u64 id)
-{
-	__u32 *place = bpf_map_lookup_elem(&places, &id);
-
-	if (!place) {
-		__sync_fetch_and_sub(&shared.unplaced, 1);
-		return;
-	}
-	group_at(*place)->tg = 0;
-	group_at(*place)->limited = 0;
-	group_at(*place)->gone = 1;
-	bpf_map_delete_elem(&places, &id);
-	groups_generation++;
 }
 
 #endif

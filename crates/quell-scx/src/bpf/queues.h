@@ -8,14 +8,14 @@
  * Rule: place = max(virtual time, the queue's clock - a slice) for a thread that comes; virtual time = run time over share.
  * The clock follows the thread that runs. cpu.idle's threads come after all others, overdue ones before.
  *
- * Limits: a queue has one order for all CPUs. A workload's thread that may not use the whole pool can run ahead of others or
- * behind them by 10 s of virtual time at most; then its share is void.
+ * Limits: a queue has one order for all CPUs. Threads that may use some CPUs only have queues of their own (`masked.h`); those
+ * of a fifth set of CPUs can run ahead of others or behind them by 10 s of virtual time at most; then their share is void.
  */
 #ifndef QUELL_QUEUES_H
 #define QUELL_QUEUES_H
 
 #include "state.h"
-#include "bound.h"
+#include "numbers.h"
 #include "groups.h"
 #include "slots.h"
 
@@ -56,10 +56,17 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 {
 	__u32 before = __sync_lock_test_and_set(&t->waits_in, queue);
 
-	if (before > BOUND)
-		__sync_fetch_and_add(&bound_on(before - 1 - BOUND)->taken, 1);
-	else if (before)
-		__sync_fetch_and_add(&workload_of(before - 1)->taken, 1);
+	if (!before)
+		return;
+	__u32 number = before - 1;
+
+	if (is_of_bound(number)) {
+		__sync_fetch_and_add(&bound_on(number - BOUND)->taken, 1);
+		return;
+	}
+	if (number >= MASKED)
+		__sync_fetch_and_add(&masked_of(number)->taken, 1);
+	__sync_fetch_and_add(&workload_of(slot_of_number(number))->taken, 1);
 }
 
 /* Does the loop wait, which may run anywhere and woke up where latency-critical work runs? It goes before best-effort work. */
@@ -77,13 +84,15 @@ static __always_inline void ceases_to_wait(struct task_struct *p, struct thread 
 /* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
 static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
-	if (number >= BOUND) {
+	if (is_of_bound(number)) {
 		__sync_fetch_and_add(&bound_on(number - BOUND)->queued, 1);
 		t->waits_since = now;
 		set_waits_in(t, number + 1);
 		return false;
 	}
-	struct workload *w = workload_of(number);
+	if (number >= MASKED)
+		__sync_fetch_and_add(&masked_of(number)->queued, 1);
+	struct workload *w = workload_of(slot_of_number(number));
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
@@ -120,10 +129,31 @@ APART __u64 first_waits_since(__u32 number, __u32 cpu, __u64 now)
 	return since;
 }
 
-/* The same of the system's threads, in both queues of this CPU. */
+/* The same of all queues of this slot that this CPU may use. */
+APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
+{
+	__u64 since = first_waits_since(slot, cpu, now);
+	int i;
+
+	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+		return since;
+	for (i = 0; i < MASKS; i++) {
+		__u32 number = number_of_masked(slot, i);
+
+		if (cpu != NO_CPU && !is_in_set(number, cpu))
+			continue;
+		__u64 its = first_waits_since(number, cpu, now);
+
+		if (its < since)
+			since = its;
+	}
+	return since;
+}
+
+/* The same of the system's threads, those that are bound to this CPU included. */
 APART __u64 system_waits_since(__u32 cpu, __u64 now)
 {
-	__u64 of_all = first_waits_since(SYSTEM, cpu, now), bound = first_waits_since(BOUND + cpu, cpu, now);
+	__u64 of_all = slot_waits_since(SYSTEM, cpu, now), bound = first_waits_since(BOUND + cpu, cpu, now);
 
 	return bound < of_all ? bound : of_all;
 }
@@ -162,6 +192,8 @@ static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
 	__u64 clock = *clock_of(number);
 	__u64 latest = clock + MAX_AHEAD_NS;
 
+	if (number >= BOUND)
+		keep_up(number, virtual_time(t->group, WEIGHT_ONE, LAG * shared.be_slice_ns));
 	price(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
@@ -189,10 +221,23 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 /* Into the queue. */
 static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
 {
-	if (is_first_come_first_served(slot))
+	if (number < BOUND && is_first_come_first_served(slot))
 		scx_bpf_dsq_insert(p, queue_in(number, true), slice_of(t, slot), flags);
 	else
 		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_in_order(t, number), flags);
+}
+
+/* The same two for those who iterate over a queue: the verifier follows each once, not turn by turn. */
+APART int waits_in_number(struct thread *t, __u32 number, __u64 now, bool came)
+{
+	if (t)
+		begins_to_wait(t, number, now, came);
+	return 0;
+}
+
+APART __u64 place_of(struct thread *t, __u32 number)
+{
+	return t ? place_in_order(t, number) : 0;
 }
 
 /* From the queue that is iterated over into another one, or to another place in it. */
@@ -202,7 +247,7 @@ static __always_inline void insert(struct task_struct *p, struct thread *t, __u3
 		if (number < BOUND && is_first_come_first_served(number)) {                                            \
 			moved_ = scx_bpf_dsq_move(it, p, queue_in(number, true), 0);                  \
 		} else {                                                                              \
-			scx_bpf_dsq_move_set_vtime(it, place_in_order(t, number));                    \
+			scx_bpf_dsq_move_set_vtime(it, place_of(t, number));                    \
 			moved_ = scx_bpf_dsq_move_vtime(it, p, queue_in(number, false), 0);           \
 		}                                                                                     \
 		moved_;                                                                               \

@@ -16,7 +16,7 @@
 #include "queues.h"
 #include "upkeep.h"
 
-#define PARKING (BY_TIME + MAX_SLOTS + MAX_CPUS) /* the first of the queues of throttled groups */
+#define PARKING (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
 
 struct patrol {
@@ -168,14 +168,23 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 		use_quota(at, ran, now);
 }
 
-/* The queue's clock follows the thread that runs. */
+/* The queue's clock follows the thread that runs, and so does its slot's. */
 static __always_inline void advance(struct task_struct *p, struct thread *t)
 {
-	__u32 number = number_of_queue(p, t->slot);
+	__u32 number = number_of_queue(p, t, t->slot);
 	__u64 *clock = clock_of(number);
 
-	if (t->vtime_of == number + 1 && (__s64)(t->vtime - *clock) > 0)
+	if (t->vtime_of != number + 1)
+		return;
+	if ((__s64)(t->vtime - *clock) > 0)
 		*clock = t->vtime;
+	if (number < BOUND)
+		return;
+	__u64 place = t->vtime + ahead_of(number);
+
+	clock = clock_of(slot_of_number(number));
+	if ((__s64)(place - *clock) > 0)
+		*clock = place;
 }
 
 /* The threads at the head of the queue whose group is throttled wait elsewhere. */

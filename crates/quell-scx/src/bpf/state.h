@@ -87,6 +87,8 @@ struct thread {
 	__u64 counted_in; /* the cgroup in whose load it is counted */
 	__u32 counted_at; /* the place of that */
 	__s32 counted;    /* with this weight; 0: it is not */
+
+	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
 
 struct {

@@ -148,7 +148,7 @@ static __always_inline void comes_back(__u32 cpu, struct task_struct *p, struct 
 	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : gets_back(cpu, t->slot);
 
 	c->stays = 0;
-	limit_credit(t, number_of_queue(p, t->slot));
+	limit_credit(t, number_of_queue(p, t, t->slot));
 	if (goes_on && !is_banned(&shared, cpu))
 		return;
 	count(IN_VAIN);

@@ -50,6 +50,22 @@ lab_tests! {
             machine.scx().grant().check().unwrap();
         }
 
+        fn weights_hold_among_threads_bound_to_a_cpu_whatever_runs_on_the_other() {
+            let _first = RealTime::begin();
+            let be = Group::with_controller("be");
+            let mut machine = Machine::load();
+            let id = machine.attach("be", Class::BestEffort);
+            machine.apply(&rights(id, 0, 2, 0), &[]);
+            machine.grant(&[(0, id), (1, id)]);
+            let (heavy, light, other) = (be.child("heavy"), be.child("light"), be.child("other"));
+            heavy.set("cpu.weight", "300");
+            let threads = [(&heavy, 1), (&light, 1), (&other, 0)].map(|(group, cpu)| Child::spin(Some(group), Some(cpu)));
+            pass(200);
+            let parts = ratio(&[&threads[0], &threads[1], &threads[2]], 4000);
+            assert!((30..=37).contains(&parts[1]), "{parts:?}: 100 to 300");
+            machine.scx().grant().check().unwrap();
+        }
+
         fn weights_of_nested_groups_multiply() {
             let _first = RealTime::begin();
             let (be, machine) = on_one_cpu();

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The queues' numbers.
+ *
+ * Problem: a slot has several queues, and most of the code does not want to know which kinds there are.
+ *
+ * Rule: a queue has a number, from which its slot, its clock and its counts follow: a workload's queue has its slot's, then
+ * come those of the system's threads bound to one CPU (`bound.h`), then those by set of CPUs (`masked.h`).
+ *
+ * A slot's queues are compared by the slot's clock: place + `ahead`. A queue whose CPUs are crowded falls behind that clock; so
+ * its threads go first where others may go elsewhere, and each gets what is fair among those that compete with it. It falls
+ * back by LAG slices of a thread of common weight at most: more is forgotten, for all in the queue alike.
+ *
+ * Limits: a slot's `queued` and `taken` count all of its queues but those of bound threads.
+ */
+#ifndef QUELL_NUMBERS_H
+#define QUELL_NUMBERS_H
+
+#include "masked.h"
+
+#define LAG 2
+
+/* The queue for a thread of this slot. */
+static __always_inline __u32 number_of_queue(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	if (slot == SYSTEM && p->nr_cpus_allowed == 1) {
+		__u32 cpu = scx_bpf_task_cpu(p);
+
+		/* Just bound, it is still elsewhere: it comes again when it is there. */
+		return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? BOUND + cpu : slot;
+	}
+	if (!t->mask || workload_of(slot)->lc)
+		return slot;
+	__u32 number = find_set(slot, t->mask, bpf_ktime_get_ns());
+
+	return number == NOBODY ? slot : number;
+}
+
+/* The same for one that comes: its set gets a queue if it has none. */
+static __always_inline __u32 number_for(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
+{
+	__u32 number = number_of_queue(p, t, slot);
+	bool is_bound = slot == SYSTEM && p->nr_cpus_allowed == 1;
+
+	if (number != slot || !t->mask || is_bound || workload_of(slot)->lc)
+		return number;
+	return claim_set(p, t, slot, now);
+}
+
+/* Is it a queue of threads bound to one CPU? */
+static __always_inline bool is_of_bound(__u32 number)
+{
+	return number >= BOUND && number < MASKED;
+}
+
+static __always_inline __u32 slot_of_number(__u32 number)
+{
+	if (number < BOUND)
+		return number;
+	return number < MASKED ? SYSTEM : (number - MASKED) / MASKS;
+}
+
+/* Its clock. */
+static __always_inline __u64 *clock_of(__u32 number)
+{
+	if (number < BOUND)
+		return &workload_of(number)->vtime;
+	return number < MASKED ? &bound_on(number - BOUND)->vtime : &masked_of(number)->vtime;
+}
+
+/* What makes a place in it one by its slot's clock: of a queue of its own only. */
+static __always_inline __u64 *ahead_at(__u32 number)
+{
+	return number < MASKED ? &bound_on(number - BOUND)->ahead : &masked_of(number)->ahead;
+}
+
+static __always_inline __u64 ahead_of(__u32 number)
+{
+	return number < BOUND ? 0 : *ahead_at(number);
+}
+
+/* Its clock is so far behind the slot's at most. */
+APART int keep_up(__u32 number, __u64 lag)
+{
+	__u64 least = *clock_of(slot_of_number(number)) - lag - *clock_of(number);
+
+	if ((__s64)(least - *ahead_at(number)) > 0)
+		*ahead_at(number) = least;
+	return 0;
+}
+
+/* Do threads wait in it? In a slot's, or in another one of that slot. */
+static __always_inline bool is_waiting_in(__u32 number)
+{
+	if (number < BOUND)
+		return is_waiting(workload_of(number));
+	if (number < MASKED)
+		return bound_on(number - BOUND)->queued != bound_on(number - BOUND)->taken;
+	return masked_of(number)->queued != masked_of(number)->taken;
+}
+
+/* Does a thread of the system wait that may run on this CPU? Of those that are not bound that is not looked at. */
+static __always_inline bool system_waits(__u32 cpu)
+{
+	return is_waiting(workload_of(SYSTEM)) || is_waiting_in(BOUND + cpu);
+}
+
+#endif
