@@ -174,10 +174,20 @@ static void check(void)
 	check_servers();
 }
 
+static __u64 waiting[NUMBERS], of_slot[MAX_SLOTS];
+
+/* Do the counts of this slot's queues tell who waits in them? */
+static void check_slot(__u32 slot)
+{
+	if (workload_of(slot)->queued - workload_of(slot)->taken != of_slot[slot])
+		violated("queued and taken do not differ by those that wait", slot, of_slot[slot]);
+	for (__u32 number = number_of_masked(slot, 0); number < number_of_masked(slot, MASKS); number++)
+		if (masked_of(number)->queued - masked_of(number)->taken != waiting[number])
+			violated("queued and taken do not differ by those that wait by set of CPUs", number - MASKED, waiting[number]);
+}
+
 static void check_threads(void)
 {
-	__u64 waiting[NUMBERS] = { 0 }, of_slot[MAX_SLOTS] = { 0 };
-
 	for (int i = 0; i < THREADS; i++) {
 		struct task_struct *p = &host.thread[i];
 		struct thread *t = thread_of(p);
@@ -222,15 +232,18 @@ static void check_threads(void)
 		if (!is_of_bound(t->waits_in - 1))
 			of_slot[slot_of_number(t->waits_in - 1)]++;
 	}
-	for (__u32 slot = 0; slot < MAX_SLOTS; slot++)
-		if ((slot < WORKLOADS || slot == SYSTEM) && workload_of(slot)->queued - workload_of(slot)->taken != of_slot[slot])
-			violated("queued and taken do not differ by those that wait", slot, of_slot[slot]);
+	for (__u32 slot = 0; slot < WORKLOADS; slot++)
+		check_slot(slot);
+	check_slot(SYSTEM);
 	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
 		if (bound_on(cpu)->queued - bound_on(cpu)->taken != waiting[BOUND + cpu])
 			violated("queued and taken do not differ by those that wait bound", cpu, waiting[BOUND + cpu]);
-	for (__u32 number = MASKED; number < NUMBERS; number++)
-		if (masked_of(number)->queued - masked_of(number)->taken != waiting[number])
-			violated("queued and taken do not differ by those that wait by set of CPUs", number - MASKED, waiting[number]);
+	for (int i = 0; i < THREADS; i++) {
+		__u32 number = thread_of(&host.thread[i])->waits_in - 1;
+
+		if (number < NUMBERS)
+			waiting[number] = of_slot[slot_of_number(number)] = 0;
+	}
 }
 
 /* The patrol is on its way when a period ends. */
