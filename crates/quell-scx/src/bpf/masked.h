@@ -9,8 +9,9 @@
  * Rule: threads of a slot with the same set of CPUs have a queue with a clock of its own: among them weights hold, whatever
  * runs elsewhere. A CPU takes the first thread of its holder's queues whose set it is in (`numbers.h`, `divided.h`).
  *
- * Limits: MASKS sets a slot. Threads of more are in the slot's queue, as those that may use all CPUs are. A set that is not
- * used for a second leaves its place. A latency-critical workload has one queue, in the order of coming.
+ * Limits: MASKS sets a slot; all strangers share the system's. Threads of more are in the slot's queue, as those that may use
+ * all CPUs are. A set that is not used for a second leaves its place. A latency-critical workload has one queue, in the order
+ * of coming.
  */
 #ifndef QUELL_MASKED_H
 #define QUELL_MASKED_H

@@ -18,18 +18,30 @@
 
 #include "masked.h"
 
-#define LAG 2
+#define LAG 2 /* slices; 1 to 64 give the same shares on the simulated kernel */
+
+/* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
+static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)
+{
+	return slot == SYSTEM && p->nr_cpus_allowed == 1;
+}
+
+/* Does it wait in a queue by set of CPUs, if there is a place for its set? */
+static __always_inline bool is_by_set(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	return t->mask && !is_bound_system(p, slot) && !workload_of(slot)->lc;
+}
 
 /* The queue for a thread of this slot. */
 static __always_inline __u32 number_of_queue(struct task_struct *p, struct thread *t, __u32 slot)
 {
-	if (slot == SYSTEM && p->nr_cpus_allowed == 1) {
+	if (is_bound_system(p, slot)) {
 		__u32 cpu = scx_bpf_task_cpu(p);
 
 		/* Just bound, it is still elsewhere: it comes again when it is there. */
 		return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? BOUND + cpu : slot;
 	}
-	if (!t->mask || workload_of(slot)->lc)
+	if (!is_by_set(p, t, slot))
 		return slot;
 	__u32 number = find_set(slot, t->mask, bpf_ktime_get_ns());
 
@@ -40,11 +52,8 @@ static __always_inline __u32 number_of_queue(struct task_struct *p, struct threa
 static __always_inline __u32 number_for(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
 	__u32 number = number_of_queue(p, t, slot);
-	bool is_bound = slot == SYSTEM && p->nr_cpus_allowed == 1;
 
-	if (number != slot || !t->mask || is_bound || workload_of(slot)->lc)
-		return number;
-	return claim_set(p, t, slot, now);
+	return number == slot && is_by_set(p, t, slot) ? claim_set(p, t, slot, now) : number;
 }
 
 /* Is it a queue of threads bound to one CPU? */
