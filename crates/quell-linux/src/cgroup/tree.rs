@@ -48,15 +48,19 @@ impl Group {
 /// # Errors
 /// If a directory cannot be read.
 pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
-    let mut found = vec![];
-    if !group.is_dir() {
+    let Ok(top) = fs::metadata(group) else { return Ok(Vec::new()) };
+    if !top.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = vec![group.to_owned()];
+    if has_no_children(&top) {
         return Ok(found);
     }
-    found.push(group.to_owned());
-    let mut next = 0;
+    found.extend(children(group)?.into_iter().filter(descend));
+    let mut next = 1;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
-        if !has_no_children(&directory) {
+        if !fs::metadata(&directory).is_ok_and(|below| has_no_children(&below)) {
             found.extend(children(&directory)?.into_iter().filter(descend));
         }
     }
@@ -84,8 +88,8 @@ pub(super) fn children(directory: &Path) -> Result<Vec<PathBuf>, LinuxError> {
 
 /// A directory has a link from its parent, one from itself and one from each child. To list the many files of a cgroup
 /// costs more than all else that is asked of it. (A file system that does not count says 1.)
-fn has_no_children(directory: &Path) -> bool {
-    fs::metadata(directory).is_ok_and(|found| found.nlink() == 2)
+fn has_no_children(directory: &fs::Metadata) -> bool {
+    directory.nlink() == 2
 }
 
 /// The processes in a cgroup itself, not in its children, appended. In a threaded cgroup the kernel lists no processes

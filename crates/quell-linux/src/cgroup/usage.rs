@@ -8,7 +8,6 @@ use std::path::Path;
 use quell_model::Nanos;
 use rustix::process::{Resource, getrlimit};
 
-use super::stat::parse;
 use crate::LinuxError;
 use crate::error::is_gone;
 
@@ -34,8 +33,10 @@ impl UsageFile {
             }
             Err(error) => return Err(LinuxError::io("read", path())(error)),
         };
-        let text = String::from_utf8_lossy(&bytes[..length]);
-        parse(&text).map(|stat| Some(stat.usage)).ok_or_else(|| LinuxError::parse(path(), &text, "a line usage_usec"))
+        let text = &bytes[..length];
+        usage(text)
+            .map(Some)
+            .ok_or_else(|| LinuxError::parse(path(), &String::from_utf8_lossy(text), "a line usage_usec"))
     }
 
     fn open(&mut self, group: &Path) -> io::Result<&File> {
@@ -55,6 +56,14 @@ impl UsageFile {
     pub fn close(&mut self) {
         self.0 = None;
     }
+}
+
+/// The CPU time of a `cpu.stat`; None without a line `usage_usec`. It is the first.
+fn usage(text: &[u8]) -> Option<Nanos> {
+    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"usage_usec "))?;
+    let digit = |&byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let micros = line.trim_ascii().iter().try_fold(0u64, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)?));
+    micros.filter(|_| !line.trim_ascii().is_empty()).map(Nanos::from_micros)
 }
 
 /// Number of files that may stay open: half of the limit of this process.

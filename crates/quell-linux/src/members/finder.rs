@@ -1,5 +1,6 @@
 //! Selectors resolved to processes and threads.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -118,7 +119,9 @@ impl Finder {
         which: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<(), LinuxError> {
         self.claims.clear();
-        let owned: HashSet<&PathBuf> = workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect();
+        // Made where a cgroup has some below it.
+        let owned: LazyCell<HashSet<&PathBuf>, _> =
+            LazyCell::new(|| workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect());
         for (id, resolved) in workloads.iter().filter(|(id, _)| which(*id)) {
             for path in resolved.group_paths() {
                 for group in cgroup::subtree(path, &|below| !owned.contains(below))? {

@@ -4,10 +4,12 @@ use quell_model::{Nanos, Signal, WorkloadId};
 
 use super::{Level, Member, Members};
 
-/// Scans for threads take at most a twentieth of a CPU if a policy waits for them …
+/// Scans for threads take at most a twentieth of a CPU if a policy waits for those of every workload …
 const PROMPT_SHARE: u64 = 20;
-/// … and half a hundredth where they are only counted.
-const COUNTING_SHARE: u64 = 200;
+/// … four thousandths if it waits for those of some cgroups …
+const GROUPS_SHARE: u64 = 250;
+/// … and two thousandths where they are only counted.
+const COUNTING_SHARE: u64 = 500;
 
 /// Workloads that wait for new threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Members {
         if waiting != Waiting::SomeGroups {
             return Some(full);
         }
-        Some(full.min(self.prompt_look.next(self.options.scan_interval, PROMPT_SHARE)?))
+        Some(full.min(self.prompt_look.next(self.options.scan_interval, GROUPS_SHARE)?))
     }
 
     fn next_full_scan(&self, waiting: Waiting) -> Option<Nanos> {

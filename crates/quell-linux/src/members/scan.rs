@@ -124,6 +124,11 @@ impl Members {
         let waits = |id: WorkloadId| waiting.get(id.index()) == Some(&true);
         let mut found = std::mem::take(&mut self.search.found);
         let mut result = self.search.finder.scan_cgroups(&mut self.proc, &self.selectors, &waits, &mut found);
+        if result.is_ok() && self.is_as_known(&waits, &found) {
+            self.search.found = found;
+            self.scan_groups(waits, news);
+            return Ok(true);
+        }
         let fresh = found.len();
         for known in &self.threads {
             let at = found[..fresh].binary_search_by_key(&known.id.tid, |found| found.tid);
@@ -146,6 +151,13 @@ impl Members {
         self.take_up(result, found, news).map(|()| true)
     }
 
+    /// Are these all threads of the workloads that wait, as they are known?
+    fn is_as_known(&self, waits: &impl Fn(WorkloadId) -> bool, found: &[Found]) -> bool {
+        let mut known = self.threads.iter().filter(|known| waits(known.workload));
+        let same = found.iter().all(|found| known.next().is_some_and(|known| known.is(found)));
+        same && known.next().is_none()
+    }
+
     /// Takes the results of a scan in.
     fn take_up(
         &mut self,
@@ -162,10 +174,8 @@ impl Members {
 
     /// Two ascending lists: the threads that are known and those that were found.
     fn merge(&mut self, found: &[Found], news: &mut News) -> Result<(), LinuxError> {
-        let unchanged = self.threads.len() == found.len()
-            && self.threads.iter().zip(found).all(|(known, found)| {
-                (known.id.tid, known.pid, known.workload) == (found.tid, found.pid, found.workload) && !known.is_dead()
-            });
+        let unchanged =
+            self.threads.len() == found.len() && self.threads.iter().zip(found).all(|(known, found)| known.is(found));
         if unchanged {
             return Ok(());
         }

@@ -38,6 +38,11 @@ impl Thread {
         self.state == ThreadState::Dead
     }
 
+    /// Is it this one, and alive?
+    pub fn is(&self, found: &Found) -> bool {
+        (self.id.tid, self.pid, self.workload) == (found.tid, found.pid, found.workload) && !self.is_dead()
+    }
+
     /// As a look would find it again.
     pub fn as_found(&self) -> Found {
         Found { tid: self.id.tid, pid: self.pid, workload: self.workload, explicit: false }

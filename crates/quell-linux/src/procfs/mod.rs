@@ -3,9 +3,11 @@
 mod machine;
 mod reader;
 mod stat;
+mod times;
 mod watchdog;
 
 pub use machine::{steal, ticks};
 pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};
+pub use times::TimesFile;
 pub use watchdog::Watchdog;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
@@ -13,7 +13,7 @@ use super::stat::{SchedStat, ThreadStat, number};
 use super::watchdog::Watchdog;
 use crate::LinuxError;
 
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+pub(super) const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
 
 /// A file, whatever its path.
@@ -61,6 +61,11 @@ impl ProcFs {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Its directory.
+    pub(super) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// The numbers of all processes, ascending.
@@ -247,7 +252,7 @@ impl ProcFs {
         Ok(true)
     }
 
-    fn failed(&self, op: &'static str, name: &Name, errno: Errno) -> LinuxError {
+    pub(super) fn failed(&self, op: &'static str, name: &Name, errno: Errno) -> LinuxError {
         LinuxError::io(op, self.root.join(name.as_str()))(errno.into())
     }
 
@@ -258,23 +263,23 @@ impl ProcFs {
 }
 
 /// A path below /proc, built on the stack.
-struct Name {
+pub(super) struct Name {
     bytes: [u8; 64],
     length: usize,
 }
 
 impl Name {
-    fn new(text: std::fmt::Arguments<'_>) -> Name {
+    pub(super) fn new(text: std::fmt::Arguments<'_>) -> Name {
         let mut name = Name { bytes: [0; 64], length: 0 };
         name.write_fmt(text).expect("two numbers and a file name fit");
         name
     }
 
-    fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.length]).expect("written as text")
     }
 
-    fn as_c_str(&self) -> &CStr {
+    pub(super) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).expect("one byte is always left zero")
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod bandwidth;
 pub(crate) mod canary;
 pub(crate) mod counted;
 mod latency;
+mod quiet;
 mod threads;
 mod traced;
 mod usage;

@@ -1,22 +1,61 @@
 //! Threads in procfs: their states, their CPUs, their CPU time and their waiting time.
 
+use std::collections::HashMap;
+
 use quell_model::{
-    Capabilities, Class, CpuId, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadState, View, WorkloadId,
+    Capabilities, Class, CpuId, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadId, ThreadState, View,
+    WorkloadId,
 };
 
+use super::quiet::Quiet;
 use super::{Sensor, of_slot};
 use crate::LinuxError;
-use crate::cgroup::Group;
-use crate::members::{Level, Members};
-use crate::procfs::{SchedStat, ticks};
+use crate::cgroup::{self, Group};
+use crate::members::{Level, Members, Thread};
+use crate::procfs::{ProcFs, SchedStat, TimesFile, ticks};
+
+/// Where no policy asks for the states of all threads, a thread's state, CPU and class are looked at so often.
+const STATES_EVERY: Nanos = Nanos::from_secs(1);
+/// So many threads that are gone may still be known.
+const MOST_DEAD: usize = 64;
 
 /// The threads' summed times, and the threads seen running.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Threads {
     /// By slot: CPU time and waiting of its threads since it attached.
     sums: Vec<(Nanos, Nanos)>,
     /// Runnable threads that ran since the last scan: CPU, run time, workload.
     on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
+    /// By the thread's number.
+    known: HashMap<i32, Known>,
+    /// Number of threads asked for at the last observation.
+    read: usize,
+    /// Number of files that may stay open from one observation to the next.
+    may_stay_open: usize,
+    quiet: Quiet,
+}
+
+/// What is known of a thread from earlier observations.
+#[derive(Debug)]
+struct Known {
+    id: ThreadId,
+    /// None: there are too many, or the kernel does not count.
+    times: Option<TimesFile>,
+    /// The last time that its state was read.
+    state_at: Nanos,
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        Threads {
+            sums: Vec::new(),
+            on_cpu: Vec::new(),
+            known: HashMap::new(),
+            read: 0,
+            may_stay_open: cgroup::most_open_files() / 4,
+            quiet: Quiet::default(),
+        }
+    }
 }
 
 impl Sensor for Threads {
@@ -44,7 +83,12 @@ impl Sensor for Threads {
 
     fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {
         *of_slot(&mut self.sums, id) = Default::default();
+        self.quiet.forget(id);
         Ok(())
+    }
+
+    fn groups_changed(&mut self, id: WorkloadId) {
+        self.quiet.forget(id);
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
@@ -52,7 +96,7 @@ impl Sensor for Threads {
         let times =
             wanted.contains(Signal::RunDelay) || (wanted.contains(Signal::RunTime) && members.some_on_threads());
         self.on_cpu.clear();
-        self.read(wanted, times || holders, members)?;
+        self.read(wanted, times || holders, members, view.now)?;
         view.cpus.holder.clear();
         if holders {
             self.fill_holders(members.topology.columns(), view);
@@ -68,8 +112,17 @@ impl Sensor for Threads {
 impl Threads {
     /// Reads the times of all threads, or of those that are wanted with their states. A thread that is gone is found
     /// out by the scan.
-    fn read(&mut self, wanted: SignalSet, times: bool, members: &mut Members) -> Result<(), LinuxError> {
+    fn read(&mut self, wanted: SignalSet, times: bool, members: &mut Members, now: Nanos) -> Result<(), LinuxError> {
         let holders = wanted.contains(Signal::Holder);
+        let all_states = wanted.contains(Signal::Threads);
+        let is_asked = |members: &Members, id: WorkloadId| {
+            times || members.get(id).is_some_and(|member| wanted.contains_threads_of(member.spec.class))
+        };
+        if !all_states {
+            self.quiet.look(members, |id| is_asked(members, id))?;
+        }
+        self.forget_dead(members);
+        self.read = 0;
         let Members { slots, threads, proc, .. } = members;
         for thread in threads {
             let member = slots.get(thread.workload.index()).and_then(Option::as_ref);
@@ -77,18 +130,25 @@ impl Threads {
             if !states && !times {
                 continue;
             }
-            let counted = proc.schedstat(thread.pid, thread.id.tid)?;
+            self.read += 1;
+            let known = self.known.get(&thread.id.tid).filter(|known| known.id == thread.id);
+            let state_due = states && (all_states || known.is_none_or(|known| now >= known.state_at + STATES_EVERY));
+            if known.is_some() && !state_due && self.quiet.is_quiet(thread.workload) {
+                continue;
+            }
+            let counted = self.times(thread, proc)?;
             let mut run = counted.unwrap_or(thread.run);
             let ran = run.run_time - thread.run.run_time;
             // A running thread has run since the last scan.
             let may_run = holders && ran > Nanos::ZERO;
-            if states || may_run || counted.is_none() {
+            if state_due || may_run || counted.is_none() {
                 let stat = proc.stat(thread.pid, thread.id.tid)?.filter(|stat| stat.start == thread.id.start);
                 let Some(stat) = stat else {
                     thread.state = ThreadState::Dead;
                     continue;
                 };
                 (thread.state, thread.cpu, thread.class) = (stat.state, stat.cpu, stat.class);
+                self.known.entry(thread.id.tid).and_modify(|known| known.state_at = now);
                 if counted.is_none() {
                     run = SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() };
                 }
@@ -105,6 +165,32 @@ impl Threads {
             thread.run = run;
         }
         Ok(())
+    }
+
+    /// A thread's times as the kernel counts them; None if it vanished or the kernel does not count. Its file stays open if
+    /// it may.
+    fn times(&mut self, thread: &Thread, proc: &mut ProcFs) -> Result<Option<SchedStat>, LinuxError> {
+        let (pid, tid) = (thread.pid, thread.id.tid);
+        if let Some(known) = self.known.get(&tid).filter(|known| known.id == thread.id) {
+            return match &known.times {
+                Some(file) => proc.times(file, pid, tid),
+                None => proc.schedstat(pid, tid),
+            };
+        }
+        let file = if self.known.len() < self.may_stay_open { proc.times_file(pid, tid)? } else { None };
+        let found = match &file {
+            Some(file) => proc.times(file, pid, tid)?,
+            None => proc.schedstat(pid, tid)?,
+        };
+        self.known.insert(tid, Known { id: thread.id, times: file, state_at: Nanos::ZERO });
+        Ok(found)
+    }
+
+    /// Forgets threads that are gone once there are some.
+    fn forget_dead(&mut self, members: &Members) {
+        if self.known.len() > self.read + MOST_DEAD {
+            self.known.retain(|tid, known| members.thread(*tid).is_some_and(|thread| thread.id == known.id));
+        }
     }
 
     /// The workload on each CPU: that of a runnable thread that is on it; of several, the one that ran most.

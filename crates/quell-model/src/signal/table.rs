@@ -91,8 +91,9 @@ macro_rules! signal_table {
                 Holder, "workload on CPU", Cpu, "a read a thread, or Quell's own scheduler, which knows it";
                 /// State, CPU, run time, run delay and scheduling class of each thread.
                 Threads, "threads", Thread, "two reads a thread";
-                /// The same of the threads of latency-critical workloads. A host may leave all other threads out.
-                CriticalThreads, "latency-critical threads", Thread, "two reads a thread";
+                /// The same of the threads of latency-critical workloads; state, CPU and class may be a second old. A host
+                /// may leave all other threads out.
+                CriticalThreads, "latency-critical threads", Thread, "a read a workload, and a thread of those that ran";
                 /// Who woke each thread that is wanted, and how often.
                 WakeUps, "wake-ups and by whom", Edge, "tracing of every wake-up";
             }
