@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::Btf;
 
+use quell_linux::procfs::ProcFs;
+use quell_linux::sched::{Cookied, first_cookied};
 use rustix::thread::CapabilitySet;
 
 use crate::{ScxError, forms};
@@ -24,12 +26,23 @@ const ENDS: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`ScxError::RealTimeKernel`], [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded,
-/// [`ScxError::Isolated`] or [`ScxError::PidNamespace`].
+/// [`ScxError::Isolated`], [`ScxError::PidNamespace`] or [`ScxError::CoreScheduled`].
 pub fn ready() -> Result<(), ScxError> {
     check_timers(Path::new(VERSION))?;
     check_kernel(Path::new(SCHED_EXT))?;
     check_isolation(Path::new(COMMAND_LINE))?;
-    check_namespace(Path::new(PID_NAMESPACE))
+    check_namespace(Path::new(PID_NAMESPACE))?;
+    check_cookies(Path::new("/proc"))
+}
+
+/// With core scheduling the kernel leaves CPUs idle that a grant counts on, and compares threads of sched_ext in a way of its
+/// own. Where the threads cannot be asked, none is known.
+fn check_cookies(proc: &Path) -> Result<(), ScxError> {
+    let found = ProcFs::open(proc).and_then(|mut proc| first_cookied(&mut proc));
+    match found.ok().flatten() {
+        Some(Cookied { pid, tid, .. }) => Err(ScxError::CoreScheduled { pid, tid }),
+        None => Ok(()),
+    }
 }
 
 /// The scheduler needs timers of BPF, which only ordinary kernels have.

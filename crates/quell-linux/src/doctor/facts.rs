@@ -92,6 +92,8 @@ pub struct Facts {
     pub real_time_kernel: bool,
     /// The CPUs of `isolcpus=` with domain isolation, as the command line has them.
     pub isolcpus: Option<Valued<String>>,
+    /// The first thread that is scheduled by cores: its directory and its cookie.
+    pub core_scheduled: Option<Valued<String>>,
     /// Interrupts.
     pub interrupts: Vec<Interrupt>,
     /// The CPUs of unbound kernel work.

@@ -59,6 +59,7 @@ pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     let on = |cpus: &CpuSet| !cpus.is_disjoint(exclusive);
     let mut found = Vec::new();
     found.extend(isolated(facts));
+    found.extend(core_scheduled(facts));
     found.extend(sched_ext(facts));
     found.extend(cgroups(facts));
     found.extend(resctrl(facts));
@@ -90,6 +91,19 @@ fn isolated(facts: &Facts) -> Option<Finding> {
         evidence: vec![evidence(&isolcpus.path, &isolcpus.value)],
         consequence: "the kernel refuses every sched_ext scheduler, and threads on these CPUs are not balanced".into(),
         mend: "boot without isolcpus=; a policy gives CPUs to workloads while the machine runs".into(),
+    })
+}
+
+fn core_scheduled(facts: &Facts) -> Option<Finding> {
+    let thread = facts.core_scheduled.as_ref()?;
+    Some(Finding {
+        concern: Concern::Unavailable,
+        what: "threads are scheduled by cores (core scheduling)".into(),
+        evidence: vec![evidence(&thread.path, &thread.value)],
+        consequence: "the kernel leaves a core's other CPU idle beside a thread with another cookie, whatever a grant \
+                      says; Quell does not load its own scheduler: CPUs are granted by affinity"
+            .into(),
+        mend: "start the program without cookies (its setting for core scheduling, or coresched(1))".into(),
     })
 }
 

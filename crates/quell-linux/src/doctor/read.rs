@@ -8,7 +8,9 @@ use quell_model::{CpuId, CpuSet, Nanos, Topology};
 use super::facts::{CgroupV1, Facts, IdleState, Interrupt, Receive, SchedExt, Turbo, Valued};
 use super::mask;
 use crate::debugfs::preempt;
+use crate::procfs::ProcFs;
 use crate::resctrl::Resctrl;
+use crate::sched::first_cookied;
 use crate::{LinuxError, Roots, file, sysfs};
 
 /// Reads the facts of this machine.
@@ -27,6 +29,7 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
             .text(&proc.join("sys/kernel/version"))
             .is_some_and(|version| version.value.split_whitespace().any(|word| word == "PREEMPT_RT")),
         isolcpus: reader.isolcpus(&proc.join("cmdline")),
+        core_scheduled: reader.core_scheduled(roots),
         interrupts: reader.interrupts(proc),
         workqueues: reader.text(&sys.join("devices/virtual/workqueue/cpumask")).and_then(as_mask),
         receive: reader.receive(&sys.join("class/net")),
@@ -109,6 +112,17 @@ impl Reader {
                 Vec::new()
             }
         }
+    }
+
+    /// Threads of another machine are not asked about.
+    fn core_scheduled(&mut self, roots: &Roots) -> Option<Valued<String>> {
+        if !roots.is_this_machine() {
+            return None;
+        }
+        let found = ProcFs::open(&roots.proc).and_then(|mut proc| first_cookied(&mut proc));
+        let found = found.map_err(|error| self.unread.push(error.to_string())).ok().flatten()?;
+        let path = roots.proc.join(format!("{}/task/{}", found.pid, found.tid));
+        Some(Valued { path, value: format!("cookie {:#x}", found.cookie) })
     }
 
     /// `isolcpus=` isolates scheduling domains unless only other flags stand before its list

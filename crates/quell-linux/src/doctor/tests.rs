@@ -164,3 +164,12 @@ fn judging_needs_no_files() {
     let facts = Facts { turbo: Some(turbo(false)), ..facts };
     assert_eq!(findings(&facts, &facts.online), []);
 }
+
+#[test]
+fn core_scheduling_is_found_by_its_thread() {
+    let mut facts = examine(&clean().roots()).unwrap();
+    facts.core_scheduled = Some(Valued { path: "/proc/80/task/81".into(), value: "cookie 0x2".into() });
+    let found = findings(&facts, &"2-3".parse().unwrap());
+    assert_eq!(kinds(&found), ["threads are scheduled by cores (core scheduling)"]);
+    assert_eq!(found[0].evidence[0].path, "/proc/80/task/81");
+}

@@ -1,6 +1,7 @@
 //! System calls about single threads and processes: affinity, scheduling class, stop and continue.
 
 mod attr;
+mod cookies;
 mod kernel;
 mod nice;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::LinuxError;
 use crate::resctrl::{GroupCalls, KernelGroups};
 
+pub use cookies::{Cookied, first_cookied};
 pub use kernel::Kernel;
 pub use nice::{nice_of_weight, weight_of_nice};
 
