@@ -1,0 +1,141 @@
+//! `quell run` while the kernel refuses some of its system calls: it goes on, or ends with an error that names operation and place;
+//! in the end nothing of it is left. In the lab, by strace; `make soak` runs it.
+
+use std::process::Command;
+
+const EXPERIMENT: &str = r#"
+cgroups=/sys/fs/cgroup
+mkdir -p $cgroups/server $cgroups/batch /run/quell
+mount | grep -q '/sys/kernel/tracing' || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+echo '+cpu +cpuset' > $cgroups/cgroup.subtree_control
+for _ in 1 2; do
+    sh -c 'echo $$ > /sys/fs/cgroup/batch/cgroup.procs; while :; do sleep 0.02; done' &
+    sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do sleep 0.02; done' &
+done
+sleep 1
+cat > /run/guard.toml <<END
+machine.scheduler = "kernel"
+[[policy]]
+name = "POLICY"
+[[workload]]
+name = "server"
+class = "lc"
+cpus = 1
+match = [{ cgroup = "server" }]
+[[workload]]
+name = "batch"
+class = "be"
+match = [{ cgroup = "batch" }]
+END
+sed -i 's/POLICY/guard/' /run/guard.toml
+
+# All that Quell may leave: values of cgroups, classes and CPUs of the threads, the scheduler, its own files.
+state() {
+    for group in server batch; do
+        for file in cpu.weight cpu.idle cpu.max cpuset.cpus cpuset.cpus.partition cgroup.freeze; do
+            echo "$group/$file: $(cat $cgroups/$group/$file 2>&1)"
+        done
+        for pid in $(cat $cgroups/$group/cgroup.procs | head -n 9); do
+            [ "$(cat /proc/$pid/comm 2>/dev/null)" = sh ] || continue
+            echo "$group's $pid: $(cut -d' ' -f19,40,41 /proc/$pid/stat) $(grep Cpus_allowed_list /proc/$pid/status)"
+        done
+    done
+    echo "scheduler: $(cat /sys/kernel/sched_ext/state)"
+    echo "groups: $(ls -d $cgroups/*/ | tr '\n' ' ')"
+    echo "files: $(ls /run/quell | grep -v '^agent.lock$' | tr '\n' ' ')"
+}
+# The first look at a shell that has just started may show its child.
+sleep 0.5
+state > /run/before
+
+# Has it given anything a class or CPUs, or loaded its scheduler?
+acts() {
+    [ "$(cat $cgroups/batch/cpu.idle)" = 1 ] || [ "$(cat $cgroups/batch/cpuset.cpus)" != "" ] || grep -q enabled /sys/kernel/sched_ext/state
+}
+
+# inject POLICY CALL ERROR WHEN
+inject() {
+    strace -f -qq --seccomp-bpf -o /run/trace -e trace=$2 -e inject=$2:error=$3:when=$4 \
+        "$QUELL" run --config /run/$1.toml > /run/quell.log 2>&1 &
+    tracer=$!
+    # Until it has changed something, or ended; then a while on.
+    acted=idle
+    for _ in $(seq 60); do
+        kill -0 $tracer 2>/dev/null || break
+        if acts; then acted=acted; break; fi
+        sleep 0.2
+    done
+    sleep 2
+    guardian=$(pgrep -o -x quell)
+    if kill -0 $tracer 2>/dev/null && [ -n "$guardian" ]; then
+        kill -TERM $guardian
+        how=went-on
+    else
+        how=ended
+    fi
+    for _ in $(seq 100); do kill -0 $tracer 2>/dev/null || break; sleep 0.1; done
+    if kill -0 $tracer 2>/dev/null; then echo "$* HANGS"; pkill -KILL -x quell; kill -KILL $tracer; fi
+    wait $tracer
+    status=$?
+    hits=$(grep -c INJECTED /run/trace)
+    sleep 0.3
+    state > /run/after
+    if cmp -s /run/before /run/after; then left=nothing; else left=SOMETHING; fi
+    echo "$1 $2 $3 when=$4: injected $hits, $acted, $how, status $status, left $left"
+    [ $left = nothing ] || diff /run/before /run/after
+    [ "$how" = went-on ] || tail -n 1 /run/quell.log
+}
+while read policy call error when; do
+    inject $policy $call $error $when < /dev/null
+done <<END
+guard getpid EIO 60000
+guard openat EMFILE 200..260
+guard write ENOSPC 40+50
+guard pread64 EIO 10+30
+guard sched_setattr EPERM 1..3
+guard sched_setattr EBUSY 2+2
+guard mkdir EACCES 1..9
+guard ioctl EIO 1..9
+END
+echo "all were tried"
+"#;
+
+/// A case's line: what was tried, and what came of it.
+struct Case<'a> {
+    line: &'a str,
+    /// What follows it, up to the next one: the error of an agent that ended.
+    said: Vec<&'a str>,
+}
+
+fn cases(out: &str) -> Vec<Case<'_>> {
+    let mut cases: Vec<Case<'_>> = Vec::new();
+    for line in out.lines() {
+        if line.contains(": injected ") {
+            cases.push(Case { line, said: Vec::new() });
+        } else if let Some(case) = cases.last_mut() {
+            case.said.push(line);
+        }
+    }
+    cases
+}
+
+#[test]
+#[ignore = "minutes: `make soak` runs it"]
+fn it_goes_on_or_names_what_failed_and_leaves_nothing() {
+    let quell = env!("CARGO_BIN_EXE_quell");
+    let mut command = Command::new(quell);
+    command.args(["lab", "run", "--cpus", "2", "--timeout", "3000", "--env"]).arg(format!("QUELL={quell}"));
+    let output = command.args(["--", "sh", "-c", EXPERIMENT]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{out}");
+    assert!(output.status.success() && out.contains("all were tried"), "{out}\n{err}");
+    let cases = cases(&out);
+    assert_eq!(cases.len(), 8, "{out}");
+    assert!(cases[0].line.contains("injected 0, acted, went-on, status 0"), "{}", cases[0].line);
+    for Case { line, said } in &cases {
+        assert!(line.ends_with("left nothing"), "{line}\n{said:?}");
+        let is_named = || said.iter().any(|said| said.contains("cannot ") && said.contains("(os error "));
+        assert!(line.contains("went-on") || is_named(), "{line}\n{said:?}");
+    }
+    assert!(!out.contains("HANGS"), "{out}");
+}
