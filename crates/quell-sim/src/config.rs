@@ -3,7 +3,7 @@
 use quell_model::{Nanos, PreemptionMode};
 use serde::{Deserialize, Serialize};
 
-use crate::mechanisms::{Like, Mechanisms};
+use crate::mechanisms::{Like, Mechanism, Mechanisms};
 
 /// The scheduler of ordinary threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +51,9 @@ pub enum RealTimeLimit {
 #[serde(rename_all = "kebab-case")]
 pub enum Loads {
     /// What is queued at the moment: a group's part on a CPU follows at once.
-    #[default]
     Present,
     /// What was queued lately, as in the kernel: the past counts half after 34 ms.
+    #[default]
     Decaying,
 }
 
@@ -107,8 +107,12 @@ pub struct KernelConfig {
     pub loads: Loads,
     /// Does the load balancer run? Wake-up placement always does.
     pub balance: bool,
-    /// What it has of Linux 6.18 that is not always simulated.
-    pub mechanisms: Mechanisms,
+    /// What is simulated beside the rest; None: what Linux has where it has this scheduler ([`KernelConfig::mechanisms`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mechanisms: Option<Mechanisms>,
+    /// What of that is left out all the same, so that its effect can be seen.
+    #[serde(skip_serializing_if = "Mechanisms::is_empty")]
+    pub without: Mechanisms,
     /// What the kernel's actions cost.
     pub costs: Costs,
 }
@@ -130,15 +134,39 @@ impl Default for KernelConfig {
             idle_search: IdleSearch::Whole,
             halt_poll: Nanos::ZERO,
             real_time_limit: RealTimeLimit::FairServer,
-            loads: Loads::Present,
+            loads: Loads::Decaying,
             balance: true,
-            mechanisms: Mechanisms::default(),
+            mechanisms: None,
+            without: Mechanisms::NONE,
             costs: Costs::default(),
         }
     }
 }
 
 impl KernelConfig {
+    /// A kernel that does nothing beside what its classes' rules say, at no cost: for comparisons with theory, whose threads
+    /// run by order of arrival, priority or deadline alone.
+    #[must_use]
+    pub fn plain() -> KernelConfig {
+        KernelConfig {
+            loads: Loads::Present,
+            mechanisms: Some(Mechanisms::NONE),
+            costs: Costs::FREE,
+            ..KernelConfig::default()
+        }
+    }
+
+    /// What is simulated beside the rest. Of EEVDF's kernel all that 6.18 has; of those before only that ticks have a phase: whom
+    /// lag and slices belong to is EEVDF's own, `dice` came with 6.18, and `scan` with 5.19, after the papers' kernels.
+    #[must_use]
+    pub fn mechanisms(&self) -> Mechanisms {
+        let usual = || match self.fair {
+            FairScheduler::Eevdf => Mechanisms::from(Mechanism::ALL.to_vec()),
+            FairScheduler::Cfs | FairScheduler::Bvt => Mechanisms::from(vec![Mechanism::TickPhase]),
+        };
+        self.mechanisms.unwrap_or_else(usual).less(self.without)
+    }
+
     /// What cannot be simulated, and the mend.
     ///
     /// # Errors
@@ -265,5 +293,17 @@ mod tests {
         );
         assert_eq!((config.latency_of(24), config.min_granularity_of(24)), (24_000_000, 3_000_000));
         assert_eq!(config.wakeup_granularity_of(2), 2_000_000);
+    }
+
+    #[test]
+    fn a_kernel_has_what_linux_has_with_its_scheduler_unless_it_is_left_out() {
+        let eevdf = KernelConfig::default();
+        assert!(Mechanism::ALL.iter().all(|&one| eevdf.mechanisms().has(one)));
+        let without = Mechanisms::from(vec![Mechanism::Dice]);
+        let some = KernelConfig { without, ..KernelConfig::default() }.mechanisms();
+        assert!(!some.has(Mechanism::Dice) && some.has(Mechanism::Scan));
+        let cfs = KernelConfig { fair: FairScheduler::Cfs, ..KernelConfig::default() };
+        assert_eq!(Vec::from(cfs.mechanisms()), [Mechanism::TickPhase]);
+        assert!(KernelConfig::plain().mechanisms().is_empty());
     }
 }

@@ -1,7 +1,5 @@
-//! Mechanisms of Linux 6.18 that the simulated kernel has only where a scene asks for them.
-//!
-//! `quell validate` showed that each of them moves what a scene shows towards what a real kernel does with it. Each can be
-//! asked for by itself, so that a difference can be traced to its cause.
+//! Mechanisms of Linux that can be left out of the simulated kernel, each by itself, so that a difference can be traced to
+//! its cause. `quell validate` showed that each of them moves what a scene shows towards what a real kernel does with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +48,37 @@ impl Mechanism {
         Mechanism::Scan,
         Mechanism::TickPhase,
     ];
+
+    /// As scenes call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Returns => "returns",
+            Mechanism::Unsettled => "unsettled",
+            Mechanism::Protection => "protection",
+            Mechanism::Dice => "dice",
+            Mechanism::Scan => "scan",
+            Mechanism::TickPhase => "tick-phase",
+        }
+    }
 }
 
 impl Mechanisms {
+    /// None of them.
+    pub const NONE: Mechanisms = Mechanisms(0);
+
+    /// Is it none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that the others are not.
+    #[must_use]
+    pub fn less(self, others: Mechanisms) -> Mechanisms {
+        Mechanisms(self.0 & !others.0)
+    }
+
     /// Is this one of them?
     #[must_use]
     #[inline(always)]
@@ -83,5 +109,7 @@ mod tests {
         let has = Mechanism::ALL.map(|one| some.has(one));
         assert_eq!(has, [true, false, false, true, false, false]);
         assert_eq!(Vec::from(some), [Mechanism::Returns, Mechanism::Dice]);
+        let names = serde_json::to_value(Mechanism::ALL).unwrap();
+        assert_eq!(names, serde_json::json!(Mechanism::ALL.map(Mechanism::name)));
     }
 }

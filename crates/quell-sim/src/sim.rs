@@ -126,7 +126,7 @@ impl Sim {
             homes,
             machine,
         };
-        sim.kernel.set_seed(seed);
+        sim.kernel.set_seed(seed, 0);
         for (number, spec) in vms.iter().enumerate() {
             sim.add_vm(number, spec, seed);
         }

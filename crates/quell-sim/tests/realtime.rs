@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use quell_model::{Class, Nanos, SchedClass, Topology};
 use quell_sim::workload::{BatchSpec, PeriodicSpec, Service, WorkloadStats};
-use quell_sim::{Costs, KernelConfig, RealTimeLimit, Sim, WorkloadSpec};
+use quell_sim::{KernelConfig, RealTimeLimit, Sim, WorkloadSpec};
 
 /// Times of the random task sets are multiples of this.
 const UNIT: u64 = 10_000;
 
 fn run(workloads: &[WorkloadSpec], span: Nanos, limit: RealTimeLimit) -> Vec<WorkloadStats> {
-    let config = KernelConfig { costs: Costs::FREE, real_time_limit: limit, ..KernelConfig::default() };
+    let config = KernelConfig { real_time_limit: limit, ..KernelConfig::plain() };
     let mut sim = Sim::new(Topology::synthetic(1, 1, 1, 1), config, workloads, 1).unwrap();
     sim.begin();
     sim.run_until(span);

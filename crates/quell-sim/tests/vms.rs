@@ -105,14 +105,15 @@ fn a_pinned_vm_on_cpus_of_its_own_is_as_the_bare_machine_within_the_costs() {
     ];
     let in_vm = workloads.clone().map(|spec| inside("vm", spec));
     for interrupts in [Interrupts::Spread, Interrupts::LastCpu, Interrupts::Elsewhere] {
-        let free = KernelConfig { interrupts, ..free() };
+        // Without what each of two kernels leaves to chance of its own.
+        let free = KernelConfig { interrupts, ..KernelConfig::plain() };
         let (_, bare) = run(2, &free, &[], &workloads);
         let (_, guest) = run(2, &free, &[pinned(vm("vm", 2, &free))], &in_vm);
         for (bare, guest) in bare.iter().zip(&guest) {
             assert!((p99(guest) / p99(bare) - 1.0).abs() < 0.02, "{interrupts:?}: {} {}", p99(bare), p99(guest));
             assert_eq!(bare.latencies.count(), guest.latencies.count());
         }
-        let costly = KernelConfig { interrupts, ..KernelConfig::default() };
+        let costly = KernelConfig { interrupts, costs: Costs::default(), ..KernelConfig::plain() };
         let (_, bare) = run(2, &costly, &[], &workloads);
         let (_, guest) = run(2, &costly, &[pinned(vm("vm", 2, &costly))], &in_vm);
         // An interrupt, an entry and a switch more, twice where one vCPU takes the interrupt and wakes another; and the

@@ -4,7 +4,7 @@ use quell_model::{Class, CpuCount, Nanos, Topology};
 use quell_sim::contention::library::named;
 use quell_sim::contention::{MissCurve, Profile, ProfileName};
 use quell_sim::workload::{Arrivals, BatchSpec, Dispatch, ServerSpec, Service};
-use quell_sim::{KernelConfig, Loads, Sim, WorkloadSpec};
+use quell_sim::{Costs, KernelConfig, Sim, WorkloadSpec};
 
 /// A machine and what it is busy with.
 pub struct Busy {
@@ -25,7 +25,7 @@ impl Busy {
     }
 }
 
-/// Four machines, with groups weighed by present loads, by decaying ones, and by these with contention.
+/// Four machines, with a kernel that has no mechanisms and present loads, with the usual one, and with contention.
 pub fn all() -> Vec<Busy> {
     let machines = [
         (8, Topology::synthetic(1, 1, 8, 1)),
@@ -35,14 +35,14 @@ pub fn all() -> Vec<Busy> {
     ];
     let each = |(cpus, topology): (u32, Topology)| {
         let kinds = [
-            (Loads::Present, colocation(cpus), ""),
-            (Loads::Decaying, colocation(cpus), ", decaying loads"),
-            (Loads::Decaying, contended(cpus), ", decaying loads, contention"),
+            (KernelConfig { costs: Costs::default(), ..KernelConfig::plain() }, colocation(cpus), ", no mechanisms"),
+            (KernelConfig::default(), colocation(cpus), ""),
+            (KernelConfig::default(), contended(cpus), ", contention"),
         ];
-        kinds.map(|(loads, workloads, what)| Busy {
+        kinds.map(|(config, workloads, what)| Busy {
             name: format!("{cpus} CPUs{what}"),
             topology: topology.clone(),
-            config: KernelConfig { loads, ..KernelConfig::default() },
+            config,
             workloads,
         })
     };

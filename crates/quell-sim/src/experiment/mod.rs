@@ -14,4 +14,5 @@ pub mod shares;
 pub mod task_sets;
 pub mod theory;
 pub mod trials;
+pub mod usual;
 pub mod vas;

@@ -6,7 +6,7 @@ use quell_model::{Class, Nanos, SchedClass, Topology};
 use super::theory;
 use crate::math;
 use crate::workload::{Arrivals, Dispatch, Latencies, ServerSpec, Service};
-use crate::{Costs, KernelConfig, Sim, SimError, WorkloadSpec};
+use crate::{KernelConfig, Sim, SimError, WorkloadSpec};
 
 /// The mean service time.
 const SERVICE: Nanos = Nanos::from_millis(1);
@@ -90,7 +90,8 @@ impl Queue {
         let (short, long, long_share) = BIMODAL;
         let of_mean = |times: f64| Nanos(math::nanos(times * SERVICE.0 as f64));
         let bimodal = || Service::Bimodal { short: of_mean(short), long: of_mean(long), long_share };
-        let mut config = KernelConfig { costs: Costs::FREE, ..KernelConfig::default() };
+        // Requests are served in their order: whatever else a kernel does is not in the formulas.
+        let mut config = KernelConfig::plain();
         let arrivals = Arrivals::Poisson(load * f64::from(self.servers()) / SERVICE.as_secs_f64());
         let server = |service| Some(ServerSpec { arrivals, service, dispatch: Dispatch::Pool });
         // First come, first served: nothing but the order of requests decides.

@@ -3,6 +3,7 @@
 
 use quell_model::{Class, CpuCount, Nanos, SchedClass, Topology};
 
+use crate::experiment::usual::usual_kernel;
 use crate::workload::{BatchSpec, ClosedSpec, CpuList, Dispatch, GroupSpec, Service, WorkloadStats};
 use crate::{Costs, FairScheduler, KernelConfig, Sim, SimError, TaskId, WorkloadSpec};
 
@@ -21,7 +22,7 @@ pub struct Span {
 /// A kernel whose actions cost nothing, with this scheduler.
 #[must_use]
 pub fn kernel(fair: FairScheduler) -> KernelConfig {
-    KernelConfig { fair, costs: Costs::FREE, ..KernelConfig::default() }
+    KernelConfig { fair, costs: Costs::FREE, ..usual_kernel() }
 }
 
 /// Threads that always have something to do, in a group of this weight.

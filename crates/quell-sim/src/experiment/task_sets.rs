@@ -6,7 +6,7 @@
 use quell_model::{Class, Nanos, SchedClass, Topology};
 
 use crate::workload::{PeriodicSpec, Service};
-use crate::{Costs, KernelConfig, RealTimeLimit, Sim, SimError, WorkloadSpec};
+use crate::{KernelConfig, RealTimeLimit, Sim, SimError, WorkloadSpec};
 
 const SIMSO: &str = include_str!("simso-schedules.txt");
 
@@ -105,7 +105,8 @@ impl TaskSet {
     /// # Errors
     /// [`SimError::Scenario`] if the set makes no sense.
     pub fn sim(&self, scheduling: Scheduling) -> Result<Sim, SimError> {
-        let config = KernelConfig { costs: Costs::FREE, real_time_limit: RealTimeLimit::None, ..Default::default() };
+        // SimSo knows priorities and deadlines, and no ticks and no balancing.
+        let config = KernelConfig { real_time_limit: RealTimeLimit::None, ..KernelConfig::plain() };
         let specs: Vec<WorkloadSpec> =
             self.tasks.iter().enumerate().map(|(at, task)| self.thread(at, task, scheduling)).collect();
         let mut sim = Sim::new(Topology::synthetic(1, 1, 1, 1), config, &specs, 0)?;

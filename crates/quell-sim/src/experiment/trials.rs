@@ -4,10 +4,11 @@
 use quell_model::{CpuCount, Nanos, Slo, Topology, WorkloadId};
 
 use crate::contention::{Meters, ProfileName, library};
+use crate::experiment::usual::usual_kernel;
 use crate::machine::Machine;
 use crate::random::Stream;
 use crate::workload::{Arrivals, Dispatch, ServerSpec, Service, Step};
-use crate::{KernelConfig, SimError, SimHost, WorkloadSpec};
+use crate::{SimError, SimHost, WorkloadSpec};
 
 /// CPUs of the machine.
 pub const CPUS: u32 = 8;
@@ -121,7 +122,7 @@ impl Mix {
             machine.memory.bandwidth.0 = BOARD;
         }
         machine.llc.is_divisible = self.has_ways;
-        SimHost::new(machine, KernelConfig::default(), &self.workloads, self.seed, false)
+        SimHost::new(machine, usual_kernel(), &self.workloads, self.seed, false)
     }
 }
 

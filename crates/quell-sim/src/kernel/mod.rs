@@ -44,7 +44,7 @@ use crate::chance::Chance;
 use crate::domains::Domains;
 use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
-use crate::mechanisms::Mechanism;
+use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::switching::Switching;
 use crate::timers::Timers;
 use crate::told::Told;
@@ -63,6 +63,7 @@ pub struct Kernel {
     pub(crate) grants: Grants,
     pub(crate) masks: Masks,
     domains: Domains,
+    mechanisms: Mechanisms,
     fair: fair::Sizes,
     real_time_period: throttle::Period,
     pub(crate) levels: Levels,
@@ -90,6 +91,7 @@ impl Kernel {
             grants: Grants::new(count),
             masks: Masks::new(topology.all()),
             domains,
+            mechanisms: config.mechanisms(),
             fair: fair::Sizes::of(&config, count),
             real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             levels: Levels::default(),
@@ -101,10 +103,10 @@ impl Kernel {
         }
     }
 
-    /// What the kernel leaves to chance depends on this seed; before time passes.
-    pub(crate) fn set_seed(&mut self, seed: u64) {
+    /// What the kernel leaves to chance depends on this seed and, of several kernels, on its number; before time passes.
+    pub(crate) fn set_seed(&mut self, seed: u64, number: u64) {
         let tick = self.config.tick.0;
-        self.fair.chance = Chance::new(seed, self.has(Mechanism::TickPhase).then_some(tick));
+        self.fair.chance = Chance::new(seed, number, self.has(Mechanism::TickPhase).then_some(tick));
     }
 
     /// A new thread, asleep and without work, in a group and of a workload.
@@ -237,10 +239,10 @@ impl Kernel {
         }
     }
 
-    /// Is a mechanism simulated that is not always?
+    /// Is a mechanism simulated?
     #[inline(always)]
     pub(crate) fn has(&self, mechanism: Mechanism) -> bool {
-        self.config.mechanisms.has(mechanism)
+        self.mechanisms.has(mechanism)
     }
 
     pub(crate) fn task(&self, task: TaskId) -> &Task {

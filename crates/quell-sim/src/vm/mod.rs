@@ -163,7 +163,9 @@ impl Sim {
             self.owners.push(Owner::Vcpu { vm: number as u32, cpu });
             tasks.push(task);
         }
-        self.vms.push(Vm::new(spec, &tasks, Stream::new(seed, STREAMS + number as u64)));
+        let mut vm = Vm::new(spec, &tasks, Stream::new(seed, STREAMS + number as u64));
+        vm.guest.set_seed(seed, 1 + number as u64);
+        self.vms.push(vm);
         self.tenants.push(Tenant { group, tasks, ended: Vec::new(), load: None });
     }
 

@@ -23,10 +23,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use quell_evidence::{Claim, Measure, Row, Topic, assumptions, topic, topics};
 use quell_report::screen::Screen;
+use quell_sim::experiment::usual::leave_out;
 
 use super::output::stamped;
 use figure::seen::Seen;
@@ -83,6 +84,10 @@ pub struct Arguments {
     /// Run with another value of an assumption, as in --assume between=1000 (see --list)
     #[arg(long, value_name = "NAME=VALUE")]
     assume: Vec<String>,
+    /// Leave mechanisms out of the simulated kernel, to see which rows they change: returns, unsettled, protection, dice, scan,
+    /// tick-phase, decaying-loads
+    #[arg(long, value_name = "NAME,…", num_args = 1.., require_equals = true, value_delimiter = ',')]
+    without: Vec<String>,
     /// Runs with other random numbers
     #[arg(long, hide = true, default_value_t = trial::SEEDS)]
     seeds: u64,
@@ -90,7 +95,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Write what each topic's rows came to into DIR/TOPIC/results.toml
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "only", "list", "check", "bands", "assume"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "only", "list", "check", "bands", "assume", "without"])]
     results: Option<PathBuf>,
     /// Print the tables of the results that are kept in DIR/TOPIC/results.toml, as Markdown; run nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["ids", "list", "check", "json", "html"])]
@@ -131,6 +136,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return bands::run(arguments, &chosen, &mut out);
     }
     bands::assume(&chosen, &arguments.assume)?;
+    if !arguments.without.is_empty() {
+        leave_out(&arguments.without).map_err(|why| anyhow!("--without: {why}"))?;
+    }
     let kept = Kept::new(arguments.keep.as_deref(), arguments.seeds)?;
     let (mut rows, mut pictures, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for file in &files {

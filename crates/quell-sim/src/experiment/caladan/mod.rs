@@ -12,6 +12,7 @@ mod windows;
 use quell_model::{BytesPerSecond, Nanos, Policy, PreemptionMode, Stack, Topology};
 
 use crate::experiment::assumed::{assumed, micros};
+use crate::experiment::usual::usual_kernel;
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
 use crate::workload::{Latencies, WorkloadStats};
@@ -81,13 +82,7 @@ impl Means {
             _ => costs,
         };
         let interrupts = if self == Means::Linux { Interrupts::Spread } else { Interrupts::Elsewhere };
-        KernelConfig {
-            fair: FairScheduler::Cfs,
-            preemption: PreemptionMode::Full,
-            interrupts,
-            costs,
-            ..KernelConfig::default()
-        }
+        KernelConfig { fair: FairScheduler::Cfs, preemption: PreemptionMode::Full, interrupts, costs, ..usual_kernel() }
     }
 }
 

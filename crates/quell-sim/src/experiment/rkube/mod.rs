@@ -9,10 +9,11 @@ mod trace;
 
 use quell_model::{Class, CpuCount, Nanos, Policy, PreemptionMode, Reservation, Stack};
 
+use crate::experiment::usual::usual_kernel;
 use crate::host::drive;
 use crate::machine::{Machine, Preset};
 use crate::workload::{BatchSpec, WorkloadStats};
-use crate::{FairScheduler, KernelConfig, Loads, RealTimeLimit, SimError, SimHost, WorkloadSpec};
+use crate::{FairScheduler, KernelConfig, RealTimeLimit, SimError, SimHost, WorkloadSpec};
 
 pub use target::{BATCH, Batch, MEMCACHED, OUTSIDE, Target};
 pub use trace::{Jobs, Served};
@@ -86,8 +87,7 @@ pub fn kernel() -> KernelConfig {
         fair: FairScheduler::Cfs,
         preemption: PreemptionMode::Full,
         real_time_limit: RealTimeLimit::Throttling,
-        loads: Loads::Decaying,
-        ..KernelConfig::default()
+        ..usual_kernel()
     }
 }
 

@@ -9,6 +9,7 @@ mod random;
 use quell_model::demand::Task;
 use quell_model::{Class, CpuId, CpuSet, Nanos, SchedClass};
 
+use crate::experiment::usual::usual_kernel;
 use crate::kernel::{KernelConfig, RealTimeLimit, TaskId};
 use crate::machine::Preset;
 use crate::vm::Deferrable;
@@ -107,7 +108,7 @@ impl Scene {
     /// [`SimError::Scenario`] if it makes no sense.
     pub fn run(&self) -> Result<Seen, SimError> {
         let machine = Preset::named("vas").expect("the machine of this paper").machine();
-        let kernel = KernelConfig { real_time_limit: RealTimeLimit::None, ..KernelConfig::default() };
+        let kernel = KernelConfig { real_time_limit: RealTimeLimit::None, ..usual_kernel() };
         let count = self.vcpus.len() as u32;
         let affinity: Vec<CpuList> = (1..=count).map(|cpu| CpuList(CpuSet::one(CpuId(cpu)))).collect();
         let (budget, period) = self.interface;

@@ -36,7 +36,7 @@ impl Sizes {
             wakeup_granularity: config.wakeup_granularity_of(cpus),
             fades_at: 0,
             own_slices: false,
-            chance: Chance::new(0, None),
+            chance: Chance::new(0, 0, None),
         }
     }
 }
