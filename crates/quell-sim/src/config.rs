@@ -167,6 +167,11 @@ impl KernelConfig {
         self.mechanisms.unwrap_or_else(usual).less(self.without)
     }
 
+    /// The same with its mechanisms in `mechanisms`, so that whoever runs it need not ask for them again.
+    pub(crate) fn written_out(self) -> KernelConfig {
+        KernelConfig { mechanisms: Some(self.mechanisms()), without: Mechanisms::NONE, ..self }
+    }
+
     /// What cannot be simulated, and the mend.
     ///
     /// # Errors

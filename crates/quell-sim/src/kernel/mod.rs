@@ -44,7 +44,7 @@ use crate::chance::Chance;
 use crate::domains::Domains;
 use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
-use crate::mechanisms::{Mechanism, Mechanisms};
+use crate::mechanisms::Mechanism;
 use crate::switching::Switching;
 use crate::timers::Timers;
 use crate::told::Told;
@@ -63,7 +63,6 @@ pub struct Kernel {
     pub(crate) grants: Grants,
     pub(crate) masks: Masks,
     domains: Domains,
-    mechanisms: Mechanisms,
     fair: fair::Sizes,
     real_time_period: throttle::Period,
     pub(crate) levels: Levels,
@@ -91,7 +90,6 @@ impl Kernel {
             grants: Grants::new(count),
             masks: Masks::new(topology.all()),
             domains,
-            mechanisms: config.mechanisms(),
             fair: fair::Sizes::of(&config, count),
             real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             levels: Levels::default(),
@@ -99,7 +97,7 @@ impl Kernel {
             told: Told::default(),
             timers,
             topology,
-            config,
+            config: config.written_out(),
         }
     }
 
@@ -242,7 +240,7 @@ impl Kernel {
     /// Is a mechanism simulated?
     #[inline(always)]
     pub(crate) fn has(&self, mechanism: Mechanism) -> bool {
-        self.mechanisms.has(mechanism)
+        self.config.mechanisms.is_some_and(|all| all.has(mechanism))
     }
 
     pub(crate) fn task(&self, task: TaskId) -> &Task {
