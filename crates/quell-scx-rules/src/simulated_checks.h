@@ -25,7 +25,7 @@ static bool is_barred(const struct task_struct *p)
 /* Is it one of the slot's queues, of the class that it has now? */
 static bool is_of_slot(__u64 queue, __u32 slot)
 {
-	if (queue >= PARKING || is_by_time(queue) == !!workload_of(slot)->lc)
+	if (queue >= PARKING || is_by_time(queue) == is_first_come_first_served(slot))
 		return false;
 	return slot_of_number(queue >= BY_TIME ? queue - BY_TIME : queue) == slot;
 }
@@ -41,7 +41,7 @@ static bool may_serve(__u32 cpu, __u64 queue)
 		return is_server_due(cpu, queue);
 	if (slot == SYSTEM)
 		return true;
-	if (is_by_time(queue) == !!w->lc || !is_available(&shared, cpu))
+	if (is_by_time(queue) == is_first_come_first_served(slot) || !is_available(&shared, cpu))
 		return false;
 	return c->holder == slot || (c->holder == NOBODY && w->in_line && w->held < w->limit);
 }

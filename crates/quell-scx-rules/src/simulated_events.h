@@ -173,6 +173,18 @@ static void serve_by(__u32 slot, const struct event *e)
 	kick(1ULL << cpu);
 }
 
+/* A latency-critical workload holds CPUs as one with the event's other one, or does so no more; a thread gets a setting. */
+static void hold_as_one(__u32 slot, const struct event *e)
+{
+	__u32 leader = e->b / 16 % WORKLOADS;
+
+	set_thread(e->b % THREADS, 1 + e->a * e->b % 300, 100000ULL << e->a % 8);
+	if (!shared.workload[slot].lc || !shared.workload[leader].lc || !shared.workload[leader].attached || e->b & 8)
+		part(slot);
+	else
+		join_leader(slot, leader);
+}
+
 /* The loader's part: the event's thread or CPU has a workload. */
 static void command(enum kind kind, const struct event *e)
 {
@@ -183,6 +195,8 @@ static void command(enum kind kind, const struct event *e)
 	 * Threads that wait when a workload comes or goes are served late; so, where there are servers, is who is sent to a
 	 * revoked CPU that another one takes.
 	 */
+	if (sim.calm && kind == RULES && together_on)
+		set_thread(e->b % THREADS, 1 + e->a * e->b % 300, 100000ULL << e->a % 8);
 	if (sim.calm && kind != GRANTS && (kind != REVOKES || servers_on))
 		return;
 	switch (kind) {
@@ -200,6 +214,8 @@ static void command(enum kind kind, const struct event *e)
 	case RULES:
 		if (w->attached && servers_on && e->b & 4)
 			serve_by(slot, e);
+		else if (w->attached && together_on && e->b & 2)
+			hold_as_one(slot, e);
 		else if (w->attached)
 			enact(slot, w->lc ? e->b % 3 : 0, w->lc ? e->b / 4 % 4 : 0, 1 + e->b / 16 % sim.cpus, e->b / 64);
 		break;
@@ -377,6 +393,10 @@ static void begin_workloads(void)
 	if (servers_on) {
 		set_server(0, 0, 3000000, 10000000, 1);
 		set_server(3, sim.cpus - 1, 10000000, 50000000, 0);
+	}
+	if (together_on && sim.calm) {
+		join_leader(0, 0);
+		join_leader(3, 0);
 	}
 	for (__u32 i = 0; i < THREADS / 2; i++) {
 		bear(i, i % CGROUPS);

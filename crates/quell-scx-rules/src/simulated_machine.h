@@ -105,6 +105,56 @@ static void hand_on(__u32 cpu, __u32 to)
 		__sync_fetch_and_sub(&shared.workload[to].held, 1);
 }
 
+/* `Grant::part`: the workload holds CPUs alone from now on, and so do those that it led. */
+static void part(__u32 slot)
+{
+	struct workload *w = &shared.workload[slot];
+	__u32 leader = w->leader ? w->leader - 1 : slot;
+
+	if (!w->leader && !w->leads)
+		return;
+	for (__u32 other = 0; w->leads && other < WORKLOADS; other++)
+		if (shared.workload[other].leader == slot + 1)
+			shared.workload[other].leader = 0;
+	w->leads = w->leader = 0;
+	shared.generation++;
+	shared.drain = leader;
+	drain_queue(NULL);
+}
+
+/* `Grant::join`: its threads are the leader's from now on, and it has no CPUs of its own. */
+static void join_leader(__u32 slot, __u32 leader)
+{
+	struct workload *w = &shared.workload[slot];
+	__u64 freed = 0;
+
+	if (w->leads || w->leader || shared.workload[leader].leader)
+		return;
+	shared.workload[leader].leads = 1;
+	w->leader = slot == leader ? 0 : leader + 1;
+	shared.generation++;
+	if (slot != leader) {
+		w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
+		for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
+			if (shared.cpu[cpu].holder == slot) {
+				hand_on(cpu, PARKED);
+				freed |= 1ULL << cpu;
+			}
+		}
+	}
+	shared.drain = slot;
+	drain_queue(NULL);
+	kick(freed);
+}
+
+/* `Grant::set_threads`. */
+static void set_thread(__u32 number, __u32 weight, __u64 latency)
+{
+	shared.nr_settings = 1;
+	shared.setting[0] = (struct setting){ .tid = number + 1, .weight = weight, .latency = latency };
+	set_threads(NULL);
+}
+
 static void attach(__u32 slot, bool lc)
 {
 	struct workload *w = &shared.workload[slot];
@@ -126,6 +176,7 @@ static void detach(__u32 slot)
 	struct workload *w = &shared.workload[slot];
 	__u64 id = FIRST_CGROUP_ID + slot + 1, freed = 0;
 
+	part(slot);
 	take_servers(slot);
 	bpf_map_delete_elem(&cgroups, &id);
 	shared.generation++;
@@ -165,7 +216,7 @@ static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 
 	kick(freed);
 }
 
-static void begin_machine(__u32 cpus, bool calm, bool serves)
+static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
 {
 	memset(&host, 0, sizeof(host));
 	memset(&sim, 0, sizeof(sim));
@@ -180,6 +231,8 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));
 	servers_on = serves;
+	together_on = together;
+	memset(turns, 0, sizeof(turns));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = next_patrol = 0;
 	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;
@@ -194,6 +247,7 @@ static void begin_machine(__u32 cpus, bool calm, bool serves)
 	shared.lc_slice_ns = 20000000;
 	shared.be_slice_ns = 4000000;
 	shared.system_ns = 50000000;
+	shared.wake_up_latency_ns = 4000000;
 	shared.starving_ns = 500000000;
 	begin_cpus(cpus);
 	for (__u32 cpu = 0; cpu < cpus; cpu++) {

@@ -17,7 +17,7 @@ struct spinner {
  */
 const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 cpus, __u64 settle, __u64 span, __u64 *ran)
 {
-	begin_machine(cpus, true, false);
+	begin_machine(cpus, true, false, false);
 	attach(SPINNERS_SLOT, false);
 	enact(SPINNERS_SLOT, 0, 0, cpus, 0);
 	for (__u32 i = 0; i < count && i < FIRST_UPKEEP; i++) {

@@ -28,7 +28,7 @@ const EVENTS: usize = 2_000;
 const WHOLLY_EVERY: u32 = 1_000;
 
 type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
-type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, bool, u32, *mut u32) -> *const c_char;
+type Runs = unsafe extern "C" fn(*const Event, u32, u32, bool, bool, bool, u32, *mut u32) -> *const c_char;
 type Name = unsafe extern "C" fn(*const Event) -> *const c_char;
 type Counted = unsafe extern "C" fn(u32) -> u64;
 
@@ -81,11 +81,14 @@ struct Machine {
     calm: bool,
     /// Workloads have deferrable servers.
     serves: bool,
+    /// Some hold CPUs as one.
+    together: bool,
 }
 
 impl Machine {
     fn of(seed: u64) -> Machine {
-        Machine { cpus: 1 + (seed % 8) as u32, calm: seed / 8 % 2 == 1, serves: seed / 16 % 4 == 3 }
+        let together = seed / 16 % 4 == 1 && seed / 64 % 2 == 1;
+        Machine { cpus: 1 + (seed % 8) as u32, calm: seed / 8 % 2 == 1, serves: seed / 16 % 4 == 3, together }
     }
 }
 
@@ -115,7 +118,8 @@ impl Simulation {
         let mut at = 0;
         // SAFETY: so many events are there, and the answer is a string that stays until the next call.
         let answer = unsafe {
-            (self.runs)(events.as_ptr(), events.len() as u32, on.cpus, on.calm, on.serves, wholly_every, &raw mut at)
+            let Machine { cpus, calm, serves, together } = on;
+            (self.runs)(events.as_ptr(), events.len() as u32, cpus, calm, serves, together, wholly_every, &raw mut at)
         };
         if answer.is_null() {
             return None;
@@ -163,7 +167,7 @@ impl Simulation {
     /// How often each outcome was counted on the first machines, some of each kind.
     fn count(&self) -> Vec<(Decision, u64)> {
         let mut sums = Decision::ALL.map(|what| (what, 0)).to_vec();
-        for seed in 1..=64 {
+        for seed in 1..=128 {
             self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY);
             for (what, sum) in &mut sums {
                 // SAFETY: a number only.

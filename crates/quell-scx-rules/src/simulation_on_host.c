@@ -41,13 +41,14 @@ __u64 simulation_counted(enum decision what)
 }
 
 /*
- * Runs these events on a machine with so many CPUs, calmly or not, with servers or without, checking wholly after every so many: NULL, or which invariant does not
+ * Runs these events on a machine with so many CPUs, calmly or not, with servers or without, with
+ * workloads that hold CPUs as one or without, checking wholly after every so many: NULL, or which invariant does not
  * hold, after the event `at`.
  */
-const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm, bool serves,
+const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm, bool serves, bool together,
 			    __u32 wholly_every, __u32 *at)
 {
-	begin_machine(cpus, calm, serves);
+	begin_machine(cpus, calm, serves, together);
 	begin_workloads();
 	sim_events = events;
 	sim_count = count;

@@ -45,7 +45,7 @@ pub struct Hog {
 }
 
 /// Counters of one CPU: those of `enum decision` in `bpf/counts.h`.
-pub(crate) const DECISIONS: usize = 8;
+pub(crate) const DECISIONS: usize = 9;
 
 /// How often the scheduler took each of its ways, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,13 +66,15 @@ pub struct Decisions {
     pub throttled: u64,
     /// A thread came, and its workload got no CPU by the rules.
     pub refused: u64,
+    /// A wake-up took a CPU from a thread of its own queue that was far ahead.
+    pub overtaken: u64,
     /// Others had a turn while a server had work and budget.
     pub beside_server: u64,
 }
 
 impl Decisions {
     fn add(&mut self, counts: [u64; DECISIONS]) {
-        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, beside_server] = counts;
+        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, overtaken, beside_server] = counts;
         self.preempted += preempted;
         self.stayed += stayed;
         self.made_way += made_way;
@@ -80,6 +82,7 @@ impl Decisions {
         self.starving += starving;
         self.throttled += throttled;
         self.refused += refused;
+        self.overtaken += overtaken;
         self.beside_server += beside_server;
     }
 }

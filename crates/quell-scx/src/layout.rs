@@ -35,6 +35,8 @@ pub const MAX_SLOTS: usize = 1023;
 pub const SIBLINGS: usize = 3;
 /// Servers of one CPU.
 pub const SERVERS: usize = 4;
+/// Threads that are given weights at once.
+pub const MAX_SETTINGS: usize = 256;
 /// Waiting threads of a workload whose waiting time is known exactly.
 pub const QUEUE_TIMES: usize = 64;
 /// Sockets of a workload that have unread data, at once.
@@ -65,6 +67,8 @@ as_in_the_header! {
         grace_ns: AtomicU64,
         pulls: AtomicU32,
         servers: AtomicU32,
+        leads: AtomicU32,
+        leader: AtomicU32,
         queued: AtomicU64,
         taken: AtomicU64,
         formed: AtomicU64,
@@ -144,6 +148,15 @@ as_in_the_header! {
 }
 
 as_in_the_header! {
+    /// `struct setting`.
+    SettingState = setting {
+        tid: AtomicU32,
+        weight: AtomicU32,
+        latency: AtomicU64,
+    }
+}
+
+as_in_the_header! {
     /// `struct shared`.
     Shared = shared {
         nr_cpus: AtomicU32,
@@ -162,6 +175,10 @@ as_in_the_header! {
         fetches: AtomicU64,
         loops_thread: AtomicU64,
         unplaced: AtomicU64,
+        wake_up_latency_ns: AtomicU64,
+        nr_settings: AtomicU32,
+        unused: AtomicU32,
+        setting: [SettingState; MAX_SETTINGS],
         drain_server: AtomicU64,
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],

@@ -33,10 +33,12 @@ mod requests;
 mod scheduler;
 mod servers;
 mod sockets;
+mod together;
 
 pub use error::ScxError;
 pub use forms::Unknown;
 pub use inspect::{Decisions, Hog, Program, Stuck};
 pub use kernel::{Lack, lacks, ready};
-pub use program::{Grant, Holder, NAME, Slices, probe};
+pub use program::{Grant, Holder, NAME, Parts, Slices, probe};
+pub use together::ThreadSetting;
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};

@@ -34,6 +34,9 @@ const BY_SYSRQ: u64 = 67;
 const SHORT_WATCHDOG: Duration = Duration::from_secs(8);
 /// In the kernel's number of an end: CPUs came or went (`SCX_ECODE_RSN_HOTPLUG`).
 const OF_HOTPLUG: i64 = 1 << 32;
+/// The wake-up latency of threads that have none of their own where workloads hold CPUs as one: Linux's
+/// `sched_wakeup_granularity_ns` before EEVDF, on 8 CPUs and more.
+const WAKE_UP_LATENCY: Nanos = Nanos::from_millis(4);
 /// So often it is loaded, at most, where CPUs come and go meanwhile.
 const LOADS: usize = 5;
 /// The kernel ends a scheduler that was loaded while a CPU came or went within this time: an assumption.
@@ -85,6 +88,15 @@ impl Default for Slices {
     }
 }
 
+/// What of the scheduler is loaded beside the rest; what is not costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Can there be deferrable servers?
+    pub servers: bool,
+    /// Can workloads hold CPUs as one?
+    pub together: bool,
+}
+
 /// Quell's scheduler. From [`Grant::load`] on it schedules every thread that is not real-time; when this value is dropped,
 /// or the process ends, the kernel's own scheduler takes over.
 pub struct Grant {
@@ -92,7 +104,7 @@ pub struct Grant {
     _link: Link,
     /// Tells of real-time threads that take a CPU, where no operation does.
     _switches: Option<Link>,
-    pub(crate) servers: bool,
+    pub(crate) parts: Parts,
     pub(crate) requests: Option<Link>,
     pub(crate) sockets: Vec<Link>,
     pub(crate) wakeups: RingBuffer<'static>,
@@ -125,13 +137,13 @@ impl Grant {
         mut online: impl FnMut() -> Result<CpuSet, ScxError>,
         pool: &CpuSet,
         slices: Slices,
-        servers: bool,
+        parts: Parts,
     ) -> Result<Grant, ScxError> {
         kernel::ready()?;
         messages::listen();
         for _ in 1..LOADS {
             let seen = kernel::hotplugs();
-            let grant = Grant::start(topology, &online()?, pool, (slices, servers), seen)?;
+            let grant = Grant::start(topology, &online()?, pool, (slices, parts), seen)?;
             if grant.is_of_these_cpus(seen) {
                 return Ok(grant);
             }
@@ -139,7 +151,7 @@ impl Grant {
             drop(grant);
             kernel::await_end();
         }
-        Grant::start(topology, &online()?, pool, (slices, servers), kernel::hotplugs())
+        Grant::start(topology, &online()?, pool, (slices, parts), kernel::hotplugs())
     }
 
     /// Did no CPU come or go since so many had? The kernel ends a scheduler that was loaded meanwhile.
@@ -158,12 +170,12 @@ impl Grant {
         topology: &Topology,
         online: &CpuSet,
         pool: &CpuSet,
-        (slices, servers): (Slices, bool),
+        (slices, parts): (Slices, Parts),
         hotplugs: u64,
     ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut skeleton = into_the_kernel(object, servers, hotplugs)?;
+        let mut skeleton = into_the_kernel(object, parts, hotplugs)?;
         let beside = Beside::of(&mut skeleton.maps.bss_data);
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
@@ -180,7 +192,7 @@ impl Grant {
         Ok(Grant {
             _link: link,
             _switches: switches,
-            servers,
+            parts,
             requests: None,
             sockets: Vec::new(),
             wakeups,
@@ -269,11 +281,19 @@ impl Grant {
     /// # Errors
     /// If the kernel refuses.
     pub fn detach(&mut self, id: WorkloadId, cgroups: &[u64]) -> Result<(), ScxError> {
+        self.part(id)?;
         self.change_cgroups(id, cgroups, &[])?;
         let state = self.workload(id)?;
         for off in [&state.attached, &state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
             off.store(0, Relaxed);
         }
+        let freed = self.take_all(id);
+        self.drain(id)?;
+        self.kick(&freed)
+    }
+
+    /// It loses its CPUs.
+    pub(crate) fn take_all(&mut self, id: WorkloadId) -> CpuSet {
         let mut freed = CpuSet::EMPTY;
         for cpu in self.cpus() {
             // It may lose it by itself meanwhile.
@@ -282,9 +302,13 @@ impl Grant {
                 freed.insert(cpu);
             }
         }
+        freed
+    }
+
+    /// Its threads that wait go to where they belong now.
+    pub(crate) fn drain(&self, id: WorkloadId) -> Result<(), ScxError> {
         self.shared().drain.store(id.0.into(), Release);
-        self.call(&self.skeleton.progs.drain_queue, "emptying a workload's queue")?;
-        self.kick(&freed)
+        self.call(&self.skeleton.progs.drain_queue, "emptying a workload's queue")
     }
 
     /// The CPUs that the scheduler knows.
@@ -392,13 +416,13 @@ pub fn probe() -> Result<(), ScxError> {
         return Ok(());
     }
     messages::listen();
-    into_the_kernel(&mut MaybeUninit::uninit(), true, kernel::hotplugs()).map(drop)
+    into_the_kernel(&mut MaybeUninit::uninit(), Parts { servers: true, together: true }, kernel::hotplugs()).map(drop)
 }
 
 /// Has the kernel check the scheduler, which does not run yet.
 fn into_the_kernel(
     object: &mut MaybeUninit<OpenObject>,
-    servers: bool,
+    parts: Parts,
     hotplugs: u64,
 ) -> Result<GrantSkel<'_>, ScxError> {
     let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
@@ -417,13 +441,15 @@ fn into_the_kernel(
     operations.flags |= kernel::flag_of_bound_threads(&types);
     operations.hotplug_seq = hotplugs;
     let switches = open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches");
-    switches.servers_on = servers;
+    switches.servers_on = parts.servers;
+    switches.together_on = parts.together;
     switches.prefers = prefers as u32;
     // Threads beside servers may have to wait for two budgets, which may be 10 s.
-    if kernel::serves_ext_threads(&types) && !servers {
+    if kernel::serves_ext_threads(&types) && !parts.servers {
         operations.timeout_ms = SHORT_WATCHDOG.as_millis() as u32;
         switches.overdue_ns = (SHORT_WATCHDOG / 2).as_nanos() as u64;
     }
+    open.progs.set_threads.set_autoload(parts.together);
     open.progs.request_given.set_autoload(requests::is_traceable(&types));
     for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
         program.set_autoload(sockets::are_traceable(&types));
@@ -438,6 +464,7 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
     shared.be_slice_ns.store(slices.be.0, Relaxed);
     shared.system_ns.store(slices.system.0, Relaxed);
     shared.starving_ns.store(slices.starving.0, Relaxed);
+    shared.wake_up_latency_ns.store(WAKE_UP_LATENCY.0, Relaxed);
     for (cpu, state) in shared.cpu.iter().enumerate() {
         let id = CpuId(cpu as u32);
         state.holder.store(NOBODY, Relaxed);

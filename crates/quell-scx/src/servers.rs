@@ -36,7 +36,7 @@ impl Grant {
     /// Was it loaded to have servers?
     #[must_use]
     pub fn has_servers(&self) -> bool {
-        self.servers
+        self.parts.servers
     }
 
     /// From now on the workload's threads run as a deferrable server on this CPU. A server that is there goes on: another

@@ -142,6 +142,11 @@ fn rule_text(rule: &Rule) -> String {
         Rule::Server { cpu, budget, period, priority, .. } => {
             format!("deferrable server on CPU {cpu}: {budget} every {period}, priority {priority}")
         }
+        Rule::Together { leader: None, .. } => "CPUs of its own again".to_owned(),
+        Rule::Together { workload, leader: Some(leader) } if workload == leader => {
+            "its CPUs are shared by weight with those that join it".to_owned()
+        }
+        Rule::Together { leader: Some(leader), .. } => format!("CPUs held as one with workload {}", leader.0),
     }
 }
 

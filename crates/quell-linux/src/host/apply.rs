@@ -22,7 +22,8 @@ impl LinuxHost {
         let mut tell = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
         if !plan.knobs.is_empty() {
             self.look_first()?;
-            tell(Part::Knobs, self.set_knobs(&plan.knobs));
+            let verdict = self.set_or_leave(&plan.knobs)?;
+            tell(Part::Knobs, verdict);
         }
         for (at, request) in plan.samples.iter().enumerate() {
             tell(Part::Sample(at as u32), self.sensors.ask(request));
@@ -105,6 +106,29 @@ impl LinuxHost {
             None => self.scan(clock::now()),
             Some(_) => Ok(()),
         }
+    }
+
+    /// All settings, or none: those that the scheduler keeps itself after the others.
+    fn set_or_leave(&mut self, settings: &[KnobSetting]) -> Result<Verdict, LinuxError> {
+        let (scheduler, members) = (&self.scheduler, &self.members);
+        let is_kept = |setting: &&KnobSetting| match setting.target {
+            Target::Thread(id) => {
+                members.thread(id.tid).is_some_and(|thread| scheduler.keeps(&setting.knob, thread.workload))
+            }
+            _ => false,
+        };
+        if !settings.iter().any(|setting| is_kept(&setting)) {
+            return Ok(self.set_knobs(settings));
+        }
+        let (kept, others): (Vec<&KnobSetting>, Vec<&KnobSetting>) = settings.iter().partition(is_kept);
+        let kept: Vec<KnobSetting> = kept.into_iter().copied().collect();
+        let others: Vec<KnobSetting> = others.into_iter().copied().collect();
+        let verdict = if others.is_empty() { Verdict::Vanished } else { self.set_knobs(&others) };
+        if let Verdict::Refused(_) = verdict {
+            return Ok(verdict);
+        }
+        self.scheduler.set(&kept)?;
+        Ok(Verdict::Applied(clock::now()))
     }
 
     /// All settings, or none. A target that is gone is left out.

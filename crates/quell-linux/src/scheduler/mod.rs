@@ -9,7 +9,7 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use quell_model::{
-    Capabilities, Event, Key, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, ThreadId,
+    Capabilities, Event, Key, Knob, KnobSetting, Outcome, Part, Plan, Refusal, RuleKind, SignalSet, Support, ThreadId,
     Verdict, View, Wake, Workload, WorkloadId,
 };
 
@@ -78,6 +78,19 @@ pub trait Scheduler: Any + Debug + Send {
         events: &mut Vec<Event>,
     ) -> Result<(), LinuxError>;
 
+    /// Does it keep this setting of a thread of this workload itself? Then [`Scheduler::set`] follows, in place of an actuator.
+    fn keeps(&self, _knob: &Knob, _workload: WorkloadId) -> bool {
+        false
+    }
+
+    /// Settings that it keeps.
+    ///
+    /// # Errors
+    /// If it does not work any more.
+    fn set(&mut self, _settings: &[KnobSetting]) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
     /// Does it need to know the threads of workloads? Then it meets them when a plan was carried out, and after each look for
     /// new ones.
     fn wants_threads(&self) -> bool {
@@ -126,6 +139,7 @@ pub(crate) fn tell_stock(found: &mut Capabilities) {
     let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
     found.keys.insert(Key::Grace, no(why));
     found.rules.insert(RuleKind::Server, no("CPUs are granted by affinity, beside which nothing keeps budgets"));
+    found.rules.insert(RuleKind::Together, no("the kernel's own scheduler divides CPUs by cgroup and thread"));
 }
 
 impl Scheduler for Stock {

@@ -6,6 +6,7 @@
 mod ban;
 mod occupancy;
 mod server;
+mod together;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::{CpuId, Nanos, WorkloadId};
 pub use ban::ban_holds;
 pub use occupancy::{Occupancy, Standing, heir, on_wake_up};
 pub use server::DeferrableServer;
+pub use together::overtakes;
 
 /// A standing order to the host. A new one replaces the one with the same [`Rule::key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +73,15 @@ pub enum Rule {
         /// Fixed priority among the CPU's servers; higher runs first.
         priority: u32,
     },
+    /// Workloads hold CPUs as one, and share them by weight: the workload's threads are in the queue of `leader`, whose CPUs and
+    /// rights count for all; of one workload's threads those with the larger weight get more. Itself: it leads. A thread that
+    /// wakes up may take the CPU of one that is far ahead: [`overtakes`]. `None` removes the rule; so does the leader's end.
+    Together {
+        /// The workload.
+        workload: WorkloadId,
+        /// Whose CPUs it shares.
+        leader: Option<WorkloadId>,
+    },
 }
 
 /// A rule without its values.
@@ -89,6 +100,8 @@ pub enum RuleKind {
     SiblingBan,
     /// [`Rule::Server`].
     Server,
+    /// [`Rule::Together`].
+    Together,
 }
 
 impl RuleKind {
@@ -100,6 +113,7 @@ impl RuleKind {
         RuleKind::Rank,
         RuleKind::SiblingBan,
         RuleKind::Server,
+        RuleKind::Together,
     ];
 
     /// Its name in field terms.
@@ -112,6 +126,7 @@ impl RuleKind {
             RuleKind::Rank => "succession on yield",
             RuleKind::SiblingBan => "sibling ban until the request ends",
             RuleKind::Server => "deferrable server",
+            RuleKind::Together => "CPUs held as one",
         }
     }
 }
@@ -130,6 +145,7 @@ impl Rule {
             Rule::Rank { .. } => RuleKind::Rank,
             Rule::SiblingBan { .. } => RuleKind::SiblingBan,
             Rule::Server { .. } => RuleKind::Server,
+            Rule::Together { .. } => RuleKind::Together,
         }
     }
 
@@ -140,7 +156,8 @@ impl Rule {
             Rule::Guaranteed { workload, .. }
             | Rule::Burst { workload, .. }
             | Rule::Limit { workload, .. }
-            | Rule::Rank { workload, .. } => (self.kind(), Some(workload), None),
+            | Rule::Rank { workload, .. }
+            | Rule::Together { workload, .. } => (self.kind(), Some(workload), None),
             Rule::SiblingBan { cpu, .. } => (self.kind(), None, Some(cpu)),
             Rule::Server { workload, cpu, .. } => (self.kind(), Some(workload), Some(cpu)),
         }

@@ -116,7 +116,7 @@ signal_table!(kinds);
 
 impl Signal {
     /// What Quell's scheduler decided, counted since it was loaded.
-    pub const DECISIONS: [Signal; 9] = [
+    pub const DECISIONS: [Signal; 10] = [
         Signal::CpusTaken,
         Signal::Stayed,
         Signal::MadeWay,
@@ -125,6 +125,7 @@ impl Signal {
         Signal::StarvingTurns,
         Signal::Throttled,
         Signal::CpusRefused,
+        Signal::Overtaken,
         Signal::TurnsBesideServers,
     ];
 

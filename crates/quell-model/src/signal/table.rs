@@ -76,6 +76,9 @@ macro_rules! signal_table {
                     "a read a CPU, ten times a second";
                 /// Times a thread came and its workload got no CPU by the rules.
                 CpusRefused = cpus_refused: u64, "CPUs refused", Count, Total, "a read a CPU, ten times a second";
+                /// Times a thread that woke up took the CPU of one of its own queue, where workloads hold CPUs as one.
+                Overtaken = threads_overtaken: u64, "threads overtaken", Count, Total,
+                    "a read a CPU, ten times a second";
                 /// Turns of others while a server had work and budget.
                 TurnsBesideServers = turns_beside_servers: u64, "turns beside servers", Count, Total,
                     "a read a CPU, ten times a second";

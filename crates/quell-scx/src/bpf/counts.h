@@ -22,16 +22,17 @@ enum decision {
 	STARVING,      /* a starving thread had a turn */
 	THROTTLED,     /* a cgroup used up its quota */
 	REFUSED,       /* a thread came, and its workload got no CPU by the rules */
+	OVERTAKEN,     /* a wake-up took a CPU from a thread of its own queue that was far ahead */
 	BESIDE_SERVER, /* others had a turn while a server had work and budget */
 	DECISIONS,
 };
 
-/* Of one CPU: a cache line. The loader reads them in this order. */
+/* Of one CPU: cache lines of its own. The loader reads them in this order. */
 struct counts {
 	__u64 of[DECISIONS];
-};
+} __attribute__((aligned(64)));
 
-struct counts counts[MAX_CPUS] __attribute__((aligned(64)));
+struct counts counts[MAX_CPUS];
 
 static __always_inline void count(enum decision what)
 {

@@ -185,7 +185,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 	__u32 looked = 0;
 	bool moved = false;
 
-	if (slot >= SYSTEM || workload_at(&shared, slot)->lc)
+	if (slot >= SYSTEM || is_first_come_first_served(slot))
 		return run_first(slot, now);
 	__u32 number = is_divided(slot) ? next_queue(slot, cpu) : slot;
 

@@ -20,6 +20,7 @@
 #include "quota.h"
 #include "holders.h"
 #include "seek.h"
+#include "overtake.h"
 #include "dispatch.h"
 #include "stay.h"
 #include "patrol.h"
@@ -177,10 +178,15 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
+	__u32 taken = leads(slot) && came && t->woke ? overtakes(p, t, slot, number) : NO_CPU;
+
+	t->first = taken < MAX_CPUS;
 	insert(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
+	if (came && !seek_cpu(p, t, slot, formed, now) && taken < MAX_CPUS)
+		overtake(taken, t, number);
 	if (came)
-		seek_cpu(p, t, slot, formed, now);
-	else if (slot == SYSTEM)
+		return;
+	if (slot == SYSTEM)
 		find_cpu_for_system(p, false, now);
 	else
 		/*
@@ -214,6 +220,9 @@ void OP(grant_running, struct task_struct *p)
 	c->stopped_at = 0;
 	join(p, t, slot, now);
 	ceases_to_wait(p, t);
+	t->first = 0;
+	if (leads(slot))
+		begin_turn_by_time(p, t, cpu, now);
 	advance(p, t);
 	if (t->woke || !t->request)
 		t->request = now;

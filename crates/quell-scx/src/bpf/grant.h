@@ -31,6 +31,7 @@
 #define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
 #define SERVERS 4              /* of one CPU; a power of two */
+#define MAX_SETTINGS 256       /* of threads, given at once; a power of two */
 
 /* One workload. The first part is the loader's, the second the scheduler's. */
 struct workload {
@@ -48,6 +49,8 @@ struct workload {
 
 	__u32 pulls;      /* CPUs that take a thread from its queue just now */
 	__u32 servers;    /* the loader's: CPUs on which it has a server */
+	__u32 leads;      /* the loader's: do others hold CPUs as one with it? Its queue is by time then */
+	__u32 leader;     /* the loader's: the slot with which it holds CPUs as one, plus one; 0: none, or it leads */
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
 	__u64 formed;     /* queues that formed, ever */
@@ -120,6 +123,13 @@ struct serving {
 	struct server server[SERVERS];
 };
 
+/* What a thread is given. */
+struct setting {
+	__u32 tid;
+	__u32 weight;  /* 100: a thread's at nice 0; 0: its own */
+	__u64 latency; /* ns; 0: the common one */
+};
+
 struct shared {
 	__u32 nr_cpus;
 	__u32 nr_slots;
@@ -137,6 +147,10 @@ struct shared {
 	__u64 fetches;       /* times that a thread was to be fetched, ever */
 	__u64 loops_thread;  /* the loader's thread that decides, by number; 0: none */
 	__u64 unplaced;      /* cgroups with the cpu controller that are under the limits of what is above only, now */
+	__u64 wake_up_latency_ns; /* of threads that hold CPUs as one with others', if they have none of their own */
+	__u32 nr_settings;   /* the loader's */
+	__u32 unused;
+	struct setting setting[MAX_SETTINGS];
 	__u64 drain_server;  /* the server, counted over all CPUs, whose queue the loader wants emptied */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];

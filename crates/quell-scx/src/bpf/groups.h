@@ -15,7 +15,7 @@
 #ifndef QUELL_GROUPS_H
 #define QUELL_GROUPS_H
 
-#include "state.h"
+#include "together.h"
 
 /*
  * Cgroups with the cpu controller that have a place; what is beyond, or deeper, belongs to the group of what is above, and is
@@ -25,7 +25,6 @@
 #define MAX_DELEGATED (MAX_GROUPS / 2)
 #define MAX_DEPTH 64
 #define NO_GROUP 0xffffffffU
-#define WEIGHT_ONE 100  /* cpu.weight's default, and a thread's at nice 0 */
 #define MAX_LOAD (1 << 20)
 #define MAX_VIRTUAL (1ULL << 42) /* keeps the products below in 64 bits */
 #define NO_QUOTA (~0ULL)
@@ -174,12 +173,12 @@ static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, _
 /* The thread wants to run: it counts in its group's load. Latency-critical ones do not. */
 static __always_inline void join(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
-	if (t->counted || workload_of(slot)->lc)
+	if (t->counted || is_first_come_first_served(slot))
 		return;
 	__u32 at = group_of(p, t, now);
 	struct group *g = group_at(at);
 
-	t->counted = p->scx.weight ? p->scx.weight : WEIGHT_ONE;
+	t->counted = weight_of(p, t, slot);
 	t->counted_at = at;
 	t->counted_in = g->id;
 	if (__sync_fetch_and_add(&g->load, t->counted) <= 0)

@@ -17,6 +17,7 @@
 #define QUELL_MASKED_H
 
 #include "bound.h"
+#include "together.h"
 
 #define MASKED (BOUND + MAX_CPUS) /* the first of their queues' numbers */
 #define MASKS 4                   /* a slot; a power of two */

@@ -29,7 +29,7 @@ static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)
 /* Does it wait in a queue by set of CPUs, if there is a place for its set? */
 static __always_inline bool is_by_set(struct task_struct *p, struct thread *t, __u32 slot)
 {
-	return t->mask && !is_bound_system(p, slot) && !workload_of(slot)->lc;
+	return t->mask && !is_bound_system(p, slot) && !is_first_come_first_served(slot);
 }
 
 /* The queue for a thread of this slot. */

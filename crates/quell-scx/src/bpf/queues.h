@@ -21,8 +21,11 @@
 
 /* cpu.idle's threads come after all others of the queue. */
 #define IDLE_BEHIND (1ULL << 60)
-/* Who was overdue comes before all others. */
+/* Who was overdue comes before all others, and who overtakes before all but those. */
 #define OVERDUE_BEFORE (1ULL << 60)
+#define OVERTAKING_BEFORE (1ULL << 59)
+/* A sleeper's credit where workloads hold CPUs as one: half of Linux's `sched_latency_ns` before EEVDF, on 8 CPUs and more. */
+#define CREDIT_NS 12000000ULL
 /* Nobody's virtual time is further ahead of the queue's clock than this. */
 #define MAX_AHEAD_NS 10000000000ULL
 #define SHORTEST_NS 100000ULL /* of slices and timers */
@@ -32,11 +35,6 @@
  * threads by time in one queue, and a thread may be on its way into the queue while the slot changes its workload.
  */
 #define BY_TIME MAX_SLOTS /* the first of the queues by time; before them are those in the order of coming */
-
-static __always_inline bool is_first_come_first_served(__u32 slot)
-{
-	return workload_of(slot)->lc;
-}
 
 static __always_inline __u64 queue_in(__u32 number, bool first_come_first_served)
 {
@@ -179,7 +177,8 @@ static __always_inline void price(struct thread *t)
 /* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
 static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
-	__u64 earliest = *clock_of(number) - shared.be_slice_ns;
+	__u64 credit = leads(slot_of_number(number)) ? virtual_time(t->group, WEIGHT_ONE, CREDIT_NS) : shared.be_slice_ns;
+	__u64 earliest = *clock_of(number) - credit;
 
 	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != number + 1)
 		t->vtime = earliest;
@@ -197,6 +196,8 @@ static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
 	price(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
+	if (together_on && t->first)
+		return clock - OVERTAKING_BEFORE;
 	limit_credit(t, number);
 	if ((__s64)(t->vtime - latest) > 0)
 		t->vtime = latest;

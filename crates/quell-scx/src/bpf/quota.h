@@ -148,10 +148,18 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 	return 0;
 }
 
+/* It has another weight by now. */
+static __always_inline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
+{
+	price(t);
+	parts(t);
+	join(p, t, t->slot, now);
+}
+
 /* The thread has run since it was accounted for last. */
 static __always_inline void account(struct task_struct *p, struct thread *t, __u64 now)
 {
-	struct workload *w = workload_of(t->slot);
+	struct workload *w = workload_of(accounted_to(t));
 	__u64 ran = t->ran_at ? now - t->ran_at : 0;
 	__u32 at = group_of(p, t, now);
 
@@ -162,8 +170,10 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 	t->ran_at = now;
 	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	__sync_fetch_and_add(&w->run_time, ran);
-	if (!w->lc)
+	if (!is_first_come_first_served(t->slot))
 		t->unpriced += ran;
+	if (leads(t->slot) && t->counted && (__u32)t->counted != weight_of(p, t, t->slot))
+		reweigh(p, t, now);
 	if (group_at(at)->limited)
 		use_quota(at, ran, now);
 }

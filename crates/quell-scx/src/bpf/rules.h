@@ -154,6 +154,12 @@ static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPU
 	return best;
 }
 
+/* `overtakes`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
+static inline bool rule_overtakes(__u64 running, __u64 woken, __u64 latency)
+{
+	return (__s64)(running - woken) > 0 && running - woken > latency;
+}
+
 /* The place in the line of who holds so many other CPUs: by rank, then by those. */
 static inline __u64 rule_place(const struct workload *w, __u32 held)
 {

@@ -123,14 +123,14 @@ static __always_inline bool is_for_loader(__u32 slot)
 
 /*
  * A thread has come to wait: a queue formed, or not. Where the system has its turn on the CPU that it got, it would wait for the
- * end of that: another CPU, on which nothing runs, serves it at once.
+ * end of that: another CPU, on which nothing runs, serves it at once. Returns true if its workload got a CPU.
  */
-static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
+static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {
 	displace_idle(p, t, slot);
 	if (slot == SYSTEM) {
 		find_cpu_for_system(p, true, now);
-		return;
+		return false;
 	}
 	__u32 cpu = take_cpu(p, slot);
 
@@ -139,7 +139,7 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		if (cpu_at(&shared, cpu)->runs == SYSTEM)
 			take_unheld_cpu(p, slot, NO_CPU);
-		return;
+		return true;
 	}
 	struct workload *w = workload_of(slot);
 
@@ -154,6 +154,7 @@ static __always_inline void seek_cpu(struct task_struct *p, struct thread *t, __
 	}
 	if (formed && is_for_loader(slot))
 		wake_loader();
+	return false;
 }
 
 #endif

@@ -80,6 +80,8 @@ static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
 		/* Read like this it is a number to the verifier, which takes no pointers across this call. */
 		BPF_CORE_READ_INTO(&address, p, cgroups, dfl_cgrp);
 		t->slot = look_up(address);
+		if (together_on)
+			follow(t);
 		if (servers_on)
 			look_for_server(p, t);
 	}

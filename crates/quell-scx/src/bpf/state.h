@@ -17,6 +17,8 @@
 
 /* Are there servers? */
 SWITCH servers_on;
+/* Do workloads hold CPUs as one? */
+SWITCH together_on;
 
 /* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
 const volatile __u64 overdue_ns = 15000000000ULL;
@@ -88,6 +90,11 @@ struct thread {
 	__u32 counted_at; /* the place of that */
 	__s32 counted;    /* with this weight; 0: it is not */
 
+	__u32 member;     /* its own workload's slot, where another one leads */
+	__u32 own_weight; /* given by the loader; 0: none */
+	__u64 latency;    /* likewise, ns */
+	__u32 first;      /* does it come first in its queue because it overtakes? */
+
 	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
 
@@ -120,6 +127,7 @@ static __always_inline struct workload *workload_of(__u32 slot)
 	return workload_at(&shared, slot);
 }
 
+#define WEIGHT_ONE 100 /* cpu.weight's default, and a thread's at nice 0 */
 #define ANY_DEPTH (1 << 20) /* of cgroups: more than there are */
 
 #endif

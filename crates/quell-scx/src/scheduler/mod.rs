@@ -6,10 +6,11 @@ mod hogs;
 mod observe;
 mod rules;
 mod servers;
+mod together;
 mod wait;
 mod workloads;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use quell_linux::sched::Kernel;
 use quell_linux::scheduler::{Activity, Scheduler};
 use quell_linux::{LinuxError, Roots};
 use quell_model::{
-    Capabilities, CpuSet, Event, Key, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
-    Topology, View, Wake, Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
+    ThreadId, Topology, View, Wake, Workload, WorkloadId,
 };
 
 use self::fetch::Fetcher;
@@ -26,7 +27,8 @@ use self::hogs::Hogs;
 use self::servers::Served;
 use self::workloads::Attached;
 use crate::program::Holder;
-use crate::{Decisions, Grant, ScxError, Slices, requests, sockets};
+use crate::together::ThreadSetting;
+use crate::{Decisions, Grant, Parts, ScxError, Slices, requests, sockets};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +51,8 @@ pub struct ScxOptions {
     pub poll: Poll,
     /// The names of the workloads that CPUs are granted to; None: all. The others' threads are the system's.
     pub granted: Option<BTreeSet<String>>,
-    /// Are there to be deferrable servers? Without them their code costs nothing.
-    pub servers: bool,
+    /// Are there to be deferrable servers, and workloads that hold CPUs as one? What is not there costs nothing.
+    pub parts: Parts,
 }
 
 impl Default for ScxOptions {
@@ -61,7 +63,7 @@ impl Default for ScxOptions {
             slices: Slices::default(),
             poll: Poll::Adaptive(Nanos::from_millis(1)),
             granted: None,
-            servers: false,
+            parts: Parts::default(),
         }
     }
 }
@@ -90,6 +92,9 @@ pub struct Scx {
     absent: CpuSet,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
+    /// Weights and wake-up latencies of threads of workloads that hold CPUs as one; and those of this plan.
+    settings: BTreeMap<ThreadId, (u32, Nanos)>,
+    given: Vec<ThreadSetting>,
 }
 
 /// What an observation leaves for the next one, and for commands.
@@ -112,8 +117,8 @@ impl Scx {
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
         let pool = options.pool.unwrap_or(possible);
         let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::load(&topology, online, &pool, options.slices, options.servers)?;
-        tracing::info!(after = %(quell_linux::now() - began), servers = options.servers, "Quell's scheduler runs");
+        let grant = Grant::load(&topology, online, &pool, options.slices, options.parts)?;
+        tracing::info!(after = %(quell_linux::now() - began), parts = ?options.parts, "Quell's scheduler runs");
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         let absent = possible.difference(&topology.all());
@@ -136,6 +141,8 @@ impl Scx {
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             absent,
             served: Served::default(),
+            settings: BTreeMap::new(),
+            given: Vec::new(),
         })
     }
 
@@ -222,6 +229,14 @@ impl Scheduler for Scx {
         Ok(self.hand_out(plan, events)?)
     }
 
+    fn keeps(&self, knob: &Knob, workload: WorkloadId) -> bool {
+        self.keeps_setting(knob, workload)
+    }
+
+    fn set(&mut self, settings: &[KnobSetting]) -> Result<(), LinuxError> {
+        Ok(self.give(settings)?)
+    }
+
     fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
         self.wait_for(until)?;
         Ok(None)
@@ -251,6 +266,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
         can.rules.insert(rule, Support::Yes);
     }
     can.rules.insert(RuleKind::Server, Support::Yes);
+    can.rules.insert(RuleKind::Together, Support::Yes);
     let within = "between the threads and cgroups of one workload, and of the system; between workloads rights decide";
     for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
         if can.knobs.get(&knob) == Some(&Support::Yes) {

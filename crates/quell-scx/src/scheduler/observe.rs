@@ -66,6 +66,7 @@ impl Scx {
             (&mut machine.starving_turns, decided.starving),
             (&mut machine.cgroups_throttled, decided.throttled),
             (&mut machine.cpus_refused, decided.refused),
+            (&mut machine.threads_overtaken, decided.overtaken),
             (&mut machine.turns_beside_servers, decided.beside_server),
         ] {
             *place = Sample::exact(count, at);

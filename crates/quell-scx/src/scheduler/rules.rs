@@ -17,6 +17,7 @@ impl Scx {
         else {
             return match *rule {
                 Rule::SiblingBan { cpu, request_start } => Ok(self.ban(cpu, request_start, kicks)),
+                Rule::Together { workload, leader } => self.hold_as_one(workload, leader),
                 _ => self.serve(rule, kicks),
             };
         };
@@ -32,7 +33,7 @@ impl Scx {
                 state.rank.store(rank, Release);
                 state.in_line.store(1, Release);
             }
-            Rule::SiblingBan { .. } | Rule::Server { .. } => {}
+            Rule::SiblingBan { .. } | Rule::Server { .. } | Rule::Together { .. } => {}
         }
         // Who is in line takes a CPU that was yielded before, too.
         let takes = [&state.guaranteed, &state.burst, &state.in_line].iter().any(|right| right.load(Acquire) > 0);

@@ -63,7 +63,7 @@ impl Scx {
 
     /// Is the workload one that a policy will ask for a server for?
     pub(super) fn is_to_be_served(&self, workload: &Workload) -> bool {
-        self.options.servers && workload.is_lc() && workload.demand.is_some()
+        self.options.parts.servers && workload.is_lc() && workload.demand.is_some()
     }
 
     /// A workload has a slot while it has a server. False: there is no such workload.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
 use quell_model::{Class, CpuId, Nanos, Rule};
-use quell_scx::ScxOptions;
+use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
 
@@ -71,7 +71,7 @@ fn loader() -> Machine {
     if !is_asked("servers") {
         return Machine::load();
     }
-    let mut machine = Machine::with(ScxOptions { servers: true, ..ScxOptions::default() });
+    let mut machine = Machine::with(ScxOptions { parts: Parts { servers: true, ..Parts::default() }, ..ScxOptions::default() });
     serve(&mut machine);
     machine
 }

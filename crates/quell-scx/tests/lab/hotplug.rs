@@ -3,7 +3,7 @@
 
 use quell_lab::lab_tests;
 use quell_model::{Class, CpuId};
-use quell_scx::{Grant, Slices};
+use quell_scx::{Grant, Parts, Slices};
 
 use crate::support::*;
 
@@ -63,7 +63,7 @@ lab_tests! {
                 }
                 Ok(online)
             };
-            let grant = Grant::load(&topology, online, &topology.all(), Slices::default(), false).unwrap();
+            let grant = Grant::load(&topology, online, &topology.all(), Slices::default(), Parts::default()).unwrap();
             pass(500);
             grant.check().unwrap();
             assert_eq!(looks, 2);

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use crate::support::*;
 use quell_lab::lab_tests;
-use quell_scx::{ScxError, ScxOptions};
+use quell_scx::{Parts, ScxError, ScxOptions};
 
 /// The verifier gives up at a million; beyond this, loading takes seconds.
 const MOST: u64 = 200_000;
 
-fn load_all(servers: bool) {
+fn load_all(parts: Parts) {
     // Debian's real-time kernels; their reason is told, and nothing is loaded.
     if std::fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|text| text.contains("PREEMPT_RT")) {
         let refused = quell_scx::ready().unwrap_err();
@@ -18,11 +18,11 @@ fn load_all(servers: bool) {
         return;
     }
     let begun = Instant::now();
-    let machine = Machine::with(ScxOptions { servers, ..ScxOptions::default() });
+    let machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
     println!("loaded in {} ms", begun.elapsed().as_millis());
     let programs = machine.scx().grant().programs();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    println!("{}: {} programs, servers: {servers}", release.trim(), programs.len());
+    println!("{}: {} programs, {parts:?}", release.trim(), programs.len());
     for program in &programs {
         println!("{:>8} {}", program.verified_instructions, program.name);
     }
@@ -36,11 +36,19 @@ lab_tests! {
         machine: guest(2);
 
         fn the_kernel_takes_all_of_them() {
-            load_all(false);
+            load_all(Parts::default());
         }
 
         fn the_kernel_takes_those_with_servers() {
-            load_all(true);
+            load_all(Parts { servers: true, ..Parts::default() });
+        }
+
+        fn the_kernel_takes_those_for_cpus_held_as_one() {
+            load_all(Parts { together: true, ..Parts::default() });
+        }
+
+        fn the_kernel_takes_all_that_there_is() {
+            load_all(Parts { servers: true, together: true });
         }
     }
 }

@@ -7,7 +7,7 @@ use quell_lab::{Lockstep, lab_tests};
 use quell_model::demand::Task;
 use quell_model::{Class, CpuId, Event, Nanos, Rule, WorkloadId};
 use quell_policy::vas::{Analysis, Busy, Margin, Releases, TaskSet};
-use quell_scx::ScxOptions;
+use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
 
@@ -106,7 +106,7 @@ fn server(workload: WorkloadId, budget: Nanos, period: Nanos) -> Rule {
 }
 
 fn with_servers() -> Machine {
-    Machine::with(ScxOptions { servers: true, ..ScxOptions::default() })
+    Machine::with(ScxOptions { parts: Parts { servers: true, ..Parts::default() }, ..ScxOptions::default() })
 }
 
 /// Looks at the clock again and again, and keeps how long it did not come to that, ns.

@@ -49,6 +49,9 @@ impl Lending {
             found.rules.insert(rule, if self == Lending::Scheduler { Support::Yes } else { no_grants() });
         }
         found.rules.insert(RuleKind::Server, Support::Yes);
+        let why = "the simulated kernel divides CPUs by cgroup and thread".to_owned();
+        let mend = "use Quell's scheduler on a real kernel: machine.scheduler = \"quell\"".to_owned();
+        found.rules.insert(RuleKind::Together, Support::No { why, mend });
         found.grants = match self {
             Lending::Scheduler => Support::Yes,
             Lending::Affinity => Support::Partly(

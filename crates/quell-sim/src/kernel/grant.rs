@@ -206,8 +206,8 @@ impl Kernel {
             Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
             Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
             Rule::SiblingBan { .. } => self.lift_bans(),
-            // [`Kernel::set_server`] has those.
-            Rule::Server { .. } => {}
+            // [`Kernel::set_server`] has servers; the host refuses CPUs held as one.
+            Rule::Server { .. } | Rule::Together { .. } => {}
         }
         if let Rule::Guaranteed { cpus: 0, .. } | Rule::Burst { cpus: 0, .. } = rule {
             self.grants.rules.remove(&rule.key());

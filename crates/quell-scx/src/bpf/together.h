@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Workloads that hold CPUs as one, and share them by weight.
+ *
+ * Problem: services that share few CPUs have no best-effort work to take from. What one holds another one waits for, though
+ * only some of its threads are in a hurry.
+ *
+ * Rule: the threads of all are in the queue of one of them, the leader, by weighted run time as best-effort threads are; the
+ * CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their own; who wakes up has
+ * the credit of a sleeper that Linux gave before EEVDF, and may overtake who runs (`overtake.h`).
+ *
+ * Limits: a thread's number may be another one's by the time it is given a weight; that one has it, too, until it ends. A
+ * weight counts in this queue alone, from when the thread stops or its CPU decides.
+ */
+#ifndef QUELL_TOGETHER_H
+#define QUELL_TOGETHER_H
+
+#include "state.h"
+
+/* Does a leader lead this slot's queue? */
+static __always_inline bool leads(__u32 slot)
+{
+	return together_on && workload_of(slot)->leads;
+}
+
+static __always_inline bool is_first_come_first_served(__u32 slot)
+{
+	return workload_of(slot)->lc && !leads(slot);
+}
+
+/* Its threads are in the leader's queue; what they run is accounted to their own workload. */
+static __always_inline void follow(struct thread *t)
+{
+	t->member = t->slot;
+	if (t->slot < SYSTEM && workload_of(t->slot)->leader)
+		t->slot = (workload_of(t->slot)->leader - 1) & (MAX_SLOTS - 1);
+}
+
+static __always_inline __u32 accounted_to(struct thread *t)
+{
+	/* Of one whose queue has changed since: of a thread of another class than its own there is none. */
+	return together_on ? t->member : t->slot;
+}
+
+/* The thread's weight in this slot's queue; WEIGHT_ONE: a thread's at nice 0. */
+static __always_inline __u32 weight_of(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	if (leads(slot) && t->own_weight)
+		return t->own_weight;
+	return p->scx.weight ? p->scx.weight : WEIGHT_ONE;
+}
+
+/* The loader's settings for some threads take effect. */
+SEC("?syscall")
+int set_threads(void *unused)
+{
+	int i;
+
+	bpf_for(i, 0, shared.nr_settings) {
+		struct setting *s = AT(shared.setting, i, MAX_SETTINGS);
+		struct task_struct *p = bpf_task_from_pid(s->tid);
+
+		if (!p)
+			continue;
+		struct thread *t = thread_of(p);
+
+		if (t) {
+			t->own_weight = s->weight;
+			t->latency = s->latency;
+		}
+		bpf_task_release(p);
+	}
+	return 0;
+}
+
+#endif

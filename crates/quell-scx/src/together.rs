@@ -1,0 +1,100 @@
+//! Workloads that hold CPUs as one, and what their threads are given.
+
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+
+use quell_model::{CpuSet, Nanos, WorkloadId};
+
+use crate::layout::{MAX_SETTINGS, MAX_SLOTS};
+use crate::{Grant, ScxError};
+
+/// What a thread is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadSetting {
+    /// Its number.
+    pub tid: i32,
+    /// Its weight; 100 is a thread's at nice 0. 0: as it has by itself.
+    pub weight: u32,
+    /// Its wake-up latency; zero: the common one.
+    pub latency: Nanos,
+}
+
+impl Grant {
+    /// Was it loaded so that workloads can hold CPUs as one?
+    #[must_use]
+    pub fn can_hold_as_one(&self) -> bool {
+        self.parts.together
+    }
+
+    /// With whom the workload holds CPUs as one; itself if it leads.
+    #[must_use]
+    pub fn leader_of(&self, id: WorkloadId) -> Option<WorkloadId> {
+        let state = self.workload(id).ok()?;
+        match state.leader.load(Acquire) {
+            0 => (state.leads.load(Acquire) == 1).then_some(id),
+            leader => Some(WorkloadId(leader - 1)),
+        }
+    }
+
+    /// From now on the workload's threads share the CPUs of the leader by weight; itself: it leads. It has no rights and holds no
+    /// CPUs of its own.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn join(&mut self, id: WorkloadId, leader: WorkloadId) -> Result<(), ScxError> {
+        if self.leader_of(id) == Some(leader) {
+            return Ok(());
+        }
+        self.part(id)?;
+        self.workload(leader)?.leads.store(1, Release);
+        let mut freed = CpuSet::EMPTY;
+        if id != leader {
+            let state = self.workload(id)?;
+            state.leader.store(leader.0 + 1, Release);
+            for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
+                off.store(0, Release);
+            }
+            freed = self.take_all(id);
+        }
+        self.look_anew(id)?;
+        self.kick(&freed)
+    }
+
+    /// The workload, and those that it led, hold CPUs alone again.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn part(&mut self, id: WorkloadId) -> Result<(), ScxError> {
+        let Some(leader) = self.leader_of(id) else { return Ok(()) };
+        if leader == id {
+            let led = |other: &&crate::layout::WorkloadState| other.leader.load(Acquire) == id.0 + 1;
+            self.shared().workload[..MAX_SLOTS].iter().filter(led).for_each(|other| other.leader.store(0, Release));
+        }
+        let state = self.workload(id)?;
+        state.leader.store(0, Release);
+        state.leads.store(0, Release);
+        self.look_anew(leader)
+    }
+
+    /// Every thread looks up whose it is, those in this workload's queues at once.
+    fn look_anew(&self, id: WorkloadId) -> Result<(), ScxError> {
+        self.shared().generation.fetch_add(1, SeqCst);
+        self.drain(id)
+    }
+
+    /// Gives these threads weights and latencies: they count while their workload holds CPUs as one with others.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set_threads(&self, settings: &[ThreadSetting]) -> Result<(), ScxError> {
+        for some in settings.chunks(MAX_SETTINGS) {
+            for (place, setting) in self.shared().setting.iter().zip(some) {
+                place.tid.store(setting.tid as u32, Release);
+                place.weight.store(setting.weight, Release);
+                place.latency.store(setting.latency.0, Release);
+            }
+            self.shared().nr_settings.store(some.len() as u32, Release);
+            self.call(&self.skeleton.progs.set_threads, "giving threads weights")?;
+        }
+        Ok(())
+    }
+}
