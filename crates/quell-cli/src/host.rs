@@ -14,7 +14,7 @@ use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
 use quell_model::{Capabilities, CpuSet, Description, Host, Nanos, Policy, Support};
 use quell_policy::AnyPolicy;
-use quell_scx::{Scx, ScxError, ScxOptions};
+use quell_scx::{Parts, Scx, ScxError, ScxOptions};
 use tracing::error;
 
 /// Longest sleep under Quell's scheduler, for a check of changes without an event.
@@ -160,8 +160,8 @@ fn with_scheduler(
     let options = ScxOptions {
         pool,
         poll,
-        granted: config.granted(),
-        servers: config.asks_for_servers(),
+        granted: config.holding(),
+        parts: Parts { servers: config.asks_for_servers(), together: config.asks_for_cpus_as_one() },
         ..ScxOptions::default()
     };
     let scheduler = match Scx::load(linux.topology(), Roots::default(), options) {

@@ -61,7 +61,19 @@ impl Description {
     /// Does it need Quell's scheduler where available: for granted CPUs, or for servers?
     #[must_use]
     pub fn wants_own_scheduler(&self) -> bool {
-        self.grants || self.rules.iter().any(|need| need.what == RuleKind::Server)
+        self.grants || self.has_rule(RuleKind::Server)
+    }
+
+    /// Does Quell's scheduler do anything for it? It may be as good without.
+    #[must_use]
+    pub fn can_use_own_scheduler(&self) -> bool {
+        self.wants_own_scheduler() || self.has_rule(RuleKind::Together)
+    }
+
+    /// Does it hand rules of this kind to the host?
+    #[must_use]
+    pub fn has_rule(&self, kind: RuleKind) -> bool {
+        self.rules.iter().any(|need| need.what == kind)
     }
 
     /// Does it act on this key of this workload?

@@ -197,8 +197,14 @@ impl Config {
     /// Will a policy ask for deferrable servers?
     #[must_use]
     pub fn asks_for_servers(&self) -> bool {
-        let keeps = |layer: &Layer| layer.policy.describe().rules.iter().any(|need| need.what == RuleKind::Server);
+        let keeps = |layer: &Layer| layer.policy.describe().has_rule(RuleKind::Server);
         self.policies.iter().any(keeps) && self.workloads.iter().any(|member| member.workload.demand.is_some())
+    }
+
+    /// Will a policy ask that workloads hold CPUs as one?
+    #[must_use]
+    pub fn asks_for_cpus_as_one(&self) -> bool {
+        self.policies.iter().any(|layer| layer.policy.describe().has_rule(RuleKind::Together))
     }
 
     /// Does a policy set scheduling classes?
@@ -227,10 +233,16 @@ impl Config {
         self.owned_by(|layer| layer.policy.describe().grants)
     }
 
-    /// The names of the workloads whose policies need Quell's scheduler; None: all.
+    /// And of those that hold CPUs under Quell's scheduler, granted or by rule.
+    #[must_use]
+    pub fn holding(&self) -> Option<BTreeSet<String>> {
+        self.owned_by(|layer| layer.policy.describe().grants || layer.policy.describe().has_rule(RuleKind::Together))
+    }
+
+    /// The names of the workloads whose policies use Quell's scheduler; None: all.
     #[must_use]
     pub fn scheduled(&self) -> Option<BTreeSet<String>> {
-        self.owned_by(|layer| layer.policy.describe().wants_own_scheduler())
+        self.owned_by(|layer| layer.policy.describe().can_use_own_scheduler())
     }
 
     fn owned_by(&self, is_meant: impl Fn(&Layer) -> bool) -> Option<BTreeSet<String>> {

@@ -10,13 +10,14 @@ mod invariants;
 mod rcr;
 mod rla;
 mod tm;
+mod together;
 mod tsa;
 
 use std::fmt::Write;
 
 use quell_model::{
     CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    Signal, Target, ThreadId, Verdict, View, Wake,
+    RuleKind, Signal, Target, ThreadId, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,7 @@ use crate::kit::once::Once;
 use crate::kit::periodic::Periodic;
 use crate::kit::retry::{self, Retry};
 use rcr::Resolver;
+use together::{Places, Together};
 use tm::{Monitor, START_WEIGHT, Setting, Task};
 use tsa::Allocator;
 
@@ -41,6 +43,8 @@ pub struct Dasec {
     monitor: Monitor,
     allocator: Allocator,
     resolver: Resolver,
+    together: Together,
+    places: Places,
     pool: CpuSet,
     next: Periodic,
     /// The plan whose outcome is not known yet, and whether it had latencies.
@@ -59,6 +63,8 @@ impl Dasec {
             monitor: Monitor::default(),
             allocator: Allocator::default(),
             resolver: Resolver::default(),
+            together: Together::default(),
+            places: Places::default(),
             pool: CpuSet::EMPTY,
             next: Periodic::default(),
             under_way: None,
@@ -88,7 +94,10 @@ impl Dasec {
             ),
             Need::or(KnobKind::Cpus, "conflicts are not resolved by changing cores: set rcr = false"),
         ],
-        rules: &[],
+        rules: &[Need::or(
+            RuleKind::Together,
+            "weights are nice values or cgroup weights, wake-up latencies the kernel's slices, and each service has its share alone",
+        )],
         keys: &[Heeds::all(Key::Cpus)],
         grants: false,
     };
@@ -157,7 +166,7 @@ impl Dasec {
                 set(Knob::WakeUpLatency(wanted.latency));
             }
             if wanted.cpu != asked.cpu {
-                set(Knob::Cpus(wanted.cpu.map_or(self.pool, CpuSet::one)));
+                set(Knob::Cpus(wanted.cpu.map_or(self.pool, |cpu| self.places.cpus(cpu))));
             }
             self.monitor.tasks[at].asked = wanted;
         }
@@ -211,6 +220,13 @@ impl Policy for Dasec {
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         self.hear(view.now, events, plan);
+        if let Some(why) = self.together.hear(events) {
+            let text = format!("the services do not hold their CPUs as one: {why}");
+            plan.note(NoteKind::Warning, None, text);
+        }
+        if self.config.together {
+            self.together.ask(view, plan);
+        }
         let pool = view.pool();
         let shrank = !self.pool.is_subset(&pool);
         self.pool = pool;
@@ -224,7 +240,8 @@ impl Policy for Dasec {
                 rla::adjust(&mut self.monitor, &self.config);
             }
             self.allocator.allot(view, &mut self.monitor.tasks, &self.config);
-            self.resolver.resolve(&pool, &mut self.monitor.tasks, &self.config);
+            self.places.note(view, &pool, self.together.is());
+            self.resolver.resolve(&self.places, &mut self.monitor.tasks, &self.config);
             self.tell(view.now, plan);
             let threads = self.monitor.tasks.len();
             if threads > 1 && pool.len() > 1 {

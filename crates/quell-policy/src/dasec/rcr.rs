@@ -3,13 +3,15 @@
 //! Slices: if the core with the most of them has 10 % more than that with the least, the pair of threads whose change
 //! brings the two nearest is swapped (ours: the text says "some"). A core without threads gets one for nothing.
 //! Conflicts: preemptions and late starts of threads with low latencies. If the core with the most has more than twice those
-//! of the core with the fewest, half of its low-latency threads change with half of the other's high-latency ones.
+//! of the core with the fewest, half of its low-latency threads change with half of the other's high-latency ones. Where
+//! services hold CPUs as one, caches are in the place of cores (`together`).
 
 use quell_model::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Bound, DasecConfig};
 use super::tm::Task;
+use super::together::Places;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Core {
@@ -36,25 +38,25 @@ fn is_low(task: &Task, config: &DasecConfig) -> bool {
 
 impl Resolver {
     /// Frees those that were bound for a period, and swaps.
-    pub fn resolve(&mut self, pool: &CpuSet, tasks: &mut [Task], config: &DasecConfig) {
+    pub fn resolve(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
         if config.bound == Bound::UntilNext || !config.rcr {
             tasks.iter_mut().for_each(|task| {
                 task.cpu = task.bound.take().unwrap_or(task.cpu);
             });
         }
-        if !config.rcr || pool.len() < 2 || tasks.len() < 2 {
+        if !config.rcr || places.all.len() < 2 || tasks.len() < 2 {
             return;
         }
-        self.count(pool, tasks, config);
-        self.balance_slices(pool, tasks, config);
-        self.balance_conflicts(pool, tasks, config);
+        self.count(places, tasks, config);
+        self.balance_slices(places, tasks, config);
+        self.balance_conflicts(places, tasks, config);
     }
 
-    fn count(&mut self, pool: &CpuSet, tasks: &[Task], config: &DasecConfig) {
+    fn count(&mut self, places: &Places, tasks: &[Task], config: &DasecConfig) {
         self.cores.clear();
-        self.cores.resize(pool.iter().map(|cpu| cpu.index() + 1).max().unwrap_or(0), Core::default());
+        self.cores.resize(places.all.iter().map(|cpu| cpu.index() + 1).max().unwrap_or(0), Core::default());
         for task in tasks {
-            if let Some(core) = self.cores.get_mut(task.core().index()) {
+            if let Some(core) = self.cores.get_mut(places.of(task.core()).index()) {
                 core.slices += task.slice.0;
                 core.conflicts += if is_low(task, config) { task.conflicts } else { 0 };
             }
@@ -68,8 +70,8 @@ impl Resolver {
         (most != least).then_some((most, least))
     }
 
-    fn balance_slices(&mut self, pool: &CpuSet, tasks: &mut [Task], config: &DasecConfig) {
-        let Some((most, least)) = self.ends(pool, |core| core.slices) else { return };
+    fn balance_slices(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
+        let Some((most, least)) = self.ends(&places.all, |core| core.slices) else { return };
         let (above, below) = (self.cores[most.index()].slices, self.cores[least.index()].slices);
         if above as f64 <= below as f64 * (1.0 + config.slice_gap) {
             return;
@@ -83,12 +85,12 @@ impl Resolver {
                 best = Some((left, from, back));
             }
         };
-        let is_empty = !tasks.iter().any(|task| task.core() == least);
-        for (from, task) in tasks.iter().enumerate().filter(|(_, task)| task.core() == most) {
+        let is_empty = !tasks.iter().any(|task| places.of(task.core()) == least);
+        for (from, task) in tasks.iter().enumerate().filter(|(_, task)| places.of(task.core()) == most) {
             if is_empty {
                 consider(task.slice.0 as i64, from, None);
             }
-            for (back, other) in tasks.iter().enumerate().filter(|(_, other)| other.core() == least) {
+            for (back, other) in tasks.iter().enumerate().filter(|(_, other)| places.of(other.core()) == least) {
                 consider(task.slice.0 as i64 - other.slice.0 as i64, from, Some(back));
             }
         }
@@ -98,8 +100,8 @@ impl Resolver {
         }
     }
 
-    fn balance_conflicts(&mut self, pool: &CpuSet, tasks: &mut [Task], config: &DasecConfig) {
-        let Some((most, fewest)) = self.ends(pool, |core| core.conflicts) else { return };
+    fn balance_conflicts(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
+        let Some((most, fewest)) = self.ends(&places.all, |core| core.conflicts) else { return };
         let few = self.cores[fewest.index()].conflicts.max(config.fewest_conflicts.into());
         if self.cores[most.index()].conflicts as f64 <= config.conflict_gap * few as f64 {
             return;
@@ -108,8 +110,8 @@ impl Resolver {
         self.high.clear();
         for (at, task) in tasks.iter().enumerate() {
             match is_low(task, config) {
-                true if task.core() == most => self.low.push(at),
-                false if task.core() == fewest => self.high.push(at),
+                true if places.of(task.core()) == most => self.low.push(at),
+                false if places.of(task.core()) == fewest => self.high.push(at),
                 _ => {}
             }
         }

@@ -8,8 +8,8 @@
  * latency: as Linux's `sched_wakeup_granularity_ns`, a thread's own. Both count as for a thread of common weight of its
  * group. It comes first in the queue then, and the CPU decides again.
  *
- * Limits: in queues of workloads that hold CPUs as one only. LOOKED_AT CPUs are looked at, from that on where it was; one that is
- * overtaken counts as level with it until it runs again.
+ * Limits: in queues of workloads that hold CPUs as one only. LOOKED_AT CPUs are looked at, from that on where it was; only that one
+ * for a thread that may use some CPUs only. One that is overtaken counts as level with it until it runs again.
  */
 #ifndef QUELL_OVERTAKE_H
 #define QUELL_OVERTAKE_H
@@ -44,39 +44,31 @@ static __always_inline void begin_turn_by_time(struct task_struct *p, struct thr
 	turn->rate = virtual_time(t->group, t->counted > 0 ? t->counted : WEIGHT_ONE, RATE_ONE);
 }
 
-/* How far ahead of this place, by the slot's clock, is what runs there? Below zero: it is behind. */
-static __always_inline __s64 ahead_on(__u32 cpu, __u64 place, __u64 now)
+/* How far ahead of this place, by the slot's clock, is what runs there? 0: it is not, or it is none of the slot's. */
+APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 {
+	const struct cpu *c = cpu_at(&shared, cpu);
 	struct turn *turn = turn_on(cpu);
 	__u64 ran = lasts(turn->since, now, 0) ? now - turn->since : 0;
+	__u64 vtime = turn->vtime + ran * turn->rate / RATE_ONE;
 
-	return turn->vtime + ran * turn->rate / RATE_ONE - place;
+	if (c->holder != slot || c->runs != slot || c->away || !rule_overtakes(vtime, place, 0))
+		return 0;
+	return vtime - place;
 }
 
 /* The CPU of the one that is furthest ahead of this place, by more than the latency; NO_CPU: there is none. */
-static __noinline __u32 cpu_of_furthest(struct task_struct *p, __u32 slot, __u64 place, __u64 latency)
+APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u64 latency, __u32 looks)
 {
-	__u64 now = bpf_ktime_get_ns();
-	__u32 home = scx_bpf_task_cpu(p), found = NO_CPU;
-	__s64 furthest = 0;
+	__u64 now = bpf_ktime_get_ns(), furthest = latency;
+	__u32 cpus = shared.nr_cpus ? shared.nr_cpus : 1, found = NO_CPU;
 	int i;
 
-	FOR(i, 0, LOOKED_AT) {
-		__u32 cpu = home + i;
+	FOR(i, 0, looks) {
+		__u32 cpu = (home + i) % cpus;
+		__u64 ahead = ahead_on(cpu, slot, place, now);
 
-		if ((__u32)i >= shared.nr_cpus)
-			break;
-		if (cpu >= shared.nr_cpus)
-			cpu -= shared.nr_cpus;
-		if (cpu >= MAX_CPUS)
-			break;
-		const struct cpu *c = cpu_at(&shared, cpu);
-
-		if (c->holder != slot || c->runs != slot || c->away || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			continue;
-		__s64 ahead = ahead_on(cpu, place, now);
-
-		if (ahead > furthest && rule_overtakes(place + ahead, place, latency)) {
+		if (ahead > furthest) {
 			furthest = ahead;
 			found = cpu;
 		}
@@ -88,11 +80,14 @@ static __noinline __u32 cpu_of_furthest(struct task_struct *p, __u32 slot, __u64
 static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, __u32 slot, __u32 number)
 {
 	__u64 latency = t->latency ? t->latency : shared.wake_up_latency_ns;
+	__u32 home = scx_bpf_task_cpu(p), looks = t->mask ? 1 : LOOKED_AT;
 
-	if (group_at(t->group)->idle)
+	if (group_at(t->group)->idle || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
 		return NO_CPU;
-	return cpu_of_furthest(p, slot, place_in_order(t, number) + ahead_of(number),
-			       virtual_time(t->group, WEIGHT_ONE, latency));
+	if (looks > shared.nr_cpus)
+		looks = shared.nr_cpus;
+	return cpu_of_furthest(home, slot, place_of(t, number) + ahead_of(number),
+			       virtual_time(t->group, WEIGHT_ONE, latency), looks);
 }
 
 static __always_inline void overtake(__u32 cpu, struct thread *t, __u32 number)

@@ -148,12 +148,19 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 	return 0;
 }
 
-/* It has another weight by now. */
+/* It has another weight by now. What it has run beyond its share stays the same time: in virtual time it is worth less to a heavier one. */
 static __always_inline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
 {
+	__u64 clock = *clock_of(number_of_queue(p, t, t->slot));
+	__u64 before = t->counted;
+
 	price(t);
 	parts(t);
 	join(p, t, t->slot, now);
+	__s64 ahead = t->vtime - clock;
+
+	if (ahead > 0 && ahead < (__s64)MAX_AHEAD_NS && t->counted > 0)
+		t->vtime = clock + (__u64)ahead * before / (__u64)t->counted;
 }
 
 /* The thread has run since it was accounted for last. */

@@ -16,5 +16,6 @@ mod servers;
 mod sockets;
 mod stay;
 mod support;
+mod together;
 mod turns;
 mod upkeep;
