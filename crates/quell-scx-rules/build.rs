@@ -31,7 +31,7 @@ fn main() {
     half.file(HALF).include(HEADERS).warnings_into_errors(true).compile("quell_half");
 
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
-    for name in ["simulation.so", "shares.so"] {
+    for name in ["simulation.so", "shares.so", "shares-as-one.so"] {
         library(Path::new(HEADERS), &out.join(name));
     }
     for (number, fault) in FAULTS.iter().enumerate() {

@@ -30,11 +30,12 @@ pub enum Decision {
     Starving,
     Throttled,
     Refused,
+    Overtaken,
     BesideServer,
 }
 
 impl Decision {
-    pub const ALL: [Decision; 8] = [
+    pub const ALL: [Decision; 9] = [
         Decision::Preempted,
         Decision::Stayed,
         Decision::MadeWay,
@@ -42,6 +43,7 @@ impl Decision {
         Decision::Starving,
         Decision::Throttled,
         Decision::Refused,
+        Decision::Overtaken,
         Decision::BesideServer,
     ];
 }

@@ -56,3 +56,8 @@ __u64 quell_rule_server_ends(const struct server *s, __u64 now)
 {
 	return rule_server_ends(s, now);
 }
+
+bool quell_rule_overtakes(__u64 running, __u64 woken, __u64 latency)
+{
+	return rule_overtakes(running, woken, latency);
+}

@@ -130,3 +130,25 @@ fn weights_hold_among_threads_that_share_a_set_of_cpus() {
         assert!(sums[0] < sums[1] && worst[0] < worst[1], "{cpus} CPUs: mean {sums:?}, worst {worst:?}");
     }
 }
+
+#[test]
+fn workloads_that_hold_cpus_as_one_keep_their_shares_and_threads_have_theirs_by_weight() {
+    type SpinsAsOne = unsafe extern "C" fn(*const u32, u64, u64, *mut u64) -> *const c_char;
+    let function = Library::load("shares-as-one.so").find(c"simulation_spins_as_one");
+    // SAFETY: the function has this type in `simulated_shares.h`.
+    let spins = unsafe { std::mem::transmute::<*mut std::ffi::c_void, SpinsAsOne>(function) };
+    for weights in [[10_u32, 11], [100, 1], [100, 300], [9_999, 1]] {
+        let mut ran = [0_u64; 6];
+        // SAFETY: two weights and six places.
+        let answer = unsafe { spins(weights.as_ptr(), SETTLE_NS, SPAN_NS, ran.as_mut_ptr()) };
+        assert!(answer.is_null(), "an invariant is violated");
+        for (turn, ran) in ran.chunks(3).enumerate() {
+            let shares: Vec<f64> = ran.iter().map(|&ns| ns as f64 / SPAN_NS as f64).collect();
+            let fair = |one: usize| 0.5 * f64::from(weights[(one + turn) % 2]) / f64::from(weights[0] + weights[1]);
+            // A slice is 4 ms of 20 s; and what is behind by 10 s of virtual time waits no longer.
+            let far = |one: usize| (shares[one] - fair(one)).abs() < 0.02 * fair(one) + 0.0005;
+            assert!(far(0) && far(1), "{weights:?}: {shares:.4?}");
+            assert!((shares[2] - 0.5).abs() < 0.01, "the other workload has its half: {shares:.4?}");
+        }
+    }
+}

@@ -39,4 +39,35 @@ const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 
 	return sim.violation[0] ? sim.violation : NULL;
 }
 
+/*
+ * Two latency-critical workloads hold one CPU as one: two threads of the first, with these weights of their own, and one of the other
+ * spin for `settle` ns, then for `span` ns. After that the first two exchange their weights, and so again.
+ */
+const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 span, __u64 *ran)
+{
+	begin_machine(1, true, false, true);
+	attach(0, true);
+	attach(1, true);
+	join_leader(0, 0);
+	join_leader(1, 0);
+	enact(0, 1, 0, 1, 0);
+	for (__u32 i = 0; i < 3; i++) {
+		bear(i, i < 2 ? 1 : 2);
+		host.thread[i].cpu = 0;
+		wake(&host.thread[i], 0);
+		settle_cpus();
+	}
+	for (__u32 turn = 0; turn < 2; turn++) {
+		set_thread(0, weights[turn], 0);
+		set_thread(1, weights[1 - turn], 0);
+		pass_time(settle);
+		memset(sim.ran, 0, sizeof(sim.ran));
+		pass_time(span);
+		for (__u32 i = 0; i < 3; i++)
+			ran[3 * turn + i] = sim.ran[i];
+	}
+	check_wholly();
+	return sim.violation[0] ? sim.violation : NULL;
+}
+
 #endif

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
-use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
+use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up, overtakes};
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
@@ -14,6 +14,7 @@ unsafe extern "C" {
     fn quell_rule_heir(shared: *const Shared, cpu: u32, after: u64) -> u64;
     fn quell_slot_in_line(place: u64) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
+    fn quell_rule_overtakes(running: u64, woken: u64, latency: u64) -> bool;
     fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
 }
 
@@ -247,6 +248,18 @@ proptest! {
         let reference = ban_holds(Nanos(banned_for), (now_on != 0).then_some(Nanos(now_on)));
         // SAFETY: numbers only.
         prop_assert_eq!(unsafe { quell_rule_ban_holds(banned_for, now_on) }, reference);
+    }
+
+    #[test]
+    fn who_overtakes_does_so_as_in_the_reference(
+        woken in prop_oneof![any::<u64>(), 0u64..20, (u64::MAX - 20)..=u64::MAX],
+        ahead in -30i64..30,
+        latency in prop_oneof![0u64..30, any::<u64>()],
+    ) {
+        let running = woken.wrapping_add_signed(ahead);
+        let reference = overtakes(Nanos(running), Nanos(woken), Nanos(latency));
+        // SAFETY: numbers only.
+        prop_assert_eq!(unsafe { quell_rule_overtakes(running, woken, latency) }, reference);
     }
 }
 

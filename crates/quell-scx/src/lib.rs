@@ -40,5 +40,5 @@ pub use forms::Unknown;
 pub use inspect::{Decisions, Hog, Program, Stuck};
 pub use kernel::{Lack, lacks, ready};
 pub use program::{Grant, Holder, NAME, Parts, Slices, probe};
-pub use together::ThreadSetting;
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};
+pub use together::ThreadSetting;

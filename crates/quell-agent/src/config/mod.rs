@@ -233,10 +233,14 @@ impl Config {
         self.owned_by(|layer| layer.policy.describe().grants)
     }
 
-    /// And of those that hold CPUs under Quell's scheduler, granted or by rule.
+    /// And of those that hold CPUs under Quell's scheduler, granted or as one with others; the latter are latency-critical.
     #[must_use]
     pub fn holding(&self) -> Option<BTreeSet<String>> {
-        self.owned_by(|layer| layer.policy.describe().grants || layer.policy.describe().has_rule(RuleKind::Together))
+        let as_one = self.owned_by(|layer| layer.policy.describe().has_rule(RuleKind::Together));
+        let is_as_one = |name: &String| as_one.as_ref().is_none_or(|names| names.contains(name));
+        let critical =
+            self.workloads.iter().filter(|member| member.workload.is_lc()).map(|member| &member.workload.name);
+        self.granted().map(|granted| critical.filter(|name| is_as_one(name)).cloned().chain(granted).collect())
     }
 
     /// The names of the workloads whose policies use Quell's scheduler; None: all.

@@ -588,3 +588,16 @@ fn guarantees_that_leave_no_cpu_to_others_are_warned_of() {
     assert!(!warned(&with("\"guard\"", "\"none\""), 2), "nothing is guaranteed");
     assert!(warned(&format!("machine.cpus = \"0-1\"\n{both}"), 4), "of those that Quell may use");
 }
+
+#[test]
+fn services_under_dasec_hold_cpus_in_quells_scheduler_and_its_best_effort_work_does_not() {
+    let text = "[machine]\nscheduler = \"quell\"\n[[policy]]\nname = \"dasec\"\n\
+                [[workload]]\nname = \"shop\"\nclass = \"lc\"\nmatch = [{ cgroup = \"shop\" }]\n\
+                [[workload]]\nname = \"batch\"\nclass = \"be\"\nmatch = [{ cgroup = \"batch\" }]\n";
+    let config = parse(text).unwrap();
+    assert!(config.asks_for_cpus_as_one() && config.has_own_scheduler());
+    assert_eq!(config.holding(), Some(["shop".to_owned()].into()));
+    assert_eq!(config.granted(), Some(std::collections::BTreeSet::new()));
+    let auto = parse(&text.replace("\"quell\"", "\"auto\"")).unwrap();
+    assert!(!auto.has_own_scheduler(), "it does without as well");
+}

@@ -16,8 +16,6 @@ parameters! {
         rla: bool = true;
         /// Does the resource conflict resolver run (RCR)?
         rcr: bool = true;
-        /// Do the services hold CPUs as one where the host keeps such a rule (Quell's scheduler)? Ours.
-        together: bool = true;
         /// By this part grows the weight of a thread that used its slice up (L195).
         weight_step: f64 = 0.1, in 0.001..=1.0;
         /// A thread that ran for this part of its slice used it up. Ours: the kernel switches at ticks.

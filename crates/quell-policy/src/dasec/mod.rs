@@ -27,8 +27,8 @@ use crate::kit::once::Once;
 use crate::kit::periodic::Periodic;
 use crate::kit::retry::{self, Retry};
 use rcr::Resolver;
-use together::{Places, Together};
 use tm::{Monitor, START_WEIGHT, Setting, Task};
+use together::{Places, Together};
 use tsa::Allocator;
 
 /// A thread is critical from this many times the mean weight of its workload's threads on (ours, for people alone).
@@ -224,9 +224,7 @@ impl Policy for Dasec {
             let text = format!("the services do not hold their CPUs as one: {why}");
             plan.note(NoteKind::Warning, None, text);
         }
-        if self.config.together {
-            self.together.ask(view, plan);
-        }
+        self.together.ask(view, plan);
         let pool = view.pool();
         let shrank = !self.pool.is_subset(&pool);
         self.pool = pool;

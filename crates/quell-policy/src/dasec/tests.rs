@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use quell_model::{
-    Class, CpuCount, CpuId, Outcome, Refusal, SchedClass, ThreadId, ThreadState, Topology, Workload, WorkloadId,
+    Class, CpuCount, CpuId, Outcome, Refusal, Rule, SchedClass, ThreadId, ThreadState, Topology, Workload, WorkloadId,
 };
 
 use super::*;
@@ -179,6 +179,37 @@ fn a_critical_thread_is_named_with_those_that_woke_it() {
 
 fn does() -> impl Strategy<Value = Does> {
     (0u64..1001, any::<bool>(), 0u32..8, 0u64..5).prop_map(|(used, ready, cpu, lost)| Does(used, ready, cpu, lost))
+}
+
+/// The rules of the last plan are carried out, or refused.
+fn answer(scene: &mut Scene, verdict: &Verdict) {
+    let outcome = |at| Event::Outcome(Outcome { plan: scene.number, part: Part::Rule(at), verdict: verdict.clone() });
+    scene.events.extend((0..scene.plan.rules.len() as u32).map(outcome));
+}
+
+#[test]
+fn services_hold_cpus_as_one_where_the_host_can_and_a_host_that_cannot_is_asked_once() {
+    let mut scene = Scene::new(4, 2, 4, DasecConfig::default());
+    let together = |workload: u32| Rule::Together { workload: WorkloadId(workload), leader: Some(WorkloadId(0)) };
+    assert_eq!(scene.plan.rules[..2], [together(0), together(1)]);
+    assert!(scene.plan.rules.contains(&Rule::Guaranteed { workload: WorkloadId(0), cpus: 4 }));
+    answer(&mut scene, &Verdict::Applied(Nanos::ZERO));
+    // A conflict on one core: there are none, and one cache has nothing to change with.
+    for _ in 0..4 {
+        scene.period(|thread| Does(500, true, if thread < 6 { 0 } else { 1 }, if thread < 6 { 9 } else { 0 }));
+        assert!(!scene.plan.knobs.iter().any(|setting| matches!(setting.knob, Knob::Cpus(_))));
+        assert!(scene.plan.rules.is_empty());
+    }
+    // Another service comes: the leader stays.
+    let spec = Workload::new("another", Class::LatencyCritical, CpuCount::ZERO);
+    scene.view.workloads.spec.push(Some(spec.into()));
+    scene.step();
+    assert_eq!(scene.plan.rules[..3], [together(0), together(1), together(2)]);
+    answer(&mut scene, &Verdict::Refused(Refusal::Unsupported("not any more".into())));
+    scene.step();
+    scene.view.workloads.spec.pop();
+    scene.step();
+    assert!(scene.plan.rules.is_empty(), "{:?}", scene.plan.rules);
 }
 
 fn config() -> impl Strategy<Value = DasecConfig> {

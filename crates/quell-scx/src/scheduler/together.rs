@@ -39,7 +39,8 @@ impl Scx {
         }
         let leads_others = |one: WorkloadId| self.grant.leader_of(one).is_some_and(|its| its != one);
         if leads_others(leader) || (id != leader && self.grant.leader_of(id) == Some(id)) {
-            let what = "a workload holds CPUs as one with one leader, which leads itself: take it from the other one before";
+            let what =
+                "a workload holds CPUs as one with one leader, which leads itself: take it from the other one before";
             return Some(Refusal::System(what.to_owned()));
         }
         None

@@ -71,7 +71,8 @@ fn loader() -> Machine {
     if !is_asked("servers") {
         return Machine::load();
     }
-    let mut machine = Machine::with(ScxOptions { parts: Parts { servers: true, ..Parts::default() }, ..ScxOptions::default() });
+    let mut machine =
+        Machine::with(ScxOptions { parts: Parts { servers: true, ..Parts::default() }, ..ScxOptions::default() });
     serve(&mut machine);
     machine
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use quell_lab::lab_tests;
-use quell_model::{Class, Event, Host, Knob, KnobSetting, Nanos, Outcome, Plan, Rule, Signal, SignalSet, Target, Verdict};
+use quell_model::{
+    Class, Event, Host, Knob, KnobSetting, Nanos, Outcome, Plan, Rule, Signal, SignalSet, Target, Verdict,
+};
 use quell_model::{ThreadId, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
 
@@ -45,7 +47,9 @@ impl Two {
         let plan = Plan { knobs: knobs.collect(), ..Plan::default() };
         let mut outcomes = Vec::new();
         self.machine.host.apply(&plan, &mut outcomes).unwrap();
-        let [Event::Outcome(Outcome { verdict: Verdict::Applied(_), .. })] = &outcomes[..] else { panic!("{outcomes:?}") };
+        let [Event::Outcome(Outcome { verdict: Verdict::Applied(_), .. })] = &outcomes[..] else {
+            panic!("{outcomes:?}")
+        };
     }
 
     fn overtaken(&self) -> u64 {
@@ -75,7 +79,9 @@ fn sleeper(group: &Group) -> (Child, &'static Late) {
             next = next.max(monotonic().0) + 10_000_000;
             let at = libc::timespec { tv_sec: (next / 1_000_000_000) as i64, tv_nsec: (next % 1_000_000_000) as i64 };
             // SAFETY: a time on the stack.
-            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut()) };
+            unsafe {
+                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
+            };
             let by = monotonic().0.saturating_sub(next);
             late.0[0].fetch_add(1, Relaxed);
             late.0[1].fetch_add((by > 300_000).into(), Relaxed);
