@@ -149,7 +149,7 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 }
 
 /* It has another weight by now. What it has run beyond its share stays the same time: in virtual time it is worth less to a heavier one. */
-static __always_inline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
+static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
 {
 	__u64 clock = *clock_of(number_of_queue(p, t, t->slot));
 	__u64 before = t->counted;
@@ -159,7 +159,9 @@ static __always_inline void reweigh(struct task_struct *p, struct thread *t, __u
 	join(p, t, t->slot, now);
 	__s64 ahead = t->vtime - clock;
 
-	if (ahead > 0 && ahead < (__s64)MAX_AHEAD_NS && t->counted > 0)
+	if (ahead > (__s64)MAX_AHEAD_NS)
+		ahead = MAX_AHEAD_NS;
+	if (ahead > 0 && t->counted > 0)
 		t->vtime = clock + (__u64)ahead * before / (__u64)t->counted;
 }
 

@@ -176,11 +176,9 @@ APART __u32 server_to_run(__u32 cpu, __u32 prev, __u64 now)
 
 	if (cpu >= MAX_CPUS)
 		return NO_SERVER;
-	FOR(i, 0, serving_on(cpu)->servers) {
+	/* With a fixed end: else 6.18's verifier follows what differs from turn to turn too far. */
+	for (i = 0; i < SERVERS; i++) {
 		__u32 at = i;
-
-		if (at >= SERVERS)
-			break;
 		struct server *s = server_at(cpu, at);
 
 		if (!s->on || (prev != at + 1 && !scx_bpf_dsq_nr_queued(queue_of_server(cpu, at))))
