@@ -12,10 +12,15 @@ use crate::{Grant, ScxError};
 pub struct ThreadSetting {
     /// Its number.
     pub tid: i32,
-    /// Its weight; 100 is a thread's at nice 0. 0: as it has by itself.
+    /// Its weight; 100 is a thread's at nice 0. 0: as it is.
     pub weight: u32,
-    /// Its wake-up latency; zero: the common one.
+    /// Its wake-up latency; zero: as it is.
     pub latency: Nanos,
+}
+
+impl ThreadSetting {
+    /// The wake-up latency of threads that have none of their own.
+    pub const COMMON_LATENCY: Nanos = Nanos::MAX;
 }
 
 impl Grant {

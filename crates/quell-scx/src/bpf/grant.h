@@ -32,6 +32,7 @@
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
 #define SERVERS 4              /* of one CPU; a power of two */
 #define MAX_SETTINGS 256       /* of threads, given at once; a power of two */
+#define COMMON_LATENCY (~0ULL)
 
 /* One workload. The first part is the loader's, the second the scheduler's. */
 struct workload {
@@ -126,8 +127,8 @@ struct serving {
 /* What a thread is given. */
 struct setting {
 	__u32 tid;
-	__u32 weight;  /* 100: a thread's at nice 0; 0: its own */
-	__u64 latency; /* ns; 0: the common one */
+	__u32 weight;  /* 100: a thread's at nice 0; 0: as it is */
+	__u64 latency; /* ns; COMMON_LATENCY; 0: as it is */
 };
 
 struct shared {

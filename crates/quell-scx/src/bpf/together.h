@@ -65,8 +65,10 @@ int set_threads(void *unused)
 		struct thread *t = thread_of(p);
 
 		if (t) {
-			t->own_weight = s->weight;
-			t->latency = s->latency;
+			if (s->weight)
+				t->own_weight = s->weight;
+			if (s->latency)
+				t->latency = s->latency == COMMON_LATENCY ? 0 : s->latency;
 		}
 		bpf_task_release(p);
 	}

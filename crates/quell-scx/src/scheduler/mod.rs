@@ -10,7 +10,7 @@ mod together;
 mod wait;
 mod workloads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use quell_linux::scheduler::{Activity, Scheduler};
 use quell_linux::{LinuxError, Roots};
 use quell_model::{
     Capabilities, CpuSet, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
-    ThreadId, Topology, View, Wake, Workload, WorkloadId,
+    Topology, View, Wake, Workload, WorkloadId,
 };
 
 use self::fetch::Fetcher;
@@ -92,8 +92,7 @@ pub struct Scx {
     absent: CpuSet,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
-    /// Weights and wake-up latencies of threads of workloads that hold CPUs as one; and those of this plan.
-    settings: BTreeMap<ThreadId, (u32, Nanos)>,
+    /// What a plan gives threads of workloads that hold CPUs as one.
     given: Vec<ThreadSetting>,
 }
 
@@ -141,7 +140,6 @@ impl Scx {
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             absent,
             served: Served::default(),
-            settings: BTreeMap::new(),
             given: Vec::new(),
         })
     }

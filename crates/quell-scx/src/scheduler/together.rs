@@ -51,22 +51,25 @@ impl Scx {
         matches!(knob, Knob::Weight(_) | Knob::WakeUpLatency(_)) && self.grant.leader_of(id).is_some()
     }
 
-    /// Settings of threads, those of one thread after each other.
+    /// Settings of threads take effect; those of one thread stand after each other in a plan.
     pub(super) fn give(&mut self, settings: &[KnobSetting]) -> Result<(), ScxError> {
         self.given.clear();
         for setting in settings {
             let Target::Thread(thread) = setting.target else { continue };
-            let before = self.settings.entry(thread).or_insert((0, Nanos::ZERO));
-            match setting.knob {
-                Knob::Weight(weight) => before.0 = weight,
-                Knob::WakeUpLatency(latency) => before.1 = latency.unwrap_or(Nanos::ZERO),
+            let (weight, latency) = match setting.knob {
+                Knob::Weight(weight) => (weight, Nanos::ZERO),
+                Knob::WakeUpLatency(latency) => (0, latency.unwrap_or(ThreadSetting::COMMON_LATENCY)),
                 _ => continue,
-            }
-            let (weight, latency) = *before;
-            let now = ThreadSetting { tid: thread.tid, weight, latency };
+            };
             match self.given.last_mut().filter(|last| last.tid == thread.tid) {
-                Some(last) => *last = now,
-                None => self.given.push(now),
+                Some(last) => {
+                    *last = ThreadSetting {
+                        tid: thread.tid,
+                        weight: last.weight.max(weight),
+                        latency: last.latency.max(latency),
+                    }
+                }
+                None => self.given.push(ThreadSetting { tid: thread.tid, weight, latency }),
             }
         }
         self.grant.set_threads(&self.given)
