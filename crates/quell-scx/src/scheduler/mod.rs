@@ -117,7 +117,7 @@ impl Scx {
         let pool = options.pool.unwrap_or(possible);
         let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
         let grant = Grant::load(&topology, online, &pool, options.slices, options.parts)?;
-        tracing::info!(after = %(quell_linux::now() - began), parts = ?options.parts, "Quell's scheduler runs");
+        tracing::info!(after = %(quell_linux::now() - began), servers = options.parts.servers, together = options.parts.together, "Quell's scheduler runs");
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         let absent = possible.difference(&topology.all());
