@@ -16,7 +16,7 @@ sleep 1
 cat > /run/guard.toml <<END
 machine.scheduler = "kernel"
 [[policy]]
-name = "POLICY"
+name = "guard"
 [[workload]]
 name = "server"
 class = "lc"
@@ -27,7 +27,6 @@ name = "batch"
 class = "be"
 match = [{ cgroup = "batch" }]
 END
-sed -i 's/POLICY/guard/' /run/guard.toml
 
 # All that Quell may leave: values of cgroups, classes and CPUs of the threads, the scheduler, its own files.
 state() {

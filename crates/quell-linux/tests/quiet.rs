@@ -11,7 +11,7 @@ const THREADS: i32 = 10;
 fn machine(workloads: i32, critical: i32) -> (FakeTree, LinuxHost) {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
     for at in 0..workloads {
-        let (pid, group) = (1_000 + at * THREADS, format!("work/w{at}"));
+        let (pid, group) = (1_000 + at * THREADS, format!("jobs/w{at}"));
         tree.process(pid, 1, "work");
         (1..THREADS).for_each(|thread| tree.thread(pid, pid + thread));
         tree.cgroup(&group);
@@ -21,14 +21,14 @@ fn machine(workloads: i32, critical: i32) -> (FakeTree, LinuxHost) {
     for at in 0..workloads {
         let class = if at < critical { Class::LatencyCritical } else { Class::BestEffort };
         let mut workload = Workload::new(format!("w{at}"), class, CpuCount::ZERO);
-        workload.selectors.push(Selector::Cgroup(format!("work/w{at}").into()));
+        workload.selectors.push(Selector::Cgroup(format!("jobs/w{at}").into()));
         host.attach(workload).unwrap();
     }
     (tree, host)
 }
 
 fn used(tree: &FakeTree, at: i32, micros: u64) {
-    tree.write(format!("cgroup/work/w{at}/cpu.stat"), &format!("usage_usec {micros}\nuser_usec 0"));
+    tree.write(format!("cgroup/jobs/w{at}/cpu.stat"), &format!("usage_usec {micros}\nuser_usec 0"));
 }
 
 #[test]

@@ -105,6 +105,20 @@ static void hand_on(__u32 cpu, __u32 to)
 		__sync_fetch_and_sub(&shared.workload[to].held, 1);
 }
 
+/* `Grant::take_all`: the workload loses its CPUs. */
+static __u64 take_all(__u32 slot)
+{
+	__u64 freed = 0;
+
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
+		if (shared.cpu[cpu].holder == slot) {
+			hand_on(cpu, PARKED);
+			freed |= 1ULL << cpu;
+		}
+	}
+	return freed;
+}
+
 /* `Grant::part`: the workload holds CPUs alone from now on, and so do those that it led. */
 static void part(__u32 slot)
 {
@@ -135,12 +149,7 @@ static void join_leader(__u32 slot, __u32 leader)
 	shared.generation++;
 	if (slot != leader) {
 		w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
-		for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
-			if (shared.cpu[cpu].holder == slot) {
-				hand_on(cpu, PARKED);
-				freed |= 1ULL << cpu;
-			}
-		}
+		freed = take_all(slot);
 	}
 	shared.drain = slot;
 	drain_queue(NULL);
@@ -181,12 +190,7 @@ static void detach(__u32 slot)
 	bpf_map_delete_elem(&cgroups, &id);
 	shared.generation++;
 	w->attached = w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
-	for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
-		if (shared.cpu[cpu].holder == slot) {
-			hand_on(cpu, PARKED);
-			freed |= 1ULL << cpu;
-		}
-	}
+	freed = take_all(slot);
 	shared.drain = slot;
 	drain_queue(NULL);
 	kick(freed);

@@ -1,7 +1,7 @@
 //! Where the host can, the services hold their CPUs as one (§5: weights and latencies are the scheduler's own there). Then
 //! threads are not on cores of their own until they are moved: conflicts on one core do not arise, and `rcr` balances caches.
 
-use quell_model::{CpuId, CpuSet, Event, Outcome, Part, Plan, Refusal, Rule, Verdict, View, WorkloadId};
+use quell_model::{CpuCount, CpuId, CpuSet, Event, Outcome, Part, Plan, Refusal, Rule, Verdict, View, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 /// What is asked of the host.
@@ -61,9 +61,16 @@ impl Together {
             plan.rules.push(Rule::Together { workload, leader: Some(leader) });
         }
         self.under_way = Some((plan.number, self.members.len() as u32));
-        plan.rules.push(Rule::Guaranteed { workload: leader, cpus });
+        plan.rules
+            .push(Rule::Guaranteed { workload: leader, cpus: requested(services().map(|(_, spec)| spec.cpus), cpus) });
         plan.rules.push(Rule::Rank { workload: leader, rank: 0 });
     }
+}
+
+/// The CPUs that all services request together, at most those that there are; all, if one requests none.
+fn requested(mut each: impl Iterator<Item = CpuCount>, all: u32) -> u32 {
+    let sum = each.try_fold(0, |sum: u32, cpus| (cpus > CpuCount::ZERO).then(|| sum.saturating_add(cpus.0)));
+    sum.map_or(all, |sum| CpuCount(sum).ceil().min(all))
 }
 
 /// What `rcr` balances: each CPU's place, a core or a cache, by its first CPU.
@@ -109,5 +116,16 @@ impl Places {
         }
         let own = |(_, place): &(usize, &CpuId)| **place == first;
         self.first.iter().enumerate().filter(own).map(|(cpu, _)| CpuId(cpu as u32)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_guaranteed_what_they_request_or_all() {
+        let of = |thousandths: &[u32], all| requested(thousandths.iter().copied().map(CpuCount), all);
+        assert_eq!((of(&[1_000, 1_500], 4), of(&[3_000, 3_000], 4), of(&[1_000, 0], 4)), (3, 4, 4));
     }
 }

@@ -26,8 +26,8 @@ APART int dump_slot(__u32 slot)
 	struct workload *w = workload_of(slot);
 
 	if (w->held || is_waiting(w))
-		scx_bpf_dump("slot %lld: lc=%llu held=%llu guaranteed=%llu burst=%llu limit=%lld waiting=%llu", slot, w->lc,
-			     w->held, w->guaranteed, w->burst, (__s32)w->limit, w->queued - w->taken);
+		scx_bpf_dump("slot %lld: lc=%llu leads=%llu held=%llu guaranteed=%llu burst=%llu limit=%lld waiting=%llu", slot,
+			     w->lc, w->leads, w->held, w->guaranteed, w->burst, (__s32)w->limit, w->queued - w->taken);
 	return 0;
 }
 

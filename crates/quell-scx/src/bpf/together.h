@@ -28,7 +28,7 @@ static __always_inline bool is_first_come_first_served(__u32 slot)
 	return workload_of(slot)->lc && !leads(slot);
 }
 
-/* Its threads are in the leader's queue; what they run is accounted to their own workload. */
+/* Its threads are in the leader's queue. */
 static __always_inline void follow(struct thread *t)
 {
 	t->member = t->slot;
@@ -36,10 +36,10 @@ static __always_inline void follow(struct thread *t)
 		t->slot = (workload_of(t->slot)->leader - 1) & (MAX_SLOTS - 1);
 }
 
+/* The slot to which what the thread runs is accounted: its own workload's. */
 static __always_inline __u32 accounted_to(struct thread *t)
 {
-	/* Of one whose queue has changed since: of a thread of another class than its own there is none. */
-	return together_on ? t->member : t->slot;
+	return leads(t->slot) ? t->member : t->slot;
 }
 
 /* The thread's weight in this slot's queue; WEIGHT_ONE: a thread's at nice 0. */
