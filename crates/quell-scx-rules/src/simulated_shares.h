@@ -41,7 +41,7 @@ const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 
 
 /*
  * Two latency-critical workloads hold one CPU as one: two threads of the first, with these weights of their own, and one of the other
- * spin for `settle` ns, then for `span` ns. After that the first two exchange their weights, and so again.
+ * spin for `settle` ns, then for `span` ns. After that the first two exchange their weights, and spin for `span` ns at once.
  */
 const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 span, __u64 *ran)
 {
@@ -60,7 +60,8 @@ const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 sp
 	for (__u32 turn = 0; turn < 2; turn++) {
 		set_thread(0, weights[turn], 0);
 		set_thread(1, weights[1 - turn], 0);
-		pass_time(settle);
+		if (!turn)
+			pass_time(settle);
 		memset(sim.ran, 0, sizeof(sim.ran));
 		pass_time(span);
 		for (__u32 i = 0; i < 3; i++)

@@ -153,6 +153,7 @@ as_in_the_header! {
         tid: AtomicU32,
         weight: AtomicU32,
         latency: AtomicU64,
+        waits_in: AtomicU64,
     }
 }
 

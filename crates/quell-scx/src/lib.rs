@@ -8,7 +8,8 @@
 //! - `bpf/rules.h`: the rules, in C; tested against their reference functions in `quell-scx-rules`
 //! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to
 //! - `bpf/queues.h`: the workloads' queues; `bpf/bound.h`: those of bound threads; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
-//! - `bpf/together.h`: workloads that hold CPUs as one; `bpf/overtake.h`: a wake-up takes the CPU of one that is far ahead
+//! - `bpf/together.h`: workloads that hold CPUs as one; `bpf/reweigh.h`: their threads' weights and latencies;
+//!   `bpf/overtake.h`: a wake-up takes the CPU of one that is far ahead
 //! - `bpf/budget.h`: a server's budget; `bpf/servers.h`, `bpf/serve.h`: servers and their threads
 //! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
 //! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread

@@ -129,6 +129,7 @@ struct setting {
 	__u32 tid;
 	__u32 weight;  /* 100: a thread's at nice 0; 0: as it is */
 	__u64 latency; /* ns; COMMON_LATENCY; 0: as it is */
+	__u64 waits_in; /* the kernel half's own: the number of the queue in which it waits for a new place, plus one */
 };
 
 struct shared {

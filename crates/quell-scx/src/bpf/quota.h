@@ -14,6 +14,7 @@
 
 #include "groups.h"
 #include "queues.h"
+#include "reweigh.h"
 #include "upkeep.h"
 
 #define PARKING (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
@@ -148,23 +149,6 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 	return 0;
 }
 
-/* It has another weight by now. What it has run beyond its share stays the same time: in virtual time it is worth less to a heavier one. */
-static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
-{
-	__u64 clock = *clock_of(number_of_queue(p, t, t->slot));
-	__u64 before = t->counted;
-
-	price(t);
-	parts(t);
-	join(p, t, t->slot, now);
-	__s64 ahead = t->vtime - clock;
-
-	if (ahead > (__s64)MAX_AHEAD_NS)
-		ahead = MAX_AHEAD_NS;
-	if (ahead > 0 && t->counted > 0)
-		t->vtime = clock + (__u64)ahead * before / (__u64)t->counted;
-}
-
 /* The thread has run since it was accounted for last. */
 static __always_inline void account(struct task_struct *p, struct thread *t, __u64 now)
 {
@@ -181,7 +165,7 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 	__sync_fetch_and_add(&w->run_time, ran);
 	if (!is_first_come_first_served(t->slot))
 		t->unpriced += ran;
-	if (leads(t->slot) && t->counted && (__u32)t->counted != weight_of(p, t, t->slot))
+	if (is_reweighed(p, t))
 		reweigh(p, t, now);
 	if (group_at(at)->limited)
 		use_quota(at, ran, now);

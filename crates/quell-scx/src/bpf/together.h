@@ -6,11 +6,10 @@
  * only some of its threads are in a hurry.
  *
  * Rule: the threads of all are in the queue of one of them, the leader, by weighted run time as best-effort threads are; the
- * CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their own; who wakes up has
- * the credit of a sleeper that Linux gave before EEVDF, and may overtake who runs (`overtake.h`).
+ * CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their own (`reweigh.h`);
+ * who wakes up has the credit of a sleeper that Linux gave before EEVDF, and may overtake who runs (`overtake.h`).
  *
- * Limits: a thread's number may be another one's by the time it is given a weight; that one has it, too, until it ends. A
- * weight counts in this queue alone, from when the thread stops or its CPU decides.
+ * Limits: a weight counts in this queue alone.
  */
 #ifndef QUELL_TOGETHER_H
 #define QUELL_TOGETHER_H
@@ -48,31 +47,6 @@ static __always_inline __u32 weight_of(struct task_struct *p, struct thread *t, 
 	if (leads(slot) && t->own_weight)
 		return t->own_weight;
 	return p->scx.weight ? p->scx.weight : WEIGHT_ONE;
-}
-
-/* The loader's settings for some threads take effect. */
-SEC("?syscall")
-int set_threads(void *unused)
-{
-	int i;
-
-	bpf_for(i, 0, shared.nr_settings) {
-		struct setting *s = AT(shared.setting, i, MAX_SETTINGS);
-		struct task_struct *p = bpf_task_from_pid(s->tid);
-
-		if (!p)
-			continue;
-		struct thread *t = thread_of(p);
-
-		if (t) {
-			if (s->weight)
-				t->own_weight = s->weight;
-			if (s->latency)
-				t->latency = s->latency == COMMON_LATENCY ? 0 : s->latency;
-		}
-		bpf_task_release(p);
-	}
-	return 0;
 }
 
 #endif
