@@ -26,7 +26,7 @@ parameters! {
 const PRIORITY: u32 = 1;
 
 /// A workload that uses its budgets up is named this often at most.
-const TELL_EVERY: Nanos = Nanos::from_secs(1);
+const TELL_EVERY: Nanos = Nanos::from_secs(60);
 
 /// A server that the host was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,14 +2,15 @@
 //!
 //! The long form (50 killed loaders, 1,000 cgroups) may take more than the quarter of an hour that a suite has otherwise:
 //! `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200 cargo test -p quell-scx --test lab chaos`. With a spinning workload's server
-//! on every CPU: `QUELL_SCX_CHAOS=servers`, or `long,servers`.
+//! on every CPU: `QUELL_SCX_CHAOS=servers`, or `long,servers`; with services that come to hold CPUs as one and part again:
+//! `QUELL_SCX_CHAOS=together`, and with both of them.
 
 use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use quell_lab::lab_tests;
-use quell_model::{Class, CpuId, Nanos, Rule};
+use quell_model::{Class, CpuId, Nanos, Rule, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
@@ -66,15 +67,32 @@ impl DerefMut for Loaded {
     }
 }
 
-/// Loads the scheduler, with a server on every CPU where that is asked for.
+/// Loads the scheduler with the parts that are asked for, and a server on every CPU if those are.
 fn loader() -> Machine {
-    if !is_asked("servers") {
+    let parts = Parts { servers: is_asked("servers"), together: is_asked("together") };
+    if parts == Parts::default() {
         return Machine::load();
     }
-    let mut machine =
-        Machine::with(ScxOptions { parts: Parts { servers: true, ..Parts::default() }, ..ScxOptions::default() });
-    serve(&mut machine);
+    let mut machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
+    if parts.servers {
+        serve(&mut machine);
+    }
     machine
+}
+
+/// These hold CPUs as one from now on, or each its own again.
+fn hold(machine: &mut Machine, workloads: &[WorkloadId], leader: Option<WorkloadId>) {
+    let rules: Vec<Rule> = workloads.iter().map(|&workload| Rule::Together { workload, leader }).collect();
+    machine.apply(&rules, &[]);
+}
+
+/// A latency-critical workload of one CPU, in a queue by weighted run time where that is asked for, and a best-effort one.
+fn pair(machine: &mut Machine) -> (WorkloadId, WorkloadId) {
+    let (lc, be) = machine.attach_pair(1);
+    if is_asked("together") {
+        hold(machine, &[lc], Some(lc));
+    }
+    (lc, be)
 }
 
 fn load() -> Loaded {
@@ -148,7 +166,7 @@ lab_tests! {
             let beats = Beats::begin();
             let _beating = [beats.child(None, None), beats.child(None, Some(1))];
             let mut living = std::collections::VecDeque::new();
-            let mut class = Classes::begin();
+            let (mut class, mut leader) = (Classes::begin(), None);
             for round in 0..rounds(100, 1000) {
                 let inner = be_group.child(&format!("inner{round}"));
                 inner.set("cpu.weight", &(round % 200 + 1).to_string());
@@ -159,7 +177,12 @@ lab_tests! {
                     inner.set("cpu.idle", "1");
                 }
                 let outer = Group::new(&format!("outer{round}"));
-                let workload = machine.attach(&format!("outer{round}"), class.next());
+                let its = class.next();
+                let workload = machine.attach(&format!("outer{round}"), its);
+                if its == Class::LatencyCritical && is_asked("together") {
+                    let leader = *leader.get_or_insert(workload);
+                    hold(&mut machine, &[workload, leader], Some(leader));
+                }
                 machine.apply(&rights(workload, 0, 2, 1), &[]);
                 machine.grant(&[(1, if round % 2 == 0 { workload } else { be })]);
                 let child = Child::spin(Some(if round % 2 == 0 { &inner } else { &outer }), None);
@@ -171,7 +194,11 @@ lab_tests! {
                         inner.add(child.0);
                     }
                     machine.host.detach(workload).unwrap();
+                    leader = leader.filter(|leader| *leader != workload);
                     drop((child, inner, outer));
+                }
+                if let Some(leader) = leader.take_if(|_| round % 5 == 3) {
+                    hold(&mut machine, &[leader], None);
                 }
                 machine.scx().grant().check().unwrap();
             }
@@ -196,7 +223,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = load();
-            let (lc, _) = machine.attach_pair(1);
+            let (lc, _) = pair(&mut machine);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
             let storms = [Child::run(Some(&be_group), None, storm), Child::run(None, None, storm)];
@@ -215,7 +242,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = load();
-            let (_, be) = machine.attach_pair(1);
+            let (_, be) = pair(&mut machine);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
@@ -244,7 +271,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
             let mut machine = load();
-            let (_, be) = machine.attach_pair(1);
+            let (_, be) = pair(&mut machine);
             let beats = Beats::begin();
             let _beating = [beats.child(Some(&lc_group), None), beats.child(None, None), beats.child(Some(&be_group), None)];
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
