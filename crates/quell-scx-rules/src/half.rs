@@ -32,10 +32,11 @@ pub enum Decision {
     Refused,
     Overtaken,
     BesideServer,
+    Passed,
 }
 
 impl Decision {
-    pub const ALL: [Decision; 9] = [
+    pub const ALL: [Decision; 10] = [
         Decision::Preempted,
         Decision::Stayed,
         Decision::MadeWay,
@@ -45,6 +46,7 @@ impl Decision {
         Decision::Refused,
         Decision::Overtaken,
         Decision::BesideServer,
+        Decision::Passed,
     ];
 }
 

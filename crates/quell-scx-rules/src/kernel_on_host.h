@@ -46,6 +46,8 @@
 #define SCHED_NORMAL 0
 #define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
+#define TASK_UNINTERRUPTIBLE 0x00000002U
+#define TASK_NOLOAD 0x00000400U
 #define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
 #define ENOMEM 12
@@ -98,6 +100,8 @@ struct task_group {
 
 struct task_struct {
 	int pid;
+	unsigned int __state;
+	__u32 stack; /* bytes of the kernel's stack that are in use while it does not run */
 	char comm[16];
 	unsigned int flags;
 	int prio;
@@ -124,6 +128,9 @@ struct task_struct {
 	} direct; /* where it goes when the callback returns, if this kernel defers that */
 	__u64 storage[64];
 };
+
+#define is_in_io(p) false
+#define bytes_on_stack(p) ((p)->stack)
 
 struct scx_init_task_args;
 struct scx_cgroup_init_args;
@@ -382,7 +389,7 @@ static __s32 scx_bpf_create_dsq(__u64 id, __s32 node)
 /* The threads that were in the queue when the iteration began, in its order. */
 struct bpf_iter {
 	struct task_struct *thread[HOST_THREADS];
-	__u64 queue, vtime;
+	__u64 queue, vtime, slice;
 	__s64 began;
 	__u32 next, last;
 };
@@ -422,15 +429,28 @@ static struct task_struct *next_of(struct bpf_iter *it)
 }
 #define bpf_for_each(kind, p, args...) for (struct bpf_iter ___it = iterate_##kind(args); ((p) = next_of(&___it));)
 
+static void scx_bpf_kick_cpu(__s32 cpu, __u64 flags);
+
 static bool scx_bpf_dsq_move(struct bpf_iter *it, struct task_struct *p, __u64 id, __u64 flags)
 {
-	(void)flags;
+	__u64 slice = it->slice;
+
+	it->slice = 0;
 	if (p->queue != it->queue + 1)
 		return false;
+	if (slice)
+		p->scx.slice = slice;
 	if (id == SCX_DSQ_LOCAL)
 		p->cpu = host.here;
-	put(p, id, false);
+	put_at(p, id, false, flags & SCX_ENQ_PREEMPT);
+	if (flags & SCX_ENQ_PREEMPT)
+		scx_bpf_kick_cpu(id & 0xff, SCX_KICK_PREEMPT);
 	return true;
+}
+
+static void scx_bpf_dsq_move_set_slice(struct bpf_iter *it, __u64 slice)
+{
+	it->slice = slice;
 }
 
 static void scx_bpf_dsq_move_set_vtime(struct bpf_iter *it, __u64 vtime)

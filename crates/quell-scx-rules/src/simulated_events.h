@@ -287,6 +287,7 @@ static void happens(const struct event *e, bool between)
 	struct task_struct *p = NULL;
 	__u32 cpu = e->a % sim.cpus, at = e->a % CGROUPS;
 
+	sim.dice = e->a / 8 + e->b;
 	places_to_go = between || sim.calm ? 0 : e->between % 8;
 	host.between = comes_between;
 	switch (kind) {

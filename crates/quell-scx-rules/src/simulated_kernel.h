@@ -33,6 +33,7 @@ static struct {
 	struct task_struct *upkeep;     /* of the kernel: it woke up with budget, and is to run at once */
 	struct task_struct *spins;      /* it woke up and goes to a CPU whose lock is held */
 	__u64 spins_with;               /* the flags of that */
+	__u32 dice;                     /* of the event */
 	char violation[256];
 } sim;
 
@@ -70,6 +71,12 @@ static void in_state(struct task_struct *p, enum where where)
 }
 
 static void check(void);
+
+/* One in eight times, by the event and the thread: so that fewer events before it change nothing about it. */
+static bool now_and_then(const struct task_struct *p)
+{
+	return !((sim.dice + 5 * number_of(p)) % 8);
+}
 
 /* What runs here is charged for its time. */
 static void update_curr(__u32 cpu)
@@ -180,6 +187,7 @@ static void wake(struct task_struct *p, __u64 flags)
 {
 	__u32 cpu = p->cpu;
 
+	p->__state = 0;
 	if (p->nr_cpus_allowed > 1)
 		cpu = grant_select_cpu(p, p->cpu, flags);
 	if (cpu >= sim.cpus || !may_use(p, cpu) || !sim.active[cpu])
@@ -233,6 +241,7 @@ static void put_prev(__u32 cpu, struct task_struct *prev, struct task_struct *ne
 	if (prev->scx.flags & SCX_TASK_QUEUED) {
 		grant_stopping(prev, true);
 		in_state(prev, READY);
+		prev->stack = now_and_then(prev) ? 2000 : 300;
 		if (prev->scx.slice)
 			to_local(prev, SCX_ENQ_HEAD);
 		else
@@ -341,6 +350,7 @@ static void block(__u32 cpu)
 	host.here = cpu;
 	update_curr(cpu);
 	grant_stopping(p, false);
+	p->__state = now_and_then(p) ? TASK_UNINTERRUPTIBLE : 1;
 	grant_quiescent(p, SCX_DEQ_SLEEP);
 	p->scx.flags &= ~SCX_TASK_QUEUED;
 	in_state(p, p->flags & PF_EXITING ? UNBORN : ASLEEP);

@@ -7,13 +7,14 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Enum, Enum64, Func, Struct};
 
 /// One function under its names: the kernel has to have one of them. The present name first, then later and earlier ones.
-const FUNCTIONS: [&[&str]; 6] = [
+const FUNCTIONS: [&[&str]; 7] = [
     &["scx_bpf_dsq_insert", "scx_bpf_dsq_insert___v2", "scx_bpf_dispatch"],
     &["scx_bpf_dsq_insert_vtime", "__scx_bpf_dsq_insert_vtime", "scx_bpf_dispatch_vtime"],
     &["scx_bpf_dsq_move_to_local", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_consume"],
     &["scx_bpf_dsq_move", "scx_bpf_dispatch_from_dsq"],
     &["scx_bpf_dsq_move_vtime", "scx_bpf_dispatch_vtime_from_dsq"],
     &["scx_bpf_dsq_move_set_vtime", "scx_bpf_dispatch_from_dsq_set_vtime"],
+    &["scx_bpf_dsq_move_set_slice", "scx_bpf_dispatch_from_dsq_set_slice"],
 ];
 
 /// The numbers that the program is compiled with, by the kernel's names.

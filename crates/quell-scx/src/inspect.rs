@@ -45,7 +45,7 @@ pub struct Hog {
 }
 
 /// Counters of one CPU: those of `enum decision` in `bpf/counts.h`.
-pub(crate) const DECISIONS: usize = 9;
+pub(crate) const DECISIONS: usize = 10;
 
 /// How often the scheduler took each of its ways, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,11 +70,14 @@ pub struct Decisions {
     pub overtaken: u64,
     /// Others had a turn while a server had work and budget.
     pub beside_server: u64,
+    /// A thread that stopped inside the kernel went on there, as latency-critical work was hindered.
+    pub passed: u64,
 }
 
 impl Decisions {
     fn add(&mut self, counts: [u64; DECISIONS]) {
-        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, overtaken, beside_server] = counts;
+        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, overtaken, beside_server, passed] =
+            counts;
         self.preempted += preempted;
         self.stayed += stayed;
         self.made_way += made_way;
@@ -84,6 +87,7 @@ impl Decisions {
         self.refused += refused;
         self.overtaken += overtaken;
         self.beside_server += beside_server;
+        self.passed += passed;
     }
 }
 

@@ -12,7 +12,7 @@
 //!   `bpf/overtake.h`: a wake-up takes the CPU of one that is far ahead
 //! - `bpf/budget.h`: a server's budget; `bpf/servers.h`, `bpf/serve.h`: servers and their threads
 //! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/dispatch.h`: what a CPU runs next
-//! - `bpf/patrol.h`: what happens by the clock; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread
+//! - `bpf/patrol.h`: what happens by the clock; `bpf/passage.h`: who stopped inside the kernel goes on; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread
 //!   data; `bpf/stuck.h`: who waits behind real-time
 //!   threads; `bpf/counts.h`: decisions, counted
 //! - `bpf/grant.bpf.c`: the scheduler's operations

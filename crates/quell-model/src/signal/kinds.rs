@@ -116,7 +116,7 @@ signal_table!(kinds);
 
 impl Signal {
     /// What Quell's scheduler decided, counted since it was loaded.
-    pub const DECISIONS: [Signal; 10] = [
+    pub const DECISIONS: [Signal; 11] = [
         Signal::CpusTaken,
         Signal::Stayed,
         Signal::MadeWay,
@@ -127,6 +127,7 @@ impl Signal {
         Signal::CpusRefused,
         Signal::Overtaken,
         Signal::TurnsBesideServers,
+        Signal::Passed,
     ];
 
     /// Its line of the table.

@@ -82,6 +82,8 @@ macro_rules! signal_table {
                 /// Turns of others while a server had work and budget.
                 TurnsBesideServers = turns_beside_servers: u64, "turns beside servers", Count, Total,
                     "a read a CPU, ten times a second";
+                /// Times a thread that stopped inside the kernel went on there, as latency-critical work waited in the kernel.
+                Passed = threads_passed: u64, "threads let pass", Count, Total, "a read a CPU, ten times a second";
             }
             thread {
                 /// Times it lost its CPU although it could have gone on, since it is traced.

@@ -113,6 +113,17 @@ void scx_bpf_dispatch_from_dsq_set_vtime___ours(struct bpf_iter_scx_dsq *it, __u
 			scx_bpf_dispatch_from_dsq_set_vtime___ours(it, vtime);         \
 	})
 
+void scx_bpf_dsq_move_set_slice___ours(struct bpf_iter_scx_dsq *it, __u64 slice) IF_THERE;
+void scx_bpf_dispatch_from_dsq_set_slice___ours(struct bpf_iter_scx_dsq *it, __u64 slice) IF_THERE;
+
+#define scx_bpf_dsq_move_set_slice(it, slice)                                          \
+	({                                                                             \
+		if (later(scx_bpf_dsq_move_set_slice___ours))                \
+			scx_bpf_dsq_move_set_slice___ours(it, slice);                  \
+		else                                                                   \
+			scx_bpf_dispatch_from_dsq_set_slice___ours(it, slice);         \
+	})
+
 __u32 scx_bpf_reenqueue_local___count(void) IF_THERE;
 void scx_bpf_reenqueue_local___v2___ours(void) IF_THERE;
 void scx_bpf_reenqueue_local___void(void) IF_THERE;

@@ -24,6 +24,7 @@ enum decision {
 	REFUSED,       /* a thread came, and its workload got no CPU by the rules */
 	OVERTAKEN,     /* a wake-up took a CPU from a thread of its own queue that was far ahead */
 	BESIDE_SERVER, /* others had a turn while a server had work and budget */
+	PASSED,        /* a thread that stopped inside the kernel went on there, as latency-critical work was hindered */
 	DECISIONS,
 };
 

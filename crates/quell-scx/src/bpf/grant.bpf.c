@@ -23,6 +23,7 @@
 #include "overtake.h"
 #include "dispatch.h"
 #include "stay.h"
+#include "passage.h"
 #include "patrol.h"
 #include "requests.h"
 #include "stuck.h"
@@ -148,7 +149,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	bool gives_way = t->goes_on && is_first_come_first_served(slot) && upkeep_on(cpu)->comes;
 	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
-	t->goes_on = 0;
+	t->goes_on = t->passes = 0;
 	stays_no_more(p, t);
 	__u32 above = throttled_by(p, t, now);
 
@@ -235,7 +236,7 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, p, t);
-	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !(servers_on && t->served) &&
+	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !t->passes && !(servers_on && t->served) &&
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
@@ -267,6 +268,7 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	__u64 now = bpf_ktime_get_ns();
 
 	account(p, t, now);
+	t->passes = 0;
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	c->stopped_at = now;
@@ -288,6 +290,7 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	struct thread *t = thread_of(p);
 
 	if (t) {
+		may_be_hindered(p, t, deq_flags);
 		ceases_to_wait(p, t);
 		parts(t);
 		t->goes_on = 0;

@@ -81,8 +81,16 @@ struct sched_ext_entity {
 	__u64 dsq_vtime;
 } KEEP_NAMES;
 
+/* Of x86. */
+struct thread_struct {
+	unsigned long sp;
+} KEEP_NAMES;
+
 struct task_struct {
 	int pid;
+	unsigned int __state;
+	unsigned int in_iowait : 1;
+	struct thread_struct thread;
 	char comm[16];
 	unsigned int flags;
 	int prio;
@@ -95,6 +103,18 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
 } KEEP_NAMES;
+
+/* Does it wait for I/O? */
+static __always_inline bool is_in_io(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, in_iowait);
+}
+
+#define STACK_BYTES 16384UL /* of the kernel's stack of a thread: stacks begin at multiples of it */
+
+/* How much of the kernel's stack a thread uses that does not run; 0: not told on this architecture. */
+#define bytes_on_stack(p) \
+	(bpf_core_field_exists((p)->thread.sp) ? STACK_BYTES - ((p)->thread.sp & (STACK_BYTES - 1)) : 0)
 
 struct scx_init_task_args;
 struct scx_cgroup_init_args;
@@ -206,6 +226,8 @@ struct sched_ext_ops {
 #define SCHED_NORMAL 0
 #define PF_EXITING 0x00000004U
 #define PF_KTHREAD 0x00200000U
+#define TASK_UNINTERRUPTIBLE 0x00000002U
+#define TASK_NOLOAD 0x00000400U
 #define BPF_TASK_ITER_ALL_THREADS 1
 #define CLOCK_MONOTONIC 1
 #define BPF_F_TIMER_ABS 1

@@ -13,6 +13,7 @@
 #define QUELL_PATROL_H
 
 #include "holders.h"
+#include "passage.h"
 #include "quota.h"
 #include "serve.h"
 #include "stay.h"
@@ -429,6 +430,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	if (look_for_overdue)
 		looked_for_overdue = now;
 	comes_by(end_periods(now));
+	comes_by(let_all_pass(now));
 	set_timer(timer, now);
 	return 0;
 }

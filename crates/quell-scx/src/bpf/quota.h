@@ -158,7 +158,7 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 
 	if (servers_on && t->served)
 		charge(t, now);
-	if (is_upkeep(p))
+	if (is_upkeep(p) || t->passes)
 		use_upkeep(scx_bpf_task_cpu(p), ran, now);
 	t->ran_at = now;
 	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;

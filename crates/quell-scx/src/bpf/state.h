@@ -95,6 +95,9 @@ struct thread {
 	__u64 latency;    /* likewise, ns */
 	__u32 first;      /* does it come first in its queue because it overtakes? */
 
+	__u64 hindered_since; /* when it began to sleep without being interruptible, last */
+	__u32 passes;         /* does it go on because it stopped inside the kernel? */
+
 	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
 

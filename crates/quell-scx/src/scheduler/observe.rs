@@ -68,6 +68,7 @@ impl Scx {
             (&mut machine.cpus_refused, decided.refused),
             (&mut machine.threads_overtaken, decided.overtaken),
             (&mut machine.turns_beside_servers, decided.beside_server),
+            (&mut machine.threads_passed, decided.passed),
         ] {
             *place = Sample::exact(count, at);
         }

@@ -10,6 +10,7 @@ mod hogs;
 mod hotplug;
 mod limits;
 mod moves;
+mod passage;
 mod programs;
 mod requests;
 mod servers;
