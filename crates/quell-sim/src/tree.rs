@@ -36,9 +36,16 @@ pub(crate) struct Average {
     /// What the group's sum has of it.
     pub contribution: u64,
     pub contributed_at: u64,
+    /// Load of threads that have ended, which is still in it.
+    pub removed: f64,
 }
 
 impl Average {
+    /// Ended threads' load leaves it.
+    pub fn settle(&mut self) {
+        self.load = (self.load - std::mem::take(&mut self.removed)).max(0.0);
+    }
+
     /// The load was this from the last look until now.
     pub fn follow(&mut self, load: u64, now: u64) {
         let span = now - std::mem::replace(&mut self.at, now);

@@ -4,8 +4,8 @@ use quell_model::{Class, CpuCount, Nanos};
 
 use super::arrivals::{Arrivals, Step};
 use super::body::{BatchSpec, Dispatch, PeriodicSpec, ServerSpec};
-use super::service::Service;
 use super::spec::WorkloadSpec;
+use crate::service::Service;
 
 /// The period of [`WorkloadSpec::using`].
 const PERIOD: Nanos = Nanos::from_millis(5);

@@ -8,18 +8,18 @@ mod draws;
 pub mod graph;
 mod load;
 mod make;
-mod service;
+
 mod spec;
 mod stats;
 
+pub use crate::service::Service;
 pub use arrivals::{Arrivals, Step};
 pub use body::{
-    BatchSpec, ClosedSpec, Dispatch, Done, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases,
-    Runtime, ServerSpec, Turn,
+    BatchSpec, ClosedSpec, Dispatch, Done, ForksSpec, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec,
+    Phases, Runtime, ServerSpec, Turn,
 };
 pub use draws::Draws;
 pub(crate) use load::{Load, PhaseSet};
-pub use service::Service;
 pub(crate) use spec::QUOTA_PERIOD;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::WorkloadStats;

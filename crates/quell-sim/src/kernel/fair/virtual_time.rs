@@ -25,6 +25,8 @@ pub(crate) enum Arrival {
 pub(crate) enum Departure {
     /// It goes to sleep. With EEVDF it may have to wait a debt off first.
     Asleep,
+    /// It ends, and pays no debt; its groups may have to.
+    Ended,
     /// Its group has no quota left.
     Throttled,
     /// It goes on elsewhere or is changed.

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, Source};
 use crate::kernel::{Kernel, TaskId};
+use crate::service::Service;
 use crate::workload::arrivals::Arrivals;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 /// How requests find a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

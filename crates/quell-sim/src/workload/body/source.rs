@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
 use crate::random::Stream;
+use crate::service::Service;
 use crate::timers::TimerId;
 use crate::workload::arrivals::{ArrivalProcess, Arrivals};
 use crate::workload::load::Streams;
-use crate::workload::service::Service;
 
 /// Where requests come from.
 #[derive(Clone, Debug)]
