@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod vm;
 pub mod workload;
 
+mod arrivals;
 mod chance;
 mod domains;
 mod error;
@@ -35,6 +36,7 @@ mod service;
 mod sim;
 mod switching;
 mod task;
+mod timer;
 mod timers;
 mod told;
 mod trace;

@@ -5,6 +5,7 @@ use quell_model::{CpuSet, SchedClass};
 use crate::ids::GroupId;
 use crate::switching::Switching;
 use crate::timers::TimerId;
+use crate::weight;
 
 /// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
 /// The longest piece of work is thirteen days.
@@ -78,6 +79,27 @@ pub(crate) struct Task {
     pub request_began: Option<u64>,
     pub budget: Budget,
     pub timer: TimerId,
+}
+
+impl Task {
+    /// Its weight in the kernel's unit: its own, or its nice value's.
+    pub fn weight(&self) -> u64 {
+        match (self.class, self.own_weight) {
+            (SchedClass::Fair { .. } | SchedClass::Batch { .. }, Some(own)) => weight::of_group(own),
+            (SchedClass::Fair { nice, .. } | SchedClass::Batch { nice }, None) => weight::of_nice(nice),
+            (SchedClass::Idle, _) => weight::IDLE,
+            _ => weight::NICE_0,
+        }
+    }
+
+    /// A slice of its own, ns.
+    pub fn own_slice(&self) -> Option<u64> {
+        let of_class = match self.class {
+            SchedClass::Fair { slice, .. } => slice.map(|slice| slice.0),
+            _ => None,
+        };
+        self.latency.or(of_class)
+    }
 }
 
 /// A SCHED_DEADLINE thread's server.

@@ -149,6 +149,30 @@ pub(crate) enum Content {
     Queue(usize),
 }
 
+/// How an entity comes into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It was just made.
+    New,
+    /// It slept.
+    WakeUp,
+    /// It was runnable all the time: moved from another CPU, or changed.
+    Moved,
+}
+
+/// How an entity leaves its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// It goes to sleep. With EEVDF it may have to wait a debt off first.
+    Asleep,
+    /// It ends, and pays no debt; its groups may have to.
+    Ended,
+    /// Its group has no quota left.
+    Throttled,
+    /// It goes on elsewhere or is changed.
+    Moved,
+}
+
 /// The entities of one group on one CPU, the running one included.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {

@@ -3,9 +3,9 @@
 use quell_model::Nanos;
 
 use super::WorkloadSpec;
-use super::arrivals::ArrivalProcess;
 use super::graph::{FIRST_STREAM, RequestSpec};
 use super::load::Streams;
+use crate::arrivals::ArrivalProcess;
 use crate::random::Stream;
 use crate::service::Service;
 

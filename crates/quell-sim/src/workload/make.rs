@@ -2,9 +2,9 @@
 
 use quell_model::{Class, CpuCount, Nanos};
 
-use super::arrivals::{Arrivals, Step};
 use super::body::{BatchSpec, Dispatch, PeriodicSpec, ServerSpec};
 use super::spec::WorkloadSpec;
+use crate::arrivals::{Arrivals, Step};
 use crate::service::Service;
 
 /// The period of [`WorkloadSpec::using`].

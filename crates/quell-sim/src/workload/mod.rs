@@ -1,7 +1,6 @@
 //! What runs on the simulated machine: servers, clients, batch work, periodic tasks, and requests that pass through
 //! several of them.
 
-mod arrivals;
 mod body;
 mod change;
 mod draws;
@@ -12,8 +11,8 @@ mod make;
 mod spec;
 mod stats;
 
+pub use crate::arrivals::{Arrivals, Step};
 pub use crate::service::Service;
-pub use arrivals::{Arrivals, Step};
 pub use body::{
     BatchSpec, ClosedSpec, Dispatch, Done, ForksSpec, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec,
     Phases, Runtime, ServerSpec, Turn,

@@ -1,9 +1,9 @@
 //! Entities come and go through the tree of groups on one CPU; a group's weight there follows its load.
 
-use super::virtual_time::{Arrival, Departure};
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
 use crate::kernel::state::{Content, TaskId};
+use crate::tree::{Arrival, Departure};
 use crate::weight;
 
 impl Kernel {

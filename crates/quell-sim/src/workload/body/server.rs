@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, Source};
+use crate::arrivals::Arrivals;
 use crate::kernel::{Kernel, TaskId};
 use crate::service::Service;
-use crate::workload::arrivals::Arrivals;
 use crate::workload::load::Common;
 
 /// How requests find a thread.

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::{ArrivalProcess, Arrivals};
 use crate::kernel::Kernel;
 use crate::random::Stream;
 use crate::service::Service;
 use crate::timers::TimerId;
-use crate::workload::arrivals::{ArrivalProcess, Arrivals};
 use crate::workload::load::Streams;
 
 /// Where requests come from.
