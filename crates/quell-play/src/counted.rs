@@ -41,14 +41,21 @@ impl Counted {
     }
 }
 
-/// The counts of all threads of a process but its first one, up to now.
+/// The counts of all threads of a process but its first one, up to now. Those that end meanwhile are left out.
 pub(crate) fn counted(pid: i32) -> Option<Counted> {
     let at = clock::now();
     let first = pid.to_string();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let others = threads.filter(|thread| *thread.file_name() != *first);
-    let mut each = others.map(|thread| of(&thread.path()));
-    each.try_fold(Counted { at, ..Counted::default() }, |sum, one| Some(sum.and(one?)))
+    let mut sum = Counted { at, ..Counted::default() };
+    for thread in others {
+        match of(&thread.path()) {
+            Some(one) => sum = sum.and(one),
+            None if thread.path().exists() => return None,
+            None => {}
+        }
+    }
+    Some(sum)
 }
 
 /// The counts of the calling thread.

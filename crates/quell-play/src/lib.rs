@@ -12,6 +12,7 @@ mod body;
 mod check;
 mod counted;
 mod course;
+mod ended;
 mod error;
 mod pace;
 mod play;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::{Barrier, Body, Shared};
 use crate::counted::{Counted, counted, counted_of_this};
 use crate::course::Course;
+use crate::ended::Ended;
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::requests::Requests;
@@ -83,6 +84,7 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     let shared = Arc::new(Mutex::new(Shared::new(draws, &part.spec, course.begin)));
     let barrier = Arc::new(Barrier::new(course.begin));
     let requests = Arc::new(Requests::of(&part.spec, &part.graph, part.seed, course));
+    let ended = Arc::new(Ended::default());
     let mut threads = Vec::new();
     let (ready, is_ready) = std::sync::mpsc::channel();
     // What threads had is read while they are there.
@@ -90,7 +92,7 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     for number in 0..part.spec.threads {
         let (spec, ready) = (part.spec.clone(), ready.clone());
         let (shared, barrier, is_read) = (Arc::clone(&shared), Arc::clone(&barrier), Arc::clone(&is_read));
-        let requests = Arc::clone(&requests);
+        let (requests, ended) = (Arc::clone(&requests), Arc::clone(&ended));
         threads.push(thread::spawn(move || {
             let set = become_thread(&spec, number);
             let may = set.is_ok();
@@ -98,8 +100,8 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
             may.then(|| {
                 sleep_until(course.begin);
                 let requests = requests.as_ref().as_ref();
-                let body =
-                    Body { spec: &spec, thread: number, shared: &shared, barrier: &barrier, requests, course, pace };
+                let (shared, barrier, ended) = (&shared, &barrier, &ended);
+                let body = Body { spec: &spec, thread: number, shared, barrier, requests, ended, course, pace };
                 let latencies = body.run();
                 let counted = counted_of_this();
                 is_read.wait();
@@ -109,11 +111,16 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
     }
     is_ready.iter().take(threads.len()).collect::<Result<Vec<()>>>()?;
     let pid = std::process::id().cast_signed();
-    let read =
-        || had(pid).map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
+    let forks = part.spec.forks.is_some();
+    let read = || {
+        let had =
+            had(pid).map_err(|why| Error::System { workload: part.spec.name.clone(), what: "read schedstat", why });
+        had.map(|had| if forks { ended.with(had) } else { had })
+    };
+    let switches = |counted: Option<Counted>| counted.map(|seen| if forks { ended.counted_with(seen) } else { seen });
     // Reading takes time: it is done while nothing counts.
     sleep_until(Nanos(course.from.0.saturating_sub(READ_AHEAD.0)));
-    let counted_before = counted(pid);
+    let counted_before = switches(counted(pid));
     sleep_until(course.from);
     let before: Had = read()?;
     sleep_until(course.end);
@@ -125,6 +132,7 @@ pub fn play(part: &Part, course: Course, pace: Pace) -> Result<Played> {
         all.merge(&own);
         counted_after = counted_after.zip(counted).map(|(sum, own)| sum.and(own));
     }
+    let counted_after = switches(counted_after);
     let done = all.count();
     let of_requests = requests.as_ref().as_ref().map(|requests| requests.line().arrived());
     let arrived = of_requests.unwrap_or_else(|| shared.lock().map_or(done, |shared| shared.arrived));

@@ -7,8 +7,8 @@ use quell_play::{Course, Pace, Part, Played, play};
 use quell_sim::WorkloadSpec;
 use quell_sim::workload::graph::{Clients, GraphSpec, LockOrder, LockSpec, RequestSpec, StageSpec, Step};
 use quell_sim::workload::{
-    Arrivals, BatchSpec, ClosedSpec, Dispatch, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, ServerSpec,
-    Service,
+    Arrivals, BatchSpec, ClosedSpec, Dispatch, ForksSpec, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec,
+    ServerSpec, Service,
 };
 use quell_thread::clock;
 
@@ -124,6 +124,21 @@ fn tasks_are_released_by_their_period_and_jobs_by_their_sources() {
     let jobs = JobsSpec { order: Order::Rm, source: vec![source(200, Nanos(5 * MS)), source(2_000, Nanos(20 * MS))] };
     let jobs = played(WorkloadSpec { jobs: Some(jobs), ..lc("jobs") });
     assert!(jobs.done > 0 && jobs.done + jobs.left <= 76, "60 of one source and 15 of the other: {jobs:?}");
+}
+
+/// What had the CPUs has ended when that is read.
+#[test]
+fn short_lived_threads_are_started_and_what_they_had_is_counted() {
+    for (every, most) in [(Some(Nanos(5 * MS)), 2), (None, 1)] {
+        let forks = ForksSpec { every, work: constant(500), most };
+        let played = played(WorkloadSpec { threads: 2, forks: Some(forks), ..lc("shell") });
+        let bound = if every.is_some() { 122 } else { 1_300 };
+        assert!(played.done > 0 && played.done + played.left <= bound, "{played:?}");
+        assert!(played.histogram().quantile(0.0) > 300_000, "{played:?}");
+        // The work's pace is measured: half of the time is far enough.
+        assert!(played.ran.0 > played.done * 250_000, "{played:?}");
+        assert!(played.counted.is_none_or(|counted| counted.sleeps > 0), "{played:?}");
+    }
 }
 
 #[test]

@@ -200,6 +200,11 @@ impl KernelConfig {
     }
 }
 
+/// Is it no time? Such keys are left out of what is written.
+pub(crate) fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos(0)
+}
+
 /// The kernel's `get_update_sysctl_factor` with logarithmic scaling.
 fn factor(cpus: usize) -> u64 {
     1 + u64::from(cpus.clamp(1, 8).ilog2())
@@ -234,6 +239,15 @@ pub struct Costs {
     pub grant_each: Nanos,
     /// Reading counters on request.
     pub sample: Nanos,
+    /// Starting a thread, for the thread that does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fork: Nanos,
+    /// A new thread begins, before it does anything.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub begin: Nanos,
+    /// A thread ends, after all that it did.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub end: Nanos,
     /// A vCPU leaves its guest and goes to sleep, because the guest has nothing for it.
     pub halt: Nanos,
     /// A vCPU's thread begins to run: it is loaded and enters its guest.
@@ -257,6 +271,9 @@ impl Default for Costs {
             grant: Nanos(5_000),
             grant_each: Nanos::ZERO,
             sample: Nanos(1_000),
+            fork: Nanos::ZERO,
+            begin: Nanos::ZERO,
+            end: Nanos::ZERO,
             halt: Nanos(1_500),
             vm_entry: Nanos(1_000),
             ipi: Nanos(1_500),
@@ -279,6 +296,9 @@ impl Costs {
         grant: Nanos::ZERO,
         grant_each: Nanos::ZERO,
         sample: Nanos::ZERO,
+        fork: Nanos::ZERO,
+        begin: Nanos::ZERO,
+        end: Nanos::ZERO,
         halt: Nanos::ZERO,
         vm_entry: Nanos::ZERO,
         ipi: Nanos::ZERO,

@@ -1,4 +1,6 @@
-//! What is too unequal between parts of a domain, and by how much.
+//! What is too unequal between parts of a domain, and by how much; which part is the emptiest.
+
+use std::cmp::Ordering;
 
 /// A part must be this much more loaded, per cent (`imbalance_pct`).
 const IMBALANCE: u64 = 117;
@@ -59,6 +61,67 @@ pub(crate) fn imbalance(own: &Part, busiest: &Part, total: &Part, reason: Reason
     (differ > 0).then_some((false, differ))
 }
 
+/// What a part of a domain has for a new thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    pub cpus: u64,
+    pub idle: u64,
+    pub tasks: u64,
+    /// CPUs' worth of time that it was busy lately.
+    pub used: f64,
+    /// In weights of nice 0.
+    pub load: f64,
+}
+
+impl Room {
+    /// The kernel's `group_type`: 0 has room, 1 is busy, 2 is overloaded.
+    fn kind(&self) -> u8 {
+        let is_full = self.used * IMBALANCE as f64 > 100.0 * self.cpus as f64;
+        match self.tasks.cmp(&self.cpus) {
+            Ordering::Less => 0,
+            _ if !is_full => 0,
+            Ordering::Equal => 1,
+            Ordering::Greater => 2,
+        }
+    }
+
+    fn load_per_cpu(&self) -> f64 {
+        self.load / self.cpus.max(1) as f64
+    }
+
+    /// Is it emptier than another (`update_pick_idlest`)?
+    fn is_emptier(&self, other: &Room) -> bool {
+        match self.kind().cmp(&other.kind()) {
+            Ordering::Equal if self.kind() > 0 => self.load_per_cpu() < other.load_per_cpu(),
+            Ordering::Equal if self.idle == other.idle => self.used < other.used,
+            Ordering::Equal => self.idle > other.idle,
+            unequal => unequal.is_lt(),
+        }
+    }
+}
+
+/// Where a new thread begins (`sched_balance_find_dst_group`): in one of the other parts, or in its parent's own (None). The parent's
+/// is left out if the thread may not run there.
+pub(crate) fn emptiest(own: Option<&Room>, others: &[Room]) -> Option<usize> {
+    let mut best = 0;
+    for place in 1..others.len() {
+        if others[place].is_emptier(&others[best]) {
+            best = place;
+        }
+    }
+    let (there, Some(here)) = (others.get(best)?, own) else { return Some(best) };
+    let goes = match here.kind().cmp(&there.kind()) {
+        Ordering::Equal if here.kind() > 0 => {
+            let more = (IMBALANCE - 100) as f64 / 100.0;
+            let (here, there) = (here.load_per_cpu(), there.load_per_cpu());
+            there < here + more && 100.0 * here > IMBALANCE as f64 * there
+        }
+        Ordering::Equal => here.idle < there.idle,
+        unequal => unequal.is_gt(),
+    };
+    goes.then_some(best)
+}
+
 /// How many CPUs of `count` that share a cache wake-ups look at, where each was busy for this part of its time lately: the fewer the
 /// busier, none from 85 % on (`update_idle_cpu_scan`).
 pub(crate) fn scans(used: f64, count: usize) -> u32 {
@@ -102,6 +165,19 @@ mod tests {
     #[test]
     fn the_busier_cpus_were_the_fewer_are_looked_at() {
         assert_eq!([0.0, 0.5, 0.7, 0.8, 0.9].map(|used| scans(used, 4)), [4, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_new_thread_begins_on_an_idle_cpu_or_where_the_load_is_clearly_less() {
+        let room = |idle: u64, tasks: u64, used: f64, load: f64| Room { cpus: 1, idle, tasks, used, load };
+        let (parent, idle) = (room(0, 1, 0.1, 0.1), room(1, 0, 0.5, 0.2));
+        assert_eq!(emptiest(Some(&parent), &[room(0, 1, 0.2, 0.0), idle, room(1, 0, 0.3, 0.9)]), Some(2));
+        assert_eq!(emptiest(Some(&parent), &[room(0, 1, 0.2, 0.0)]), None, "neither is idle, both have room");
+        let full = |load: f64| room(0, 3, 1.0, load);
+        assert_eq!(emptiest(Some(&full(2.0)), &[full(1.9), full(1.8)]), None);
+        assert_eq!(emptiest(Some(&full(2.0)), &[full(1.9), full(1.5)]), Some(1));
+        assert_eq!(emptiest(None, &[full(1.9), full(2.5)]), Some(0));
+        assert_eq!(emptiest(Some(&parent), &[]), None);
     }
 
     #[test]

@@ -167,9 +167,9 @@ impl Sim {
         kernel.set_idle(group, spec.idle);
         kernel.set_quota(group, tighter(spec.quota, spec.limit).map(|cpus| quota(cpus, spec.quota_period)));
         let mut tasks = Vec::new();
-        for thread in 0..spec.threads {
-            let task = kernel.spawn(group, tenant as u32, spec.class_of(thread));
-            if let Some(list) = spec.affinity.get(thread as usize % spec.affinity.len().max(1)) {
+        for (thread, like) in (0..).zip(spec.simulated_threads()) {
+            let task = kernel.spawn(group, tenant as u32, spec.class_of(like));
+            if let Some(list) = spec.affinity.get(like as usize % spec.affinity.len().max(1)) {
                 kernel.set_affinity(task, Some(list.0));
             }
             owners.push(Owner::Thread { load: number as u32, thread });

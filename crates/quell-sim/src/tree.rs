@@ -36,9 +36,16 @@ pub(crate) struct Average {
     /// What the group's sum has of it.
     pub contribution: u64,
     pub contributed_at: u64,
+    /// Load of threads that have ended, which is still in it.
+    pub removed: f64,
 }
 
 impl Average {
+    /// Ended threads' load leaves it.
+    pub fn settle(&mut self) {
+        self.load = (self.load - std::mem::take(&mut self.removed)).max(0.0);
+    }
+
     /// The load was this from the last look until now.
     pub fn follow(&mut self, load: u64, now: u64) {
         let span = now - std::mem::replace(&mut self.at, now);
@@ -140,6 +147,30 @@ pub(crate) struct Entity {
 pub(crate) enum Content {
     Task(TaskId),
     Queue(usize),
+}
+
+/// How an entity comes into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It was just made.
+    New,
+    /// It slept.
+    WakeUp,
+    /// It was runnable all the time: moved from another CPU, or changed.
+    Moved,
+}
+
+/// How an entity leaves its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// It goes to sleep. With EEVDF it may have to wait a debt off first.
+    Asleep,
+    /// It ends, and pays no debt; its groups may have to.
+    Ended,
+    /// Its group has no quota left.
+    Throttled,
+    /// It goes on elsewhere or is changed.
+    Moved,
 }
 
 /// The entities of one group on one CPU, the running one included.

@@ -19,6 +19,7 @@ const SCENARIO: &[(&str, &str)] = &[
     ("`[[workload]]`", "[[workload]]\nname = \"a\"\nclass = \"be\"\nparallel = { nosuch = 1 }"),
     ("`[[workload]]`", "[[workload]]\nname = \"a\"\nclass = \"be\"\nperiodic = { nosuch = 1 }"),
     ("`[[workload]]`", "[[workload]]\nname = \"a\"\nclass = \"be\"\njobs = { nosuch = 1 }"),
+    ("`[[workload]]`", "[[workload]]\nname = \"a\"\nclass = \"be\"\nforks = { nosuch = 1 }"),
     ("Arrivals", "[[workload]]\nname = \"a\"\nclass = \"be\"\nserver = { arrivals = { nosuch = 1 } }"),
     ("Distributions", "[[workload]]\nname = \"a\"\nclass = \"be\"\nserver = { service = { nosuch = 1 } }"),
     ("`[[request]]` and", "[[request]]\nnosuch = 1"),

@@ -2,6 +2,7 @@
 
 mod batch;
 mod clients;
+mod forks;
 mod jobs;
 mod parallel;
 mod periodic;
@@ -9,7 +10,7 @@ mod server;
 mod stages;
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quell_model::Nanos;
 use quell_report::stats::Histogram;
@@ -17,6 +18,7 @@ use quell_sim::WorkloadSpec;
 use quell_sim::workload::Draws;
 
 use crate::course::Course;
+use crate::ended::Ended;
 use crate::pace::Pace;
 use crate::requests::Requests;
 
@@ -48,6 +50,7 @@ pub struct Body<'a> {
     pub shared: &'a Mutex<Shared>,
     pub barrier: &'a Barrier,
     pub requests: Option<&'a Requests>,
+    pub ended: &'a Arc<Ended>,
     pub course: Course,
     pub pace: Pace,
 }
@@ -65,6 +68,8 @@ impl Body<'_> {
             self.repeat(periodic)
         } else if let Some(jobs) = &self.spec.jobs {
             self.do_jobs(jobs)
+        } else if let Some(forks) = &self.spec.forks {
+            self.start_threads(forks)
         } else if let Some(requests) = self.requests {
             self.do_stages(requests)
         } else {

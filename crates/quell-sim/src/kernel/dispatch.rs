@@ -189,7 +189,9 @@ impl Kernel {
             seen.run_delay += now - seen.runnable_since;
             // One that lost its CPU waits since it ran.
             let was_woken = seen.runnable_since > seen.ran_at;
-            if was_woken {
+            if std::mem::take(&mut seen.is_new) {
+                cost += costs.begin.0;
+            } else if was_woken {
                 cost += costs.wake_up.0 + if seen.woken_by_thread { costs.wake_up_by_thread.0 } else { 0 };
             }
             let bound = seen.latency.unwrap_or(LATE_START);

@@ -1,7 +1,7 @@
 //! The simulated kernel: threads on CPUs, by the rules of Linux.
 //!
 //! `state` has the data. `class` has the scheduling classes in their order. `dispatch` accounts what ran and switches threads, `wake` brings threads to CPUs and takes
-//! them away, `wakers` counts who woke whom, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
+//! them away, `wakers` counts who woke whom, `fork` begins and ends threads that come and go during a run, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
 //! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
 //! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
 //! workloads. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down.
@@ -12,6 +12,7 @@ mod class;
 mod deadline;
 mod dispatch;
 mod fair;
+mod fork;
 mod grant;
 mod groups;
 mod guest;
@@ -139,6 +140,7 @@ impl Kernel {
             ran_at: 0,
             ran_on: usize::MAX,
             was_on: usize::MAX,
+            is_new: false,
             woken_by_thread: false,
             turn_began: 0,
             phase: PhaseId::default(),

@@ -118,7 +118,7 @@ impl Kernel {
     }
 
     /// The part of its time, 0–1, that a CPU was busy lately.
-    fn use_of(&mut self, cpu: usize) -> f64 {
+    pub(super) fn use_of(&mut self, cpu: usize) -> f64 {
         self.note_use(cpu);
         self.cpus[cpu].used.load / FULL as f64
     }

@@ -1,56 +1,12 @@
-//! The kernel's data: CPUs and threads. Numbers name them; everything lies in flat lists.
-
-use quell_model::{CpuSet, SchedClass};
+//! The kernel's data: CPUs, and threads (`task`). Numbers name them; everything lies in flat lists.
 
 use super::server::Servers;
 pub(crate) use crate::ids::{GroupId, TaskId};
 use crate::imbalance::Looks;
-use crate::switching::Switching;
+pub(crate) use crate::task::{Budget, ENDLESS, FULL_SPEED, LATE_START, PhaseId, State, Task};
+pub(crate) use crate::timer::Timer;
 use crate::timers::TimerId;
 pub(crate) use crate::tree::{Average, Bandwidth, Content, Entity, Group, Queue, Tree};
-
-/// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
-/// The longest piece of work is thirteen days.
-pub(crate) const FULL_SPEED: u64 = 1 << 14;
-
-/// What a thread does at the moment, as far as caches and memory are concerned; 0: nothing that anybody notices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PhaseId(pub u16);
-
-/// Work without end.
-pub(crate) const ENDLESS: u64 = u64::MAX;
-
-/// What a timer stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Timer {
-    /// The CPU's thread has done its work, or may not run on.
-    Stop(u32),
-    Tick(u32),
-    /// A group's quota is refilled.
-    Period(u32),
-    /// Quota that was given back goes to those who wait for some.
-    Slack(u32),
-    /// A SCHED_DEADLINE thread's budget is refilled.
-    Replenish(u32),
-    /// Ordinary threads have starved for long enough.
-    FairServer(u32),
-    /// A period of real-time throttling ends.
-    RealTimePeriod,
-    /// A deferrable server's budget is full again.
-    Server(u32),
-    /// A workload's timer: the next arrival, or its phase ends.
-    Workload(u32),
-    /// The next request of a kind arrives.
-    Request(u32),
-    /// A last-level cache's parts move.
-    Cache(u32),
-    /// A setting of the machine's acts.
-    Settings,
-    /// The GPU has done a piece of work.
-    Gpu,
-    /// A thread's timer: its think time or its period is over.
-    Task(u32),
-}
 
 /// One CPU.
 #[derive(Clone, Debug)]
@@ -104,75 +60,4 @@ pub(crate) struct Cpu {
     pub looks: Vec<Looks>,
     /// The part of its time that it was busy lately.
     pub used: Average,
-}
-
-/// What a thread does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Runs or waits for a CPU.
-    Runnable,
-    /// Waits for something else.
-    Sleeping,
-}
-
-/// After a wake-up a thread that waits longer than that for a CPU starts late, in ns (as quell-trace counts).
-pub(crate) const LATE_START: u64 = 4_000_000;
-
-/// One thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub state: State,
-    /// Not to run although it could: its workload is paused.
-    pub stopped: bool,
-    /// It is gone, and sleeps for ever.
-    pub ended: bool,
-    /// In a queue of some class, running or not.
-    pub queued: bool,
-    pub class: SchedClass,
-    /// The CPU of its queue; where it ran last, if it is in none.
-    pub cpu: usize,
-    pub affinity: Option<CpuSet>,
-    /// Where it may run: affinity, within its group's CPU set, within what is online.
-    pub allowed: CpuSet,
-    pub group: GroupId,
-    pub workload: u32,
-    /// In a deferrable server's list: its priority.
-    pub served: Option<u32>,
-    pub entity: usize,
-    /// A weight of its own in place of its nice value's: a `cpu.weight`.
-    pub own_weight: Option<u32>,
-    /// A wake-up latency of its own, ns.
-    pub latency: Option<u64>,
-    /// Work left, in nanoseconds at full speed times [`FULL_SPEED`].
-    pub left: u64,
-    pub run_time: u64,
-    pub run_delay: u64,
-    pub switching: Switching,
-    /// Times it waited longer than its wake-up latency, or [`LATE_START`], for a CPU after it was woken.
-    pub late_starts: u64,
-    pub runnable_since: u64,
-    /// When it ran last, and where; for caches.
-    pub ran_at: u64,
-    pub ran_on: usize,
-    /// Where it was before its last wake-up (`recent_used_cpu`).
-    pub was_on: usize,
-    /// Another thread woke it last, not an interrupt.
-    pub woken_by_thread: bool,
-    /// The round-robin quantum's or a granted CPU's start.
-    pub turn_began: u64,
-    pub phase: PhaseId,
-    /// When the request that it works on began.
-    pub request_began: Option<u64>,
-    pub budget: Budget,
-    pub timer: TimerId,
-}
-
-/// A SCHED_DEADLINE thread's server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Budget {
-    /// Below zero: what the thread ran too long before that was noticed; the next period pays it.
-    pub left: i64,
-    pub deadline: u64,
-    pub throttled: bool,
-    pub timer: Option<TimerId>,
 }

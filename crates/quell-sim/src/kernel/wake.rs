@@ -22,16 +22,11 @@ impl Kernel {
         if let Some(cpu) = waker.filter(|&cpu| self.cpus[cpu].away) {
             return self.wake_later(cpu, task, work_ns);
         }
-        let seen = &mut self.tasks[task.0 as usize];
-        seen.state = State::Runnable;
-        seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
-        seen.runnable_since = self.now;
-        self.told.counters.events += 1;
-        self.told.counters.wake_ups += 1;
-        if seen.stopped {
+        self.make_runnable(task, work_ns);
+        if self.task(task).stopped {
             return;
         }
-        if let SchedClass::Deadline { .. } = seen.class {
+        if let SchedClass::Deadline { .. } = self.task(task).class {
             self.renew_budget(task);
         }
         if self.is_granted(task) {
@@ -53,6 +48,15 @@ impl Kernel {
         if let Some(waker) = waker.filter(|&waker| self.cpus[waker].lazy && self.has(Mechanism::Returns)) {
             self.reschedule(waker);
         }
+    }
+
+    pub(super) fn make_runnable(&mut self, task: TaskId, work_ns: u64) {
+        let seen = &mut self.tasks[task.0 as usize];
+        seen.state = State::Runnable;
+        seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
+        seen.runnable_since = self.now;
+        self.told.counters.events += 1;
+        self.told.counters.wake_ups += 1;
     }
 
     /// The CPU on which an interrupt for this thread comes.
@@ -85,6 +89,10 @@ impl Kernel {
 
     /// The running thread has nothing to do until it is woken.
     pub(crate) fn block(&mut self, task: TaskId) {
+        self.leave_cpu(task, Departure::Asleep);
+    }
+
+    pub(super) fn leave_cpu(&mut self, task: TaskId, how: Departure) {
         if self.levels.is_on {
             self.forget_missed(task);
         }
@@ -98,7 +106,7 @@ impl Kernel {
         }
         self.account(cpu);
         let was_running = self.is_running(task);
-        self.take_off(task, Departure::Asleep);
+        self.take_off(task, how);
         if was_running {
             self.reschedule(cpu);
         }

@@ -26,7 +26,7 @@ impl Load {
             Body::Stealing(server) => server.source.set_rate(rate(server.mean_service()), own.timer, kernel),
             Body::Periodic(periodic) => periodic.set_demand(demand),
             Body::Batch(batch) => batch.set_busy(own, kernel, demand > 0.0),
-            Body::Parallel(_) | Body::Jobs(_) | Body::Stages | Body::Ended => {}
+            Body::Parallel(_) | Body::Jobs(_) | Body::Forks(_) | Body::Stages | Body::Ended => {}
         }
     }
 

@@ -3,11 +3,11 @@
 use quell_model::Nanos;
 
 use super::WorkloadSpec;
-use super::arrivals::ArrivalProcess;
 use super::graph::{FIRST_STREAM, RequestSpec};
 use super::load::Streams;
-use super::service::Service;
+use crate::arrivals::ArrivalProcess;
 use crate::random::Stream;
+use crate::service::Service;
 
 /// The numbers that the simulator draws for a workload, in the same order.
 #[derive(Clone, Debug)]

@@ -178,6 +178,7 @@ impl Load {
             Body::Parallel(parallel) => parallel.start(own, kernel),
             Body::Periodic(periodic) => periodic.start(own, kernel),
             Body::Jobs(jobs) => jobs.set_timer(own, kernel),
+            Body::Forks(forks) => forks.start(own, kernel),
             Body::Stages | Body::Ended => {}
         }
     }
@@ -191,14 +192,16 @@ impl Load {
             Body::Stealing(server) => server.due(own, kernel),
             Body::Batch(batch) => batch.due(own, kernel),
             Body::Jobs(jobs) => jobs.due(own, kernel),
-            Body::Parallel(_) | Body::Periodic(_) | Body::Stages | Body::Ended => {}
+            Body::Parallel(_) | Body::Periodic(_) | Body::Forks(_) | Body::Stages | Body::Ended => {}
         }
     }
 
     /// A thread's timer: its next job is released.
     pub fn release(&mut self, kernel: &mut Kernel, thread: usize) {
-        if let Body::Periodic(periodic) = &mut self.body {
-            periodic.release(&mut self.common, kernel, thread);
+        match &mut self.body {
+            Body::Periodic(periodic) => periodic.release(&mut self.common, kernel, thread),
+            Body::Forks(forks) => forks.release(&mut self.common, kernel, thread),
+            _ => {}
         }
     }
 
@@ -212,6 +215,7 @@ impl Load {
             Body::Parallel(parallel) => parallel.finished(own, kernel, thread),
             Body::Periodic(periodic) => periodic.finished(own, kernel, thread),
             Body::Jobs(jobs) => jobs.finished(own, kernel),
+            Body::Forks(forks) => forks.finished(own, kernel, thread),
             Body::Batch(_) | Body::Stages | Body::Ended => kernel.block(own.tasks[thread]),
         }
     }

@@ -2,10 +2,10 @@
 
 use quell_model::{Class, CpuCount, Nanos};
 
-use super::arrivals::{Arrivals, Step};
 use super::body::{BatchSpec, Dispatch, PeriodicSpec, ServerSpec};
-use super::service::Service;
 use super::spec::WorkloadSpec;
+use crate::arrivals::{Arrivals, Step};
+use crate::service::Service;
 
 /// The period of [`WorkloadSpec::using`].
 const PERIOD: Nanos = Nanos::from_millis(5);

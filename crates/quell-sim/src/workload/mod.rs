@@ -1,25 +1,24 @@
 //! What runs on the simulated machine: servers, clients, batch work, periodic tasks, and requests that pass through
 //! several of them.
 
-mod arrivals;
 mod body;
 mod change;
 mod draws;
 pub mod graph;
 mod load;
 mod make;
-mod service;
+
 mod spec;
 mod stats;
 
-pub use arrivals::{Arrivals, Step};
+pub use crate::arrivals::{Arrivals, Step};
+pub use crate::service::Service;
 pub use body::{
-    BatchSpec, ClosedSpec, Dispatch, Done, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec, Phases,
-    Runtime, ServerSpec, Turn,
+    BatchSpec, ClosedSpec, Dispatch, Done, ForksSpec, Forward, JobSource, JobsSpec, Order, ParallelSpec, PeriodicSpec,
+    Phases, Runtime, ServerSpec, Turn,
 };
 pub use draws::Draws;
 pub(crate) use load::{Load, PhaseSet};
-pub use service::Service;
 pub(crate) use spec::QUOTA_PERIOD;
 pub use spec::{CpuList, GroupSpec, WorkloadSpec};
 pub use stats::WorkloadStats;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use quell_model::{Class, CpuCount, CpuSet, Demand, Knob, Nanos, Reservation, SchedClass, Slo, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::body::{BatchSpec, ClosedSpec, Dispatch, JobsSpec, ParallelSpec, PeriodicSpec, ServerSpec};
+use super::body::{BatchSpec, ClosedSpec, Dispatch, ForksSpec, JobsSpec, ParallelSpec, PeriodicSpec, ServerSpec};
 use crate::contention::ProfileName;
 use crate::kernel::Partition;
 
-/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic`, `jobs` and `pool` says what its threads
-/// do.
+/// One workload. Exactly one of `server`, `closed`, `batch`, `parallel`, `periodic`, `jobs`, `forks` and `pool` says what its
+/// threads do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
@@ -102,6 +102,9 @@ pub struct WorkloadSpec {
     /// One thread that does the jobs of several sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobsSpec>,
+    /// Threads that start short-lived ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forks: Option<ForksSpec>,
     /// Threads for the stages of requests: how many for each role, in the order of the roles' names. Without roles
     /// any thread does any stage.
     #[serde(default)]
@@ -192,6 +195,7 @@ impl WorkloadSpec {
             parallel: None,
             periodic: None,
             jobs: None,
+            forks: None,
             pool: None,
         }
     }
@@ -205,6 +209,14 @@ impl WorkloadSpec {
             (SchedClass::Batch { .. }, Some(nice)) => SchedClass::Batch { nice },
             (class, _) => class,
         }
+    }
+
+    /// Its threads in the simulator: those that start short-lived ones, and then a place for each of these. Each with the thread
+    /// whose class and affinity it has.
+    pub(crate) fn simulated_threads(&self) -> impl Iterator<Item = u32> {
+        let each = self.forks.as_ref().map_or(0, |forks| forks.most);
+        let (threads, places) = (self.threads, self.threads * each);
+        (0..threads).chain((0..places).map(move |place| place / each))
     }
 
     /// What its owner tells Quell.
@@ -234,10 +246,11 @@ impl WorkloadSpec {
             self.parallel.is_some(),
             self.periodic.is_some(),
             self.jobs.is_some(),
+            self.forks.is_some(),
             self.pool.is_some(),
         ];
         if bodies.iter().filter(|&&is| is).count() != 1 {
-            return bad("give it exactly one of server, closed, batch, parallel, periodic, jobs and pool");
+            return bad("give it exactly one of server, closed, batch, parallel, periodic, jobs, forks and pool");
         }
         if self.copies != 1 {
             return bad("its copies are not written out: read the scenario as a text");
@@ -324,6 +337,9 @@ impl WorkloadSpec {
         if let Some(jobs) = &self.jobs {
             jobs.check()?;
         }
+        if let Some(forks) = &self.forks {
+            forks.check()?;
+        }
         if let Some(periodic) = &self.periodic {
             periodic.work.check()?;
             if periodic.period.0 < 1_000 {
@@ -359,6 +375,9 @@ impl WorkloadSpec {
         }
         if let Some(jobs) = &self.jobs {
             return Some(jobs.load());
+        }
+        if let Some(forks) = &self.forks {
+            return forks.load().map(|load| load * f64::from(self.threads));
         }
         let periodic = self.periodic.as_ref()?;
         Some(f64::from(self.threads) * periodic.work.mean() / periodic.period.0 as f64)

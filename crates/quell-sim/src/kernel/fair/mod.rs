@@ -8,7 +8,7 @@ mod run;
 mod tree;
 mod virtual_time;
 
-pub(crate) use virtual_time::{Arrival, Departure};
+pub(crate) use crate::tree::{Arrival, Departure};
 
 use crate::KernelConfig;
 use crate::chance::Chance;

@@ -6,34 +6,14 @@
 //! actual one less its warp; the earliest runs; another takes its place once it is ahead by the context-switch allowance
 //! (C). A thread runs warped for at most its limit (L) and is then not warped for a while (U).
 
-use quell_model::{Nanos, SchedClass, Warp};
+use quell_model::{Nanos, Warp};
 
-use super::virtual_time::Arrival;
 use crate::GroupId;
 use crate::kernel::Kernel;
-use crate::kernel::state::{Task, TaskId};
+use crate::kernel::state::TaskId;
+use crate::tree::Arrival;
 use crate::tree::Warped;
-use crate::weight::{self, virtual_time};
-
-impl Task {
-    /// Its weight in the kernel's unit: its own, or its nice value's.
-    pub fn weight(&self) -> u64 {
-        match (self.class, self.own_weight) {
-            (SchedClass::Fair { .. } | SchedClass::Batch { .. }, Some(own)) => weight::of_group(own),
-            (SchedClass::Fair { nice, .. } | SchedClass::Batch { nice }, None) => weight::of_nice(nice),
-            (SchedClass::Idle, _) => weight::IDLE,
-            _ => weight::NICE_0,
-        }
-    }
-
-    fn own_slice(&self) -> Option<u64> {
-        let of_class = match self.class {
-            SchedClass::Fair { slice, .. } => slice.map(|slice| slice.0),
-            _ => None,
-        };
-        self.latency.or(of_class)
-    }
-}
+use crate::weight::virtual_time;
 
 impl Kernel {
     /// Sets a thread's own weight (1–10000, 100 is nice 0's); None: its nice value's.

@@ -1,9 +1,9 @@
 //! Entities come and go through the tree of groups on one CPU; a group's weight there follows its load.
 
-use super::virtual_time::{Arrival, Departure};
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
 use crate::kernel::state::{Content, TaskId};
+use crate::tree::{Arrival, Departure};
 use crate::weight;
 
 impl Kernel {
@@ -64,7 +64,7 @@ impl Kernel {
     }
 
     /// Takes an entity out, and those above whose queues became empty.
-    pub(crate) fn withdraw(&mut self, mut entity: usize, how: Departure) {
+    pub(crate) fn withdraw(&mut self, mut entity: usize, mut how: Departure) {
         loop {
             if self.config.fair == FairScheduler::Eevdf && how == Departure::Asleep {
                 let seen = &self.tree.entities[entity];
@@ -74,6 +74,9 @@ impl Kernel {
                 }
             }
             let queue = self.leave(entity, how);
+            if how == Departure::Ended {
+                how = Departure::Asleep;
+            }
             if !self.tree.queues[queue].members.is_empty() {
                 return;
             }
@@ -170,6 +173,7 @@ impl Kernel {
         self.follow_load(queue);
         let group = self.tree.queues[queue].group;
         let queue = &mut self.tree.queues[queue];
+        queue.average.settle();
         queue.load = queue.load.wrapping_add_signed(by);
         let group = &mut self.tree.groups[group.0 as usize];
         group.load = group.load.wrapping_add_signed(by);

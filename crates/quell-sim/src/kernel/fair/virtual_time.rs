@@ -6,30 +6,8 @@
 
 use crate::config::FairScheduler;
 use crate::kernel::Kernel;
-use crate::tree::Mean;
+use crate::tree::{Arrival, Mean};
 use crate::weight::{self, SCALE, virtual_time};
-
-/// How an entity comes into a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// It was just made.
-    New,
-    /// It slept.
-    WakeUp,
-    /// It was runnable all the time: moved from another CPU, or changed.
-    Moved,
-}
-
-/// How an entity leaves its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
-    /// It goes to sleep. With EEVDF it may have to wait a debt off first.
-    Asleep,
-    /// Its group has no quota left.
-    Throttled,
-    /// It goes on elsewhere or is changed.
-    Moved,
-}
 
 impl Kernel {
     /// A queue's virtual time, over all its members.

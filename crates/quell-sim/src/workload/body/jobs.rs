@@ -11,8 +11,8 @@ use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
+use crate::service::Service;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 /// A server of jobs. Its latency is their response time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! What a workload's threads do, one file a kind.
 
 mod batch;
+mod forks;
 mod jobs;
 mod parallel;
 mod periodic;
@@ -9,6 +10,7 @@ mod source;
 mod stealing;
 
 use batch::Batch;
+use forks::Forks;
 use jobs::Jobs;
 use parallel::Parallel;
 use periodic::Periodic;
@@ -16,6 +18,7 @@ use server::Server;
 use stealing::Stealing;
 
 pub use batch::{BatchSpec, Phases, Turn};
+pub use forks::ForksSpec;
 pub use jobs::{Done, JobSource, JobsSpec, Order};
 pub use parallel::ParallelSpec;
 pub use periodic::PeriodicSpec;
@@ -24,15 +27,8 @@ pub use source::Forward;
 pub(crate) use source::Source;
 pub use stealing::Runtime;
 
-use quell_model::Nanos;
-
 use super::load::Streams;
 use super::spec::WorkloadSpec;
-
-/// Is it no time? Such keys are left out of what is written.
-pub(crate) fn is_zero(time: &Nanos) -> bool {
-    *time == Nanos(0)
-}
 
 /// Something to do, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +49,7 @@ pub(crate) enum Body {
     Parallel(Parallel),
     Periodic(Box<Periodic>),
     Jobs(Box<Jobs>),
+    Forks(Box<Forks>),
     /// What the request graphs say.
     Stages,
     /// Nothing any more.
@@ -70,6 +67,9 @@ impl Body {
         }
         if let Some(jobs) = &spec.jobs {
             return Body::Jobs(Box::new(Jobs::new(jobs, began)));
+        }
+        if let Some(forks) = &spec.forks {
+            return Body::Forks(Box::new(Forks::new(forks, spec.threads)));
         }
         if spec.pool.is_some() {
             return Body::Stages;
@@ -101,6 +101,7 @@ impl Body {
             Body::Stealing(server) => server.oldest_waiting(now),
             Body::Periodic(periodic) => periodic.oldest_waiting(),
             Body::Jobs(jobs) => jobs.oldest_waiting(),
+            Body::Forks(forks) => forks.oldest_waiting(),
             Body::Batch(_) | Body::Parallel(_) | Body::Stages | Body::Ended => None,
         }
     }

@@ -4,8 +4,8 @@ use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Kernel, TaskId};
+use crate::service::Service;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 /// A job of several rounds: in each, every thread does a piece of work and waits for the others. Job follows job; a
 /// job's time is its latency.
@@ -20,7 +20,7 @@ pub struct ParallelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<Service>,
     /// A thread that waits spins for so long, CPU time, before it sleeps.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::config::is_zero")]
     pub spin: Nanos,
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Request;
 use crate::kernel::Kernel;
+use crate::service::Service;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 /// A periodic or sporadic task in every thread. Its latency is its response time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, Source};
+use crate::arrivals::Arrivals;
 use crate::kernel::{Kernel, TaskId};
-use crate::workload::arrivals::Arrivals;
+use crate::service::Service;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 /// How requests find a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

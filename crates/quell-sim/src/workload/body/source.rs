@@ -6,12 +6,12 @@ use std::collections::BinaryHeap;
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::{ArrivalProcess, Arrivals};
 use crate::kernel::Kernel;
 use crate::random::Stream;
+use crate::service::Service;
 use crate::timers::TimerId;
-use crate::workload::arrivals::{ArrivalProcess, Arrivals};
 use crate::workload::load::Streams;
-use crate::workload::service::Service;
 
 /// Where requests come from.
 #[derive(Clone, Debug)]

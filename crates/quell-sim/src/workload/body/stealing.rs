@@ -25,9 +25,9 @@ use quell_model::{CpuId, Nanos};
 
 use super::{Request, Source};
 use crate::kernel::{FULL_SPEED, Kernel, TaskId, Timer};
+use crate::service::Service;
 use crate::timers::TimerId;
 use crate::workload::load::Common;
-use crate::workload::service::Service;
 
 use queues::{Queued, Queues, pair};
 pub use runtime::Runtime;

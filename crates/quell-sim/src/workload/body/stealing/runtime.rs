@@ -19,10 +19,10 @@ pub struct Runtime {
     /// Parking: a system call (assumed: 500 ns). What the kernel's switch costs comes on top.
     pub park: Nanos,
     /// Making a green thread of a packet; zero: requests come as green threads.
-    #[serde(skip_serializing_if = "super::super::is_zero")]
+    #[serde(skip_serializing_if = "crate::config::is_zero")]
     pub packet: Nanos,
     /// Every request waits so long for a device when half of its work is done; zero: none does.
-    #[serde(skip_serializing_if = "super::super::is_zero")]
+    #[serde(skip_serializing_if = "crate::config::is_zero")]
     pub storage: Nanos,
     /// Requests come through a core that forwards them.
     #[serde(skip_serializing_if = "Option::is_none")]
