@@ -25,7 +25,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
 	loop_waits = false;
-	unserved = visited = looked_for_overdue = 0;
+	unserved = visited = looked_for_overdue = looked_for_passages = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;

@@ -238,7 +238,8 @@ static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
 	together_on = together;
 	memset(turns, 0, sizeof(turns));
 	loop_waits = false;
-	unserved = visited = looked_for_overdue = next_patrol = 0;
+	unserved = visited = looked_for_overdue = next_patrol = looked_for_passages = 0;
+	memset(hindered, 0, sizeof(hindered));
 	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;
 	groups_generation = 1;
 	host.now = 1000000000;

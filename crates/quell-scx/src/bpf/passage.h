@@ -7,9 +7,11 @@
  *
  * Rule: a latency-critical thread in uninterruptible sleep that is not I/O is hindered. Once that has lasted for HINDERED_NS,
  * threads that stopped inside the kernel run at once on their CPU, for PASSAGE_NS, within its budget for upkeep; and so
- * again every HINDERED_NS until none is hindered. What they run is charged to their quota as ever.
+ * again, after a quarter of the time for which the longest has lasted, until none is hindered. What they run is charged to their
+ * quota as ever.
  *
- * Limits: nothing says who has which lock: all who stopped inside the kernel may go on, PASSAGES at a look. Inside the kernel
+ * Limits: nothing says who has which lock, or if it is a lock (a parent's vfork looks alike): all who stopped inside the kernel
+ * may go on, PASSAGES at a look, and the longer it is in vain the rarer. Inside the kernel
  * is who has more than FROM_USER_BYTES on the kernel's stack, on x86; elsewhere none is. A CPU remembers the last thread only
  * that began such a sleep there.
  */
@@ -27,7 +29,8 @@
 
 /* The thread that began to sleep like that on a CPU last: its number; 0: none. */
 __u32 hindered[MAX_CPUS];
-__u32 passages; /* since the last look began */
+__u64 looked_for_passages;
+__u32 passages; /* since that */
 
 static __always_inline bool is_in_uninterruptible_sleep(struct task_struct *p)
 {
@@ -132,8 +135,13 @@ APART __u64 let_all_pass(__u64 now)
 	}
 	if (!since)
 		return ~0ULL;
+	__u64 pause = lasts(since, now, 4 * HINDERED_NS) ? (now - since) / 4 : HINDERED_NS;
+
 	if (!lasts(since, now, HINDERED_NS))
 		return since + HINDERED_NS;
+	if (!lasts(looked_for_passages, now, pause))
+		return looked_for_passages + pause;
+	looked_for_passages = now;
 	passages = 0;
 	FOR(i, 0, nr_groups) {
 		if (i >= MAX_GROUPS)
@@ -144,7 +152,7 @@ APART __u64 let_all_pass(__u64 now)
 	FOR(i, 0, shared.nr_slots + 1) {
 		let_pass_in((__u32)i < shared.nr_slots ? i : SYSTEM, now);
 	}
-	return now + HINDERED_NS;
+	return now + pause;
 }
 
 #endif
