@@ -80,32 +80,35 @@ impl Types {
 }
 
 const OPERATIONS: [&str; 2] = ["enqueue", "cpu_release"];
-const OF_6_12: [&str; 7] = [
+const OF_6_12: [&str; 8] = [
     "scx_bpf_dispatch",
     "scx_bpf_dispatch_vtime",
     "scx_bpf_consume",
     "scx_bpf_dispatch_from_dsq",
     "scx_bpf_dispatch_vtime_from_dsq",
     "scx_bpf_dispatch_from_dsq_set_vtime",
+    "scx_bpf_dispatch_from_dsq_set_slice",
     "scx_bpf_reenqueue_local",
 ];
-const OF_6_13: [&str; 7] = [
+const OF_6_13: [&str; 8] = [
     "scx_bpf_dsq_insert",
     "scx_bpf_dsq_insert_vtime",
     "scx_bpf_dsq_move_to_local",
     "scx_bpf_dsq_move",
     "scx_bpf_dsq_move_vtime",
     "scx_bpf_dsq_move_set_vtime",
+    "scx_bpf_dsq_move_set_slice",
     "scx_bpf_reenqueue_local",
 ];
 /// The second versions alone, as a kernel has them that dropped the first ones.
-const LATER: [&str; 7] = [
+const LATER: [&str; 8] = [
     "scx_bpf_dsq_insert___v2",
     "__scx_bpf_dsq_insert_vtime",
     "scx_bpf_dsq_move_to_local___v2",
     "scx_bpf_dsq_move",
     "scx_bpf_dsq_move_vtime",
     "scx_bpf_dsq_move_set_vtime",
+    "scx_bpf_dsq_move_set_slice",
     "scx_bpf_reenqueue_local___v2",
 ];
 
