@@ -143,7 +143,7 @@ fn without_cpu_release_its_successor_has_to_be_there() {
     let types = Types::of(&LATER, &["enqueue"], &NUMBERS).read("release");
     assert!(!releases(&types));
     assert_eq!(unknown(&types), []);
-    let types = Types::of(&LATER[..6], &["enqueue"], &NUMBERS).read("no-release");
+    let types = Types::of(&LATER[..7], &["enqueue"], &NUMBERS).read("no-release");
     assert_eq!(unknown(&types), [Unknown::Release]);
     assert!(unknown(&types)[0].to_string().contains("cpu_release"));
 }
