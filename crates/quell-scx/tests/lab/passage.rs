@@ -70,6 +70,22 @@ fn ask() {
     }
 }
 
+/// Sleeps without being interruptible for as long as its child lives, as one that waits for a lock does.
+fn wait_for_child() {
+    loop {
+        let flags = libc::c_long::from(libc::CLONE_VFORK | libc::SIGCHLD);
+        // SAFETY: as a fork; the child makes a system call alone, and ends.
+        unsafe {
+            if libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) == 0 {
+                let span = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+                libc::nanosleep(&raw const span, std::ptr::null_mut());
+                libc::_exit(0);
+            }
+            libc::wait(std::ptr::null_mut());
+        }
+    }
+}
+
 lab_tests! {
     mod passage {
         machine: guest(2);
@@ -98,6 +114,25 @@ lab_tests! {
             let share = shares(&[&pumps], 3000)[0];
             println!("the best-effort thread has {share} of 1000, of 20");
             assert!(share < 80, "what it runs so is charged to its quota");
+            machine.scx().grant().check().unwrap();
+        }
+
+        fn who_computes_outside_the_kernel_does_not_pass() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::with_controller("be"));
+            be_group.set("cpu.max", "10000 100000");
+            let mut machine = Machine::load();
+            machine.attach_pair(1);
+            let _spins = [0, 1].map(|_| Child::spin(Some(&be_group), None));
+            let _waits = Child::run(Some(&lc_group), None, wait_for_child);
+            pass(1000);
+            let passed = |machine: &Machine| machine.scx().grant().decisions().passed;
+            let before = passed(&machine);
+            pass(8000);
+            let times = passed(&machine) - before;
+            println!("{times} passages of threads that spin, in 8 s");
+            // A timer's interrupt may have been in the kernel for them. By the depth of the stack alone it would be hundreds.
+            assert!(times < 20, "{times}");
             machine.scx().grant().check().unwrap();
         }
     }
