@@ -24,7 +24,6 @@ spin() { # CGROUP THREADS
         sh -c "echo \$\$ > $cgroups/$1/cgroup.procs; while :; do :; done" &
     done
 }
-ask() { "$QUELL" "$@" --socket /run/quell/api.sock; }
 used() { sed -n 's/usage_usec //p' $cgroups/$1/cpu.stat; }
 now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 measure() { # percents of a CPU over five seconds, into $ticker, $shop, …
@@ -66,7 +65,7 @@ spin search 2
 spin batch 4
 sh -c "echo \$\$ > $cgroups/server/cgroup.procs; while :; do sleep 0.01; done" &
 await 'each has its share' share
-ask status | tr -s ' ' | grep -oE 'vas ticker|dasec shop, search|caladan server, batch'
+"$QUELL" status --socket /run/quell/api.sock | tr -s ' ' | grep -oE 'vas ticker|dasec shop, search|caladan server, batch'
 grep -o 'servers=true together=true' /run/quell.log
 grep -m1 -o 'asks for more than its demand says' /run/quell.log
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)

@@ -24,6 +24,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(bounds, 0, sizeof(bounds));
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
+	memset(hindered, 0, sizeof(hindered));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = looked_for_passages = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;

@@ -108,7 +108,7 @@ lab_tests! {
             }
             let (times, longest) = (waits().times.load(Relaxed), waits().longest.load(Relaxed));
             println!("{times} reads, the longest {} µs; {} passages", longest / 1000, passed(&machine));
-            // Without that it is the rest of the half second.
+            // Without passages it is the rest of the half second, and of the periods in which the quota's debt is paid.
             assert!(longest < 300_000_000, "{longest} ns");
             assert!(passed(&machine) >= 5 && times > 20, "{times}");
             let share = shares(&[&pumps], 3000)[0];
@@ -131,7 +131,7 @@ lab_tests! {
             pass(8000);
             let times = passed(&machine) - before;
             println!("{times} passages of threads that spin, in 8 s");
-            // A timer's interrupt may have been in the kernel for them. By the depth of the stack alone it would be hundreds.
+            // An interrupt may have been in the kernel for them. Without the limit of the stack's depth it is some two hundred.
             assert!(times < 20, "{times}");
             machine.scx().grant().check().unwrap();
         }
