@@ -111,6 +111,8 @@ as_in_the_header! {
         leaving: AtomicU32,
         away_since: AtomicU64,
         awaits_from: AtomicU64,
+        cache: AtomicU32,
+        socket: AtomicU32,
     }
 }
 

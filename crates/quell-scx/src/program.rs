@@ -393,9 +393,9 @@ impl Grant {
         self.beside.dump()
     }
 
-    /// CPUs that were offline tell their siblings when they come.
-    pub(crate) fn know_siblings(&self, topology: &Topology) {
-        know_siblings(self.shared(), topology);
+    /// CPUs that were offline tell their place when they come.
+    pub(crate) fn know_topology(&self, topology: &Topology) {
+        know_topology(self.shared(), topology);
     }
 
     /// Times that a thread of the workload had to wait while no other one did, so far; 0 for one that has no place.
@@ -473,11 +473,12 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
         state.in_pool.store(pool.contains(id).into(), Relaxed);
         state.online.store(online.contains(id).into(), Relaxed);
     }
-    know_siblings(shared, topology);
+    know_topology(shared, topology);
 }
 
-/// An offline CPU does not tell its siblings.
-pub(crate) fn know_siblings(shared: &Shared, topology: &Topology) {
+/// Which CPUs are one core, have one last-level cache, are on one socket. An offline CPU does not tell.
+pub(crate) fn know_topology(shared: &Shared, topology: &Topology) {
+    let number_of = |units: &[CpuSet], cpu| units.iter().position(|unit| unit.contains(cpu)).unwrap_or(0) as u32;
     for (cpu, state) in shared.cpu.iter().enumerate() {
         let id = CpuId(cpu as u32);
         let siblings = topology.siblings_of(id);
@@ -485,5 +486,7 @@ pub(crate) fn know_siblings(shared: &Shared, topology: &Topology) {
         for (place, sibling) in state.sibling.iter().zip(siblings) {
             place.store(sibling, Relaxed);
         }
+        state.cache.store(number_of(topology.llcs(), id), Relaxed);
+        state.socket.store(number_of(topology.sockets(), id), Relaxed);
     }
 }

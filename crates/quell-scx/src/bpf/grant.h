@@ -92,6 +92,8 @@ struct cpu {
 	__u32 leaving;       /* has it been told to leave? */
 	__u64 away_since;    /* when a higher class took it last */
 	__u64 awaits_from;   /* it has looked in vain too often, and does so again from then on */
+	__u32 cache;         /* the loader's: its last-level cache, by number from zero on */
+	__u32 socket;        /* the loader's: likewise */
 };
 
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */

@@ -86,7 +86,7 @@ impl Scx {
         if !came.is_empty() {
             tracing::info!(cpus = %came, "CPUs came that were offline when the scheduler was loaded");
             self.absent = self.absent.difference(&came);
-            self.grant.know_siblings(&quell_linux::sysfs::topology(&self.roots.sys)?);
+            self.grant.know_topology(&quell_linux::sysfs::topology(&self.roots.sys)?);
         }
         Ok(())
     }
