@@ -24,6 +24,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(bounds, 0, sizeof(bounds));
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
+	memset(cacheds, 0, sizeof(cacheds));
 	memset(hindered, 0, sizeof(hindered));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = looked_for_passages = 0;
@@ -38,6 +39,8 @@ struct shared *half_begin(__u32 cpus)
 	groups[0] = (struct group){ .id = 1, .parent = NO_GROUP, .weight = WEIGHT_ONE };
 	nr_groups = groups_generation = 1;
 	grant_init();
+	for (__u32 slot = 0; slot < HOST_CPUS; slot++)
+		begin_queues(slot);
 	return &shared;
 }
 

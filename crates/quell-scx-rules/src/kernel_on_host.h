@@ -12,7 +12,7 @@
 
 #define HOST_CPUS 8
 #define HOST_THREADS 64
-#define HOST_QUEUES 16384
+#define HOST_QUEUES 131072
 #define HOST_ENTRIES 8192 /* of all maps */
 
 #define SEC(name)
@@ -178,7 +178,9 @@ static struct {
 	struct task_struct *current, *runs[HOST_CPUS];
 	struct rq rq[HOST_CPUS];
 	__u64 idle, kicked, preempted, kicked_if_idle; /* CPUs, as bits */
-	bool exists[HOST_QUEUES], mixed; /* mixed: in one queue both by time and in the order of coming: the kernel's error */
+	bool exists[HOST_QUEUES];
+	/* Both errors to the kernel: a queue has threads by time and in the order of coming; a queue that there is not. */
+	bool mixed, missing;
 	__s64 came, came_first;
 	void (*hook[PLACES])(void);
 	void (*between)(enum place); /* at each place, every time */
@@ -295,6 +297,7 @@ static void put_at(struct task_struct *p, __u64 id, bool timed, bool at_head)
 	for (int i = 0; i < HOST_THREADS; i++)
 		if (queue < HOST_QUEUES && host.thread[i].queue == queue + 1 && &host.thread[i] != p && by_time[i] != timed)
 			host.mixed = true;
+	host.missing |= queue < HOST_QUEUES && !host.exists[queue];
 	p->queue = queue + 1;
 	p->came = at_head ? --host.came_first : ++host.came;
 	by_time[p - host.thread] = timed;

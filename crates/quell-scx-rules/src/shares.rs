@@ -19,7 +19,7 @@ pub struct Spinner {
     pub cpus: u64,
 }
 
-type Spins = unsafe extern "C" fn(*const Spinner, u32, u32, u64, u64, *mut u64) -> *const c_char;
+type Spins = unsafe extern "C" fn(*const Spinner, u32, u32, u32, u64, u64, *mut u64) -> *const c_char;
 
 const SETTLE_NS: u64 = 4_000_000_000;
 const SPAN_NS: u64 = 20_000_000_000;
@@ -35,11 +35,11 @@ impl Half {
     }
 
     /// The CPUs that each thread gets.
-    fn shares(&self, spinners: &[Spinner], cpus: u32) -> Vec<f64> {
+    fn shares(&self, spinners: &[Spinner], cpus: u32, caches: u32) -> Vec<f64> {
         let mut ran = vec![0; spinners.len()];
         let count = spinners.len() as u32;
         // SAFETY: as many threads as places; the answer is a string that stays until the next call.
-        let answer = unsafe { (self.0)(spinners.as_ptr(), count, cpus, SETTLE_NS, SPAN_NS, ran.as_mut_ptr()) };
+        let answer = unsafe { (self.0)(spinners.as_ptr(), count, cpus, caches, SETTLE_NS, SPAN_NS, ran.as_mut_ptr()) };
         if !answer.is_null() {
             // SAFETY: see above.
             panic!("{}", unsafe { CStr::from_ptr(answer) }.to_string_lossy());
@@ -107,8 +107,10 @@ fn weights_hold_among_threads_that_share_a_set_of_cpus() {
             (4, &[of(300, 7), of(100, 7), of(300, 14), of(100, 14), of(300, 7), of(100, 7), of(300, 14), of(100, 14)]),
         ];
         for (cpus, spinners) in cases {
-            let (shares, fair) = (half.shares(spinners, cpus), weighted_max_min(spinners, cpus));
-            assert!(furthest(&shares, &fair) < 0.02, "{shares:.3?}, fair are {fair:.3?}");
+            for caches in [1, 2] {
+                let (shares, fair) = (half.shares(spinners, cpus, caches), weighted_max_min(spinners, cpus));
+                assert!(furthest(&shares, &fair) < 0.02, "{caches} caches: {shares:.3?}, fair are {fair:.3?}");
+            }
         }
     }
     // And those of random sets are nearer to that than under EEVDF, on the whole, and at the worst.
@@ -118,7 +120,7 @@ fn weights_hold_among_threads_that_share_a_set_of_cpus() {
         for seed in 1..=DRAWS {
             let spinners = random(seed, cpus, if seed % 2 == 0 { 3 } else { 8 });
             let fair = weighted_max_min(&spinners, cpus);
-            let shares = [half.shares(&spinners, cpus), eevdf(&spinners, cpus)];
+            let shares = [half.shares(&spinners, cpus, 1), eevdf(&spinners, cpus)];
             let far = shares.each_ref().map(|shares| furthest(shares, &fair));
             for one in 0..2 {
                 sums[one] += far[one] / DRAWS as f64;

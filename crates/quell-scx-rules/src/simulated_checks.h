@@ -27,14 +27,14 @@ static bool is_of_slot(__u64 queue, __u32 slot)
 {
 	if (queue >= PARKING || is_by_time(queue) == is_first_come_first_served(slot))
 		return false;
-	return slot_of_number(queue >= BY_TIME ? queue - BY_TIME : queue) == slot;
+	return slot_of_number(queue % NUMBERS) == slot;
 }
 
 /* May the CPU, which idles, run a thread from this queue, by rule? */
 static bool may_serve(__u32 cpu, __u64 queue)
 {
 	struct cpu *c = &shared.cpu[cpu];
-	__u32 slot = slot_of_number(queue >= BY_TIME ? queue - BY_TIME : queue);
+	__u32 slot = slot_of_number(queue % NUMBERS);
 	struct workload *w = workload_of(slot);
 
 	if (queue >= SERVING)
@@ -167,6 +167,8 @@ static void check(void)
 {
 	if (host.mixed)
 		violated("a queue has threads by time and in the order of coming", 0, 0);
+	if (host.missing)
+		violated("a thread is put into a queue that there is not", 0, 0);
 	unserved_by_idle = 0;
 	check_cpus();
 	check_service();
@@ -181,9 +183,14 @@ static void check_slot(__u32 slot)
 {
 	if (workload_of(slot)->queued - workload_of(slot)->taken != of_slot[slot])
 		violated("queued and taken do not differ by those that wait", slot, of_slot[slot]);
-	for (__u32 number = number_of_masked(slot, 0); number < number_of_masked(slot, MASKS); number++)
-		if (masked_of(number)->queued - masked_of(number)->taken != waiting[number])
-			violated("queued and taken do not differ by those that wait by set of CPUs", number - MASKED, waiting[number]);
+	for (__u32 at = 0; at < PARTS; at++) {
+		__u32 number = number_of_part(slot, at);
+		__u64 counts = at < MASKS ? masked_of(number)->queued - masked_of(number)->taken :
+					    cached_of(number)->queued - cached_of(number)->taken;
+
+		if (counts != waiting[number])
+			violated("queued and taken do not differ by those that wait in a part", number - PART, waiting[number]);
+	}
 }
 
 static void check_threads(void)
@@ -208,7 +215,7 @@ static void check_threads(void)
 		case READY:
 			if (!p->queue)
 				violated("a thread that waits is in no queue", i, 0);
-			if (queue < PARKING && t->waits_in != (queue >= BY_TIME ? queue - BY_TIME : queue) + 1)
+			if (queue < PARKING && t->waits_in != queue % NUMBERS + 1)
 				violated("a thread counts for another queue than it is in", i, t->waits_in);
 			if (queue >= SERVING && queue < HOST_QUEUES && t->waits_in)
 				violated("a thread that waits for its server counts for its workload's queue", i, t->waits_in);

@@ -169,6 +169,8 @@ static void attach(__u32 slot, bool lc)
 	struct workload *w = &shared.workload[slot];
 	__u64 id = FIRST_CGROUP_ID + slot + 1;
 
+	shared.begins = slot;
+	begin_slot(NULL);
 	w->lc = lc;
 	w->limit = w->rank = ~0U;
 	w->guaranteed = w->burst = w->on_wake_up = w->in_line = 0;
@@ -220,8 +222,19 @@ static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 
 	kick(freed);
 }
 
-static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
+/* What a seed decides of it. */
+struct machine {
+	__u32 cpus;
+	__u32 caches;  /* the CPUs' last-level ones */
+	bool calm;     /* nothing happens in between, and the loader sets no new rules */
+	bool serves;   /* workloads have servers */
+	bool together; /* workloads hold CPUs as one */
+};
+
+static void begin_machine(struct machine machine)
 {
+	__u32 cpus = machine.cpus;
+
 	memset(&host, 0, sizeof(host));
 	memset(&sim, 0, sizeof(sim));
 	memset(&shared, 0, sizeof(shared));
@@ -231,11 +244,13 @@ static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
 	memset(bounds, 0, sizeof(bounds));
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
+	memset(cacheds, 0, sizeof(cacheds));
 	memset(upkeeps, 0, sizeof(upkeeps));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));
-	servers_on = serves;
-	together_on = together;
+	servers_on = machine.serves;
+	together_on = machine.together;
+	caches_on = machine.caches > 1;
 	memset(turns, 0, sizeof(turns));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = next_patrol = looked_for_passages = 0;
@@ -247,7 +262,8 @@ static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
 	host.current = &loader;
 	host.reenqueue_local = reenqueue_local;
 	sim.cpus = shared.nr_cpus = cpus;
-	sim.calm = calm;
+	sim.calm = machine.calm;
+	shared.nr_caches = machine.caches;
 	shared.generation = 1;
 	shared.lc_slice_ns = 20000000;
 	shared.be_slice_ns = 4000000;
@@ -255,6 +271,8 @@ static void begin_machine(__u32 cpus, bool calm, bool serves, bool together)
 	shared.wake_up_latency_ns = 4000000;
 	shared.starving_ns = 500000000;
 	begin_cpus(cpus);
+	for (__u32 cpu = 0; cpu < cpus; cpu++)
+		shared.cpu[cpu].cache = cpu * machine.caches / cpus;
 	for (__u32 cpu = 0; cpu < cpus; cpu++) {
 		struct task_struct *p = &host.thread[FIRST_REAL_TIME + cpu];
 

@@ -12,12 +12,13 @@ struct spinner {
 };
 
 /*
- * These threads spin on a machine with so many CPUs: for `settle` ns, then for `span` ns, of which each thread's run time is
+ * These threads spin on a machine with so many CPUs and caches: for `settle` ns, then for `span` ns, of which each thread's run time is
  * counted in `ran`.
  */
-const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 cpus, __u64 settle, __u64 span, __u64 *ran)
+const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 cpus, __u32 caches, __u64 settle, __u64 span,
+			      __u64 *ran)
 {
-	begin_machine(cpus, true, false, false);
+	begin_machine((struct machine){ .cpus = cpus, .caches = caches, .calm = true });
 	attach(SPINNERS_SLOT, false);
 	enact(SPINNERS_SLOT, 0, 0, cpus, 0);
 	for (__u32 i = 0; i < count && i < FIRST_UPKEEP; i++) {
@@ -45,7 +46,7 @@ const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 
  */
 const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 span, __u64 *ran)
 {
-	begin_machine(1, true, false, true);
+	begin_machine((struct machine){ .cpus = 1, .caches = 1, .calm = true, .together = true });
 	attach(0, true);
 	attach(1, true);
 	join_leader(0, 0);

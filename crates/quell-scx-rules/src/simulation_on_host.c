@@ -40,15 +40,10 @@ __u64 simulation_counted(enum decision what)
 	return counted(what);
 }
 
-/*
- * Runs these events on a machine with so many CPUs, calmly or not, with servers or without, with
- * workloads that hold CPUs as one or without, checking wholly after every so many: NULL, or which invariant does not
- * hold, after the event `at`.
- */
-const char *simulation_runs(const struct event *events, __u32 count, __u32 cpus, bool calm, bool serves, bool together,
-			    __u32 wholly_every, __u32 *at)
+/* Runs these events, checking wholly after every so many: NULL, or which invariant does not hold, after the event `at`. */
+const char *simulation_runs(const struct event *events, __u32 count, struct machine machine, __u32 wholly_every, __u32 *at)
 {
-	begin_machine(cpus, calm, serves, together);
+	begin_machine(machine);
 	begin_workloads();
 	sim_events = events;
 	sim_count = count;

@@ -111,6 +111,12 @@ pub enum ScxError {
         /// What the table holds.
         max: usize,
     },
+    /// The kernel makes no more queues.
+    #[error("making a workload's queues in the scheduler: {error}")]
+    Queues {
+        /// What the kernel said.
+        error: std::io::Error,
+    },
     /// Waiting failed.
     #[error("waiting for the scheduler's events: {0}")]
     Wait(#[source] std::io::Error),

@@ -1,5 +1,6 @@
 //! The scheduler in the kernel: loaded, attached, told what to do.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -37,6 +38,7 @@ const OF_HOTPLUG: i64 = 1 << 32;
 /// The wake-up latency of threads that have none of their own where workloads hold CPUs as one: Linux's
 /// `sched_wakeup_granularity_ns` before EEVDF, on 8 CPUs and more.
 const WAKE_UP_LATENCY: Nanos = Nanos::from_millis(4);
+const NO_SCHEDULER: i32 = -libc::ENODEV;
 /// So often it is loaded, at most, where CPUs come and go meanwhile.
 const LOADS: usize = 5;
 /// The kernel ends a scheduler that was loaded while a CPU came or went within this time: an assumption.
@@ -175,7 +177,7 @@ impl Grant {
     ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut skeleton = into_the_kernel(object, parts, hotplugs)?;
+        let mut skeleton = into_the_kernel(object, parts, topology.llcs().len() > 1, hotplugs)?;
         let beside = Beside::of(&mut skeleton.maps.bss_data);
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
@@ -223,6 +225,7 @@ impl Grant {
     /// # Errors
     /// If a table is full.
     pub fn attach(&mut self, id: WorkloadId, spec: &Workload, cgroups: &[u64]) -> Result<(), ScxError> {
+        self.begin_slot(id)?;
         let state = self.workload(id)?;
         state.lc.store(spec.is_lc().into(), Relaxed);
         state.limit.store(u32::MAX, Relaxed);
@@ -235,6 +238,18 @@ impl Grant {
         state.attached.store(1, Relaxed);
         self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);
         self.change_cgroups(id, &[], cgroups)
+    }
+
+    /// The slot's queues are there from now on.
+    fn begin_slot(&self, id: WorkloadId) -> Result<(), ScxError> {
+        self.workload(id)?;
+        self.shared().begins.store(id.0.into(), Release);
+        let begun = self.skeleton.progs.begin_slot.test_run(ProgramInput::default());
+        match begun.map_err(broken("making a workload's queues"))?.return_value as i32 {
+            // Without a scheduler there are none: that it has ended shows elsewhere.
+            0 | NO_SCHEDULER => Ok(()),
+            error => Err(ScxError::Queues { error: io::Error::from_raw_os_error(-error) }),
+        }
     }
 
     /// What of a workload's description may change while it is attached.
@@ -416,13 +431,15 @@ pub fn probe() -> Result<(), ScxError> {
         return Ok(());
     }
     messages::listen();
-    into_the_kernel(&mut MaybeUninit::uninit(), Parts { servers: true, together: true }, kernel::hotplugs()).map(drop)
+    let parts = Parts { servers: true, together: true };
+    into_the_kernel(&mut MaybeUninit::uninit(), parts, true, kernel::hotplugs()).map(drop)
 }
 
 /// Has the kernel check the scheduler, which does not run yet.
 fn into_the_kernel(
     object: &mut MaybeUninit<OpenObject>,
     parts: Parts,
+    caches: bool,
     hotplugs: u64,
 ) -> Result<GrantSkel<'_>, ScxError> {
     let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
@@ -443,6 +460,7 @@ fn into_the_kernel(
     let switches = open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches");
     switches.servers_on = parts.servers;
     switches.together_on = parts.together;
+    switches.caches_on = caches;
     switches.prefers = prefers as u32;
     // Threads beside servers may have to wait for two budgets, which may be 10 s.
     if kernel::serves_ext_threads(&types) && !parts.servers {
@@ -465,6 +483,8 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
     shared.system_ns.store(slices.system.0, Relaxed);
     shared.starving_ns.store(slices.starving.0, Relaxed);
     shared.wake_up_latency_ns.store(WAKE_UP_LATENCY.0, Relaxed);
+    // The queues of later ones would not be there.
+    shared.nr_caches.store(topology.llcs().len() as u32, Relaxed);
     for (cpu, state) in shared.cpu.iter().enumerate() {
         let id = CpuId(cpu as u32);
         state.holder.store(NOBODY, Relaxed);
@@ -486,7 +506,8 @@ pub(crate) fn know_topology(shared: &Shared, topology: &Topology) {
         for (place, sibling) in state.sibling.iter().zip(siblings) {
             place.store(sibling, Relaxed);
         }
-        state.cache.store(number_of(topology.llcs(), id), Relaxed);
+        let caches = shared.nr_caches.load(Relaxed).max(1);
+        state.cache.store(number_of(topology.llcs(), id) % caches, Relaxed);
         state.socket.store(number_of(topology.sockets(), id), Relaxed);
     }
 }

@@ -22,7 +22,7 @@ APART bool run_system(__u32 cpu, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
-	if (run_first(next_of_system(cpu), now))
+	if (run_first(next_of_system(cpu, now), now))
 		return true;
 	return (is_waiting_in(BOUND + cpu) && run_first(BOUND + cpu, now)) || run_any(SYSTEM, cpu, now);
 }
@@ -109,10 +109,10 @@ static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 no
  * Would a thread with this place in the order of this queue be the slot's first here? Where the slot has several queues that
  * is compared by the slot's clock.
  */
-APART bool comes_first(__u32 number, __u32 cpu, __u64 place)
+APART bool comes_first(__u32 number, __u32 cpu, __u64 place, __u64 now)
 {
 	__u32 slot = slot_of_number(number);
-	__u32 next = slot == SYSTEM ? next_of_system(cpu) : is_divided(slot) ? next_queue(slot, cpu) : slot;
+	__u32 next = slot == SYSTEM ? next_of_system(cpu, now) : next_queue(slot, cpu, now);
 	__u64 first = first_place(next, cpu);
 
 	return first == NOWHERE || (__s64)(first - place - ahead_of(number)) > 0;
@@ -129,7 +129,7 @@ static __always_inline bool goes_on_first(__u32 cpu, struct task_struct *prev, _
 		return false;
 	__u32 number = number_of_queue(prev, t, slot);
 
-	return comes_first(number, cpu, place_in_order(t, number)) && go_on(prev, slot, now);
+	return comes_first(number, cpu, place_in_order(t, number), now) && go_on(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -185,10 +185,12 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 	__u32 looked = 0;
 	bool moved = false;
 
-	if (slot >= SYSTEM || is_first_come_first_served(slot))
-		return run_first(slot, now);
-	__u32 number = is_divided(slot) ? next_queue(slot, cpu) : slot;
+	if (slot >= SYSTEM)
+		return false;
+	__u32 number = next_queue(slot, cpu, now);
 
+	if (is_first_come_first_served(slot))
+		return run_first(number, now) || (is_divided(slot) && run_part(slot, cpu, now));
 	if (throttled_groups)
 		park_head(number, now);
 	bpf_rcu_read_lock();
@@ -241,7 +243,7 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 		return false;
 	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
 		return false;
-	if (run_first(heir, now)) {
+	if (run_next(cpu, heir, now)) {
 		count(PREEMPTED);
 		return true;
 	}
@@ -393,8 +395,8 @@ APART int pass_on(__u32 slot)
 	pass_on_from(slot);
 	if (!is_divided(slot))
 		return 0;
-	for (i = 0; i < MASKS; i++) {
-		pass_on_from(number_of_masked(slot, i));
+	FOR(i, first_part(slot), last_part()) {
+		pass_on_from(number_of_part(slot, i));
 	}
 	return 0;
 }

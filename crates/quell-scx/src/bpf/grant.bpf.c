@@ -412,6 +412,36 @@ void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)
 	end_group(cgrp->kn->id);
 }
 
+/* A slot's queue for each class, unless they are there. */
+static __always_inline __s32 begin_queue(__u32 number, bool of_each_class)
+{
+	__s32 error = scx_bpf_create_dsq(queue_in(number, false), -1);
+
+	if (of_each_class && (!error || error == -EEXIST))
+		error = scx_bpf_create_dsq(queue_in(number, true), -1);
+	return error == -EEXIST ? 0 : error;
+}
+
+/* All of them. */
+static __always_inline __s32 begin_queues(__u32 slot)
+{
+	__s32 error = begin_queue(slot, true);
+	int i;
+
+	bpf_for(i, 0, last_part()) {
+		if (!error)
+			error = begin_queue(number_of_part(slot, i), i >= MASKS);
+	}
+	return error;
+}
+
+/* The loader is about to give this slot to a workload. */
+SEC("syscall")
+int begin_slot(void *unused)
+{
+	return begin_queues(shared.begins);
+}
+
 /* The servers' queues and timers, of the CPUs that are known by now. */
 static __always_inline __s32 begin_serving(void)
 {
@@ -431,14 +461,15 @@ static __always_inline __s32 begin_serving(void)
 
 __s32 SLEEPABLE_OP(grant_init)
 {
+	__s32 error = begin_queues(SYSTEM);
 	int i;
 
-	bpf_for(i, 0, PARKING) {
-		__s32 error = scx_bpf_create_dsq(i, -1);
-
-		if (error)
-			return error;
+	bpf_for(i, 0, MAX_CPUS) {
+		if (!error)
+			error = scx_bpf_create_dsq(queue_in(BOUND + i, false), -1);
 	}
+	if (error)
+		return error;
 	mask_seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	prepare_notices();
 	start_patrol();
@@ -484,7 +515,7 @@ int drain_queue(void *unused)
 	if (slot >= SYSTEM)
 		return 0;
 	move_all(queue_in(slot, true), now);
-	move_sets(slot, true, now);
+	move_parts(slot, true, now);
 	return move_all(queue_in(slot, false), now);
 }
 

@@ -153,8 +153,9 @@ struct shared {
 	__u64 unplaced;      /* cgroups with the cpu controller that are under the limits of what is above only, now */
 	__u64 wake_up_latency_ns; /* of threads that hold CPUs as one with others', if they have none of their own */
 	__u32 nr_settings;   /* the loader's */
-	__u32 unused;
+	__u32 nr_caches;     /* the loader's: last-level caches */
 	struct setting setting[MAX_SETTINGS];
+	__u64 begins;        /* the slot whose queues the loader wants to be there */
 	__u64 drain_server;  /* the server, counted over all CPUs, whose queue the loader wants emptied */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];

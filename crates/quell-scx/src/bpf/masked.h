@@ -19,9 +19,10 @@
 #include "bound.h"
 #include "together.h"
 
-#define MASKED (BOUND + MAX_CPUS) /* the first of their queues' numbers */
-#define MASKS 4                   /* a slot; a power of two */
-#define NUMBERS (MASKED + MAX_SLOTS * MASKS)
+#define PART (BOUND + MAX_CPUS) /* the first number of the queues into which slots are divided */
+#define PARTS 32                /* a slot; a power of two: first those by set, then those by cache (`cached.h`) */
+#define MASKS 4                 /* a slot; a power of two */
+#define NUMBERS (PART + MAX_SLOTS * PARTS)
 #define MASK_WORDS (MAX_CPUS / 64)
 #define UNUSED_NS 1000000000ULL
 #define BEING_CLAIMED 1 /* no set's number */
@@ -42,12 +43,14 @@ __u64 mask_seed; /* so that no tenant makes two sets with one number */
 
 static __always_inline struct masked *masked_of(__u32 number)
 {
-	return AT(maskeds, number - MASKED, MAX_SLOTS * MASKS);
+	__u32 at = number - PART;
+
+	return AT(maskeds, at / PARTS * MASKS + at % MASKS, MAX_SLOTS * MASKS);
 }
 
-static __always_inline __u32 number_of_masked(__u32 slot, __u32 at)
+static __always_inline __u32 number_of_part(__u32 slot, __u32 at)
 {
-	return MASKED + slot * MASKS + at;
+	return PART + slot * PARTS + at;
 }
 
 /* The number of the set of CPUs that the thread may use; 0: it may use all. */
@@ -78,7 +81,7 @@ APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 	int i;
 
 	for (i = 0; i < MASKS; i++) {
-		__u32 number = number_of_masked(slot, i);
+		__u32 number = number_of_part(slot, i);
 		struct masked *m = masked_of(number);
 
 		if (m->mask != mask)
@@ -96,7 +99,7 @@ APART __u32 claim_place(__u32 slot, __u64 now)
 	int i;
 
 	for (i = 0; i < MASKS; i++) {
-		__u32 number = number_of_masked(slot, i);
+		__u32 number = number_of_part(slot, i);
 		struct masked *m = masked_of(number);
 		__u64 before = m->mask;
 

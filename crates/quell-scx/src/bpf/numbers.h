@@ -5,7 +5,8 @@
  * Problem: a slot has several queues, and most of the code does not want to know which kinds there are.
  *
  * Rule: a queue has a number, from which its slot, its clock and its counts follow: a workload's queue has its slot's, then
- * come those of the system's threads bound to one CPU (`bound.h`), then those by set of CPUs (`masked.h`).
+ * come those of the system's threads bound to one CPU (`bound.h`), then each slot's by set of CPUs (`masked.h`) and by cache
+ * (`cached.h`).
  *
  * A slot's queues are compared by the slot's clock: place + `ahead`. A queue whose CPUs are crowded falls behind that clock; so
  * its threads go first where others may go elsewhere, and each gets what is fair among those that compete with it. It falls
@@ -16,9 +17,9 @@
 #ifndef QUELL_NUMBERS_H
 #define QUELL_NUMBERS_H
 
-#include "masked.h"
+#include "cached.h"
 
-#define LAG 2 /* slices; 1 to 64 give the same shares on the simulated kernel */
+#define LAG 4 /* slices: more than FAR */
 
 /* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
 static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)
@@ -42,7 +43,7 @@ static __always_inline __u32 number_of_queue(struct task_struct *p, struct threa
 		return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? BOUND + cpu : slot;
 	}
 	if (!is_by_set(p, t, slot))
-		return slot;
+		return caches_on ? number_of_cached(slot, cache_of(scx_bpf_task_cpu(p))) : slot;
 	__u32 number = find_set(slot, t->mask, bpf_ktime_get_ns());
 
 	return number == NOBODY ? slot : number;
@@ -59,33 +60,45 @@ static __always_inline __u32 number_for(struct task_struct *p, struct thread *t,
 /* Is it a queue of threads bound to one CPU? */
 static __always_inline bool is_of_bound(__u32 number)
 {
-	return number >= BOUND && number < MASKED;
+	return number >= BOUND && number < PART;
 }
 
 static __always_inline __u32 slot_of_number(__u32 number)
 {
 	if (number < BOUND)
 		return number;
-	return number < MASKED ? SYSTEM : (number - MASKED) / MASKS;
+	return number < PART ? SYSTEM : (number - PART) / PARTS;
+}
+
+/* The queue by whose clock its threads are in order: all of a slot's caches have the slot's. */
+static __always_inline __u32 timed_by(__u32 number)
+{
+	return is_of_cache(number) ? slot_of_number(number) : number;
+}
+
+static __always_inline bool is_by_coming(__u32 number)
+{
+	return (number < BOUND || is_of_cache(number)) && is_first_come_first_served(slot_of_number(number));
 }
 
 /* Its clock. */
 static __always_inline __u64 *clock_of(__u32 number)
 {
+	number = timed_by(number);
 	if (number < BOUND)
 		return &workload_of(number)->vtime;
-	return number < MASKED ? &bound_on(number - BOUND)->vtime : &masked_of(number)->vtime;
+	return number < PART ? &bound_on(number - BOUND)->vtime : &masked_of(number)->vtime;
 }
 
 /* What makes a place in it one by its slot's clock: of a queue of its own only. */
 static __always_inline __u64 *ahead_at(__u32 number)
 {
-	return number < MASKED ? &bound_on(number - BOUND)->ahead : &masked_of(number)->ahead;
+	return number < PART ? &bound_on(number - BOUND)->ahead : &masked_of(number)->ahead;
 }
 
 static __always_inline __u64 ahead_of(__u32 number)
 {
-	return number < BOUND ? 0 : *ahead_at(number);
+	return timed_by(number) < BOUND ? 0 : *ahead_at(number);
 }
 
 /* Its clock is so far behind the slot's at most. */
@@ -103,8 +116,10 @@ static __always_inline bool is_waiting_in(__u32 number)
 {
 	if (number < BOUND)
 		return is_waiting(workload_of(number));
-	if (number < MASKED)
+	if (number < PART)
 		return bound_on(number - BOUND)->queued != bound_on(number - BOUND)->taken;
+	if (is_of_cache(number))
+		return cached_of(number)->queued != cached_of(number)->taken;
 	return masked_of(number)->queued != masked_of(number)->taken;
 }
 
@@ -112,6 +127,29 @@ static __always_inline bool is_waiting_in(__u32 number)
 static __always_inline bool system_waits(__u32 cpu)
 {
 	return is_waiting(workload_of(SYSTEM)) || is_waiting_in(BOUND + cpu);
+}
+
+/* Has the slot more queues than its own? */
+static __always_inline bool is_divided(__u32 slot)
+{
+	return slot <= SYSTEM && (caches_on || (*AT(has_masks, slot, MAX_SLOTS) && !is_first_come_first_served(slot)));
+}
+
+/* Those from the first to before the last, by `number_of_part`, of a slot that is divided. */
+static __always_inline __u32 first_part(__u32 slot)
+{
+	return *AT(has_masks, slot, MAX_SLOTS) ? 0 : MASKS;
+}
+
+static __always_inline __u32 last_part(void)
+{
+	return caches_on ? MASKS + cached_parts() : MASKS;
+}
+
+/* May the CPU take a thread from it? */
+static __always_inline bool may_take_from(__u32 number, __u32 cpu)
+{
+	return is_of_cache(number) || is_in_set(number, cpu);
 }
 
 #endif

@@ -95,10 +95,16 @@ APART int let_pass(__u64 queue, __u64 now)
 		if (!c->online || c->away || SERVED(&shared, cpu) || !upkeep_left(cpu, now))
 			continue;
 		t->passes = 1;
+		/* If the CPU idles no other thread is to be sent there. */
+		bool idles = scx_bpf_test_and_clear_cpu_idle(cpu);
+
 		/* `___it` is the iterator that the macro declares. */
 		scx_bpf_dsq_move_set_slice(&___it, PASSAGE_NS);
-		if (!scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, SCX_ENQ_PREEMPT))
+		if (!scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, SCX_ENQ_PREEMPT)) {
+			if (idles)
+				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 			continue;
+		}
 		passages++;
 		count(PASSED);
 	}
@@ -113,10 +119,10 @@ APART int let_pass_in(__u32 slot, __u64 now)
 	if (slot > SYSTEM || (slot < SYSTEM && is_first_come_first_served(slot)))
 		return 0;
 	let_pass(queue_in(slot, false), now);
-	if (!*AT(has_masks, slot, MAX_SLOTS))
+	if (!is_divided(slot))
 		return 0;
-	for (i = 0; i < MASKS; i++) {
-		let_pass(queue_of(number_of_masked(slot, i)), now);
+	FOR(i, first_part(slot), last_part()) {
+		let_pass(queue_of(number_of_part(slot, i)), now);
 	}
 	return 0;
 }

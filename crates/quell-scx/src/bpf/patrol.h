@@ -150,17 +150,22 @@ APART bool is_astray(__u32 number)
 	return astray;
 }
 
-/* Whoever is in a queue by set of CPUs, of this slot: all, or where one is astray. */
-APART int move_sets(__u32 slot, bool all, __u64 now)
+/*
+ * Whoever is in another one of the slot's queues than its own and should not be: in one by set if the slot has none or the set is
+ * another one, in one by cache of the class that the slot had; or all.
+ */
+APART int move_parts(__u32 slot, bool all, __u64 now)
 {
 	int i;
 
-	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+	if (slot > SYSTEM || (!caches_on && !*AT(has_masks, slot, MAX_SLOTS)))
 		return 0;
-	for (i = 0; i < MASKS; i++) {
-		__u32 number = number_of_masked(slot, i);
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
 
-		if (all || is_astray(number))
+		if (all || (is_of_cache(number) ? is_waiting_in(number) : is_first_come_first_served(slot) || is_astray(number)))
+			move_all(queue_in(number, is_of_cache(number) && !is_first_come_first_served(slot)), now);
+		if (all && is_of_cache(number))
 			move_all(queue_of(number), now);
 	}
 	return 0;
@@ -171,7 +176,7 @@ APART int hurry_overdue(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
-	if (!is_waiting_in(number) || (number < BOUND && is_first_come_first_served(number)))
+	if (!is_waiting_in(number) || is_by_coming(number))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
@@ -186,14 +191,14 @@ APART int hurry_overdue(__u32 number, __u64 now)
 	return 0;
 }
 
-APART int hurry_sets(__u32 slot, __u64 now)
+APART int hurry_parts(__u32 slot, __u64 now)
 {
 	int i;
 
-	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+	if (!is_divided(slot))
 		return 0;
-	for (i = 0; i < MASKS; i++) {
-		hurry_overdue(number_of_masked(slot, i), now);
+	FOR(i, first_part(slot), last_part()) {
+		hurry_overdue(number_of_part(slot, i), now);
 	}
 	return 0;
 }
@@ -275,14 +280,18 @@ APART int bring_home(__u64 queue, __u32 cpu)
 	return 0;
 }
 
-APART int bring_sets_home(__u32 slot, __u32 cpu)
+APART int bring_parts_home(__u32 slot, __u32 cpu)
 {
 	int i;
 
-	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+	if (slot > SYSTEM || (!caches_on && !*AT(has_masks, slot, MAX_SLOTS)))
 		return 0;
-	for (i = 0; i < MASKS; i++) {
-		bring_home(queue_of(number_of_masked(slot, i)), cpu);
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
+
+		bring_home(queue_in(number, false), cpu);
+		if (is_of_cache(number))
+			bring_home(queue_in(number, true), cpu);
 	}
 	return 0;
 }
@@ -305,7 +314,7 @@ APART int empty(__u32 cpu)
 
 		bring_home(queue_in(at, false), cpu);
 		bring_home(queue_in(at, true), cpu);
-		bring_sets_home(at, cpu);
+		bring_parts_home(at, cpu);
 	}
 	bring_home(queue_in(BOUND + cpu, false), cpu);
 	FOR(i, 0, nr_groups) {
@@ -370,12 +379,12 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 
 		if (is_waiting(workload_of(at)))
 			move_all(queue_in(at, !is_first_come_first_served(at)), now);
-		move_sets(at, is_first_come_first_served(at), now);
+		move_parts(at, false, now);
 		if (now - slot_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
 		if (look_for_overdue) {
 			hurry_overdue(at, now);
-			hurry_sets(at, now);
+			hurry_parts(at, now);
 		}
 	}
 	FOR(i, 0, shared.nr_cpus) {

@@ -34,7 +34,7 @@
  * A slot has a queue for each class of workload: the kernel ends a scheduler that has threads in the order of coming and
  * threads by time in one queue, and a thread may be on its way into the queue while the slot changes its workload.
  */
-#define BY_TIME MAX_SLOTS /* the first of the queues by time; before them are those in the order of coming */
+#define BY_TIME NUMBERS /* the first of the queues by time; before them are those in the order of coming */
 
 static __always_inline __u64 queue_in(__u32 number, bool first_come_first_served)
 {
@@ -43,7 +43,7 @@ static __always_inline __u64 queue_in(__u32 number, bool first_come_first_served
 
 static __always_inline __u64 queue_of(__u32 number)
 {
-	return queue_in(number, number < BOUND && is_first_come_first_served(number));
+	return queue_in(number, is_by_coming(number));
 }
 
 /*
@@ -62,7 +62,9 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 		__sync_fetch_and_add(&bound_on(number - BOUND)->taken, 1);
 		return;
 	}
-	if (number >= MASKED)
+	if (is_of_cache(number))
+		__sync_fetch_and_add(&cached_of(number)->taken, 1);
+	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->taken, 1);
 	__sync_fetch_and_add(&workload_of(slot_of_number(number))->taken, 1);
 }
@@ -88,7 +90,9 @@ static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64
 		set_waits_in(t, number + 1);
 		return false;
 	}
-	if (number >= MASKED)
+	if (is_of_cache(number))
+		__sync_fetch_and_add(&cached_of(number)->queued, 1);
+	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->queued, 1);
 	struct workload *w = workload_of(slot_of_number(number));
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
@@ -133,12 +137,12 @@ APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
 	__u64 since = first_waits_since(slot, cpu, now);
 	int i;
 
-	if (slot > SYSTEM || !*AT(has_masks, slot, MAX_SLOTS))
+	if (!is_divided(slot))
 		return since;
-	for (i = 0; i < MASKS; i++) {
-		__u32 number = number_of_masked(slot, i);
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
 
-		if (cpu != NO_CPU && !is_in_set(number, cpu))
+		if (cpu != NO_CPU && !may_take_from(number, cpu))
 			continue;
 		__u64 its = first_waits_since(number, cpu, now);
 
@@ -178,8 +182,13 @@ static __always_inline void price(struct thread *t)
 static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
 	__u64 credit = leads(slot_of_number(number)) ? virtual_time(t->group, WEIGHT_ONE, CREDIT_NS) : shared.be_slice_ns;
+
+	/* Where its cache is crowded it has fallen back by so much, and CPUs of other ones have begun to help. */
+	if (is_of_cache(number) && !t->woke)
+		credit = virtual_time(t->group, WEIGHT_ONE, 2 * FAR * shared.be_slice_ns);
 	__u64 earliest = *clock_of(number) - credit;
 
+	number = timed_by(number);
 	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != number + 1)
 		t->vtime = earliest;
 	t->vtime_of = number + 1;
@@ -191,7 +200,7 @@ static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
 	__u64 clock = *clock_of(number);
 	__u64 latest = clock + MAX_AHEAD_NS;
 
-	if (number >= BOUND)
+	if (timed_by(number) >= BOUND)
 		keep_up(number, virtual_time(t->group, WEIGHT_ONE, LAG * shared.be_slice_ns));
 	price(t);
 	if (t->overdue)
@@ -222,7 +231,7 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 /* Into the queue. */
 static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
 {
-	if (number < BOUND && is_first_come_first_served(slot))
+	if (is_by_coming(number))
 		scx_bpf_dsq_insert(p, queue_in(number, true), slice_of(t, slot), flags);
 	else
 		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_in_order(t, number), flags);
@@ -245,7 +254,7 @@ APART __u64 place_of(struct thread *t, __u32 number)
 #define move_into(it, p, t, number)                                                                     \
 	({                                                                                            \
 		bool moved_;                                                                          \
-		if (number < BOUND && is_first_come_first_served(number)) {                                            \
+		if (is_by_coming(number)) {                                                           \
 			moved_ = scx_bpf_dsq_move(it, p, queue_in(number, true), 0);                  \
 		} else {                                                                              \
 			scx_bpf_dsq_move_set_vtime(it, place_of(t, number));                    \

@@ -174,7 +174,7 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 /* The queue's clock follows the thread that runs, and so does its slot's. */
 static __always_inline void advance(struct task_struct *p, struct thread *t)
 {
-	__u32 number = number_of_queue(p, t, t->slot);
+	__u32 number = timed_by(number_of_queue(p, t, t->slot));
 	__u64 *clock = clock_of(number);
 
 	if (t->vtime_of != number + 1)

@@ -43,7 +43,7 @@ APART int reweigh_waiting(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
-	if (!is_waiting_in(number) || (number < BOUND && is_first_come_first_served(number)))
+	if (!is_waiting_in(number) || is_by_coming(number))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {

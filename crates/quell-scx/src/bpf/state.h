@@ -19,6 +19,8 @@
 SWITCH servers_on;
 /* Do workloads hold CPUs as one? */
 SWITCH together_on;
+/* Are there several last-level caches? */
+SWITCH caches_on;
 
 /* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
 const volatile __u64 overdue_ns = 15000000000ULL;

@@ -2,6 +2,7 @@
 //!
 //! On another kernel than the lab's first choice: `QUELL_TEST_KERNEL=7.0.13 cargo test -p quell-scx`.
 
+mod caches;
 mod chaos;
 mod fair;
 mod grace;
