@@ -61,3 +61,26 @@ bool quell_rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 {
 	return rule_overtakes(running, woken, latency);
 }
+
+/* The same two again and again, for those who measure them; the sum of what they said. */
+__u64 quell_wakes_up_times(struct shared *s, __u32 slot, const __u64 *cpus, __u64 times)
+{
+	__u64 sum = 0;
+
+	for (; times; times--) {
+		__asm__ volatile("" ::: "memory");
+		sum += rule_on_wake_up(s, slot, cpus);
+	}
+	return sum;
+}
+
+__u64 quell_yields_times(struct shared *s, __u32 cpu, __u64 times)
+{
+	__u64 sum = 0;
+
+	for (; times; times--) {
+		__asm__ volatile("" ::: "memory");
+		sum += rule_heir(s, cpu, 0);
+	}
+	return sum;
+}
