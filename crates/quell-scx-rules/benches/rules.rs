@@ -10,7 +10,7 @@ use quell_scx::layout::{MAX_CPUS, NO_CPU, NOBODY, Shared};
 use quell_scx_rules as _;
 
 unsafe extern "C" {
-    fn quell_wakes_up_times(shared: *const Shared, slot: u32, cpus: *const u64, times: u64) -> u64;
+    fn quell_wakes_up_times(shared: *const Shared, slot: u32, last: u32, cpus: *const u64, times: u64) -> u64;
     fn quell_yields_times(shared: *const Shared, cpu: u32, times: u64) -> u64;
 }
 
@@ -21,6 +21,8 @@ const CACHE: u32 = 16;
 const SOCKET: u32 = 256;
 /// The workload that wakes up: latency-critical.
 const OWN: u32 = 0;
+/// Where the thread was.
+const LAST: u32 = 2;
 /// The CPU that is yielded.
 const YIELDED: u32 = 1;
 /// Rounds; the fastest counts.
@@ -127,7 +129,7 @@ impl Case {
         unsafe {
             match self.is_yield {
                 true => quell_yields_times(shared, YIELDED, times),
-                false => quell_wakes_up_times(shared, OWN, all.as_ptr(), times),
+                false => quell_wakes_up_times(shared, OWN, LAST, all.as_ptr(), times),
             }
         }
     }
