@@ -7,14 +7,14 @@
 #define TASK_CPUS const __u64
 #define task_may_use(cpus, cpu) ((cpus)[(cpu) / 64] >> ((cpu) % 64) & 1)
 #define OPAQUE(i) (void)(i)
-#define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
+#define FIT(s, cpu, slot, last) rule_fit_from(s, cpu, slot, last)
 #define SERVED(s, cpu) ((s)->serving[cpu].served)
 #include "rules.h"
 #include "budget.h"
 
-__u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, const __u64 *cpus)
+__u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, __u32 last, const __u64 *cpus)
 {
-	return rule_on_wake_up(s, slot, cpus);
+	return rule_on_wake_up(s, slot, last, cpus);
 }
 
 __u64 quell_rule_heir(const struct shared *s, __u32 cpu, __u64 after)
@@ -60,4 +60,27 @@ __u64 quell_rule_server_ends(const struct server *s, __u64 now)
 bool quell_rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 {
 	return rule_overtakes(running, woken, latency);
+}
+
+/* The same two again and again, for those who measure them; the sum of what they said. */
+__u64 quell_wakes_up_times(struct shared *s, __u32 slot, __u32 last, const __u64 *cpus, __u64 times)
+{
+	__u64 sum = 0;
+
+	for (; times; times--) {
+		__asm__ volatile("" ::: "memory");
+		sum += rule_on_wake_up(s, slot, last, cpus);
+	}
+	return sum;
+}
+
+__u64 quell_yields_times(struct shared *s, __u32 cpu, __u64 times)
+{
+	__u64 sum = 0;
+
+	for (; times; times--) {
+		__asm__ volatile("" ::: "memory");
+		sum += rule_heir(s, cpu, 0);
+	}
+	return sum;
 }

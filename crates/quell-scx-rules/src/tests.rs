@@ -10,7 +10,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, Shared};
 
 unsafe extern "C" {
-    fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, cpus: *const u64) -> u32;
+    fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, last: u32, cpus: *const u64) -> u32;
     fn quell_rule_heir(shared: *const Shared, cpu: u32, after: u64) -> u64;
     fn quell_slot_in_line(place: u64) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
@@ -18,8 +18,9 @@ unsafe extern "C" {
     fn quell_rule_system_turn(shared: *const Shared, cpu: u32, polls: bool, now: u64, since: u64) -> bool;
 }
 
-const CPUS: usize = 6;
+const CPUS: usize = 12;
 const SLOTS: usize = 5;
+const ALL: u64 = (1 << CPUS) - 1;
 
 /// A machine on which nothing happened yet.
 fn machine() -> Box<Shared> {
@@ -37,13 +38,15 @@ fn machine() -> Box<Shared> {
         // Pairs of siblings.
         cpu.sibling.iter().for_each(|sibling| sibling.store(NO_CPU, Relaxed));
         cpu.sibling[0].store(at as u32 ^ 1, Relaxed);
+        cpu.cache.store(at as u32 / 4, Relaxed);
+        cpu.socket.store(at as u32 / 8, Relaxed);
     }
     shared
 }
 
-/// The topology of that machine: 0 and 1 are siblings, 2 and 3, …
+/// The topology of that machine: 0 and 1 are siblings, 2 and 3, …; two cores have a cache, and two caches are on a socket.
 fn pairs() -> Topology {
-    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: 0, node: 0, socket: 0 };
+    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: id / 4, node: 0, socket: id / 8 };
     Topology::new((0..CPUS as u32).map(cpu).collect()).unwrap()
 }
 
@@ -116,7 +119,7 @@ impl Mirror {
 /// Something that happens to the machine.
 #[derive(Clone, Debug)]
 enum Happening {
-    Wake { slot: u32, affinity: u64 },
+    Wake { slot: u32, last: Option<u32>, affinity: u64 },
     Yield { cpu: u32, passes: usize },
     Granted { cpu: u32, slot: Option<u32> },
     Rules { slot: u32, lc: bool, guaranteed: u32, burst: u32, limit: u32, rank: u32, in_line: bool },
@@ -128,7 +131,8 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let (cpu, slot) = (0..CPUS as u32, 0..SLOTS as u32);
     prop_oneof![
-        4 => (slot.clone(), 0u64..64).prop_map(|(slot, affinity)| Happening::Wake { slot, affinity }),
+        4 => (slot.clone(), proptest::option::of(cpu.clone()), prop_oneof![Just(ALL), 0..=ALL])
+            .prop_map(|(slot, last, affinity)| Happening::Wake { slot, last, affinity }),
         4 => (cpu.clone(), 0..SLOTS).prop_map(|(cpu, passes)| Happening::Yield { cpu, passes }),
         2 => (cpu.clone(), proptest::option::of(slot.clone())).prop_map(|(cpu, slot)| Happening::Granted { cpu, slot }),
         2 => (slot.clone(), any::<bool>(), 0u32..4, 0u32..4, 0u32..5, 0u32..3, any::<bool>()).prop_map(
@@ -165,16 +169,16 @@ fn as_cpu(cpu: u32) -> Option<CpuId> {
 
 fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
     match *what {
-        Happening::Wake { slot, affinity } => {
+        Happening::Wake { slot, last, affinity } => {
             let mut words = [0; MAX_CPUS / 64];
             words[0] = affinity;
             // SAFETY: both point to values of the types that the function takes.
-            let ours = as_cpu(unsafe { quell_rule_on_wake_up(shared, slot, words.as_ptr()) });
+            let ours = as_cpu(unsafe { quell_rule_on_wake_up(shared, slot, last.unwrap_or(NO_CPU), words.as_ptr()) });
             let mut mirror = Mirror::of(shared);
             // A CPU that the thread may not use is none for it, as if it were banned.
             mirror.banned =
                 mirror.banned.union(&(0..CPUS as u32).filter(|cpu| affinity >> cpu & 1 == 0).map(CpuId).collect());
-            prop_assert_eq!(ours, on_wake_up(&mirror.occupancy(), WorkloadId(slot)));
+            prop_assert_eq!(ours, on_wake_up(&mirror.occupancy(), WorkloadId(slot), last.map(CpuId)));
             if let Some(cpu) = ours {
                 hand(shared, cpu.0, slot);
             }

@@ -35,7 +35,7 @@ pub struct Occupancy<'a> {
     pub holder: &'a [Option<WorkloadId>],
     /// Rights of each workload, by slot.
     pub standing: &'a [Standing],
-    /// Topology, for siblings.
+    /// Topology, for siblings and distances.
     pub topology: &'a Topology,
 }
 
@@ -65,6 +65,16 @@ impl Occupancy<'_> {
         };
         self.topology.siblings(cpu).iter().map(beside).max().unwrap_or(Beside::Nobody)
     }
+
+    fn distance(&self, cpu: CpuId, last: Option<CpuId>) -> Distance {
+        let place = |cpu| self.topology.cpu(cpu);
+        match last.and_then(place).zip(place(cpu)) {
+            Some((last, cpu)) if last.id == cpu.id => Distance::None,
+            Some((last, cpu)) if last.llc == cpu.llc => Distance::Cache,
+            Some((last, cpu)) if last.socket == cpu.socket => Distance::Socket,
+            _ => Distance::Far,
+        }
+    }
 }
 
 /// Present holder of a candidate CPU; the first variant is preferred.
@@ -85,12 +95,21 @@ enum Beside {
     Itself,
 }
 
+/// From the CPU where a thread ran last, the nearest first: itself, one of its last-level cache, of its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    None,
+    Cache,
+    Socket,
+    Far,
+}
+
 /// The CPU that a workload gets at once when one of its threads wakes up: one without a holder; below its guarantee or
 /// within its burst, one of a best-effort workload; below its guarantee, also one of a latency-critical workload that
-/// holds more than its guarantee. Among equals, the one with the best siblings, then the lowest number. None at its
-/// limit, or without such a CPU.
+/// holds more than its guarantee. Among equals, the one with the best siblings, then the nearest to the CPU where the
+/// thread ran last, then the lowest number. None at its limit, or without such a CPU.
 #[must_use]
-pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
+pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId, last: Option<CpuId>) -> Option<CpuId> {
     let own = now.standing(workload);
     let held = now.held(workload);
     if held >= own.limit {
@@ -110,18 +129,24 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId) -> Option<CpuId> {
             }
         }
     };
-    let mut best: Option<((From, Beside), CpuId)> = None;
-    for cpu in now.pool.difference(&now.banned).iter() {
-        let Some(from) = from(cpu) else { continue };
-        let fit = (from, now.beside(cpu, workload));
-        if best.is_none_or(|(least, _)| fit < least) {
-            best = Some((fit, cpu));
+    let available = now.pool.difference(&now.banned);
+    let fit = |cpu| Some((from(cpu)?, now.beside(cpu, workload)));
+    let wholly_fit = Some((From::Nobody, Beside::Nobody));
+    if let Some(last) = last.filter(|&last| available.contains(last) && fit(last) == wholly_fit) {
+        return Some(last);
+    }
+    let mut best: Option<((From, Beside), Distance, CpuId)> = None;
+    for cpu in available.iter() {
+        let Some(fit) = fit(cpu).filter(|fit| best.is_none_or(|(least, ..)| *fit <= least)) else { continue };
+        let found = (fit, now.distance(cpu, last), cpu);
+        if best.is_none_or(|best| found < best) {
+            best = Some(found);
         }
-        if fit == (From::Nobody, Beside::Nobody) {
+        if Some(fit) == wholly_fit && (found.1 <= Distance::Cache || last.is_none()) {
             break;
         }
     }
-    best.map(|(_, cpu)| cpu)
+    best.map(|(.., cpu)| cpu)
 }
 
 /// The next holder of a yielded CPU among the workloads that wait for one: first a latency-critical one below its
@@ -168,7 +193,7 @@ mod tests {
         let (lc, be) = (WorkloadId(0), WorkloadId(1));
         let standing = [Standing { guaranteed: 2, burst: 6, limit: 6, ..LC }, BE];
         let on_pairs = |holder: [Option<WorkloadId>; 6]| {
-            on_wake_up(&Occupancy { topology: &PAIRS, ..occupancy(&holder, &standing) }, lc)
+            on_wake_up(&Occupancy { topology: &PAIRS, ..occupancy(&holder, &standing) }, lc, None)
         };
         assert_eq!(on_pairs([None, Some(be), None, Some(lc), None, None]), Some(CpuId(2)), "an idle pair");
         assert_eq!(on_pairs([None, Some(be), Some(be), Some(lc), Some(be), None]), Some(CpuId(5)), "beside others");
@@ -177,13 +202,31 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_cpus_the_nearest_to_the_last_one_is_taken() {
+        let far = Topology::synthetic(2, 2, 2, 1);
+        let (lc, be) = (WorkloadId(0), WorkloadId(1));
+        let standing = [Standing { guaranteed: 8, limit: 8, ..LC }, BE];
+        let wakes = |holder: [Option<WorkloadId>; 8], last| {
+            on_wake_up(&Occupancy { topology: &far, ..occupancy(&holder, &standing) }, lc, last).map(|cpu| cpu.0)
+        };
+        let (none, held) = (None, Some(be));
+        let all_held = [held; 8];
+        assert_eq!(wakes([none; 8], Some(CpuId(5))), Some(5), "the same");
+        assert_eq!(wakes([none, none, none, none, none, held, none, none], Some(CpuId(5))), Some(4), "its cache");
+        assert_eq!(wakes([none, none, none, none, held, held, none, none], Some(CpuId(5))), Some(6), "its socket");
+        assert_eq!(wakes([held, none, none, none, held, held, held, held], Some(CpuId(5))), Some(1), "the lowest");
+        assert_eq!(wakes(all_held, Some(CpuId(5))), Some(5), "of best-effort work, too");
+        assert_eq!(wakes([none; 8], None), Some(0), "it ran nowhere");
+    }
+
+    #[test]
     fn a_guaranteed_cpu_is_taken_from_best_effort_work() {
         let (lc, be) = (WorkloadId(0), WorkloadId(1));
         let (standing, both_be, one_each) = ([LC, BE], [Some(be), Some(be)], [Some(lc), Some(be)]);
         let now = occupancy(&both_be, &standing);
-        assert_eq!(on_wake_up(&now, lc), Some(CpuId(0)));
+        assert_eq!(on_wake_up(&now, lc, None), Some(CpuId(0)));
         let now = occupancy(&one_each, &standing);
-        assert_eq!(on_wake_up(&now, lc), None, "the second CPU is not guaranteed");
+        assert_eq!(on_wake_up(&now, lc, None), None, "the second CPU is not guaranteed");
         assert_eq!(heir(&now, CpuId(0), [be, lc]), Some(lc));
     }
 
@@ -193,12 +236,12 @@ mod tests {
         let bursts = Standing { burst: 2, ..LC };
         let standing = [bursts, BE, Standing { guaranteed: 0, ..LC }];
         let one_each = [Some(lc), Some(be)];
-        assert_eq!(on_wake_up(&occupancy(&one_each, &standing), lc), Some(CpuId(1)));
+        assert_eq!(on_wake_up(&occupancy(&one_each, &standing), lc, None), Some(CpuId(1)));
         let beside_lc = [Some(lc), Some(other)];
-        assert_eq!(on_wake_up(&occupancy(&beside_lc, &standing), lc), None);
+        assert_eq!(on_wake_up(&occupancy(&beside_lc, &standing), lc, None), None);
         let at_its_burst = [Some(lc), Some(lc), Some(be)];
         let limited_by_burst = [Standing { limit: 3, ..bursts }, BE];
-        assert_eq!(on_wake_up(&occupancy(&at_its_burst, &limited_by_burst), lc), None);
+        assert_eq!(on_wake_up(&occupancy(&at_its_burst, &limited_by_burst), lc, None), None);
     }
 
     #[test]
@@ -214,7 +257,7 @@ mod tests {
     #[test]
     fn a_banned_cpu_stays_empty() {
         let now = Occupancy { banned: CpuSet::first(1), ..occupancy(&[None], &[LC]) };
-        assert_eq!(on_wake_up(&now, WorkloadId(0)), None);
+        assert_eq!(on_wake_up(&now, WorkloadId(0), None), None);
         assert_eq!(heir(&now, CpuId(0), [WorkloadId(0)]), None);
     }
 
@@ -236,7 +279,7 @@ mod tests {
             who in (0u32..4).prop_map(WorkloadId),
         ) {
             let now = occupancy(&holder, &standing);
-            if let Some(cpu) = on_wake_up(&now, who) {
+            if let Some(cpu) = on_wake_up(&now, who, None) {
                 prop_assert!(now.held(who) < now.standing(who).limit);
                 if let Some(loser) = holder[cpu.index()] {
                     let rights = now.standing(loser);

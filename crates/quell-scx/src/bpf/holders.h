@@ -140,7 +140,7 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 {
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	return rule_on_wake_up(&shared, slot, p->cpus_ptr);
+	return rule_on_wake_up(&shared, slot, scx_bpf_task_cpu(p), p->cpus_ptr);
 }
 
 /* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
@@ -193,10 +193,10 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 	return TRIED;
 }
 
-/* Of the CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread: not this one. */
+/* Of the CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread, of equals the nearest: not this one. */
 static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
 {
-	__u32 best = NO_CPU, least = UNFIT;
+	__u32 best = NO_CPU, least = UNFIT_FROM, last = scx_bpf_task_cpu(p);
 	int i;
 
 	FOR(i, 0, shared.nr_cpus) {
@@ -209,7 +209,7 @@ static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot, __u32 exce
 		if (cpu == except || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
 		    has_real_time(cpu))
 			continue;
-		__u32 fit = fit_of(cpu, slot);
+		__u32 fit = fit_from(cpu, slot, last);
 
 		if (fit < least) {
 			least = fit;

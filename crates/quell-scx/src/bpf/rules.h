@@ -10,7 +10,7 @@
  *   TASK_CPUS               the type of a set of CPUs that a thread may run on
  *   task_may_use(cpus, cpu) is the CPU in that set?
  *   OPAQUE(i)               keeps the compiler from knowing what i is
- *   FIT(s, cpu, slot)       calls rule_fit
+ *   FIT(s, cpu, slot, last) calls rule_fit_from
  *   SERVED(s, cpu)          does a server's thread have the CPU?
  *
  * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`).
@@ -123,18 +123,45 @@ static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
 	return from * BESIDES + rule_beside(s, cpu, slot);
 }
 
+/* How far is the CPU from the one where a thread ran last? NO_CPU: it ran nowhere. */
+enum distance { NOT_AT_ALL, IN_CACHE, ON_SOCKET, FAR, DISTANCES };
+
+static __always_inline __u32 rule_distance(const struct shared *s, __u32 cpu, __u32 last)
+{
+	if (cpu >= MAX_CPUS || last >= MAX_CPUS)
+		return FAR;
+	if (cpu == last)
+		return NOT_AT_ALL;
+	if (cpu_at(s, cpu)->cache == cpu_at(s, last)->cache)
+		return IN_CACHE;
+	return cpu_at(s, cpu)->socket == cpu_at(s, last)->socket ? ON_SOCKET : FAR;
+}
+
+/* How fit is the CPU for the workload's thread that ran there last? The lower the better; UNFIT_FROM: it may not have it. */
+#define UNFIT_FROM (UNFIT * DISTANCES)
+
+static inline __u32 rule_fit_from(const struct shared *s, __u32 cpu, __u32 slot, __u32 last)
+{
+	__u32 fit = rule_fit(s, cpu, slot);
+
+	return fit < UNFIT ? fit * DISTANCES + rule_distance(s, cpu, last) : UNFIT_FROM;
+}
+
 /*
  * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
- * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the lowest
- * number. NO_CPU at the limit, or when there is none.
+ * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the nearest
+ * to where the thread ran last, then the lowest number. NO_CPU at the limit, or when there is none.
  */
-static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPUS *cpus)
+static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, __u32 last, TASK_CPUS *cpus)
 {
-	__u32 best = NO_CPU, least = UNFIT;
+	__u32 best = NO_CPU, least = UNFIT_FROM;
 	int i;
 
 	if (slot >= SYSTEM || workload_at(s, slot)->held >= workload_at(s, slot)->limit)
 		return NO_CPU;
+	/* Mostly that is it, and none is better. */
+	if (last < MAX_CPUS && task_may_use(cpus, last) && !FIT(s, last, slot, last))
+		return last;
 	FOR(i, 0, s->nr_cpus) {
 		__u32 cpu = i;
 
@@ -142,13 +169,13 @@ static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, TASK_CPU
 			break;
 		if (!task_may_use(cpus, cpu))
 			continue;
-		__u32 fit = FIT(s, cpu, slot);
+		__u32 fit = FIT(s, cpu, slot, last);
 
 		if (fit < least) {
 			least = fit;
 			best = cpu;
 		}
-		if (!fit)
+		if (fit <= IN_CACHE)
 			break;
 	}
 	return best;

@@ -32,15 +32,20 @@ int zero;
 #define TASK_CPUS const struct cpumask
 #define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
 #define OPAQUE(i) barrier_var(i)
-#define FIT(s, cpu, slot) fit_of(cpu, slot)
+#define FIT(s, cpu, slot, last) fit_from(cpu, slot, last)
 #define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
-__u32 fit_of(__u32 cpu, __u32 slot);
+__u32 fit_from(__u32 cpu, __u32 slot, __u32 last);
 #include "rules.h"
 #include "budget.h"
 #include "counts.h"
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
+
+APART __u32 fit_from(__u32 cpu, __u32 slot, __u32 last)
+{
+	return rule_fit_from(&shared, cpu, slot, last);
+}
 
 APART __u32 fit_of(__u32 cpu, __u32 slot)
 {

@@ -88,7 +88,7 @@ impl Kernel {
         if self.wake_served(task) {
             return;
         }
-        let workload = WorkloadId(self.task(task).workload);
+        let (workload, last) = (WorkloadId(self.task(task).workload), CpuId(self.task(task).cpu as u32));
         let queue = &mut self.grants.waiting[workload.index()];
         queue.push_back(task);
         if queue.len() == 1 {
@@ -96,7 +96,8 @@ impl Kernel {
         }
         let takes = |kind| self.grants.has_rule(kind, workload);
         if (takes(RuleKind::Guaranteed) || takes(RuleKind::Burst))
-            && let Some(cpu) = on_wake_up(&self.grants.occupancy(self.masks.online, &self.topology), workload)
+            && let Some(cpu) =
+                on_wake_up(&self.grants.occupancy(self.masks.online, &self.topology), workload, Some(last))
         {
             self.hand(cpu, Some(workload));
         }
