@@ -3,6 +3,7 @@
 //! On another kernel than the lab's first choice: `QUELL_TEST_KERNEL=7.0.13 cargo test -p quell-scx`.
 
 mod chaos;
+mod counters;
 mod fair;
 mod grace;
 mod grant;
@@ -12,11 +13,13 @@ mod limits;
 mod moves;
 mod passage;
 mod programs;
+mod recorded;
 mod requests;
 mod servers;
 mod sockets;
 mod stay;
 mod support;
+mod switches;
 mod together;
 mod turns;
 mod upkeep;
