@@ -66,8 +66,9 @@ fn costs(groups: &[&Group]) -> [u64; 4] {
     [(2, false), (8, false), (2, true), (8, true)].map(|(threads, by_pipe)| switch(groups, threads, by_pipe))
 }
 
-/// Best-effort threads, latency-critical ones of one workload and, if they can, of two that hold CPUs as one.
-fn all_costs(together: bool) -> [[u64; 4]; 3] {
+/// Best-effort threads, latency-critical ones of one workload and, if they can, of two that hold CPUs as one: all in one of them, and
+/// in both by turns.
+fn all_costs(together: bool) -> [[u64; 4]; 4] {
     let groups = ["lc", "be", "one", "other"].map(Group::new);
     let parts = Parts { together, ..Parts::default() };
     let mut machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
@@ -78,15 +79,16 @@ fn all_costs(together: bool) -> [[u64; 4]; 3] {
     let best_effort = costs(&[&groups[1]]);
     machine.apply(&rights(ids[0], 1, 1, 0), &[]);
     let critical = costs(&[&groups[0]]);
-    let mut as_one = [0; 4];
+    let (mut as_one, mut by_turns) = ([0; 4], [0; 4]);
     if together {
         let together = [2, 3].map(|at| Rule::Together { workload: ids[at], leader: Some(ids[2]) });
         machine.apply(&together, &[]);
         machine.apply(&rights(ids[2], 1, 1, 0), &[]);
-        as_one = costs(&[&groups[2], &groups[3]]);
+        as_one = costs(&[&groups[2]]);
+        by_turns = costs(&[&groups[2], &groups[3]]);
     }
     machine.scx().grant().check().unwrap();
-    [best_effort, critical, as_one]
+    [best_effort, critical, as_one, by_turns]
 }
 
 lab_tests! {
@@ -99,19 +101,20 @@ lab_tests! {
 
         fn workloads_that_hold_cpus_as_one_make_them_little_dearer() {
             let _first = RealTime::begin();
-            let [[plain, lc_alone, _], [best_effort, lc, as_one]] = [false, true].map(all_costs);
+            let [[plain, lc_alone, ..], [best_effort, lc, as_one, by_turns]] = [false, true].map(all_costs);
             println!("instructions a switch: 2 and 8 threads that yield, 2 and 8 in a ring of pipes");
             for (what, costs) in [
                 ("best-effort threads", plain),
                 ("a latency-critical workload", lc_alone),
                 ("best-effort threads, `together` loaded", best_effort),
                 ("a latency-critical workload, `together` loaded", lc),
-                ("two workloads that hold CPUs as one", as_one),
+                ("one of two workloads that hold CPUs as one", as_one),
+                ("both by turns", by_turns),
             ] {
                 println!("{what}: {costs:?}");
             }
             for at in 0..4 {
-                assert!(as_one[at] * 2 < plain[at] * 3, "half as dear again: {as_one:?}, {plain:?}");
+                assert!(by_turns[at] * 4 < plain[at] * 5, "a quarter dearer: {by_turns:?}, {plain:?}");
                 assert!(lc[at] * 4 < lc_alone[at] * 5, "a quarter dearer: {lc:?}, {lc_alone:?}");
             }
         }
