@@ -22,7 +22,7 @@ const CHOICE_US: u64 = 28;
 static PIPES: [AtomicI32; 4] = [const { AtomicI32::new(0) }; 4];
 
 /// Who overtakes comes sooner than that, and before any slice ends.
-const AT_ONCE_US: u64 = 150;
+const AT_ONCE_US: u64 = 250;
 
 fn open_pipes() {
     for ends in [0, 2] {
@@ -145,7 +145,12 @@ fn is_near(said: u64, told: u64, turns: u64) -> bool {
 }
 
 /// Has the threads run for some seconds, and holds what the host says of them against the tracepoints.
-fn hold(host: &mut LinuxHost, ids: &[WorkloadId], threads: &[Child], of: impl Fn(usize) -> usize) -> (Recorded, Vec<String>) {
+fn hold(
+    host: &mut LinuxHost,
+    ids: &[WorkloadId],
+    threads: &[Child],
+    of: impl Fn(usize) -> usize,
+) -> (Recorded, Vec<String>) {
     let mut view = View::new(quell_linux::sysfs::topology("/sys".as_ref()).unwrap().into());
     signal_all(threads, libc::SIGSTOP);
     threads.iter().for_each(await_stop);
@@ -158,7 +163,7 @@ fn hold(host: &mut LinuxHost, ids: &[WorkloadId], threads: &[Child], of: impl Fn
         .expect("the host finds its workloads' threads");
     let recording = Recording::begin();
     signal_all(threads, libc::SIGCONT);
-    pass(1500);
+    pass(1000);
     signal_all(threads, libc::SIGSTOP);
     threads.iter().for_each(await_stop);
     let recorded = recording.end(&threads.iter().map(|thread| thread.0).collect::<Vec<_>>());
@@ -215,7 +220,7 @@ lab_tests! {
         machine: quell_lab::Machine {
             settle_s: 1,
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 10_000 }, Vec::new())
+            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 40_000 }, Vec::new())
         };
 
         fn on_linuxs_scheduler_they_are_what_the_tracepoints_tell() {

@@ -40,8 +40,8 @@ impl Recording {
         let header = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
         let (kept, written) = header.and_then(|numbers| numbers.split_once('/')).unwrap();
         assert_eq!(Some(kept), written.split_whitespace().next(), "events were lost");
-        let mut recorded = Recorded::default();
-        recorded.threads = threads.iter().map(|&tid| (tid, Told::default())).collect();
+        let threads = threads.iter().map(|&tid| (tid, Told::default())).collect();
+        let mut recorded = Recorded { threads, ..Recorded::default() };
         text.lines().filter(|line| !line.starts_with('#')).for_each(|line| recorded.read(line));
         recorded
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use quell_lab::{Lockstep, lab_tests};
-use quell_model::{Class, Rule};
+use quell_model::{Class, CpuCount, Rule, Selector, Workload};
 use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
@@ -66,29 +66,31 @@ fn costs(groups: &[&Group]) -> [u64; 4] {
     [(2, false), (8, false), (2, true), (8, true)].map(|(threads, by_pipe)| switch(groups, threads, by_pipe))
 }
 
-/// Best-effort threads, latency-critical ones of one workload and, if they can, of two that hold CPUs as one: all in one of them, and
-/// in both by turns.
-fn all_costs(together: bool) -> [[u64; 4]; 4] {
-    let groups = ["lc", "be", "one", "other"].map(Group::new);
+/// Of best-effort threads in one cgroup and in two by turns, of a latency-critical workload and, if they can, of two that hold CPUs
+/// as one, all in one of them and in both by turns.
+fn all_costs(together: bool) -> Vec<[u64; 4]> {
+    let groups = ["lc", "be", "more", "one", "other"].map(Group::new);
+    let [lc, be, more, one, other] = groups.each_ref();
     let parts = Parts { together, ..Parts::default() };
     let mut machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
-    let classes = [Class::LatencyCritical, Class::BestEffort, Class::LatencyCritical, Class::LatencyCritical];
-    let names = ["lc", "be", "one", "other"];
-    let ids: Vec<_> = names.iter().zip(classes).map(|(name, class)| machine.attach(name, class)).collect();
-    machine.apply(&rights(ids[1], 0, 1, 1), &[]);
-    let best_effort = costs(&[&groups[1]]);
-    machine.apply(&rights(ids[0], 1, 1, 0), &[]);
-    let critical = costs(&[&groups[0]]);
-    let (mut as_one, mut by_turns) = ([0; 4], [0; 4]);
+    let mut batch = Workload::new("batch", Class::BestEffort, CpuCount::ZERO);
+    batch.selectors = ["be", "more"].map(|name| Selector::Cgroup(name.into())).into();
+    let batch = machine.host.attach(batch).unwrap();
+    machine.apply(&rights(batch, 0, 1, 1), &[]);
+    let mut all = vec![costs(&[be]), costs(&[be, more])];
+    let id = machine.attach("lc", Class::LatencyCritical);
+    machine.apply(&rights(id, 1, 1, 0), &[]);
+    all.push(costs(&[lc]));
     if together {
-        let together = [2, 3].map(|at| Rule::Together { workload: ids[at], leader: Some(ids[2]) });
-        machine.apply(&together, &[]);
-        machine.apply(&rights(ids[2], 1, 1, 0), &[]);
-        as_one = costs(&[&groups[2]]);
-        by_turns = costs(&[&groups[2], &groups[3]]);
+        let ids = ["one", "other"].map(|name| machine.attach(name, Class::LatencyCritical));
+        machine.apply(&ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]) }), &[]);
+        machine.apply(&rights(ids[0], 1, 1, 0), &[]);
+        let overtaken = machine.scx().grant().decisions().overtaken;
+        all.extend([costs(&[one]), costs(&[one, other])]);
+        println!("overtaken: {}", machine.scx().grant().decisions().overtaken - overtaken);
     }
     machine.scx().grant().check().unwrap();
-    [best_effort, critical, as_one, by_turns]
+    all
 }
 
 lab_tests! {
@@ -99,24 +101,25 @@ lab_tests! {
             ..quell_lab::Machine::measuring(2, Lockstep { serial: true, mips: MIPS as u32, quantum_ns: 10_000 }, Vec::new())
         };
 
+        #[ignore = "a boot in lock-step time: make soak"]
         fn workloads_that_hold_cpus_as_one_make_them_little_dearer() {
             let _first = RealTime::begin();
-            let [[plain, lc_alone, ..], [best_effort, lc, as_one, by_turns]] = [false, true].map(all_costs);
+            let [plain, loaded] = [false, true].map(all_costs);
             println!("instructions a switch: 2 and 8 threads that yield, 2 and 8 in a ring of pipes");
-            for (what, costs) in [
-                ("best-effort threads", plain),
-                ("a latency-critical workload", lc_alone),
-                ("best-effort threads, `together` loaded", best_effort),
-                ("a latency-critical workload, `together` loaded", lc),
-                ("one of two workloads that hold CPUs as one", as_one),
-                ("both by turns", by_turns),
-            ] {
-                println!("{what}: {costs:?}");
-            }
-            for at in 0..4 {
-                assert!(by_turns[at] * 4 < plain[at] * 5, "a quarter dearer: {by_turns:?}, {plain:?}");
-                assert!(lc[at] * 4 < lc_alone[at] * 5, "a quarter dearer: {lc:?}, {lc_alone:?}");
-            }
+            let what = [
+                "best-effort threads",
+                "best-effort threads of two cgroups",
+                "a latency-critical workload",
+                "one of two workloads that hold CPUs as one",
+                "both of them by turns",
+            ];
+            what.iter().zip(&plain).for_each(|(what, costs)| println!("{what}: {costs:?}"));
+            what.iter().zip(&loaded).for_each(|(what, costs)| println!("with `together`, {what}: {costs:?}"));
+            // Two builds differ by a hundredth. The goals are 5 and 1. In a ring of eight one thread may have run ahead of the others
+            // when it began: then it is overtaken each time.
+            let is_within = |dear: [u64; 4], cheap: [u64; 4], percent: u64| dear[2] * 100 <= cheap[2] * (100 + percent);
+            assert!(is_within(loaded[3], plain[0], 10) && is_within(loaded[4], plain[1], 10), "{loaded:?}, {plain:?}");
+            assert!(is_within(loaded[2], plain[2], 5), "where none hold CPUs as one: {loaded:?}, {plain:?}");
         }
     }
 }
