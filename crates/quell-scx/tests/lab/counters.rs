@@ -269,7 +269,9 @@ lab_tests! {
             let said = machine.scx().grant().decisions().preempted - before;
             let told = recorded.takeovers.iter().filter(|taken| taken.to == comes.0 && taken.from != comes.0).count();
             println!("taken: said {said}, told {told}");
-            assert!(told > 30 && said == told as u64, "CPUs taken: said {said}, told {told}");
+            // The system may have its turn on a CPU that best-effort work holds.
+            let more = said.checked_sub(told as u64);
+            assert!(told > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, told {told}");
             machine.scx().grant().check().unwrap();
         }
     }
