@@ -111,6 +111,10 @@ impl Suite {
             "--show-output".as_ref(),
             self.prefix().as_ref(),
         ]);
+        // Who asked for ignored tests has them executed inside, too.
+        if env::args().any(|argument| argument == "--include-ignored" || argument == "--ignored") {
+            job.command.push("--include-ignored".into());
+        }
         job.directory = "/".into();
         job.environment.push((INSIDE.into(), "1".into()));
         // What the scheduler under test is told.

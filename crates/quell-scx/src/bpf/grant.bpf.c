@@ -179,7 +179,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
-	__u32 taken = leads(slot) && came && t->woke ? overtakes(p, t, slot, number) : NO_CPU;
+	__u32 taken = came && t->woke && leads(slot) ? overtakes(p, t, slot, number, now) : NO_CPU;
 
 	t->first = taken < MAX_CPUS;
 	insert(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
@@ -222,7 +222,7 @@ void OP(grant_running, struct task_struct *p)
 	join(p, t, slot, now);
 	ceases_to_wait(p, t);
 	t->first = 0;
-	if (leads(slot))
+	if (together_on && t->counted && leads(slot))
 		begin_turn_by_time(p, t, cpu, now);
 	advance(p, t);
 	if (t->woke || !t->request)

@@ -48,20 +48,21 @@ static __always_inline void begin_turn_by_time(struct task_struct *p, struct thr
 APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 {
 	const struct cpu *c = cpu_at(&shared, cpu);
+
+	if (c->holder != slot || c->runs != slot || c->away)
+		return 0;
 	struct turn *turn = turn_on(cpu);
 	__u64 ran = lasts(turn->since, now, 0) ? now - turn->since : 0;
 	__u64 vtime = turn->vtime + ran * turn->rate / RATE_ONE;
 
-	if (c->holder != slot || c->runs != slot || c->away || !rule_overtakes(vtime, place, 0))
-		return 0;
-	return vtime - place;
+	return rule_overtakes(vtime, place, 0) ? vtime - place : 0;
 }
 
-/* The CPU of the one that is furthest ahead of this place, by more than the latency; NO_CPU: there is none. */
-APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u64 latency, __u32 looks)
+/* The CPU of the one that is furthest ahead of this place; NO_CPU: there is none. */
+APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
 {
-	__u64 now = bpf_ktime_get_ns(), furthest = latency;
 	__u32 cpus = shared.nr_cpus ? shared.nr_cpus : 1, found = NO_CPU;
+	__u64 furthest = 0;
 	int i;
 
 	FOR(i, 0, looks) {
@@ -77,7 +78,7 @@ APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u64 latency, 
 }
 
 /* It has woken up, and found no CPU. Does it overtake who runs? Then on this CPU; else NO_CPU. */
-static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, __u32 slot, __u32 number)
+static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 now)
 {
 	__u64 latency = t->latency ? t->latency : shared.wake_up_latency_ns;
 	__u32 home = scx_bpf_task_cpu(p), looks = t->mask ? 1 : LOOKED_AT;
@@ -86,8 +87,16 @@ static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, 
 		return NO_CPU;
 	if (looks > shared.nr_cpus)
 		looks = shared.nr_cpus;
-	return cpu_of_furthest(home, slot, place_of(t, number) + ahead_of(number),
-			       virtual_time(t->group, WEIGHT_ONE, latency), looks);
+	/*
+	 * Its place is no sooner than its virtual time, and in virtual time the latency is no shorter: who is not ahead by as much
+	 * as that is not ahead by more. Mostly this is all.
+	 */
+	if (t->vtime_of == number + 1 && !t->overdue && !t->first &&
+	    cpu_of_furthest(home, slot, t->vtime + ahead_of(number) + latency, looks, now) == NO_CPU)
+		return NO_CPU;
+	__u64 place = place_of(t, number) + ahead_of(number);
+
+	return cpu_of_furthest(home, slot, place + virtual_time(t->group, WEIGHT_ONE, latency), looks, now);
 }
 
 static __always_inline void overtake(__u32 cpu, struct thread *t, __u32 number)

@@ -181,17 +181,17 @@ static __always_inline void price(struct thread *t)
 /* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
 static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
-	__u64 credit = leads(slot_of_number(number)) ? virtual_time(t->group, WEIGHT_ONE, CREDIT_NS) : shared.be_slice_ns;
-
+	bool is_leaders = leads(slot_of_number(number)), is_new = t->vtime_of != timed_by(number) + 1;
+	__u64 earliest = *clock_of(number) - (is_leaders ? CREDIT_NS : shared.be_slice_ns);
 	/* Where its cache is crowded it has fallen back by so much, and CPUs of other ones have begun to help. */
-	if (is_of_cache(number) && !t->woke)
-		credit = virtual_time(t->group, WEIGHT_ONE, 2 * FAR * shared.be_slice_ns);
-	__u64 earliest = *clock_of(number) - credit;
+	__u64 more = is_of_cache(number) && !t->woke ? 2 * FAR * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
 
-	number = timed_by(number);
-	if ((__s64)(t->vtime - earliest) < 0 || t->vtime_of != number + 1)
+	/* In virtual time the credit is no shorter: it is computed for those alone who might have more. */
+	if (more && ((__s64)(t->vtime - earliest) < 0 || is_new))
+		earliest = *clock_of(number) - virtual_time(t->group, WEIGHT_ONE, more);
+	if ((__s64)(t->vtime - earliest) < 0 || is_new)
 		t->vtime = earliest;
-	t->vtime_of = number + 1;
+	t->vtime_of = timed_by(number) + 1;
 }
 
 /* Its place in a queue that is ordered by virtual time. */

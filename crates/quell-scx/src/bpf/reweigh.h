@@ -19,7 +19,7 @@
 /* Does it count with another weight than it has by now? */
 static __always_inline bool is_reweighed(struct task_struct *p, struct thread *t)
 {
-	return leads(t->slot) && t->counted && (__u32)t->counted != weight_of(p, t, t->slot);
+	return together_on && t->counted && leads(t->slot) && (__u32)t->counted != weight_of(p, t, t->slot);
 }
 
 static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 now)

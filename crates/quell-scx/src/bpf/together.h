@@ -24,7 +24,9 @@ static __always_inline bool leads(__u32 slot)
 
 static __always_inline bool is_first_come_first_served(__u32 slot)
 {
-	return workload_of(slot)->lc && !leads(slot);
+	const struct workload *w = workload_of(slot);
+
+	return w->lc && !(together_on && w->leads);
 }
 
 /* Its threads are in the leader's queue. */
@@ -38,7 +40,7 @@ static __always_inline void follow(struct thread *t)
 /* The slot to which what the thread runs is accounted: its own workload's. */
 static __always_inline __u32 accounted_to(struct thread *t)
 {
-	return leads(t->slot) ? t->member : t->slot;
+	return together_on && t->slot < SYSTEM ? t->member : t->slot;
 }
 
 /* The thread's weight in this slot's queue; WEIGHT_ONE: a thread's at nice 0. */

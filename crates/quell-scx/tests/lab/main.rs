@@ -4,6 +4,7 @@
 
 mod caches;
 mod chaos;
+mod counters;
 mod fair;
 mod grace;
 mod grant;
@@ -13,11 +14,13 @@ mod limits;
 mod moves;
 mod passage;
 mod programs;
+mod recorded;
 mod requests;
 mod servers;
 mod sockets;
 mod stay;
 mod support;
+mod switches;
 mod together;
 mod turns;
 mod upkeep;
