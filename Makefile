@@ -55,6 +55,7 @@ soak: setup
 	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab chaos -- --show-output
 	$(CARGO) test -p quell-scx --locked --test lab ksoftirqd -- --include-ignored --show-output
 	$(CARGO) test -p quell-scx --locked --test lab switches -- --include-ignored --show-output
+	$(CARGO) test -p quell-scx --locked --test lab counters -- --include-ignored --show-output
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored
 	scripts/fuzz 120 configuration api record journal scenario files
 	scripts/repeated-boots $(BOOTS) share

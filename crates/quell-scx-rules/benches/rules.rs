@@ -92,7 +92,7 @@ const CASES: [Case; 8] = [
 impl Case {
     fn machine(&self, (cpus, slots): (u32, u32)) -> Box<Shared> {
         // SAFETY: all bytes zero are a value of this structure of atomic integers.
-        let shared: Box<Shared> = unsafe { Box::new_zeroed().assume_init() };
+        let shared = unsafe { Box::new(std::mem::MaybeUninit::<Shared>::zeroed()).assume_init() };
         shared.nr_cpus.store(cpus, Relaxed);
         shared.nr_slots.store(slots, Relaxed);
         for (slot, state) in shared.workload[..slots as usize].iter().enumerate() {

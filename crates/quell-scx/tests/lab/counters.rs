@@ -223,6 +223,7 @@ lab_tests! {
             ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 40_000 }, Vec::new())
         };
 
+        #[ignore = "a minute of CPU time: make soak"]
         fn on_linuxs_scheduler_they_are_what_the_tracepoints_tell() {
             let _first = RealTime::begin();
             let groups = [Group::new("one"), Group::new("other")];
@@ -234,6 +235,7 @@ lab_tests! {
             assert!(wrong.is_empty(), "{wrong:#?}");
         }
 
+        #[ignore = "a minute of CPU time: make soak"]
         fn where_workloads_hold_cpus_as_one_too_and_so_are_cpus_taken() {
             let _first = RealTime::begin();
             let groups = [Group::new("one"), Group::new("other")];
