@@ -39,7 +39,8 @@ impl Kernel {
         let mean = self.mean(queue);
         let current = seen.current.filter(|&entity| {
             let entity = &self.tree.entities[entity];
-            entity.queued && !entity.delayed && mean.is_eligible(entity.vruntime)
+            // It may have slept and woken up on another CPU in this very moment.
+            entity.queue == queue && entity.queued && !entity.delayed && mean.is_eligible(entity.vruntime)
         });
         if let Some(entity) = current.filter(|_| keeps)
             && self.tree.entities[entity].protected_until > self.tree.entities[entity].vruntime
