@@ -6,7 +6,7 @@
  * its cache; and all CPUs wait for the queue's one lock.
  *
  * Rule: a thread that may use all CPUs waits in the queue of the cache where it ran last. All of a slot's have one clock. A CPU
- * takes the first thread of its own cache, unless that of another one is further behind: by FAR slices, or where threads are
+ * takes the first thread of its own cache, unless that of another one is further behind: by AWAY_SLICES, or where threads are
  * served in the order of coming by AWAY_NS. It looks at one other cache each time, in turn; with none of its own it
  * takes from the next that has one (`divided.h`).
  *
@@ -19,7 +19,7 @@
 
 #define CACHES (PARTS - MASKS) /* a slot */
 #define AWAY_NS 100000ULL      /* what a thread is to gain at least by leaving its cache */
-#define FAR 2                  /* the same in slices, where threads are in the order of virtual time */
+#define AWAY_SLICES 2          /* the same in slices, where threads are in the order of virtual time */
 
 struct cached {
 	__u64 queued; /* threads that began to wait, ever */

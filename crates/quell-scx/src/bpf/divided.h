@@ -53,7 +53,7 @@ static __always_inline bool is_far(__u32 number, __u32 cpu)
 
 /*
  * The place of the queue's first thread that may run here, by its slot's clock; NOWHERE: there is none. In another cache's queue
- * it counts as FAR slices of a thread of common weight behind.
+ * it counts as AWAY_SLICES of a thread of common weight behind.
  */
 APART __u64 first_place(__u32 number, __u32 cpu)
 {
@@ -70,7 +70,7 @@ APART __u64 first_place(__u32 number, __u32 cpu)
 
 		place = p->scx.dsq_vtime + ahead_of(number);
 		if (t)
-			place += virtual_time(t->group, WEIGHT_ONE, FAR * shared.be_slice_ns);
+			place += virtual_time(t->group, WEIGHT_ONE, AWAY_SLICES * shared.be_slice_ns);
 		break;
 	}
 	bpf_rcu_read_unlock();

@@ -19,7 +19,7 @@
 
 #include "cached.h"
 
-#define LAG 4 /* slices: more than FAR */
+#define LAG 4 /* slices: more than AWAY_SLICES */
 
 /* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
 static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)

@@ -184,7 +184,7 @@ static __always_inline void limit_credit(struct thread *t, __u32 number)
 	bool is_leaders = leads(slot_of_number(number)), is_new = t->vtime_of != timed_by(number) + 1;
 	__u64 earliest = *clock_of(number) - (is_leaders ? CREDIT_NS : shared.be_slice_ns);
 	/* Where its cache is crowded it has fallen back by so much, and CPUs of other ones have begun to help. */
-	__u64 more = is_of_cache(number) && !t->woke ? 2 * FAR * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
+	__u64 more = is_of_cache(number) && !t->woke ? 2 * AWAY_SLICES * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
 
 	/* In virtual time the credit is no shorter: it is computed for those alone who might have more. */
 	if (more && ((__s64)(t->vtime - earliest) < 0 || is_new))

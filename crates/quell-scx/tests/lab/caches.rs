@@ -41,6 +41,18 @@ fn moves(children: &[Child], milliseconds: u64) -> [usize; 2] {
     moves
 }
 
+/// Threads that spin on the first cache's CPUs, and then may use all.
+fn four_of_one_cache_have_a_cpu_each(group: &Group) {
+    let children: Vec<_> = (0..4).map(|number| Child::spin(Some(group), Some(number % 2))).collect();
+    pass(300);
+    for child in &children {
+        pin(child.0, 0..CPUS);
+    }
+    pass(300);
+    let shares = shares(&children.iter().collect::<Vec<_>>(), 2000);
+    assert!(shares.iter().all(|&share| share > 900), "a CPU each: {shares:?}");
+}
+
 lab_tests! {
     mod caches {
         machine: guest_with_two_caches();
@@ -69,14 +81,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (be, machine) = on_all_cpus();
             let group = be.child("all");
-            let children: Vec<_> = (0..4).map(|number| Child::spin(Some(&group), Some(number % 2))).collect();
-            pass(300);
-            for child in &children {
-                pin(child.0, 0..CPUS);
-            }
-            pass(300);
-            let shares = shares(&children.iter().collect::<Vec<_>>(), 2000);
-            assert!(shares.iter().all(|&share| share > 900), "a CPU each: {shares:?}");
+            four_of_one_cache_have_a_cpu_each(&group);
             machine.scx().grant().check().unwrap();
         }
 
@@ -86,14 +91,7 @@ lab_tests! {
             let mut machine = Machine::with(ScxOptions::default());
             let id = machine.attach("lc", Class::LatencyCritical);
             machine.apply(&rights(id, CPUS, CPUS, 0), &[]);
-            let children: Vec<_> = (0..4).map(|number| Child::spin(Some(&lc), Some(number % 2))).collect();
-            pass(300);
-            for child in &children {
-                pin(child.0, 0..CPUS);
-            }
-            pass(300);
-            let shares = shares(&children.iter().collect::<Vec<_>>(), 2000);
-            assert!(shares.iter().all(|&share| share > 900), "a CPU each: {shares:?}");
+            four_of_one_cache_have_a_cpu_each(&lc);
             machine.scx().grant().check().unwrap();
         }
     }
