@@ -6,11 +6,14 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use quell_model::topology::Cpu;
+use quell_model::{CpuId, Topology};
 use quell_scx::layout::{MAX_CPUS, NO_CPU, NOBODY, Shared};
 use quell_scx_rules as _;
 
 unsafe extern "C" {
     fn quell_wakes_up_times(shared: *const Shared, slot: u32, last: u32, cpus: *const u64, times: u64) -> u64;
+    fn quell_slot_waits(shared: *const Shared, slot: u32);
     fn quell_yields_times(shared: *const Shared, cpu: u32, times: u64) -> u64;
 }
 
@@ -89,6 +92,11 @@ const CASES: [Case; 8] = [
     },
 ];
 
+fn topology(cpus: u32) -> Topology {
+    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: id / CACHE, node: 0, socket: id / SOCKET };
+    Topology::new((0..cpus).map(cpu).collect()).expect("a topology")
+}
+
 impl Case {
     fn machine(&self, (cpus, slots): (u32, u32)) -> Box<Shared> {
         // SAFETY: all bytes zero are a value of this structure of atomic integers.
@@ -110,8 +118,6 @@ impl Case {
             state.banned_for.store(u64::MAX, Relaxed);
             state.in_pool.store(is_there, Relaxed);
             state.online.store(is_there, Relaxed);
-            state.cache.store(cpu / CACHE, Relaxed);
-            state.socket.store(cpu / SOCKET, Relaxed);
             state.sibling.iter().for_each(|sibling| sibling.store(NO_CPU, Relaxed));
             state.sibling[0].store(cpu ^ 1, Relaxed);
             if is_there == 1 {
@@ -119,6 +125,12 @@ impl Case {
                 state.holder.store(holder, Relaxed);
                 shared.workload.get(holder as usize).map(|state| state.held.fetch_add(1, Relaxed));
             }
+        }
+        shared.place_cpus(&topology(cpus));
+        shared.sort();
+        for slot in (0..slots).filter(|&slot| (self.waits)(slot, slots)) {
+            // SAFETY: the pointer is to a value of the type that the function takes.
+            unsafe { quell_slot_waits(&raw const *shared, slot) };
         }
         shared
     }

@@ -11,6 +11,15 @@ static __u64 counted(enum decision what)
 	return sum;
 }
 
+/* The CPUs from the first to before the last are near each other. */
+static void begin_place(__u32 number, __u32 place, __u32 first, __u32 last)
+{
+	for (__u32 cpu = first; cpu < last; cpu++) {
+		add(&shared.at_place[number], cpu);
+		shared.cpu[cpu].place[place] = number;
+	}
+}
+
 /* CPUs without a holder; this number of them are online. */
 static void begin_cpus(__u32 cpus)
 {
@@ -23,6 +32,9 @@ static void begin_cpus(__u32 cpus)
 		for (int i = 0; i < SIBLINGS; i++)
 			c->sibling[i] = NO_CPU;
 	}
+	memset(&shared.at_place[ANYWHERE], 0xff, sizeof(struct set));
+	for (__u32 cpu = 0; cpu < cpus; cpu++)
+		sort_core(&shared, cpu);
 }
 
 #endif

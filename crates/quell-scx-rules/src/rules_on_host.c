@@ -1,23 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The rules, callable by the tests. */
 #include <stdbool.h>
+#include <string.h>
 #include "grant.h"
 
 #define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
-#define TASK_CPUS const __u64
-#define task_may_use(cpus, cpu) ((cpus)[(cpu) / 64] >> ((cpu) % 64) & 1)
+#define WHILE(condition) while (condition)
 #define OPAQUE(i) (void)(i)
-#define FIT(s, cpu, slot, last) rule_fit_from(s, cpu, slot, last)
+#define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
 #define SERVED(s, cpu) ((s)->serving[cpu].served)
-#include "rules.h"
+#define HAS_REAL_TIME(cpu) false
+#define IN_PLACE(s, look, kind, in, but) rule_in_place(s, look, kind, in, but)
+#include "look.h"
 #include "budget.h"
 
-__u32 quell_rule_on_wake_up(const struct shared *s, __u32 slot, __u32 last, const __u64 *cpus)
+/* As `choose_cpu` does. */
+__u32 quell_rule_on_wake_up(struct shared *s, __u32 slot, __u32 last, const __u64 *cpus)
 {
-	return rule_on_wake_up(s, slot, last, cpus);
+	struct look look;
+
+	if (rule_is_best(s, slot, last) && cpus[last / 64] >> last % 64 & 1)
+		return last;
+	look.slot = slot;
+	look.last = last;
+	look.some = true;
+	memcpy(look.cpus, cpus, sizeof(look.cpus));
+	return rule_on_wake_up(s, &look);
 }
 
-__u64 quell_rule_heir(const struct shared *s, __u32 cpu, __u64 after)
+/* A thread of it waits. */
+void quell_slot_waits(struct shared *s, __u32 slot)
+{
+	slot_waits(s, slot);
+}
+
+__u64 quell_rule_heir(struct shared *s, __u32 cpu, __u64 after)
 {
 	return rule_heir(s, cpu, after);
 }
@@ -69,7 +86,7 @@ __u64 quell_wakes_up_times(struct shared *s, __u32 slot, __u32 last, const __u64
 
 	for (; times; times--) {
 		__asm__ volatile("" ::: "memory");
-		sum += rule_on_wake_up(s, slot, last, cpus);
+		sum += quell_rule_on_wake_up(s, slot, last, cpus);
 	}
 	return sum;
 }

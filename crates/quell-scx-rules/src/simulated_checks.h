@@ -111,6 +111,18 @@ static void check_holder(__u32 cpu)
 		violated("a CPU runs others while its holder's threads wait", cpu, shared.cpu[cpu].holder);
 }
 
+/* Is each CPU in the set of its kind, and in no other one, and each slot that waits in one? */
+static void check_sets(void)
+{
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
+		for (__u32 kind = 0; kind < CPU_KINDS; kind++)
+			if (is_in(&shared.of_kind[kind], cpu) != (kind_of_cpu(&shared, cpu) == kind))
+				violated("a CPU is in the wrong set", cpu, kind);
+	for (__u32 slot = 0; slot < WORKLOADS; slot++)
+		if (is_waiting(workload_of(slot)) && !is_in(&shared.waiting[0], slot) && !is_in(&shared.waiting[1], slot))
+			violated("a slot waits and is in no set", slot, 0);
+}
+
 static void check_cpus(void)
 {
 	__u32 held[WORKLOADS] = { 0 };
@@ -170,6 +182,7 @@ static void check(void)
 	if (host.missing)
 		violated("a thread is put into a queue that there is not", 0, 0);
 	unserved_by_idle = 0;
+	check_sets();
 	check_cpus();
 	check_service();
 	check_upkeep();

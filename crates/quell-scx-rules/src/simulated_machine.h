@@ -103,6 +103,7 @@ static void hand_on(__u32 cpu, __u32 to)
 		__sync_fetch_and_sub(&shared.workload[loses].held, 1);
 	if (to < SYSTEM && handed && !c->online && __sync_bool_compare_and_swap(&c->holder, to, NOBODY))
 		__sync_fetch_and_sub(&shared.workload[to].held, 1);
+	sort_core(&shared, cpu);
 }
 
 /* `Grant::take_all`: the workload loses its CPUs. */
@@ -271,8 +272,10 @@ static void begin_machine(struct machine machine)
 	shared.wake_up_latency_ns = 4000000;
 	shared.starving_ns = 500000000;
 	begin_cpus(cpus);
-	for (__u32 cpu = 0; cpu < cpus; cpu++)
+	for (__u32 cpu = 0; cpu < cpus; cpu++) {
 		shared.cpu[cpu].cache = cpu * machine.caches / cpus;
+		begin_place(ANYWHERE + 1 + shared.cpu[cpu].cache, 0, cpu, cpu + 1);
+	}
 	for (__u32 cpu = 0; cpu < cpus; cpu++) {
 		struct task_struct *p = &host.thread[FIRST_REAL_TIME + cpu];
 

@@ -11,6 +11,7 @@ use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, S
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, last: u32, cpus: *const u64) -> u32;
+    fn quell_slot_waits(shared: *const Shared, slot: u32);
     fn quell_rule_heir(shared: *const Shared, cpu: u32, after: u64) -> u64;
     fn quell_slot_in_line(place: u64) -> u32;
     fn quell_rule_ban_holds(banned_for: u64, now_on: u64) -> bool;
@@ -38,9 +39,9 @@ fn machine() -> Box<Shared> {
         // Pairs of siblings.
         cpu.sibling.iter().for_each(|sibling| sibling.store(NO_CPU, Relaxed));
         cpu.sibling[0].store(at as u32 ^ 1, Relaxed);
-        cpu.cache.store(at as u32 / 4, Relaxed);
-        cpu.socket.store(at as u32 / 8, Relaxed);
     }
+    shared.place_cpus(&pairs());
+    shared.sort();
     shared
 }
 
@@ -151,6 +152,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 /// The CPU changes hands, and the counts of held CPUs follow: of CPUs that are in the pool.
 fn hand(shared: &Shared, cpu: u32, to: u32) {
     shared.cpu[cpu as usize].holder.store(to, Relaxed);
+    shared.sort_core(cpu as usize);
     recount(shared);
 }
 
@@ -161,6 +163,12 @@ fn recount(shared: &Shared) {
         let held = mirror.occupancy().held(WorkloadId(slot as u32));
         shared.workload[slot].held.store(held, Relaxed);
     }
+}
+
+/// A thread of the workload has begun to wait; or it has another class.
+fn waits(shared: &Shared, slot: u32) {
+    // SAFETY: the pointer is to a value of the type that the function takes.
+    unsafe { quell_slot_waits(shared, slot) };
 }
 
 fn as_cpu(cpu: u32) -> Option<CpuId> {
@@ -212,12 +220,15 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
             state.limit.store(limit, Relaxed);
             state.rank.store(rank, Relaxed);
             state.in_line.store(in_line.into(), Relaxed);
+            shared.sort();
+            waits(shared, slot);
         }
         Happening::Queue { slot, comes, goes } => {
             let state = &shared.workload[slot as usize];
             let queued = state.queued.fetch_add(comes, Relaxed) + comes;
             let taken = state.taken.load(Relaxed);
             state.taken.store((taken + goes).min(queued), Relaxed);
+            waits(shared, slot);
         }
         Happening::Request { cpu, start, banned } => {
             let state = &shared.cpu[cpu as usize];
@@ -231,6 +242,7 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
             state.in_pool.store(in_pool.into(), Relaxed);
             state.online.store(online.into(), Relaxed);
             state.away.store(away.into(), Relaxed);
+            shared.sort_core(cpu as usize);
             recount(shared);
         }
     }

@@ -50,6 +50,11 @@ pub const NEWS: u32 = 1;
 /// … and CPUs that were yielded.
 pub const YIELDS: u32 = 2;
 pub const NO_CPU: u32 = u32::MAX;
+/// Of CPUs, by who holds them and what is beside them.
+pub const CPU_KINDS: usize = 6;
+pub const KIND_SETS: usize = 8;
+/// Sets of CPUs that are near each other.
+pub const SETS: usize = 128;
 
 as_in_the_header! {
     /// `struct workload`.
@@ -112,7 +117,8 @@ as_in_the_header! {
         away_since: AtomicU64,
         awaits_from: AtomicU64,
         cache: AtomicU32,
-        socket: AtomicU32,
+        kind: AtomicU32,
+        place: [AtomicU32; 2],
     }
 }
 
@@ -160,6 +166,14 @@ as_in_the_header! {
 }
 
 as_in_the_header! {
+    /// `struct set`.
+    Set = set {
+        words: AtomicU64,
+        word: [AtomicU64; MAX_CPUS / 64],
+    }
+}
+
+as_in_the_header! {
     /// `struct shared`.
     Shared = shared {
         nr_cpus: AtomicU32,
@@ -187,6 +201,9 @@ as_in_the_header! {
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],
         serving: [ServingState; MAX_CPUS],
+        of_kind: [Set; KIND_SETS],
+        waiting: [Set; 2],
+        at_place: [Set; SETS],
     }
 }
 
@@ -241,11 +258,13 @@ impl Shared {
         }
         // It may have gone offline since it was looked at: either that sees the new holder, or it is seen here.
         let Some(gains) = held(to).filter(|_| handed && state.online.load(SeqCst) == 0) else {
+            self.sort_core(cpu);
             return handed.then_some(true);
         };
         if state.holder.compare_exchange(to, NOBODY, SeqCst, SeqCst).is_ok() {
             gains.fetch_sub(1, SeqCst);
         }
+        self.sort_core(cpu);
         None
     }
 }

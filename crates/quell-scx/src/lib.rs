@@ -26,6 +26,7 @@ mod error;
 mod forms;
 mod inspect;
 mod kernel;
+mod kinds;
 #[doc(hidden)]
 pub mod layout;
 mod messages;

@@ -508,6 +508,7 @@ pub(crate) fn know_topology(shared: &Shared, topology: &Topology) {
         }
         let caches = shared.nr_caches.load(Relaxed).max(1);
         state.cache.store(number_of(topology.llcs(), id) % caches, Relaxed);
-        state.socket.store(number_of(topology.sockets(), id), Relaxed);
     }
+    shared.place_cpus(topology);
+    shared.sort();
 }

@@ -165,7 +165,7 @@ pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = W
             (held < standing.limit).then_some((workload, standing, held))
         })
         .min_by_key(|&(workload, standing, held)| {
-            (held >= standing.guaranteed, !standing.lc, standing.rank, held, workload)
+            (!standing.lc || held >= standing.guaranteed, !standing.lc, standing.rank, held, workload)
         })
         .map(|(workload, ..)| workload)
 }

@@ -27,6 +27,12 @@
 #define TOOK 1                 /* the kernel told so */
 #define FOUND 2                /* seen: of a thread that becomes real-time while it runs the kernel tells nothing */
 #define NO_CPU 0xffffffffU
+#define CPU_KINDS 6            /* of CPUs: from whom they would be taken, and whether anybody holds what is beside them (`kinds.h`) */
+#define KIND_SETS 8            /* a power of two */
+#define SETS 128               /* of CPUs by place; a power of two */
+#define NO_PLACE 0             /* the set without a CPU */
+#define ANYWHERE 1             /* that of all CPUs */
+#define SET_WORDS (MAX_CPUS / 64)
 #define NEWS 1             /* wakes a loader that listens: queues that formed, CPUs that came or went */
 #define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
@@ -93,7 +99,14 @@ struct cpu {
 	__u64 away_since;    /* when a higher class took it last */
 	__u64 awaits_from;   /* it has looked in vain too often, and does so again from then on */
 	__u32 cache;         /* the loader's: its last-level cache, by number from zero on */
-	__u32 socket;        /* the loader's: likewise */
+	__u32 kind;          /* as of the last look, plus one; 0: none (`kinds.h`) */
+	__u32 place[2];      /* the loader's: the sets of the CPUs of its last-level cache, and of its socket */
+};
+
+/* A set of CPUs, or of slots (`sets.h`). */
+struct set {
+	__u64 words;           /* which words are not empty, as bits */
+	__u64 word[SET_WORDS];
 };
 
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */
@@ -160,6 +173,9 @@ struct shared {
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
 	struct serving serving[MAX_CPUS];
+	struct set of_kind[KIND_SETS]; /* CPUs; both write them, atomically */
+	struct set waiting[2];         /* slots, of best-effort and of latency-critical workloads: some more than wait (`waiting.h`) */
+	struct set at_place[SETS];     /* CPUs; the loader's */
 };
 
 #endif

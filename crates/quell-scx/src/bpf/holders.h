@@ -5,7 +5,8 @@
  * Problem: several CPUs and the loader hand the same CPU on at the same time, and none may wait for another.
  *
  * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
- * and down after, so that no workload has more than its limit at any moment. A CPU of a real-time thread is yielded.
+ * and down after, so that no workload has more than its limit at any moment. Then the CPU goes to the set of its kind, where
+ * those who look for one find it. A CPU of a real-time thread is yielded.
  *
  * Limits: who loses the exchange tries three times, then takes a CPU that nobody holds, or waits in its queue.
  */
@@ -40,10 +41,12 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	}
 	if (from < SYSTEM)
 		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
+	sort_core_of(cpu);
 	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
 	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
 		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NOBODY) == to)
 			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
+		sort_core_of(cpu);
 		return false;
 	}
 	return true;
@@ -135,20 +138,49 @@ static __always_inline bool is_hogged(__u32 cpu)
 #define TRIES 3 /* when another CPU is faster, or a real-time thread turns out to have it */
 #define TRIED MAX_CPUS /* no CPU, but after as many tries: there may be one */
 
+/* The looks of each CPU, which does one at a time: interrupts are off. */
+struct look looks[MAX_CPUS];
+
+/* A look for a CPU for the thread. Returns its number. */
+static __always_inline __u32 begin_look(struct task_struct *p, __u32 slot)
+{
+	__u32 here = bpf_get_smp_processor_id(), bytes = (shared.nr_cpus + 63) / 64 * sizeof(__u64);
+	struct look *look = AT(looks, here, MAX_CPUS);
+
+	look->slot = slot;
+	look->last = scx_bpf_task_cpu(p);
+	look->some = (__u32)p->nr_cpus_allowed < shared.nr_cpus || p->migration_disabled;
+	if (look->some && (bytes > sizeof(look->cpus) || bpf_probe_read_kernel(look->cpus, bytes, p->cpus_ptr)))
+		look->some = false;
+	return here;
+}
+
+APART __u32 look_on_wake_up(__u32 here)
+{
+	return rule_on_wake_up(&shared, AT(looks, here, MAX_CPUS));
+}
+
+APART __u32 look_for_unheld(__u32 here, __u32 except)
+{
+	return rule_unheld(&shared, AT(looks, here, MAX_CPUS), except);
+}
+
+/* One that is bound to a CPU that was never there seems to use all. */
+static __always_inline __u32 if_usable(struct task_struct *p, __u32 cpu)
+{
+	return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu : NO_CPU;
+}
+
 /* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
 static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 {
+	__u32 last = scx_bpf_task_cpu(p);
+
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	return rule_on_wake_up(&shared, slot, scx_bpf_task_cpu(p), p->cpus_ptr);
-}
-
-/* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
-static __always_inline bool has_real_time(__u32 cpu)
-{
-	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
-
-	return rq && rq->rt.rt_nr_running;
+	if (rule_is_best(&shared, slot, last) && bpf_cpumask_test_cpu(last, p->cpus_ptr))
+		return last;
+	return if_usable(p, look_on_wake_up(begin_look(p, slot)));
 }
 
 /*
@@ -193,38 +225,12 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 	return TRIED;
 }
 
-/* Of the CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread, of equals the nearest: not this one. */
-static __noinline __u32 unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
-{
-	__u32 best = NO_CPU, least = UNFIT_FROM, last = scx_bpf_task_cpu(p);
-	int i;
-
-	FOR(i, 0, shared.nr_cpus) {
-		__u32 cpu = i;
-
-		if (cpu >= MAX_CPUS)
-			break;
-		const struct cpu *c = cpu_at(&shared, cpu);
-
-		if (cpu == except || c->holder != NOBODY || c->runs != NOBODY || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-		    has_real_time(cpu))
-			continue;
-		__u32 fit = fit_from(cpu, slot, last);
-
-		if (fit < least) {
-			least = fit;
-			best = cpu;
-		}
-	}
-	return best;
-}
-
 /* The workload gets a CPU that nobody holds, if there is one for the thread. */
 static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
 {
 	if (!workload_of(slot)->on_wake_up)
 		return;
-	__u32 cpu = unheld_cpu(p, slot, except);
+	__u32 cpu = if_usable(p, look_for_unheld(begin_look(p, slot), except));
 
 	if (cpu < MAX_CPUS && !is_hogged(cpu) && hand(cpu, NOBODY, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

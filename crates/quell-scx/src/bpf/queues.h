@@ -98,6 +98,8 @@ static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
+	if (!is_in(&shared.waiting[w->lc & 1], slot_of_number(number)))
+		waits_from_now(slot_of_number(number));
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_since = now;
 	set_waits_in(t, number + 1);

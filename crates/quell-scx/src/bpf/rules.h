@@ -6,29 +6,22 @@
  *
  * Rule: each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
  * tests can run these functions beside the reference. Whoever includes this file defines before:
- *   FOR(i, from, to)        a loop
- *   TASK_CPUS               the type of a set of CPUs that a thread may run on
- *   task_may_use(cpus, cpu) is the CPU in that set?
- *   OPAQUE(i)               keeps the compiler from knowing what i is
- *   FIT(s, cpu, slot, last) calls rule_fit_from
- *   SERVED(s, cpu)          does a server's thread have the CPU?
+ *   FOR(i, from, to)     a loop
+ *   WHILE(condition)     likewise
+ *   OPAQUE(i)            keeps the compiler from knowing what i is
+ *   FIT(s, cpu, slot)    calls rule_fit
+ *   IN_PLACE(s, look, kind, in, but) calls rule_in_place (`look.h`)
+ *   SERVED(s, cpu)       does a server's thread have the CPU?
+ *   HAS_REAL_TIME(cpu)   does a real-time thread have it, or will when it chooses?
  *
- * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`).
+ * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`). All slots that wait are looked at
+ * if each holds CPUs already or has a rank.
  */
 #ifndef QUELL_RULES_H
 #define QUELL_RULES_H
 
-#include "grant.h"
-
-/* The kernel's verifier wants to see that every index is within its table: at the place where it is used. */
-#define AT(table, i, size)                       \
-	({                                       \
-		__u32 index_ = (i);              \
-		OPAQUE(index_);                  \
-		&(table)[index_ & ((size) - 1)]; \
-	})
-#define cpu_at(s, i) AT((s)->cpu, i, MAX_CPUS)
-#define workload_at(s, i) AT((s)->workload, i, MAX_SLOTS)
+#include "kinds.h"
+#include "waiting.h"
 
 /* Has it lasted so long? Not at all, if it began on another CPU after the clock was read here. */
 static inline bool lasts(__u64 since, __u64 now, __u64 span)
@@ -66,11 +59,6 @@ static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 	const struct cpu *c = cpu_at(s, cpu);
 
 	return c->in_pool && c->online && !c->away && !SERVED(s, cpu) && !is_banned(s, cpu);
-}
-
-static inline bool is_waiting(const struct workload *w)
-{
-	return w->queued != w->taken;
 }
 
 /* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
@@ -123,62 +111,10 @@ static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
 	return from * BESIDES + rule_beside(s, cpu, slot);
 }
 
-/* How far is the CPU from the one where a thread ran last? NO_CPU: it ran nowhere. */
-enum distance { NOT_AT_ALL, IN_CACHE, ON_SOCKET, FAR, DISTANCES };
-
-static __always_inline __u32 rule_distance(const struct shared *s, __u32 cpu, __u32 last)
+/* Nothing is better than the CPU where the workload's thread ran last. */
+static inline bool rule_is_best(const struct shared *s, __u32 slot, __u32 last)
 {
-	if (cpu >= MAX_CPUS || last >= MAX_CPUS)
-		return FAR;
-	if (cpu == last)
-		return NOT_AT_ALL;
-	if (cpu_at(s, cpu)->cache == cpu_at(s, last)->cache)
-		return IN_CACHE;
-	return cpu_at(s, cpu)->socket == cpu_at(s, last)->socket ? ON_SOCKET : FAR;
-}
-
-/* How fit is the CPU for the workload's thread that ran there last? The lower the better; UNFIT_FROM: it may not have it. */
-#define UNFIT_FROM (UNFIT * DISTANCES)
-
-static inline __u32 rule_fit_from(const struct shared *s, __u32 cpu, __u32 slot, __u32 last)
-{
-	__u32 fit = rule_fit(s, cpu, slot);
-
-	return fit < UNFIT ? fit * DISTANCES + rule_distance(s, cpu, last) : UNFIT_FROM;
-}
-
-/*
- * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
- * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the nearest
- * to where the thread ran last, then the lowest number. NO_CPU at the limit, or when there is none.
- */
-static inline __u32 rule_on_wake_up(const struct shared *s, __u32 slot, __u32 last, TASK_CPUS *cpus)
-{
-	__u32 best = NO_CPU, least = UNFIT_FROM;
-	int i;
-
-	if (slot >= SYSTEM || workload_at(s, slot)->held >= workload_at(s, slot)->limit)
-		return NO_CPU;
-	/* Mostly that is it, and none is better. */
-	if (last < MAX_CPUS && task_may_use(cpus, last) && !FIT(s, last, slot, last))
-		return last;
-	FOR(i, 0, s->nr_cpus) {
-		__u32 cpu = i;
-
-		if (cpu >= MAX_CPUS)
-			break;
-		if (!task_may_use(cpus, cpu))
-			continue;
-		__u32 fit = FIT(s, cpu, slot, last);
-
-		if (fit < least) {
-			least = fit;
-			best = cpu;
-		}
-		if (fit <= IN_CACHE)
-			break;
-	}
-	return best;
+	return last < MAX_CPUS && workload_at(s, slot)->held < workload_at(s, slot)->limit && !FIT(s, last, slot);
 }
 
 /* `overtakes`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
@@ -206,44 +142,74 @@ static inline __u32 slot_in_line(__u64 place)
 	return place == NOT_IN_LINE ? NOBODY : (place - 1) & (MAX_SLOTS - 1);
 }
 
+/* A workload's place in the line for a CPU. NOT_IN_LINE: it wants none, or may have no more. */
+static inline __u64 rule_place_in_line(const struct shared *s, __u32 slot, __u32 holder)
+{
+	const struct workload *w = workload_at(s, slot);
+	__u32 held = w->held - (holder == slot);
+
+	if (!w->in_line || held >= w->limit)
+		return NOT_IN_LINE;
+	__u64 place = (rule_place(w, held) * MAX_SLOTS | slot) + 1;
+
+	if (!w->lc)
+		return place | BEHIND_OWED | BEHIND_LC;
+	return held < w->guaranteed ? place : place | BEHIND_OWED;
+}
+
+/* The first place of a class after this one. */
+static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u32 holder, __u64 after)
+{
+	struct set *set = &s->waiting[lc & 1];
+	__u64 first = NOT_IN_LINE, words = set->words;
+
+	WHILE(words) {
+		__u32 at = first_bit(words);
+		__u64 bits = *AT(set->word, at, SET_WORDS);
+
+		words &= words - 1;
+		WHILE(bits) {
+			__u32 slot = at * 64 + first_bit(bits);
+
+			bits &= bits - 1;
+			if (!is_waiting(workload_at(s, slot))) {
+				if (s->nr_slots > FEW_SLOTS)
+					slot_waits_not(s, lc, slot);
+				continue;
+			}
+			if (workload_at(s, slot)->lc != lc) {
+				slot_waits_not(s, lc, slot);
+				/* It is found among those of its class, which come next. */
+				if (lc)
+					continue;
+			}
+			__u64 place = rule_place_in_line(s, slot, holder);
+
+			if (place <= after || place >= first)
+				continue;
+			first = place;
+			/* No later slot of the class can come before one that holds nothing and has the first rank. */
+			if (!((place - 1) % BEHIND_LC / MAX_SLOTS) && (!lc || place < BEHIND_LC))
+				return first;
+		}
+	}
+	return first;
+}
+
 /*
  * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
  * then the lowest rank, then who holds the fewest other CPUs, then the lowest slot. Nobody inherits a banned CPU, and nobody
  * beyond the limit. Those up to the place `after` turned out to have no thread that may run on the CPU; 0: none did. Returns
  * the heir's place.
  */
-static __always_inline __u64 rule_heir(const struct shared *s, __u32 cpu, __u64 after)
+static __always_inline __u64 rule_heir(struct shared *s, __u32 cpu, __u64 after)
 {
-	__u64 first = NOT_IN_LINE;
-	int i;
-
 	if (!is_available(s, cpu) || cpu >= MAX_CPUS)
 		return NOT_IN_LINE;
 	__u32 holder = cpu_at(s, cpu)->holder;
+	__u64 first = s->waiting[1].words ? rule_first_in_line(s, 1, holder, after) : NOT_IN_LINE;
 
-	FOR(i, 0, s->nr_slots) {
-		__u32 slot = i;
-
-		if (slot >= SYSTEM)
-			break;
-		const struct workload *w = workload_at(s, slot);
-
-		if (!w->in_line || !is_waiting(w))
-			continue;
-		__u32 held = w->held - (holder == slot);
-
-		if (held >= w->limit)
-			continue;
-		__u64 place = (rule_place(w, held) * MAX_SLOTS | slot) + 1;
-
-		if (held >= w->guaranteed)
-			place |= BEHIND_OWED;
-		if (!w->lc)
-			place |= BEHIND_LC;
-		if (place > after && place < first)
-			first = place;
-	}
-	return first;
+	return first == NOT_IN_LINE && s->waiting[0].words ? rule_first_in_line(s, 0, holder, after) : first;
 }
 
 /* Does the workload hold no more CPUs than are its own whatever others want? */

@@ -29,27 +29,52 @@ const volatile __u64 overdue_ns = 15000000000ULL;
 int zero;
 
 #define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
-#define TASK_CPUS const struct cpumask
-#define task_may_use(cpus, cpu) bpf_cpumask_test_cpu(cpu, cpus)
+#define WHILE(condition) while ((condition) && can_loop)
 #define OPAQUE(i) barrier_var(i)
-#define FIT(s, cpu, slot, last) fit_from(cpu, slot, last)
+#define FIT(s, cpu, slot) fit_of(cpu, slot)
 #define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
-__u32 fit_from(__u32 cpu, __u32 slot, __u32 last);
-#include "rules.h"
+#define HAS_REAL_TIME(cpu) has_real_time(cpu)
+__u32 fit_of(__u32 cpu, __u32 slot);
+#define IN_PLACE(s, look, kind, in, but) in_place(look, kind, in, but)
+struct look;
+__u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
+static __always_inline bool has_real_time(__u32 cpu);
+#include "look.h"
 #include "budget.h"
 #include "counts.h"
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
 
-APART __u32 fit_from(__u32 cpu, __u32 slot, __u32 last)
-{
-	return rule_fit_from(&shared, cpu, slot, last);
-}
-
 APART __u32 fit_of(__u32 cpu, __u32 slot)
 {
 	return rule_fit(&shared, cpu, slot);
+}
+
+/* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
+static __always_inline bool has_real_time(__u32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->rt.rt_nr_running;
+}
+
+APART __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
+{
+	return look ? rule_in_place(&shared, look, kind, in, but) : NO_CPU;
+}
+
+/* What the CPU's kind depends on has changed, and its siblings'. */
+APART int sort_core_of(__u32 cpu)
+{
+	sort_core(&shared, cpu);
+	return 0;
+}
+
+APART int waits_from_now(__u32 slot)
+{
+	slot_waits(&shared, slot);
+	return 0;
 }
 
 /* From a cgroup's number to its workload's slot: the loader's. */

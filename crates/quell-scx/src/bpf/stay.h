@@ -72,22 +72,32 @@ static __always_inline bool makes_way(struct task_struct *p, struct thread *t, _
 	return true;
 }
 
-/* Is there a CPU that nobody holds? */
-APART bool has_free_cpu(void)
+/* Is there a CPU of this kind that nobody holds? */
+APART bool has_free_of(__u32 kind)
 {
-	int i;
+	struct set *set = of_kind(&shared, kind);
+	__u64 words = set->words;
 
-	FOR(i, 0, shared.nr_cpus) {
-		__u32 cpu = i;
+	WHILE(words) {
+		__u32 at = first_bit(words);
+		__u64 bits = *AT(set->word, at, SET_WORDS);
 
-		if (cpu >= MAX_CPUS)
-			break;
-		const struct cpu *c = cpu_at(&shared, cpu);
+		words &= words - 1;
+		WHILE(bits) {
+			__u32 cpu = at * 64 + first_bit(bits);
 
-		if (c->holder == NOBODY && is_available(&shared, cpu))
-			return true;
+			bits &= bits - 1;
+			if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+				return true;
+		}
 	}
 	return false;
+}
+
+/* Is there a CPU that nobody holds? */
+static __always_inline bool has_free_cpu(void)
+{
+	return has_free_of(0) || has_free_of(1);
 }
 
 /* A real-time thread takes the CPU. Does the thread that ran there stay, and nobody beside it? */

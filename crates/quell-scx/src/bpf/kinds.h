@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Kinds of CPUs: the sets in which who looks for one finds it.
+ *
+ * Problem: on 512 CPUs a look at each costs tens of thousands of instructions a wake-up.
+ *
+ * Rule: a CPU that may be handed out is in the set of its kind: by who holds it (none, best-effort, latency-critical), and by
+ * whether a workload holds one of its siblings. Whoever changes a holder tells; it compares again afterwards, until kind and
+ * state agree, so that the last one that writes leaves what is true.
+ *
+ * Limits: for a moment a CPU may be in no set, or in two. It is in the right one before whoever changed its holder looks for
+ * threads that wait, which those have said before they look for CPUs: one of the two sees the other. CPUs that a higher class
+ * has, that servers run on or that are banned stay in.
+ */
+#ifndef QUELL_KINDS_H
+#define QUELL_KINDS_H
+
+#include "sets.h"
+
+#define NO_KIND CPU_KINDS
+#define of_kind(s, kind) AT((s)->of_kind, kind, KIND_SETS)
+
+static __always_inline bool is_held(const struct shared *s, __u32 cpu)
+{
+	return cpu < MAX_CPUS && *(volatile __u32 *)&cpu_at(s, cpu)->holder < SYSTEM;
+}
+
+/* In the order in which they are looked at: from whom a CPU would be taken, the best siblings first. */
+static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
+{
+	const struct cpu *c = cpu_at(s, cpu);
+	__u32 holder = *(volatile __u32 *)&c->holder, from = 0, beside = 0;
+
+	if (!c->in_pool || !*(volatile __u32 *)&c->online)
+		return NO_KIND;
+	if (holder < SYSTEM)
+		from = workload_at(s, holder)->lc ? 2 : 1;
+	for (int i = 0; i < SIBLINGS && !beside; i++)
+		beside = is_held(s, c->sibling[i]);
+	return 2 * from + beside;
+}
+
+/* It is not of this kind any more. */
+static __always_inline void leave_kind(struct shared *s, __u32 kind, __u32 cpu)
+{
+	if (kind >= CPU_KINDS)
+		return;
+	leave(of_kind(s, kind), cpu);
+	/* Meanwhile it may be again, and have been told so. */
+	if (*(volatile __u32 *)&cpu_at(s, cpu)->kind == kind + 1)
+		add(of_kind(s, kind), cpu);
+}
+
+/* What this CPU's kind depends on has changed. */
+static __always_inline void sort_cpu(struct shared *s, __u32 cpu)
+{
+	if (cpu >= MAX_CPUS)
+		return;
+	WHILE(true) {
+		__u32 kind = kind_of_cpu(s, cpu), before = *(volatile __u32 *)&cpu_at(s, cpu)->kind;
+
+		if (before != kind + 1)
+			before = __sync_lock_test_and_set(&cpu_at(s, cpu)->kind, kind + 1);
+		if (kind < CPU_KINDS)
+			add(of_kind(s, kind), cpu);
+		if (before == kind + 1)
+			break;
+		leave_kind(s, before - 1, cpu);
+	}
+}
+
+/* Its holder has changed, or whether it may be handed out. */
+static __always_inline void sort_core(struct shared *s, __u32 cpu)
+{
+	sort_cpu(s, cpu);
+	if (cpu >= MAX_CPUS)
+		return;
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = cpu_at(s, cpu)->sibling[i];
+
+		if (sibling >= MAX_CPUS)
+			break;
+		sort_cpu(s, sibling);
+	}
+}
+
+#endif
