@@ -26,8 +26,8 @@ struct shared *half_begin(__u32 cpus)
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
 	memset(hindered, 0, sizeof(hindered));
-	loop_waits = false;
-	unserved = visited = looked_for_overdue = looked_for_passages = 0;
+	loop_waits = looks_for_overdue = false;
+	unserved = visited = looked_for_overdue = part_to_visit = looked_for_passages = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
@@ -301,7 +301,7 @@ bool half_makes_group(__u64 id, __u64 parent, bool delegated)
 void half_removes_group(__u64 id)
 {
 	end_group(id);
-	visit_groups(false, host.now);
+	visit_groups(0, false, host.now);
 }
 
 /* The cgroup may use so many ns in 100 ms. */

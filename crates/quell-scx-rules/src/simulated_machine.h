@@ -253,8 +253,8 @@ static void begin_machine(struct machine machine)
 	together_on = machine.together;
 	caches_on = machine.caches > 1;
 	memset(turns, 0, sizeof(turns));
-	loop_waits = false;
-	unserved = visited = looked_for_overdue = next_patrol = looked_for_passages = 0;
+	loop_waits = looks_for_overdue = false;
+	unserved = visited = looked_for_overdue = part_to_visit = next_patrol = looked_for_passages = 0;
 	memset(hindered, 0, sizeof(hindered));
 	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;
 	groups_generation = 1;

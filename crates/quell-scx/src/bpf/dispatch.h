@@ -16,6 +16,7 @@
 #include "holders.h"
 #include "seek.h"
 #include "serve.h"
+#include "starving.h"
 
 /* The system's next thread comes here. */
 APART bool run_system(__u32 cpu, __u64 now)
@@ -40,20 +41,14 @@ APART bool run_system(__u32 cpu, __u64 now)
 APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
-	__u32 slot = NOBODY;
-	int i;
+	__u32 slot;
 
 	if (cpu >= MAX_CPUS)
 		return false;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
-	FOR(i, 0, shared.nr_slots) {
-		__u64 since = slot_waits_since(i, cpu, now);
-
-		if (since < oldest) {
-			oldest = since;
-			slot = i;
-		}
-	}
+	slot = oldest_slot(cpu, oldest, now);
+	if (slot < SYSTEM)
+		oldest = slot_waits_since(slot, cpu, now);
 	__u64 system_since = system_waits_since(cpu, now);
 
 	if (system_since < oldest) {
@@ -300,9 +295,8 @@ static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
 /* Of a workload's threads that starve the first that may run here has a turn: no sooner than others are to wait anyway. */
 APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 {
-	__u64 blackout, oldest;
-	__u32 slot = NOBODY;
-	int i;
+	__u64 blackout;
+	__u32 slot;
 
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -313,16 +307,8 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 		blackout = LONGEST_BLACKOUT_NS;
 	if (blackout < PATIENCE * shared.starving_ns)
 		blackout = PATIENCE * shared.starving_ns;
-	oldest = now - blackout;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
-	FOR(i, 0, shared.nr_slots) {
-		__u64 since = slot_waits_since(i, cpu, now);
-
-		if (since < oldest) {
-			oldest = since;
-			slot = i;
-		}
-	}
+	slot = oldest_slot(cpu, now - blackout, now);
 	if (slot == NOBODY || !run_oldest(slot, cpu, now))
 		return false;
 	cpu_at(&shared, cpu)->starving = 1;

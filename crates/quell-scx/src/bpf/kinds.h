@@ -20,11 +20,6 @@
 #define NO_KIND CPU_KINDS
 #define of_kind(s, kind) AT((s)->of_kind, kind, KIND_SETS)
 
-static __always_inline bool is_held(const struct shared *s, __u32 cpu)
-{
-	return cpu < MAX_CPUS && *(volatile __u32 *)&cpu_at(s, cpu)->holder < SYSTEM;
-}
-
 /* In the order in which they are looked at: from whom a CPU would be taken, the best siblings first. */
 static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
 {
@@ -35,8 +30,13 @@ static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
 		return NO_KIND;
 	if (holder < SYSTEM)
 		from = workload_at(s, holder)->lc ? 2 : 1;
-	for (int i = 0; i < SIBLINGS && !beside; i++)
-		beside = is_held(s, c->sibling[i]);
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = c->sibling[i];
+
+		if (sibling >= MAX_CPUS)
+			break;
+		beside |= *(volatile __u32 *)&cpu_at(s, sibling)->holder < SYSTEM;
+	}
 	return 2 * from + beside;
 }
 
@@ -54,11 +54,16 @@ static __always_inline void leave_kind(struct shared *s, __u32 kind, __u32 cpu)
 /* What this CPU's kind depends on has changed. */
 static __always_inline void sort_cpu(struct shared *s, __u32 cpu)
 {
+	__u32 sorted = NO_KIND + 1;
+
 	if (cpu >= MAX_CPUS)
 		return;
 	WHILE(true) {
 		__u32 kind = kind_of_cpu(s, cpu), before = *(volatile __u32 *)&cpu_at(s, cpu)->kind;
 
+		if (before == kind + 1 && kind == sorted)
+			break;
+		sorted = kind;
 		if (before != kind + 1)
 			before = __sync_lock_test_and_set(&cpu_at(s, cpu)->kind, kind + 1);
 		if (kind < CPU_KINDS)

@@ -7,7 +7,8 @@
  * Rule: a timer, every 50 ms or at the end of a throttled group's period, looks at CPUs, groups and queues. What it finds
  * it mends or has a CPU decide again.
  *
- * Limits: it looks at all of them in one go. What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
+ * Limits: it looks at so many of them in one go, and at all within 50 ms: where there are more it rings so much more often.
+ * What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
  */
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
@@ -22,8 +23,14 @@
 #define PATROL_NS 50000000ULL
 #define LOOK_FOR_OVERDUE_NS 1000000000ULL
 
-__u64 visited;            /* all groups, last */
+#ifndef PATROL_PART
+#define PATROL_PART 128 /* CPUs, groups and slots that are visited at once */
+#endif
+
+__u64 visited;            /* a part of them, last */
 __u64 looked_for_overdue;
+__u32 part_to_visit;
+bool looks_for_overdue;   /* does it on this round? */
 
 /* To the queue of its server, from the queue that is iterated over, if there is a server for the thread. */
 #define move_to_server(it, p, t, slot, now)                                                           \
@@ -203,6 +210,12 @@ APART int hurry_parts(__u32 slot, __u64 now)
 	return 0;
 }
 
+/* Where the part ends that begins there, of so many. */
+static __always_inline __u32 end_of_part(__u32 from, __u32 of)
+{
+	return from + PATROL_PART < of ? from + PATROL_PART : of;
+}
+
 /* The group's settings are read again; a cgroup that went leaves its place. */
 APART int visit(__u32 at, bool look_for_overdue, __u64 now)
 {
@@ -253,11 +266,11 @@ APART __u64 end_periods(__u64 now)
 	return next;
 }
 
-APART int visit_groups(bool look_for_overdue, __u64 now)
+APART int visit_groups(__u32 from, bool look_for_overdue, __u64 now)
 {
 	int i;
 
-	FOR(i, 0, nr_groups) {
+	FOR(i, from, end_of_part(from, nr_groups)) {
 		visit(i, look_for_overdue, now);
 	}
 	return 0;
@@ -331,11 +344,11 @@ APART int empty(__u32 cpu)
  * CPUs that go offline: the kernel waits until no thread is on them, looks when they choose a thread, and other CPUs take the
  * last ones from our queues.
  */
-APART int visit_offline(void)
+APART int visit_offline(__u32 from)
 {
 	int i;
 
-	FOR(i, 0, shared.nr_cpus) {
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
 		if (i >= MAX_CPUS)
 			break;
 		if (!cpu_at(&shared, i)->online)
@@ -345,12 +358,12 @@ APART int visit_offline(void)
 }
 
 /* CPUs on which a real-time thread runs of which the kernel has not told, and those that one does not give back. */
-APART int visit_cpus(__u64 now)
+APART int visit_cpus(__u32 from, __u64 now)
 {
 	int i;
 
 	bpf_rcu_read_lock();
-	FOR(i, 0, shared.nr_cpus) {
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
 		__u32 cpu = i;
 
 		if (cpu >= MAX_CPUS)
@@ -369,16 +382,18 @@ APART int visit_cpus(__u64 now)
  * Wakes the CPUs on which nothing ends, if somebody starves. Who came into a slot's queue after its workload had changed is
  * brought to where it is looked for.
  */
-APART int visit_queues(bool look_for_overdue, __u64 now)
+APART int visit_queues(__u32 from, bool look_for_overdue, __u64 now)
 {
 	bool starving = false;
 	int i;
 
-	FOR(i, 0, shared.nr_slots + 1) {
+	FOR(i, from, end_of_part(from, shared.nr_slots + 1)) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
-		if (is_waiting(workload_of(at)))
-			move_all(queue_in(at, !is_first_come_first_served(at)), now);
+		/* Those who are in a queue are counted before. */
+		if (!is_waiting(workload_of(at)))
+			continue;
+		move_all(queue_in(at, !is_first_come_first_served(at)), now);
 		move_parts(at, false, now);
 		if (now - slot_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
@@ -387,7 +402,7 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 			hurry_parts(at, now);
 		}
 	}
-	FOR(i, 0, shared.nr_cpus) {
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
 		__u32 number = BOUND + i;
 
 		if (now - first_waits_since(number, NO_CPU, now) > shared.starving_ns)
@@ -401,11 +416,11 @@ APART int visit_queues(bool look_for_overdue, __u64 now)
 }
 
 /* Threads in the queue of a server that went, and those whose CPU was told of them a moment before they were in the queue. */
-APART int visit_servers(__u64 now)
+APART int visit_servers(__u32 from, __u64 now)
 {
 	int i;
 
-	FOR(i, 0, shared.nr_cpus * SERVERS) {
+	FOR(i, from * SERVERS, end_of_part(from, shared.nr_cpus) * SERVERS) {
 		__u32 number = i, cpu = number / SERVERS, at = number % SERVERS;
 
 		if (cpu >= MAX_CPUS)
@@ -420,24 +435,47 @@ APART int visit_servers(__u64 now)
 	return 0;
 }
 
+/* In so many parts all of them are visited. */
+static __always_inline __u32 patrol_parts(void)
+{
+	__u32 most = shared.nr_slots + 1;
+
+	if (shared.nr_cpus > most)
+		most = shared.nr_cpus;
+	if (nr_groups > most)
+		most = nr_groups;
+	return (most + PATROL_PART - 1) / PATROL_PART;
+}
+
+APART int visit_part(__u32 part, bool look_for_overdue, __u64 now)
+{
+	__u32 from = part * PATROL_PART;
+
+	visit_offline(from);
+	visit_cpus(from, now);
+	visit_groups(from, look_for_overdue, now);
+	visit_queues(from, look_for_overdue, now);
+	if (servers_on)
+		visit_servers(from, now);
+	return 0;
+}
+
 static int patrol(void *map, __u32 *key, struct patrol *timer)
 {
 	__u64 now = bpf_ktime_get_ns();
-	bool look_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
-	bool visits = now - visited >= PATROL_NS || look_for_overdue;
+	__u32 parts = patrol_parts(), part = part_to_visit;
+	__u64 span = PATROL_NS / parts;
 
-	__sync_lock_test_and_set(&next_patrol, now + PATROL_NS);
-	if (visits) {
+	__sync_lock_test_and_set(&next_patrol, now + span);
+	if (now - visited >= span) {
 		visited = now;
-		visit_offline();
-		visit_cpus(now);
-		visit_groups(look_for_overdue, now);
-		visit_queues(look_for_overdue, now);
-		if (servers_on)
-			visit_servers(now);
+		if (!part)
+			looks_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
+		visit_part(part, looks_for_overdue, now);
+		part_to_visit = part + 1 < parts ? part + 1 : 0;
+		if (!part_to_visit && looks_for_overdue)
+			looked_for_overdue = now;
 	}
-	if (look_for_overdue)
-		looked_for_overdue = now;
 	comes_by(end_periods(now));
 	comes_by(let_all_pass(now));
 	set_timer(timer, now);

@@ -8,7 +8,7 @@
  * thread that lost its CPU to another one takes a CPU without a holder on which nothing runs. The system's threads take
  * idle CPUs, or their turn where best-effort work runs.
  *
- * Limits: each search looks at all CPUs, in the order of their numbers.
+ * Limits: a workload's threads look as `look.h` does; for the loop all CPUs are looked at, in the order of their numbers.
  */
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
