@@ -25,6 +25,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
+	memset(sents, 0, sizeof(sents));
 	memset(hindered, 0, sizeof(hindered));
 	loop_waits = false;
 	unserved = visited = looked_for_overdue = looked_for_passages = 0;
@@ -81,6 +82,7 @@ void half_idles(__u32 cpu)
 {
 	host.here = cpu;
 	grant_update_idle(cpu, true);
+	host.idle |= 1ULL << cpu;
 }
 
 /* When the servers' timer of this CPU ends something. */
@@ -177,6 +179,19 @@ void half_releases(__u32 cpu)
 void half_enqueues(__u32 number, __u64 flags)
 {
 	grant_enqueue(&host.thread[number % HOST_THREADS], flags);
+}
+
+/* The thread with this number wakes up. Was it sent to a CPU already when that was chosen? It is there then; else NO_CPU. */
+__u32 half_sends(__u32 number)
+{
+	struct task_struct *p = &host.thread[number % HOST_THREADS];
+	__u32 cpu = grant_select_cpu(p, p->cpu, SCX_ENQ_WAKEUP);
+
+	if (!p->queue)
+		return NO_CPU;
+	p->cpu = cpu;
+	p->queue = LOCAL_OF(cpu) + 1;
+	return cpu;
 }
 
 __u32 half_chooses(struct task_struct *p)

@@ -15,6 +15,7 @@
 #include "holders.h"
 #include "passage.h"
 #include "quota.h"
+#include "send.h"
 #include "serve.h"
 #include "stay.h"
 
@@ -356,6 +357,7 @@ APART int visit_cpus(__u64 now)
 		if (cpu >= MAX_CPUS)
 			break;
 		fetch(cpu, now);
+		fetch_sent(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
