@@ -165,6 +165,12 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
+	/* Of one that is bound to a CPU the kernel does not ask where it goes: so it is seen here that the CPU is idle. */
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && !is_banned(&shared, cpu) &&
+	    scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags);
+		return;
+	}
 	/* The loop that polls gave others a turn: it goes on after that one. */
 	if (polls(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
