@@ -28,7 +28,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(sents, 0, sizeof(sents));
 	memset(hindered, 0, sizeof(hindered));
 	loop_waits = false;
-	unserved = visited = looked_for_overdue = looked_for_passages = 0;
+	unserved = visited = looked_for_overdue = looked_for_passages = core_scheduled = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
@@ -227,6 +227,17 @@ __s32 half_dispatches(__u32 cpu)
 	struct task_struct *p = first_of(LOCAL_OF(cpu), NULL, HOST_CPUS);
 
 	return p ? p->pid - 1 : -1;
+}
+
+/* A thread has a cookie of core scheduling, or none has; then the patrol comes. Does the loader hear that one has? */
+bool half_hears_of_cookies(bool has)
+{
+	__u32 first = 0;
+
+	for (__u32 cpu = 0; cpu < HOST_CPUS; cpu++)
+		host.rq[cpu].core_enabled = has;
+	patrol(&patrols, &first, bpf_map_lookup_elem(&patrols, &first));
+	return core_scheduled;
 }
 
 void half_goes_offline(__u32 cpu)

@@ -12,6 +12,7 @@
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
 
+#include "cookies.h"
 #include "holders.h"
 #include "passage.h"
 #include "quota.h"
@@ -431,6 +432,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	__sync_lock_test_and_set(&next_patrol, now + PATROL_NS);
 	if (visits) {
 		visited = now;
+		look_for_cookies();
 		visit_offline();
 		visit_cpus(now);
 		visit_groups(look_for_overdue, now);
