@@ -98,7 +98,7 @@ pub enum LinuxError {
     /// The scheduler that hands out CPUs.
     #[error(transparent)]
     Scheduler(Box<dyn std::error::Error + Send + Sync>),
-    /// The kernel ended the scheduler that hands out CPUs; Linux's runs everything.
+    /// The kernel ended the scheduler that hands out CPUs, and Linux's runs everything; or it is to end.
     #[error("{why}")]
     SchedulerEnded {
         /// The kernel's reason.

@@ -66,6 +66,8 @@ unsafe extern "C" {
     fn half_has_real_time(cpu: u32, is_about_to: bool);
     fn half_enqueues(number: u32, flags: u64);
     fn half_chooses(thread: *mut c_void) -> u32;
+    fn half_sends(number: u32) -> u32;
+    fn half_hears_of_cookies(has: bool) -> bool;
     fn half_takes_chosen(cpu: u32, slot: u32) -> bool;
     fn half_uses_upkeep(cpu: u32, ran: u64, now: u64) -> u64;
     fn half_dispatches(cpu: u32) -> i32;
@@ -220,6 +222,18 @@ impl Half {
     pub fn chooses(&self, thread: Thread) -> u32 {
         // SAFETY: see above.
         unsafe { half_chooses(thread.0) }
+    }
+
+    /// The thread with this number wakes up: the CPU on which it was put when that was chosen, or `NO_CPU`.
+    pub fn sends(&self, number: u32) -> u32 {
+        // SAFETY: see above.
+        unsafe { half_sends(number) }
+    }
+
+    /// A thread has a cookie of core scheduling, or none has, and the patrol comes: does the loader hear that one has?
+    pub fn hears_of_cookies(&self, has: bool) -> bool {
+        // SAFETY: see above.
+        unsafe { half_hears_of_cookies(has) }
     }
 
     pub fn takes_chosen(&self, cpu: u32, slot: u32) -> bool {

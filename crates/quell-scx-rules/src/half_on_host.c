@@ -25,9 +25,10 @@ struct shared *half_begin(__u32 cpus)
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
+	memset(sents, 0, sizeof(sents));
 	memset(hindered, 0, sizeof(hindered));
 	loop_waits = looks_for_overdue = false;
-	unserved = visited = looked_for_overdue = part_to_visit = looked_for_passages = 0;
+	unserved = visited = looked_for_overdue = part_to_visit = looked_for_passages = core_scheduled = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
@@ -81,6 +82,7 @@ void half_idles(__u32 cpu)
 {
 	host.here = cpu;
 	grant_update_idle(cpu, true);
+	host.idle |= 1ULL << cpu;
 }
 
 /* When the servers' timer of this CPU ends something. */
@@ -179,6 +181,19 @@ void half_enqueues(__u32 number, __u64 flags)
 	grant_enqueue(&host.thread[number % HOST_THREADS], flags);
 }
 
+/* The thread with this number wakes up. Was it sent to a CPU already when that was chosen? It is there then; else NO_CPU. */
+__u32 half_sends(__u32 number)
+{
+	struct task_struct *p = &host.thread[number % HOST_THREADS];
+	__u32 cpu = grant_select_cpu(p, p->cpu, SCX_ENQ_WAKEUP);
+
+	if (!p->queue)
+		return NO_CPU;
+	p->cpu = cpu;
+	p->queue = LOCAL_OF(cpu) + 1;
+	return cpu;
+}
+
 __u32 half_chooses(struct task_struct *p)
 {
 	return choose_free_cpu(p, thread_of(p)->slot);
@@ -212,6 +227,17 @@ __s32 half_dispatches(__u32 cpu)
 	struct task_struct *p = first_of(LOCAL_OF(cpu), NULL, HOST_CPUS);
 
 	return p ? p->pid - 1 : -1;
+}
+
+/* A thread has a cookie of core scheduling, or none has; then the patrol comes. Does the loader hear that one has? */
+bool half_hears_of_cookies(bool has)
+{
+	__u32 first = 0;
+
+	for (__u32 cpu = 0; cpu < HOST_CPUS; cpu++)
+		host.rq[cpu].core_enabled = has;
+	patrol(&patrols, &first, bpf_map_lookup_elem(&patrols, &first));
+	return core_scheduled;
 }
 
 void half_goes_offline(__u32 cpu)

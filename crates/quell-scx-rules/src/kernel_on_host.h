@@ -153,7 +153,10 @@ struct rq {
 	struct {
 		unsigned int rt_nr_running;
 	} rt;
+	unsigned int core_enabled;
 };
+
+#define is_scheduled_by_core(rq) ((rq)->core_enabled)
 
 struct bpf_timer {
 	__u64 at;

@@ -18,6 +18,8 @@ mod limits;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+mod sending;
+#[cfg(test)]
 mod serving;
 #[cfg(test)]
 mod shares;

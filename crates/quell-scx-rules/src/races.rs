@@ -244,3 +244,12 @@ fn a_workload_that_leaves_its_limit_tells_the_cpus_that_its_other_threads_may_us
     assert!(half.is_woken(1));
     assert_eq!(half.dispatches(1), Some(1));
 }
+
+#[test]
+fn the_patrol_tells_when_threads_begin_and_cease_to_be_scheduled_by_cores() {
+    let half = Half::with_cpus(2);
+    for (at, has) in [(1, false), (2, true), (3, true), (4, false)] {
+        half.sets_clock(START + at * 50 * MS);
+        assert_eq!(half.hears_of_cookies(has), has);
+    }
+}

@@ -86,6 +86,17 @@ static __u32 some_cpus(__u8 bits)
 	return some & active ? some : all;
 }
 
+/* `Scx::fetch_who_stays`. */
+static void fetch_who_stays(void)
+{
+	for (__u32 cpu = 0; cpu < sim.cpus; cpu++) {
+		__u32 number = __sync_lock_test_and_set(&shared.cpu[cpu].fetch, 0) - 1;
+
+		if (number < THREADS && sim.where[number] == READY)
+			change(&host.thread[number], set_weight, host.thread[number].scx.weight);
+	}
+}
+
 /* Until the next timer or the end of a slice, at most until then. */
 static void pass_time_by(__u64 until)
 {
@@ -108,6 +119,7 @@ static void pass_time_by(__u64 until)
 	}
 	if (p->timer.at <= host.now)
 		patrol(&patrols, &first, p);
+	fetch_who_stays();
 	ring_bells();
 	settle_cpus();
 }
@@ -272,13 +284,16 @@ static void comes_between(enum place place)
 
 	if (!may_be_between(kind_of(e)))
 		return;
+	/* It happens on another CPU, whatever its number: this one's look goes on. */
 	__u32 here = host.here;
+	struct look look = looks[here];
 
 	sim_next++;
 	sim.unlocked = place == AT_MOVE ? here + 1 : 0;
 	happens(e, true);
 	sim.unlocked = 0;
 	host.here = here;
+	looks[here] = look;
 }
 
 static void happens(const struct event *e, bool between)

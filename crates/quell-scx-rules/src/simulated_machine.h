@@ -246,6 +246,7 @@ static void begin_machine(struct machine machine)
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
+	memset(sents, 0, sizeof(sents));
 	memset(upkeeps, 0, sizeof(upkeeps));
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));

@@ -65,6 +65,12 @@ impl Beside {
         unsafe { (&raw const (*self.0.as_ptr()).counts[cpu % MAX_CPUS].of).read_volatile() }
     }
 
+    /// Does any thread have a cookie of core scheduling, as of the last patrol?
+    pub fn is_core_scheduled(&self) -> bool {
+        // SAFETY: see above.
+        unsafe { (&raw const (*self.0.as_ptr()).core_scheduled).read_volatile() != 0 }
+    }
+
     /// The threads that the last look found behind real-time ones.
     pub fn stuck(&self) -> Vec<types::stuck> {
         // SAFETY: see above.

@@ -132,6 +132,11 @@ impl From<ScxError> for quell_linux::LinuxError {
             ScxError::Ended { by_hand, at, .. } => {
                 quell_linux::LinuxError::SchedulerEnded { why: error.to_string(), by_hand, at }
             }
+            // Under a scheduler that runs: it ends itself.
+            ScxError::CoreScheduled { .. } => {
+                let why = error.to_string();
+                quell_linux::LinuxError::SchedulerEnded { why, by_hand: false, at: quell_linux::now() }
+            }
             other => quell_linux::LinuxError::Scheduler(Box::new(other)),
         }
     }

@@ -37,7 +37,10 @@ pub fn ready() -> Result<(), ScxError> {
 
 /// With core scheduling the kernel leaves CPUs idle that a grant counts on, and compares threads of sched_ext in a way of its
 /// own. Where the threads cannot be asked, none is known.
-fn check_cookies(proc: &Path) -> Result<(), ScxError> {
+///
+/// # Errors
+/// [`ScxError::CoreScheduled`] with the first thread that has a cookie.
+pub(crate) fn check_cookies(proc: &Path) -> Result<(), ScxError> {
     let found = ProcFs::open(proc).and_then(|mut proc| first_cookied(&mut proc));
     match found.ok().flatten() {
         Some(Cookied { pid, tid, .. }) => Err(ScxError::CoreScheduled { pid, tid }),
@@ -189,6 +192,16 @@ mod tests {
             }
         }
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn threads_that_are_scheduled_by_cores_later_end_the_scheduler_which_may_be_loaded_again() {
+        let ended = quell_linux::LinuxError::from(ScxError::CoreScheduled { pid: 80, tid: 81 });
+        let quell_linux::LinuxError::SchedulerEnded { why, by_hand: false, .. } = ended else { panic!("{ended:?}") };
+        assert!(
+            why.contains("thread 81 of process 80") && why.contains("; start that program without cookies"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@
 #include "overtake.h"
 #include "dispatch.h"
 #include "stay.h"
+#include "send.h"
 #include "passage.h"
 #include "patrol.h"
 #include "requests.h"
@@ -64,8 +65,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 			return other < MAX_CPUS ? (__s32)other : prev_cpu;
 		}
-		t->woke = 1;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), 0);
+		send(p, t, slot, cpu, 0);
 		return cpu;
 	}
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
@@ -75,7 +75,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	t->chosen = cpu + 1;
+	t->chosen = takes_ahead(p, t, slot, cpu) ? 0 : cpu + 1;
 	return cpu;
 }
 
@@ -165,6 +165,12 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
+	/* Of one that is bound to a CPU the kernel does not ask where it goes: so it is seen here that the CPU is idle. */
+	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && !is_banned(&shared, cpu) &&
+	    scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags);
+		return;
+	}
 	/* The loop that polls gave others a turn: it goes on after that one. */
 	if (polls(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
@@ -217,6 +223,7 @@ void OP(grant_running, struct task_struct *p)
 	if (!t->generation)
 		slot_of(p, t);
 	__u32 slot = t->slot, holder = c->holder;
+	bool was_sent = arrives(p, cpu);
 
 	c->stopped_at = 0;
 	join(p, t, slot, now);
@@ -236,6 +243,8 @@ void OP(grant_running, struct task_struct *p)
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
 		comes_back(cpu, p, t);
+	else if (was_sent && holder == NOBODY && slot < SYSTEM)
+		hand(cpu, NOBODY, slot);
 	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !t->passes && !(servers_on && t->served) &&
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);

@@ -150,9 +150,16 @@ struct rt_rq {
 struct rq {
 	struct rt_rq rt;
 	struct task_struct *curr;
+	unsigned int core_enabled; /* where the kernel has core scheduling: does any thread have a cookie? */
 } KEEP_NAMES;
 
 extern const struct rq runqueues __ksym;
+
+/* Is this CPU scheduled together with its siblings? */
+static __always_inline bool is_scheduled_by_core(const struct rq *rq)
+{
+	return bpf_core_field_exists(rq->core_enabled) && rq->core_enabled;
+}
 
 struct socket_lock {
 	int owned;

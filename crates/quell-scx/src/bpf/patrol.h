@@ -13,9 +13,11 @@
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
 
+#include "cookies.h"
 #include "holders.h"
 #include "passage.h"
 #include "quota.h"
+#include "send.h"
 #include "serve.h"
 #include "stay.h"
 
@@ -369,6 +371,7 @@ APART int visit_cpus(__u32 from, __u64 now)
 		if (cpu >= MAX_CPUS)
 			break;
 		fetch(cpu, now);
+		fetch_sent(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
 		if (!is_hogged(cpu))
@@ -469,6 +472,7 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	__sync_lock_test_and_set(&next_patrol, now + span);
 	if (now - visited >= span) {
 		visited = now;
+		look_for_cookies();
 		if (!part)
 			looks_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
 		visit_part(part, looks_for_overdue, now);

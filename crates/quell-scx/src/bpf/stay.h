@@ -165,6 +165,14 @@ static __always_inline void comes_back(__u32 cpu, struct task_struct *p, struct 
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* The loader has the kernel enqueue this thread anew. */
+static __always_inline void have_fetched(__u32 cpu, __u32 pid)
+{
+	cpu_at(&shared, cpu)->fetch = pid;
+	__sync_fetch_and_add(&shared.fetches, 1);
+	wake_loader();
+}
+
 /* Whoever has stayed for longer than a slice, behind a real-time thread, is fetched. */
 static __always_inline void fetch(__u32 cpu, __u64 now)
 {
@@ -175,9 +183,7 @@ static __always_inline void fetch(__u32 cpu, __u64 now)
 		return;
 	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);
-	c->fetch = stays;
-	__sync_fetch_and_add(&shared.fetches, 1);
-	wake_loader();
+	have_fetched(cpu, stays);
 }
 
 #endif

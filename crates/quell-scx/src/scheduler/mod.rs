@@ -1,5 +1,6 @@
 //! Quell's scheduler in the kernel, as the Linux host's.
 
+mod cookies;
 mod fetch;
 mod grants;
 mod hogs;
@@ -86,6 +87,8 @@ pub struct Scx {
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
     hogs: Hogs,
+    /// When it is looked next which thread is scheduled by cores, if one is.
+    cookies_at: Nanos,
     /// Has the kernel enqueue threads anew.
     fetcher: Fetcher,
     /// CPUs that were offline when it was loaded, and have not come since.
@@ -137,6 +140,7 @@ impl Scx {
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
             hogs: Hogs::default(),
+            cookies_at: Nanos::ZERO,
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             absent,
             served: Served::default(),
@@ -162,6 +166,7 @@ impl Scx {
         self.fetch_who_stays();
         self.look_around()?;
         self.look_for_stuck()?;
+        self.look_for_cookies()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;

@@ -4,6 +4,7 @@
 
 mod caches;
 mod chaos;
+mod cookies;
 mod counters;
 mod fair;
 mod grace;

@@ -1,0 +1,60 @@
+//! A program that asks for core scheduling while the scheduler runs: the host says that it ends, and names the thread. Debian's
+//! cloud kernels, which the lab boots, are built without core scheduling: there it checks nothing.
+
+use quell_lab::lab_tests;
+use quell_linux::LinuxError;
+use quell_model::{Host, SignalSet};
+use quell_scx::ScxError;
+
+use crate::support::*;
+
+fn guest_with_siblings() -> quell_lab::Machine {
+    quell_lab::Machine { topology: "1,1,2".parse().ok(), ..guest(2) }
+}
+
+/// `PR_SCHED_CORE` about this very process, whose cookie is written there, if anywhere.
+fn of_cores(what: libc::c_int, to: *mut u64) -> bool {
+    let (process, of_group) = (0 as libc::c_ulong, 1 as libc::c_ulong);
+    let kind = if to.is_null() { of_group } else { 0 };
+    // SAFETY: eight bytes are written at most, to where the caller says.
+    unsafe { libc::prctl(libc::PR_SCHED_CORE, what as libc::c_ulong, process, kind, to) == 0 }
+}
+
+/// Takes a cookie, and sleeps: a thread that is scheduled by cores need not run to be found.
+fn takes_a_cookie() {
+    while of_cores(libc::PR_SCHED_CORE_CREATE, std::ptr::null_mut()) {
+        // SAFETY: no arguments.
+        unsafe { libc::pause() };
+    }
+}
+
+lab_tests! {
+    mod cookies {
+        machine: guest_with_siblings();
+
+        #[ignore = "needs a kernel with CONFIG_SCHED_CORE"]
+        fn threads_that_are_scheduled_by_cores_later_end_the_scheduler() {
+            let mut cookie = 0;
+            if !of_cores(libc::PR_SCHED_CORE_GET, &raw mut cookie) {
+                println!("this kernel has no core scheduling");
+                return;
+            }
+            let mut machine = Machine::load();
+            for _ in 0..10 {
+                machine.observe();
+                pass(20);
+            }
+            let cookied = Child::run(None, None, takes_a_cookie);
+            let ended = (0..500).find_map(|_| {
+                pass(20);
+                machine.host.observe(SignalSet::default(), &mut machine.view, &mut machine.events).err()
+            });
+            let Some(LinuxError::SchedulerEnded { why, by_hand: false, .. }) = ended else { panic!("{ended:?}") };
+            assert!(why.starts_with(&format!("thread {} of process {0} is scheduled by cores", cookied.0)), "{why}");
+            drop(machine);
+            assert!(matches!(quell_scx::ready(), Err(ScxError::CoreScheduled { .. })), "it is not loaded again beside it");
+            drop(cookied);
+            Machine::load().observe();
+        }
+    }
+}
