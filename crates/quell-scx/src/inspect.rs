@@ -16,6 +16,8 @@ pub struct Program {
     pub name: String,
     /// How many instructions the kernel's verifier looked at, all paths together. It gives up at a million.
     pub verified_instructions: u64,
+    /// How often it ran, and for how long in all: while the kernel counts that (`kernel.bpf_stats_enabled`).
+    pub ran: (u64, Nanos),
 }
 
 /// A thread that cannot run because real-time threads have every CPU that it may use.
@@ -144,15 +146,16 @@ impl Grant {
         let programs = self.skeleton.object().progs();
         let read = programs.filter_map(|program| {
             let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
-            let verified_instructions = verified_instructions(&info)?;
-            Some(Program { name: program.name().to_string_lossy().into_owned(), verified_instructions })
+            let verified_instructions = number(&info, "verified_insns:")?;
+            let ran = (number(&info, "run_cnt:")?, Nanos(number(&info, "run_time_ns:")?));
+            Some(Program { name: program.name().to_string_lossy().into_owned(), verified_instructions, ran })
         });
         read.collect()
     }
 }
 
-fn verified_instructions(info: &str) -> Option<u64> {
-    info.lines().find_map(|line| line.strip_prefix("verified_insns:")?.trim().parse().ok())
+fn number(info: &str, field: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }
 
 fn name_of(tid: u32) -> String {
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn the_kernels_description_of_a_program_is_read() {
         let info = "pos:\t0\nprog_type:\t27\nrecursion_misses:\t0\nverified_insns:\t4711\n";
-        assert_eq!(verified_instructions(info), Some(4711));
-        assert_eq!(verified_instructions("pos:\t0\n"), None, "an older kernel does not say");
+        assert_eq!(number(info, "verified_insns:"), Some(4711));
+        assert_eq!(number("pos:\t0\n", "verified_insns:"), None, "an older kernel does not say");
     }
 }

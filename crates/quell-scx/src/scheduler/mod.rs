@@ -87,8 +87,6 @@ pub struct Scx {
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
     hogs: Hogs,
-    /// When it is looked next which thread is scheduled by cores, if one is.
-    cookies_at: Nanos,
     /// Has the kernel enqueue threads anew.
     fetcher: Fetcher,
     /// CPUs that were offline when it was loaded, and have not come since.
@@ -107,6 +105,8 @@ struct Seen {
     holders: Vec<Holder>,
     /// Counters of decisions, and the time of their reading.
     decided: (Option<Nanos>, Decisions),
+    /// When it is looked next which thread is scheduled by cores, if one is.
+    cookies_at: Nanos,
 }
 
 impl Scx {
@@ -134,13 +134,13 @@ impl Scx {
                 yields: vec![0; columns],
                 holders: vec![Holder::default(); columns],
                 decided: (None, Decisions::default()),
+                cookies_at: Nanos::ZERO,
             },
             told: Vec::new(),
             patience: Nanos::ZERO,
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
             hogs: Hogs::default(),
-            cookies_at: Nanos::ZERO,
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             absent,
             served: Served::default(),
@@ -166,7 +166,7 @@ impl Scx {
         self.fetch_who_stays();
         self.look_around()?;
         self.look_for_stuck()?;
-        self.look_for_cookies()?;
+        cookies::look(&self.grant, &self.roots.proc, &mut self.seen.cookies_at)?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;

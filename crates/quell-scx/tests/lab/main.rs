@@ -3,6 +3,7 @@
 //! On another kernel than the lab's first choice: `QUELL_TEST_KERNEL=7.0.13 cargo test -p quell-scx`.
 
 mod caches;
+mod callbacks;
 mod chaos;
 mod cookies;
 mod counters;

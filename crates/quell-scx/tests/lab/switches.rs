@@ -10,7 +10,7 @@ use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
 
-const MIPS: u64 = 250;
+pub const MIPS: u64 = 250;
 const MOST: usize = 8;
 
 /// The pipes of a ring, and where the next child reads.
@@ -38,27 +38,45 @@ fn passes_on() {
     }
 }
 
+/// Threads that take turns.
+pub struct Ring {
+    pub children: Vec<Child>,
+    pipes: Vec<[i32; 2]>,
+}
+
+impl Ring {
+    /// So many in these cgroups: they yield, or pass a byte on.
+    pub fn begin(groups: &[&Group], threads: usize, by_pipe: bool) -> Ring {
+        let mut pipes = [[0; 2]; MOST];
+        // SAFETY: room for two numbers each.
+        pipes[..threads].iter_mut().for_each(|pipe| assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0));
+        let child = |at: usize| {
+            RING.store(Box::leak(Box::new((pipes, at, threads))), Release);
+            Child::run(Some(groups[at % groups.len()]), None, if by_pipe { passes_on } else { yields })
+        };
+        let children = (0..threads).map(child).collect();
+        // SAFETY: a byte that is there.
+        unsafe { libc::write(pipes[0][1], [1u8].as_ptr().cast(), 1) };
+        Ring { children, pipes: pipes[..threads].to_vec() }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.children.clear();
+        // SAFETY: descriptors of this test.
+        self.pipes.as_flattened().iter().for_each(|&end| assert_eq!(unsafe { libc::close(end) }, 0));
+    }
+}
+
 /// Instructions a switch of so many threads that take turns in these cgroups.
 fn switch(groups: &[&Group], threads: usize, by_pipe: bool) -> u64 {
-    let mut pipes = [[0; 2]; MOST];
-    // SAFETY: room for two numbers each.
-    pipes[..threads].iter_mut().for_each(|pipe| assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0));
-    let child = |at: usize| {
-        RING.store(Box::leak(Box::new((pipes, at, threads))), Release);
-        Child::run(Some(groups[at % groups.len()]), None, if by_pipe { passes_on } else { yields })
-    };
-    let children: Vec<Child> = (0..threads).map(child).collect();
-    // SAFETY: a byte that is there.
-    unsafe { libc::write(pipes[0][1], [1u8].as_ptr().cast(), 1) };
-    let turns = || children.iter().map(Child::turns).sum::<u64>();
+    let ring = Ring::begin(groups, threads, by_pipe);
+    let turns = || ring.children.iter().map(Child::turns).sum::<u64>();
     pass(100);
     let (begin, before) = (monotonic().0, turns());
     pass(400);
-    let cost = (monotonic().0 - begin) * MIPS / 1000 / (turns() - before).max(1);
-    drop(children);
-    // SAFETY: descriptors of this test.
-    pipes[..threads].as_flattened().iter().for_each(|&end| assert_eq!(unsafe { libc::close(end) }, 0));
-    cost
+    (monotonic().0 - begin) * MIPS / 1000 / (turns() - before).max(1)
 }
 
 /// Two and eight threads that yield, and that pass a byte on by pipe.
@@ -100,6 +118,20 @@ lab_tests! {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
             ..quell_lab::Machine::measuring(2, Lockstep { serial: true, mips: MIPS as u32, quantum_ns: 10_000 }, Vec::new())
         };
+
+        #[ignore = "a boot in lock-step time: make soak"]
+        fn a_thread_that_wakes_up_takes_the_shortest_way_to_a_cpu() {
+            let _first = RealTime::begin();
+            let what = ["a bound thread of no workload", "latency-critical ones, alone", "beside best-effort ones"];
+            let all = crate::callbacks::at_wake_ups();
+            for (what, costs) in what.iter().zip(&all) {
+                println!("{what}: {:.0} instructions a wake-up", costs.values().map(|(_, cost)| cost).sum::<f64>());
+                costs.iter().for_each(|(name, (calls, cost))| println!("{calls:>8.2} calls {cost:>6.0} {name}"));
+            }
+            let calls = |costs: &crate::callbacks::Costs, name: &str| costs.get(name).map_or(0.0, |cost| cost.0);
+            assert!(calls(&all[0], "grant_dispatch") < 1.5, "it runs without a decision of the CPU");
+            assert!(all[1..].iter().all(|costs| calls(costs, "grant_enqueue") < 0.5), "they were sent when they woke up");
+        }
 
         #[ignore = "a boot in lock-step time: make soak"]
         fn workloads_that_hold_cpus_as_one_make_them_little_dearer() {
