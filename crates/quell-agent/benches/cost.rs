@@ -1,9 +1,10 @@
 //! The agent's cost, each policy at its own interval, on a machine made of plain files: 1,000 workloads of 10 threads,
 //! each a cgroup, 20 of them latency-critical. For each policy: this process's CPU time over the time that passed, its
-//! loop's share of it, and its resident memory; alone, with an idle API, and with a client that reads it.
+//! loop's share of it, and its resident memory; alone, with an idle API, and with a client that reads it, which is a process of its
+//! own. "At rest" are the loop's turns that set nothing.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
@@ -23,8 +24,15 @@ const THREADS: usize = 10;
 const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 const MEASURED: Duration = Duration::from_secs(15);
 
+/// Stands before the socket in the arguments of the client.
+const CLIENT: &str = "--client";
+
 /// Of all four policies, or of those that are named.
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == CLIENT) {
+        look(arguments[at + 1].as_ref());
+    }
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
@@ -33,6 +41,7 @@ fn main() {
         "turns a second",
         "CPU",
         "of it the loop",
+        "at rest",
         "memory",
     ]);
     for policy in ["none", "rkube", "his", "guard"] {
@@ -48,6 +57,7 @@ fn main() {
                 format!("{:.0}", cost.turns),
                 format!("{:.1} %", 100.0 * cost.process),
                 format!("{:.1} %", 100.0 * cost.thread),
+                format!("{:.1} %", 100.0 * cost.rest),
                 format!("{:.0} MB", cost.resident / 1e6),
             ]);
         }
@@ -60,6 +70,8 @@ struct Cost {
     turns: f64,
     process: f64,
     thread: f64,
+    /// Of the turns in which the loop set nothing.
+    rest: f64,
     resident: f64,
 }
 
@@ -71,26 +83,27 @@ fn measure(policy: &str, watched: Option<bool>) -> Cost {
     let api = watched.map(|_| ApiConfig { socket: socket.clone(), ..ApiConfig::default() });
     let observed = ObserverConfig { api, record: None };
     let (mut observers, _feed) = Observers::start(&observed, About::default(), &mut stack).expect("observers");
-    let end = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        if watched == Some(true) {
-            scope.spawn(|| look(&socket, &end));
+    let client = (watched == Some(true)).then(|| Looks::begin(&socket));
+    for _ in 0..10 {
+        turn(&mut stack, &mut host, &mut observers);
+    }
+    let clocks = || [process_cpu_time(), cpu_time()].map(Nanos::as_secs_f64);
+    let (before, begun) = (clocks(), Instant::now());
+    let (mut turns, mut rest) = (0.0, [Duration::ZERO, Duration::ZERO]);
+    while begun.elapsed() < MEASURED {
+        let (spent, from) = (cpu_time(), Instant::now());
+        turn(&mut stack, &mut host, &mut observers);
+        turns += 1.0;
+        if stack.stepped().all(|layer| layer.plan.knobs.is_empty()) {
+            rest[0] += Duration::from(cpu_time() - spent);
+            rest[1] += from.elapsed();
         }
-        for _ in 0..10 {
-            turn(&mut stack, &mut host, &mut observers);
-        }
-        let clocks = || [process_cpu_time(), cpu_time()].map(Nanos::as_secs_f64);
-        let (before, begun) = (clocks(), Instant::now());
-        let mut turns = 0.0;
-        while begun.elapsed() < MEASURED {
-            turn(&mut stack, &mut host, &mut observers);
-            turns += 1.0;
-        }
-        let (after, passed) = (clocks(), begun.elapsed().as_secs_f64());
-        end.store(true, Ordering::Relaxed);
-        let share = |clock: usize| (after[clock] - before[clock]) / passed;
-        Cost { turns: turns / passed, process: share(0), thread: share(1), resident: resident_bytes() }
-    })
+    }
+    let (after, passed) = (clocks(), begun.elapsed().as_secs_f64());
+    drop(client);
+    let share = |clock: usize| (after[clock] - before[clock]) / passed;
+    let rest = rest[0].as_secs_f64() / rest[1].as_secs_f64();
+    Cost { turns: turns / passed, process: share(0), thread: share(1), rest, resident: resident_bytes() }
 }
 
 fn turn(stack: &mut Stack, host: &mut LinuxHost, observers: &mut Observers) {
@@ -99,10 +112,27 @@ fn turn(stack: &mut Stack, host: &mut LinuxHost, observers: &mut Observers) {
     host.wait(wake.sooner(Wake::At(stack.view().now + LONGEST_WAIT))).expect("a wait");
 }
 
+/// A process that looks. It ends when this is dropped.
+struct Looks(Child);
+
+impl Looks {
+    fn begin(socket: &Path) -> Looks {
+        let own = std::env::current_exe().expect("this program");
+        Looks(Command::new(own).arg(CLIENT).arg(socket).spawn().expect("a process"))
+    }
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        assert!(self.0.try_wait().expect("its state").is_none(), "the client ended");
+        self.0.kill().and_then(|()| self.0.wait()).expect("it ends");
+    }
+}
+
 /// What `quell top` does: asks for everything once a second.
-fn look(socket: &Path, end: &AtomicBool) {
+fn look(socket: &Path) -> ! {
     let client = Client::new(socket).expect("a client");
-    while !end.load(Ordering::Relaxed) {
+    loop {
         let status: wire::Status = client.get("/v1/status").expect("the API answers");
         assert!([0, WORKLOADS].contains(&status.workloads.len()), "none before the first turn, then all");
         std::thread::sleep(Duration::from_secs(1));

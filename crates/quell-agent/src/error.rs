@@ -71,7 +71,7 @@ pub enum AgentError {
     #[error("the guardian must start before any other thread of its process does")]
     Threads,
     /// A system call failed.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}: {source}")]
     System {
         /// The failed operation.
         operation: &'static str,

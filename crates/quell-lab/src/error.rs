@@ -154,6 +154,12 @@ pub enum LabError {
         /// The console's last lines.
         console: String,
     },
+    /// One of the checks that the guest's kernel was built with found a fault while the command ran.
+    #[error("the guest's kernel found a fault:\n{console}")]
+    KernelFault {
+        /// The console from the first one on.
+        console: String,
+    },
     /// The guest ended without saying how the command ended.
     #[error("the guest ended without an exit status ({qemu}). The end of its console and of QEMU's messages:\n{log}")]
     GuestDied {

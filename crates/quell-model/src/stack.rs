@@ -91,8 +91,8 @@ pub fn clashes<P: Policy<D>, D: Domain>(layers: &[Layer<P, D>], pool: &D::Pool) 
 
 /// Interval of measurements that only people want to see …
 const PEOPLE_EVERY: Nanos = Nanos::from_secs(1);
-/// … and their bound, a hundredth of a CPU: beyond it they are taken less often.
-const PEOPLE_SHARE: u64 = 100;
+/// … and their bound, four thousandths of a CPU: beyond it they are taken less often.
+const PEOPLE_SHARE: u64 = 250;
 
 /// The signals that people want to see, and the clock for the cost of measuring them.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +156,7 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
     }
 
     /// Also measures these signals from now on, although no policy needs them (for people who watch): once a second, or
-    /// less often where that would take more than a hundredth of a CPU, because they may mean a file a thread.
+    /// less often where that would take more than four thousandths of a CPU, because they may mean a file a thread.
     /// `cpu_time` returns the CPU time that the calling thread has used.
     pub fn also_measure(&mut self, signals: D::Signals, cpu_time: fn() -> Nanos) {
         self.people = Some(People { signals, cpu_time, next: Nanos::ZERO });

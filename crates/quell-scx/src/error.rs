@@ -75,7 +75,7 @@ pub enum ScxError {
         messages: String,
     },
     /// Something that worked before does not work any more.
-    #[error("{step}: {source}")]
+    #[error("{step} failed: {source}")]
     Broken {
         /// What was being done.
         step: &'static str,

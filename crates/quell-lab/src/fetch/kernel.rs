@@ -70,6 +70,13 @@ impl Kernel {
         Ok(files)
     }
 
+    /// Parameters that it is started with beside the lab's own: the words of its file `arguments`, if there is one.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let words = fs::read_to_string(self.dir.join("arguments")).unwrap_or_default();
+        words.split_whitespace().map(str::to_owned).collect()
+    }
+
     fn entry(version: &str) -> String {
         format!("kernel-{version}")
     }

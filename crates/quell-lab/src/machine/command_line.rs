@@ -27,6 +27,8 @@ pub mod fd {
 pub struct Wiring<'a> {
     /// The kernel.
     pub vmlinux: &'a Path,
+    /// Parameters that this kernel is always started with.
+    pub kernel_arguments: &'a [String],
     /// Memory in MiB.
     pub memory_mib: u64,
     /// The lock-step plugin, where time passes so.
@@ -79,7 +81,7 @@ fn kernel_arguments(machine: &Machine, wiring: &Wiring) -> String {
     if machine.settle_s > 0 {
         arguments.push(format!("lab.settle={}", machine.settle_s));
     }
-    arguments.extend(machine.kernel_arguments.iter().cloned());
+    arguments.extend(wiring.kernel_arguments.iter().chain(&machine.kernel_arguments).cloned());
     arguments.join(" ")
 }
 
@@ -192,6 +194,7 @@ mod tests {
     fn wiring() -> Wiring<'static> {
         Wiring {
             vmlinux: Path::new("/k/vmlinux"),
+            kernel_arguments: &[],
             memory_mib: 1024,
             plugin: Some(Path::new("/c/lockstep.so")),
             breakpoints: None,
@@ -217,6 +220,14 @@ mod tests {
         assert!(kernel.contains("tsc_early_khz=2100000"));
         assert!(kernel.contains("lab.root=host"));
         assert!(!kernel.contains("lab.settle"));
+    }
+
+    #[test]
+    fn the_callers_parameters_come_after_the_kernels() {
+        let machine = Machine { kernel_arguments: vec!["loglevel=3".into()], ..Machine::default() };
+        let its = ["loglevel=5".to_owned()];
+        let told = kernel_arguments(&machine, &Wiring { kernel_arguments: &its, ..wiring() });
+        assert!(told.starts_with("console=ttyS0 quiet ") && told.ends_with(" loglevel=5 loglevel=3"), "{told}");
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl<'a> Lab<'a> {
         let breakpoints = self.breakpoints(machine, &qemu)?;
         let wiring = Wiring {
             vmlinux: &kernel.vmlinux(),
+            kernel_arguments: &kernel.arguments(),
             memory_mib,
             plugin: plugin.as_deref(),
             breakpoints: breakpoints.as_deref(),

@@ -11,6 +11,9 @@ const SHOWN_LINES: usize = 25;
 
 /// The command's exit status, or why there is none.
 pub(super) fn of(finished: &Finished, given_mib: u64, timeout: Option<Duration>, qemu: &Path) -> Result<u8> {
+    if let Some(console) = fault(&finished.console) {
+        return Err(LabError::KernelFault { console });
+    }
     match finished.reason {
         Reason::Reported => finished.status.trim().parse().map_err(|_| LabError::GuestDied {
             qemu: finished.qemu.to_string(),
@@ -31,6 +34,28 @@ pub(super) fn killed_for_memory(finished: &Finished) -> bool {
 const CAUSES: [&str; 3] = ["BUG: ", "kernel BUG at", " [#1] "];
 /// … and the length of the part that is shown.
 const MOST_OF_A_CAUSE: usize = 80;
+
+/// What kernels that check themselves say of a fault: KASAN, lockdep, RCU, the check for sleep where none is allowed.
+const FAULTS: [&str; 9] = [
+    "BUG: KASAN",
+    "possible circular locking dependency",
+    "possible recursive locking",
+    "possible irq lock inversion",
+    "inconsistent lock state",
+    "BUG: Invalid wait context",
+    "bad unlock balance",
+    "suspicious RCU usage",
+    "BUG: sleeping function called from invalid context",
+];
+/// The length of the part that is shown.
+const MOST_OF_A_FAULT: usize = 200;
+
+/// The console from the first fault on; None without one.
+fn fault(console: &str) -> Option<String> {
+    let begin = FAULTS.iter().filter_map(|sign| console.find(sign)).min()?;
+    let begin = console[..begin].rfind('\n').map_or(0, |newline| newline + 1);
+    Some(console[begin..].lines().take(MOST_OF_A_FAULT).collect::<Vec<_>>().join("\n"))
+}
 
 fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     const OUT_OF_MEMORY: [&str; 3] =
@@ -86,6 +111,9 @@ mod tests {
         assert!(told.contains("int3") && !told.contains("noise"), "{told}");
         let told = verdict(Reason::Ended, "", oops, "").unwrap_err().to_string();
         assert!(told.contains("NULL pointer") && told.contains("RIP") && !told.contains("noise"), "{told}");
+        let found = "[ 0.9] noise\n[ 1.0] BUG: KASAN: slab-use-after-free in f+0x1/0x2\n[ 1.1] Read of size 8";
+        let told = verdict(Reason::Reported, "0\n", found, "").unwrap_err().to_string();
+        assert!(told.contains("in f+0x1/0x2") && told.contains("size 8") && !told.contains("noise"), "{told}");
         let memory = "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory";
         assert!(matches!(verdict(Reason::Ended, "", memory, ""), Err(LabError::GuestOutOfMemory { .. })));
         let plugin = "qemu: Could not load plugin x.so: undefined symbol: main_loop_tlg";

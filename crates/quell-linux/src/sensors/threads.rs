@@ -11,13 +11,15 @@ use super::quiet::Quiet;
 use super::{Sensor, of_slot};
 use crate::LinuxError;
 use crate::cgroup::{self, Group};
-use crate::members::{Level, Members, Thread};
+use crate::members::{Level, Member, Members, Thread};
 use crate::procfs::{ProcFs, SchedStat, TimesFile, ticks};
 
 /// Where no policy asks for the states of all threads, a thread's state, CPU and class are looked at so often.
 const STATES_EVERY: Nanos = Nanos::from_secs(1);
-/// So many threads that are gone may still be known.
+/// So many threads that are gone may still be known …
 const MOST_DEAD: usize = 64;
+/// … and more for this long: looking for them costs a look-up of each known thread.
+const DEAD_EVERY: Nanos = Nanos::from_secs(2);
 
 /// The threads' summed times, and the threads seen running.
 #[derive(Debug)]
@@ -28,8 +30,12 @@ pub(crate) struct Threads {
     on_cpu: Vec<(CpuId, Nanos, WorkloadId)>,
     /// By the thread's number.
     known: HashMap<i32, Known>,
+    /// By slot: are its threads wanted one by one?
+    one_by_one: Vec<bool>,
     /// Number of threads asked for at the last observation.
     read: usize,
+    /// The last time that those that are gone were looked for.
+    looked_for_dead: Nanos,
     /// Number of files that may stay open from one observation to the next.
     may_stay_open: usize,
     quiet: Quiet,
@@ -51,7 +57,9 @@ impl Default for Threads {
             sums: Vec::new(),
             on_cpu: Vec::new(),
             known: HashMap::new(),
+            one_by_one: Vec::new(),
             read: 0,
+            looked_for_dead: Nanos::ZERO,
             may_stay_open: cgroup::most_open_files() / 4,
             quiet: Quiet::default(),
         }
@@ -102,7 +110,7 @@ impl Sensor for Threads {
             self.fill_holders(members.topology.columns(), view);
         }
         if wanted.contains_threads_of(Class::LatencyCritical) {
-            fill_threads(wanted, members, view);
+            self.fill_threads(members, view);
         }
         self.fill_workloads(wanted, members, view);
         Ok(())
@@ -115,18 +123,18 @@ impl Threads {
     fn read(&mut self, wanted: SignalSet, times: bool, members: &mut Members, now: Nanos) -> Result<(), LinuxError> {
         let holders = wanted.contains(Signal::Holder);
         let all_states = wanted.contains(Signal::Threads);
-        let is_asked = |members: &Members, id: WorkloadId| {
-            times || members.get(id).is_some_and(|member| wanted.contains_threads_of(member.spec.class))
-        };
+        // Once a slot: most of ten thousand threads may be of workloads that are not asked for.
+        let is_wanted = |member: &Member| wanted.contains_threads_of(member.spec.class);
+        self.one_by_one.clear();
+        self.one_by_one.extend(members.slots.iter().map(|slot| slot.as_ref().is_some_and(is_wanted)));
         if !all_states {
-            self.quiet.look(members, |id| is_asked(members, id))?;
+            self.quiet.look(members, |id| times || is_set(&self.one_by_one, id))?;
         }
-        self.forget_dead(members);
+        self.forget_dead(members, now);
         self.read = 0;
         let Members { slots, threads, proc, .. } = members;
         for thread in threads {
-            let member = slots.get(thread.workload.index()).and_then(Option::as_ref);
-            let states = member.is_some_and(|member| wanted.contains_threads_of(member.spec.class));
+            let states = is_set(&self.one_by_one, thread.workload);
             if !states && !times {
                 continue;
             }
@@ -157,7 +165,7 @@ impl Threads {
             if may_run && thread.state == ThreadState::Runnable {
                 self.on_cpu.push((thread.cpu, ran, thread.workload));
             }
-            if member.is_some() {
+            if slots.get(thread.workload.index()).is_some_and(Option::is_some) {
                 let (run_time, run_delay) = of_slot(&mut self.sums, thread.workload);
                 *run_time += run.run_time - thread.run.run_time;
                 *run_delay += run.run_delay - thread.run.run_delay;
@@ -187,8 +195,9 @@ impl Threads {
     }
 
     /// Forgets threads that are gone once there are some.
-    fn forget_dead(&mut self, members: &Members) {
-        if self.known.len() > self.read + MOST_DEAD {
+    fn forget_dead(&mut self, members: &Members, now: Nanos) {
+        if self.known.len() > self.read + MOST_DEAD && now >= self.looked_for_dead + DEAD_EVERY {
+            self.looked_for_dead = now;
             self.known.retain(|tid, known| members.thread(*tid).is_some_and(|thread| thread.id == known.id));
         }
     }
@@ -227,6 +236,27 @@ impl Threads {
             mark_estimates(members, view);
         }
     }
+
+    fn fill_threads(&self, members: &Members, view: &mut View) {
+        let columns = &mut view.threads;
+        columns.at = view.now;
+        for thread in members.threads.iter().filter(|thread| is_set(&self.one_by_one, thread.workload)) {
+            if thread.is_dead() {
+                continue;
+            }
+            columns.id.push(thread.id);
+            columns.workload.push(thread.workload);
+            columns.state.push(thread.state);
+            columns.cpu.push(thread.cpu);
+            columns.run_time.push(thread.run.run_time);
+            columns.run_delay.push(thread.run.run_delay);
+            columns.class.push(thread.class);
+        }
+    }
+}
+
+fn is_set(by_slot: &[bool], id: WorkloadId) -> bool {
+    by_slot.get(id.index()).copied().unwrap_or(false)
 }
 
 /// Without the kernel's accounting run times are whole ticks and run delays are unknown.
@@ -240,23 +270,5 @@ fn mark_estimates(members: &Members, view: &mut View) {
         if let Some(sample) = view.workloads.run_delay.get_mut(slot) {
             sample.quality = Quality::Absent;
         }
-    }
-}
-
-fn fill_threads(wanted: SignalSet, members: &Members, view: &mut View) {
-    let columns = &mut view.threads;
-    columns.at = view.now;
-    for thread in members.threads.iter().filter(|thread| !thread.is_dead()) {
-        let member = members.get(thread.workload);
-        if member.is_none_or(|member| !wanted.contains_threads_of(member.spec.class)) {
-            continue;
-        }
-        columns.id.push(thread.id);
-        columns.workload.push(thread.workload);
-        columns.state.push(thread.state);
-        columns.cpu.push(thread.cpu);
-        columns.run_time.push(thread.run.run_time);
-        columns.run_delay.push(thread.run.run_delay);
-        columns.class.push(thread.class);
     }
 }

@@ -1,11 +1,16 @@
 //! CPU time of the workloads whose values are set on cgroups, as the cgroups count it.
 
-use quell_model::{Capabilities, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
+use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::{Sensor, of_slot};
 use crate::LinuxError;
 use crate::cgroup::{self, Group, UsageFile};
-use crate::members::{Level, Members};
+use crate::members::{Level, Member, Members};
+
+/// Up to so many workloads that are not latency-critical are read at each look …
+const FEW: usize = 100;
+/// … and more of them together, this often: a file each.
+const OTHERS_EVERY: Nanos = Nanos::from_secs(1);
 
 /// CPU time used since each workload attached.
 #[derive(Debug)]
@@ -14,6 +19,8 @@ pub(crate) struct Usage {
     used: Vec<Used>,
     /// Number of files that may stay open from one observation to the next.
     may_stay_open: usize,
+    /// The last time that those that are not latency-critical were read.
+    read_others: Nanos,
 }
 
 /// That of one workload's cgroups.
@@ -22,11 +29,13 @@ struct Used {
     at_attach: Nanos,
     /// By cgroup.
     files: Vec<UsageFile>,
+    /// What was read last.
+    seen: Sample<Nanos>,
 }
 
 impl Default for Usage {
     fn default() -> Usage {
-        Usage { used: Vec::new(), may_stay_open: cgroup::most_open_files() }
+        Usage { used: Vec::new(), may_stay_open: cgroup::most_open_files(), read_others: Nanos::ZERO }
     }
 }
 
@@ -42,20 +51,33 @@ impl Sensor for Usage {
     }
 
     fn groups_changed(&mut self, id: WorkloadId) {
-        of_slot(&mut self.used, id).files.clear();
+        let used = of_slot(&mut self.used, id);
+        used.files.clear();
+        used.seen = Sample::default();
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &mut Members, view: &mut View) -> Result<(), LinuxError> {
         if !wanted.contains(Signal::RunTime) {
             return Ok(());
         }
+        let is_critical = |member: &Member| member.spec.class == Class::LatencyCritical;
+        let others = members.slots.iter().flatten().filter(|member| !is_critical(member)).count();
+        let others_due = others <= FEW || view.now >= self.read_others + OTHERS_EVERY;
+        if others_due {
+            self.read_others = view.now;
+        }
         let mut may_stay_open = self.may_stay_open;
         for (id, resolved) in &members.selectors {
-            if members.get(*id).is_some_and(|member| member.level == Level::Cgroup) {
-                let (used, kept) = of_slot(&mut self.used, *id).read(&resolved.groups, may_stay_open)?;
+            let Some(member) = members.get(*id).filter(|member| member.level == Level::Cgroup) else { continue };
+            let used = of_slot(&mut self.used, *id);
+            if others_due || is_critical(member) || used.seen.usable().is_none() {
+                let (time, kept) = used.read(&resolved.groups, may_stay_open)?;
                 may_stay_open -= kept;
-                view.workloads.run_time[id.index()] = Sample::exact(used, view.now);
+                used.seen = Sample::exact(time, view.now);
+            } else {
+                may_stay_open -= used.files.iter().filter(|file| file.is_open()).count();
             }
+            view.workloads.run_time[id.index()] = used.seen;
         }
         Ok(())
     }
@@ -128,6 +150,26 @@ mod tests {
             let open = host.sensors.usage.used.iter().flat_map(|used| &used.files);
             assert_eq!(open.filter(|file| file.is_open()).count(), may_stay_open.min(3));
         }
+    }
+
+    #[test]
+    fn many_that_are_not_latency_critical_are_read_once_a_second() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        for at in 0..=FEW + 1 {
+            let group = format!("w{at}");
+            tree.cgroup(&group);
+            used(&tree, &group, 1_000);
+            let class = if at == 0 { Class::LatencyCritical } else { Class::BestEffort };
+            let mut workload = Workload::new(&*group, class, CpuCount::whole(u32::from(at == 0)));
+            workload.selectors.push(Selector::Cgroup(group.into()));
+            host.attach(workload).unwrap();
+        }
+        assert!(seen(&mut host).iter().all(|used| *used == Nanos::ZERO));
+        ["w0", "w1"].into_iter().for_each(|group| used(&tree, group, 3_000));
+        assert_eq!(seen(&mut host)[..2], [Nanos::from_millis(2), Nanos::ZERO]);
+        host.sensors.usage.read_others = Nanos::ZERO;
+        assert_eq!(seen(&mut host)[..2], [Nanos::from_millis(2); 2]);
     }
 
     #[test]

@@ -27,9 +27,12 @@ impl Setting for Isolation {
 impl Group {
     /// Takes in a look of what trials are judged by.
     pub(super) fn gauge(&mut self, view: &View, co_run: &Usage, config: &HisConfig) {
-        let run_time = |slot: usize| at(&view.workloads.run_time, slot).usable();
-        let total = self.place.background.iter().filter_map(|id| run_time(id.index())).reduce(|one, more| one + more);
-        let before = std::mem::replace(&mut self.work, total.map(|total| (view.now, total)));
+        // Where there are many workloads, the host reads them less often than each look.
+        let run_time =
+            |slot: usize| Some(at(&view.workloads.run_time, slot)).filter(|sample| sample.usable().is_some());
+        let each = self.place.background.iter().filter_map(|id| run_time(id.index()));
+        let total = each.map(|sample| (sample.at, sample.value)).reduce(|(at, sum), one| (at.min(one.0), sum + one.1));
+        let before = std::mem::replace(&mut self.work, total);
         let rate = |(from, first): (Nanos, Nanos), (to, last): (Nanos, Nanos)| {
             (to > from && last >= first).then(|| (last - first).0 as f64 / (to - from).0 as f64)
         };
