@@ -58,6 +58,7 @@ pub const SETS: usize = 128;
 
 as_in_the_header! {
     /// `struct workload`.
+    #[repr(align(64))]
     WorkloadState = workload {
         attached: AtomicU32,
         lc: AtomicU32,
@@ -67,58 +68,63 @@ as_in_the_header! {
         limit: AtomicU32,
         in_line: AtomicU32,
         rank: AtomicU32,
-        held: AtomicU32,
-        grace_signal: AtomicU32,
-        grace_ns: AtomicU64,
-        pulls: AtomicU32,
         servers: AtomicU32,
         leads: AtomicU32,
         leader: AtomicU32,
+        grace_signal: AtomicU32,
+        grace_ns: AtomicU64,
+        room: AtomicU64,
+        held: AtomicU32,
+        pulls: AtomicU32,
         queued: AtomicU64,
         taken: AtomicU64,
         formed: AtomicU64,
         run_time: AtomicU64,
         vtime: AtomicU64,
         crowded_at: AtomicU64,
-        since: [AtomicU64; QUEUE_TIMES],
         unread: AtomicU64,
+        since: [AtomicU64; QUEUE_TIMES],
         unread_since: [AtomicU64; UNREAD_TIMES],
     }
 }
 
 as_in_the_header! {
     /// `struct cpu`.
+    #[repr(align(64))]
     CpuState = cpu {
-        holder: AtomicU32,
         in_pool: AtomicU32,
         online: AtomicU32,
-        away: AtomicU32,
         sibling: [AtomicU32; SIBLINGS],
-        runs: AtomicU32,
-        request_start: AtomicU64,
+        cache: AtomicU32,
+        place: [AtomicU32; 2],
         banned_for: AtomicU64,
+        room: [AtomicU64; 3],
+        holder: AtomicU32,
+        kind: AtomicU32,
+        away: AtomicU32,
+        hog: AtomicU32,
+        away_since: AtomicU64,
         yields: AtomicU64,
+        yielder: AtomicU32,
+        stays: AtomicU32,
+        fetch: AtomicU32,
+        leaving: AtomicU32,
+        more_room: [AtomicU64; 2],
+        runs: AtomicU32,
+        runs_idle: AtomicU32,
+        tid: AtomicU32,
+        starving: AtomicU32,
+        request_start: AtomicU64,
+        stopped_at: AtomicU64,
+        unserved: AtomicU64,
         system_since: AtomicU64,
         system_until: AtomicU64,
         look_at: AtomicU64,
         look_for_system_at: AtomicU64,
-        yielder: AtomicU32,
-        awaits: AtomicU32,
-        runs_idle: AtomicU32,
-        hog: AtomicU32,
-        stopped: AtomicU32,
-        starving: AtomicU32,
-        stopped_at: AtomicU64,
-        unserved: AtomicU64,
-        stays: AtomicU32,
-        fetch: AtomicU32,
-        tid: AtomicU32,
-        leaving: AtomicU32,
-        away_since: AtomicU64,
         awaits_from: AtomicU64,
-        cache: AtomicU32,
-        kind: AtomicU32,
-        place: [AtomicU32; 2],
+        awaits: AtomicU32,
+        stopped: AtomicU32,
+        most_room: [AtomicU64; 5],
     }
 }
 
@@ -167,8 +173,10 @@ as_in_the_header! {
 
 as_in_the_header! {
     /// `struct set`.
+    #[repr(align(64))]
     Set = set {
         words: AtomicU64,
+        room: [AtomicU64; 7],
         word: [AtomicU64; MAX_CPUS / 64],
     }
 }

@@ -40,8 +40,12 @@
 #define MAX_SETTINGS 256       /* of threads, given at once; a power of two */
 #define COMMON_LATENCY (~0ULL)
 
-/* One workload. The first part is the loader's, the second the scheduler's. */
+/* What is read together by many CPUs stands apart from what some of them write: a line of the CPU's cache each. */
+#define LINE __attribute__((aligned(64)))
+
+/* One workload. */
 struct workload {
+	/* The loader's. */
 	__u32 attached;
 	__u32 lc;
 	__u32 on_wake_up; /* does it take CPUs when it wakes up: guaranteed ones, burstable ones, those that nobody holds? */
@@ -50,64 +54,76 @@ struct workload {
 	__u32 limit;
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
-	__u32 held;       /* CPUs that it holds; written by both, atomically */
-	__u32 grace_signal; /* the loader's: what a thread is sent before it loses its CPU */
-	__u64 grace_ns;   /* the loader's: and how long it goes on at most; 0: no grace */
+	__u32 servers;    /* CPUs on which it has a server */
+	__u32 leads;      /* do others hold CPUs as one with it? Its queue is by time then */
+	__u32 leader;     /* the slot with which it holds CPUs as one, plus one; 0: none, or it leads */
+	__u32 grace_signal; /* what a thread is sent before it loses its CPU */
+	__u64 grace_ns;   /* and how long it goes on at most; 0: no grace */
+	__u64 room;
 
+	/* Who waits, and what it holds: any CPU writes. */
+	__u32 held;       /* CPUs that it holds; written by both, atomically */
 	__u32 pulls;      /* CPUs that take a thread from its queue just now */
-	__u32 servers;    /* the loader's: CPUs on which it has a server */
-	__u32 leads;      /* the loader's: do others hold CPUs as one with it? Its queue is by time then */
-	__u32 leader;     /* the loader's: the slot with which it holds CPUs as one, plus one; 0: none, or it leads */
 	__u64 queued;     /* threads that began to wait, ever */
 	__u64 taken;      /* threads that ceased to wait, ever */
 	__u64 formed;     /* queues that formed, ever */
 	__u64 run_time;   /* ns */
 	__u64 vtime;
 	__u64 crowded_at; /* when a thread of it came last and got no CPU, while others of it had some */
-	__u64 since[QUEUE_TIMES]; /* when they began to wait: a ring over `queued` */
 	__u64 unread;     /* its sockets with unread data, as bits */
+
+	__u64 since[QUEUE_TIMES]; /* when they began to wait: a ring over `queued` */
 	__u64 unread_since[UNREAD_TIMES]; /* and since when they have it; 0: none, or about to be said */
-};
+} LINE;
 
 /* One CPU. */
 struct cpu {
-	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
-	__u32 in_pool;       /* the loader's: may it be handed out? */
+	/* The loader's, but for `online`: what it is. */
+	__u32 in_pool;       /* may it be handed out? */
 	__u32 online;
+	__u32 sibling[SIBLINGS]; /* NO_CPU where there is none */
+	__u32 cache;         /* its last-level cache, by number from zero on */
+	__u32 place[2];      /* the sets of the CPUs of its last-level cache, and of its socket */
+	__u64 banned_for;    /* siblings are parked while it works on this request */
+	__u64 room[3];
+
+	/* Who has it: any CPU writes. */
+	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
+	__u32 kind;          /* as of the last look, plus one; 0: none (`kinds.h`) */
 	__u32 away;          /* a higher scheduling class has it: TOOK or FOUND */
-	__u32 sibling[SIBLINGS]; /* the loader's; NO_CPU where there is none */
-	__u32 runs;          /* the slot that runs here; NOBODY: idle */
-	__u64 request_start; /* of the request that it works on; 0: none */
-	__u64 banned_for;    /* the loader's: siblings are parked while it works on this request */
+	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
+	__u64 away_since;    /* when a higher class took it last */
 	__u64 yields;        /* times that it was yielded, ever */
+	__u32 yielder;       /* who yielded it last */
+	__u32 stays;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
+	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
+	__u32 leaving;       /* has the thread that runs here been told to leave? */
+	__u64 more_room[2];
+
+	/* Its own: what runs here. */
+	__u32 runs;          /* the slot that runs here; NOBODY: idle */
+	__u32 runs_idle;     /* does what runs here have cpu.idle? */
+	__u32 tid;           /* the thread that runs here, if its workload has a grace */
+	__u32 starving;      /* has the thread that comes next its turn because it starves? */
+	__u64 request_start; /* of the request that it works on; 0: none */
+	__u64 stopped_at;    /* when what ran here stopped, as long as nobody has followed; 0: somebody has, or it is idle */
+	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
 	__u64 system_since;  /* when the system's turn here began last */
 	__u64 system_until;  /* when the system's threads ran here last */
 	__u64 look_at;       /* when this CPU looks for starving threads next */
 	__u64 look_for_system_at; /* and for one of the system that has waited for its turn */
-	__u32 yielder;       /* who yielded it last */
-	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
-	__u32 runs_idle;     /* does what runs here have cpu.idle? */
-	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
-	__u32 stopped;       /* the best-effort thread that stopped here last and may stay, by number; 0: none */
-	__u32 starving;      /* has the thread that comes next its turn because it starves? */
-	__u64 stopped_at;    /* when what ran here stopped, as long as nobody has followed; 0: somebody has, or it is idle */
-	__u64 unserved;      /* `unserved` of all when the thread that stays stopped */
-	__u32 stays;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
-	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
-	__u32 tid;           /* the thread that runs here, if its workload has a grace */
-	__u32 leaving;       /* has it been told to leave? */
-	__u64 away_since;    /* when a higher class took it last */
 	__u64 awaits_from;   /* it has looked in vain too often, and does so again from then on */
-	__u32 cache;         /* the loader's: its last-level cache, by number from zero on */
-	__u32 kind;          /* as of the last look, plus one; 0: none (`kinds.h`) */
-	__u32 place[2];      /* the loader's: the sets of the CPUs of its last-level cache, and of its socket */
-};
+	__u32 awaits;        /* times that it looked in vain for a thread that is on its way into the queue */
+	__u32 stopped;       /* the best-effort thread that stopped here last and may stay, by number; 0: none */
+	__u64 most_room[5];
+} LINE;
 
 /* A set of CPUs, or of slots (`sets.h`). */
 struct set {
 	__u64 words;           /* which words are not empty, as bits */
+	__u64 room[7];
 	__u64 word[SET_WORDS];
-};
+} LINE;
 
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */
 struct server {
