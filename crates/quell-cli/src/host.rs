@@ -161,7 +161,11 @@ fn with_scheduler(
         pool,
         poll,
         granted: config.holding(),
-        parts: Parts { servers: config.asks_for_servers(), together: config.asks_for_cpus_as_one() },
+        parts: Parts {
+            servers: config.asks_for_servers(),
+            together: config.asks_for_cpus_as_one(),
+            ..Parts::default()
+        },
         ..ScxOptions::default()
     };
     let scheduler = match Scx::load(linux.topology(), Roots::default(), options) {

@@ -13,6 +13,7 @@ use quell_scx_rules as _;
 
 unsafe extern "C" {
     fn quell_wakes_up_times(shared: *const Shared, slot: u32, last: u32, cpus: *const u64, times: u64) -> u64;
+    fn quell_has_sets(has: bool);
     fn quell_slot_waits(shared: *const Shared, slot: u32);
     fn quell_yields_times(shared: *const Shared, cpu: u32, times: u64) -> u64;
 }
@@ -139,6 +140,7 @@ impl Case {
         let all = [u64::MAX; MAX_CPUS / 64];
         // SAFETY: both point to values of the types that the functions take.
         unsafe {
+            quell_has_sets(shared.nr_cpus.load(Relaxed) > quell_scx::FEW_CPUS);
             match self.is_yield {
                 true => quell_yields_times(shared, YIELDED, times),
                 false => quell_wakes_up_times(shared, OWN, LAST, all.as_ptr(), times),

@@ -7,12 +7,23 @@
 #define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
 #define WHILE(condition) while (condition)
 #define OPAQUE(i) (void)(i)
+static __thread bool sets_on;
+#define SETS_ON sets_on
+#define KIND(s, cpu) kind_of_cpu(s, cpu)
+#define LEAVE_KIND(s, kind, cpu) leave_kind(s, kind, cpu)
 #define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
 #define SERVED(s, cpu) ((s)->serving[cpu].served)
 #define HAS_REAL_TIME(cpu) false
+#define FIT_FROM(s, look, cpu) rule_fit_from(s, look, cpu)
 #define IN_PLACE(s, look, kind, in, but) rule_in_place(s, look, kind, in, but)
 #include "look.h"
 #include "budget.h"
+
+/* Are there sets of CPUs, for this thread's tests? */
+void quell_has_sets(bool has)
+{
+	sets_on = has;
+}
 
 /* As `choose_cpu` does. */
 __u32 quell_rule_on_wake_up(struct shared *s, __u32 slot, __u32 last, const __u64 *cpus)

@@ -103,7 +103,8 @@ static void hand_on(__u32 cpu, __u32 to)
 		__sync_fetch_and_sub(&shared.workload[loses].held, 1);
 	if (to < SYSTEM && handed && !c->online && __sync_bool_compare_and_swap(&c->holder, to, NOBODY))
 		__sync_fetch_and_sub(&shared.workload[to].held, 1);
-	sort_core(&shared, cpu);
+	if (sets_on)
+		sort_core(&shared, cpu);
 }
 
 /* `Grant::take_all`: the workload loses its CPUs. */
@@ -230,6 +231,7 @@ struct machine {
 	bool calm;     /* nothing happens in between, and the loader sets no new rules */
 	bool serves;   /* workloads have servers */
 	bool together; /* workloads hold CPUs as one */
+	bool sets;     /* there are sets of CPUs */
 };
 
 static void begin_machine(struct machine machine)
@@ -251,6 +253,7 @@ static void begin_machine(struct machine machine)
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));
 	servers_on = machine.serves;
+	sets_on = machine.sets;
 	together_on = machine.together;
 	caches_on = machine.caches > 1;
 	memset(turns, 0, sizeof(turns));

@@ -86,13 +86,15 @@ struct Machine {
     serves: bool,
     /// Some hold CPUs as one.
     together: bool,
+    /// There are sets of CPUs.
+    sets: bool,
 }
 
 impl Machine {
     fn of(seed: u64) -> Machine {
         let together = seed / 16 % 4 == 1 && seed / 64 % 2 == 1;
         let (cpus, caches) = (1 + (seed % 8) as u32, [1, 2, 1, 3][(seed / 64 % 4) as usize]);
-        Machine { cpus, caches, calm: seed / 8 % 2 == 1, serves: seed / 16 % 4 == 3, together }
+        Machine { cpus, caches, calm: seed / 8 % 2 == 1, serves: seed / 16 % 4 == 3, together, sets: seed / 2 % 2 == 1 }
     }
 }
 

@@ -11,6 +11,7 @@ use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, S
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, last: u32, cpus: *const u64) -> u32;
+    fn quell_has_sets(has: bool);
     fn quell_slot_waits(shared: *const Shared, slot: u32);
     fn quell_rule_heir(shared: *const Shared, cpu: u32, after: u64) -> u64;
     fn quell_slot_in_line(place: u64) -> u32;
@@ -180,8 +181,14 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
         Happening::Wake { slot, last, affinity } => {
             let mut words = [0; MAX_CPUS / 64];
             words[0] = affinity;
-            // SAFETY: both point to values of the types that the function takes.
-            let ours = as_cpu(unsafe { quell_rule_on_wake_up(shared, slot, last.unwrap_or(NO_CPU), words.as_ptr()) });
+            let [with, ours] = [true, false].map(|sets| {
+                // SAFETY: both point to values of the types that the function takes.
+                as_cpu(unsafe {
+                    quell_has_sets(sets);
+                    quell_rule_on_wake_up(shared, slot, last.unwrap_or(NO_CPU), words.as_ptr())
+                })
+            });
+            prop_assert_eq!(with, ours, "with sets of CPUs");
             let mut mirror = Mirror::of(shared);
             // A CPU that the thread may not use is none for it, as if it were banned.
             mirror.banned =

@@ -50,23 +50,15 @@ impl Shared {
     }
 
     fn sort_cpu(&self, cpu: usize) {
-        let own = &self.cpu[cpu].kind;
-        loop {
-            let kind = self.kind_of_cpu(cpu);
-            let number = kind.map_or(CPU_KINDS, |kind| kind) as u32 + 1;
-            let before = own.swap(number, SeqCst);
-            if let Some(kind) = kind {
-                self.of_kind[kind].add(cpu);
-            }
-            if before == number {
-                return;
-            }
-            if let Some(set) = before.checked_sub(1).and_then(|before| self.of_kind.get(before as usize)) {
-                set.leave(cpu);
-                // Meanwhile it may be of that kind again, and have been told so.
-                if own.load(SeqCst) == before {
-                    set.add(cpu);
-                }
+        let kind = self.kind_of_cpu(cpu);
+        if let Some(kind) = kind {
+            self.of_kind[kind].add(cpu);
+        }
+        for other in (0..CPU_KINDS).filter(|other| Some(*other) != kind) {
+            self.of_kind[other].leave(cpu);
+            // It may be of that kind by now, and have been seen still in.
+            if self.kind_of_cpu(cpu) == Some(other) {
+                self.of_kind[other].add(cpu);
             }
         }
     }

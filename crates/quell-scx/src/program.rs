@@ -97,7 +97,12 @@ pub struct Parts {
     pub servers: bool,
     /// Can workloads hold CPUs as one?
     pub together: bool,
+    /// Is each CPU in a set of its kind, on a machine with [`FEW_CPUS`], too? With more it is.
+    pub sets: bool,
 }
+
+/// On a machine with so many CPUs looking at all of them is cheaper than keeping sets.
+pub const FEW_CPUS: u32 = 16;
 
 /// Quell's scheduler. From [`Grant::load`] on it schedules every thread that is not real-time; when this value is dropped,
 /// or the process ends, the kernel's own scheduler takes over.
@@ -177,7 +182,8 @@ impl Grant {
     ) -> Result<Grant, ScxError> {
         // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut skeleton = into_the_kernel(object, parts, topology.llcs().len() > 1, hotplugs)?;
+        let sets = parts.sets || topology.columns() > FEW_CPUS as usize;
+        let mut skeleton = into_the_kernel(object, Parts { sets, ..parts }, topology.llcs().len() > 1, hotplugs)?;
         let beside = Beside::of(&mut skeleton.maps.bss_data);
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
@@ -431,7 +437,7 @@ pub fn probe() -> Result<(), ScxError> {
         return Ok(());
     }
     messages::listen();
-    let parts = Parts { servers: true, together: true };
+    let parts = Parts { servers: true, together: true, sets: true };
     into_the_kernel(&mut MaybeUninit::uninit(), parts, true, kernel::hotplugs()).map(drop)
 }
 
@@ -461,6 +467,7 @@ fn into_the_kernel(
     switches.servers_on = parts.servers;
     switches.together_on = parts.together;
     switches.caches_on = caches;
+    switches.sets_on = parts.sets;
     switches.prefers = prefers as u32;
     // Threads beside servers may have to wait for two budgets, which may be 10 s.
     if kernel::serves_ext_threads(&types) && !parts.servers {

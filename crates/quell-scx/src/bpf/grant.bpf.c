@@ -374,7 +374,8 @@ void OP(grant_cpu_online, __s32 cpu)
 		if ((__u32)cpu >= shared.nr_cpus)
 			shared.nr_cpus = cpu + 1;
 		cpu_at(&shared, cpu)->online = 1;
-		sort_core_of(cpu);
+		if (sets_on)
+			sort_core_of(cpu);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	wake_loader();
@@ -386,7 +387,8 @@ void OP(grant_cpu_offline, __s32 cpu)
 		struct cpu *c = cpu_at(&shared, cpu);
 
 		__sync_lock_test_and_set(&c->online, 0);
-		sort_core_of(cpu);
+		if (sets_on)
+			sort_core_of(cpu);
 		__u32 holder = *(volatile __u32 *)&c->holder;
 
 		if (holder < SYSTEM)

@@ -89,7 +89,6 @@ struct cpu {
 
 	/* Who has it: any CPU writes. */
 	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
-	__u32 kind;          /* as of the last look, plus one; 0: none (`kinds.h`) */
 	__u32 away;          /* a higher scheduling class has it: TOOK or FOUND */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
 	__u64 away_since;    /* when a higher class took it last */
@@ -98,6 +97,7 @@ struct cpu {
 	__u32 stays;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
 	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
 	__u32 leaving;       /* has the thread that runs here been told to leave? */
+	__u32 one_more;
 	__u64 more_room[2];
 
 	/* Its own: what runs here. */

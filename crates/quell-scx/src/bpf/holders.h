@@ -41,12 +41,14 @@ static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
 	}
 	if (from < SYSTEM)
 		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
-	sort_core_of(cpu);
+	if (sets_on)
+		sort_core_of(cpu);
 	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
 	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
 		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NOBODY) == to)
 			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
-		sort_core_of(cpu);
+		if (sets_on)
+			sort_core_of(cpu);
 		return false;
 	}
 	return true;

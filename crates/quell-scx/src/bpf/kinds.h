@@ -5,12 +5,13 @@
  * Problem: on 512 CPUs a look at each costs tens of thousands of instructions a wake-up.
  *
  * Rule: a CPU that may be handed out is in the set of its kind: by who holds it (none, best-effort, latency-critical), and by
- * whether a workload holds one of its siblings. Whoever changes a holder tells; it compares again afterwards, until kind and
- * state agree, so that the last one that writes leaves what is true.
+ * whether a workload holds one of its siblings. Whoever changes a holder puts the CPU into the set. Who looks and finds one of
+ * another kind takes it out, then looks again: it may be of this kind by now, and have been seen still in.
  *
- * Limits: for a moment a CPU may be in no set, or in two. It is in the right one before whoever changed its holder looks for
- * threads that wait, which those have said before they look for CPUs: one of the two sees the other. CPUs that a higher class
- * has, that servers run on or that are banned stay in.
+ * Limits: for a moment a CPU may be in several sets. It is in the right one before whoever changed its holder looks for threads
+ * that wait, which those have said before they look for CPUs: one of the two sees the other. CPUs that a higher class has, that
+ * servers run on or that are banned stay in. On a machine with a few CPUs there are no such sets: to look at all costs less there
+ * than to keep them.
  */
 #ifndef QUELL_KINDS_H
 #define QUELL_KINDS_H
@@ -40,38 +41,27 @@ static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
 	return 2 * from + beside;
 }
 
-/* It is not of this kind any more. */
+/* It is not of this kind any more, it seems. */
 static __always_inline void leave_kind(struct shared *s, __u32 kind, __u32 cpu)
 {
-	if (kind >= CPU_KINDS)
-		return;
 	leave(of_kind(s, kind), cpu);
-	/* Meanwhile it may be again, and have been told so. */
-	if (*(volatile __u32 *)&cpu_at(s, cpu)->kind == kind + 1)
+	if (KIND(s, cpu) == kind)
 		add(of_kind(s, kind), cpu);
 }
 
 /* What this CPU's kind depends on has changed. */
 static __always_inline void sort_cpu(struct shared *s, __u32 cpu)
 {
-	__u32 sorted = NO_KIND + 1;
-
 	if (cpu >= MAX_CPUS)
 		return;
-	WHILE(true) {
-		__u32 kind = kind_of_cpu(s, cpu), before = *(volatile __u32 *)&cpu_at(s, cpu)->kind;
+	__u32 kind = KIND(s, cpu);
 
-		if (before == kind + 1 && kind == sorted)
-			break;
-		sorted = kind;
-		if (before != kind + 1)
-			before = __sync_lock_test_and_set(&cpu_at(s, cpu)->kind, kind + 1);
-		if (kind < CPU_KINDS)
-			add(of_kind(s, kind), cpu);
-		if (before == kind + 1)
-			break;
-		leave_kind(s, before - 1, cpu);
-	}
+	if (kind < CPU_KINDS)
+		add(of_kind(s, kind), cpu);
+	/* The others are left at once: no look has many to take out. */
+	for (__u32 other = 0; other < CPU_KINDS; other++)
+		if (other != kind && is_in(of_kind(s, other), cpu))
+			LEAVE_KIND(s, other, cpu);
 }
 
 /* Its holder has changed, or whether it may be handed out. */

@@ -27,12 +27,72 @@ struct look {
 	__u64 cpus[SET_WORDS]; /* those that it may use, if they are some */
 };
 
-/* Is it what is looked for? It is kept for later if the workload itself runs beside it. */
-static __always_inline bool rule_suits(const struct shared *s, struct look *l, __u32 cpu)
+/* Is it one of the CPUs that are looked at? */
+static __always_inline bool rule_is_looked_at(const struct shared *s, const struct look *l, __u32 cpu)
 {
 	const struct cpu *c = cpu_at(s, cpu);
 
-	if (l->idle && (cpu == l->except || c->holder != NOBODY || c->runs != NOBODY || HAS_REAL_TIME(cpu)))
+	return !l->idle || (cpu != l->except && c->holder == NOBODY && c->runs == NOBODY && !HAS_REAL_TIME(cpu));
+}
+
+static __always_inline bool rule_may_use(const struct look *l, __u32 cpu)
+{
+	return !l->some || *AT(l->cpus, cpu / 64, SET_WORDS) >> cpu % 64 & 1;
+}
+
+/* How far is the CPU from the one where the thread ran last? */
+enum distance { NOT_AT_ALL, IN_CACHE, ON_SOCKET, FAR, DISTANCES };
+
+static __always_inline __u32 rule_distance(const struct shared *s, __u32 cpu, __u32 last)
+{
+	if (last >= MAX_CPUS)
+		return FAR;
+	if (cpu == last)
+		return NOT_AT_ALL;
+	if (cpu_at(s, cpu)->place[0] == cpu_at(s, last)->place[0])
+		return IN_CACHE;
+	return cpu_at(s, cpu)->place[1] == cpu_at(s, last)->place[1] ? ON_SOCKET : FAR;
+}
+
+/* How fit is it, of equals the nearer the better? */
+#define UNFIT_FROM (UNFIT * DISTANCES)
+
+static __always_inline __u32 rule_fit_from(const struct shared *s, const struct look *l, __u32 cpu)
+{
+	if (cpu >= MAX_CPUS || !rule_may_use(l, cpu) || !rule_is_looked_at(s, l, cpu))
+		return UNFIT_FROM;
+	__u32 fit = FIT(s, cpu, l->slot);
+
+	return fit < UNFIT ? fit * DISTANCES + rule_distance(s, cpu, l->last) : UNFIT_FROM;
+}
+
+/* The same without sets: of a few CPUs all are looked at. */
+static __always_inline __u32 rule_look_at_all(const struct shared *s, struct look *l)
+{
+	__u32 best = NO_CPU, least = UNFIT_FROM;
+	int i;
+
+	FOR(i, 0, s->nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		__u32 fit = FIT_FROM(s, l, cpu);
+
+		if (fit < least) {
+			least = fit;
+			best = cpu;
+		}
+		if (fit <= IN_CACHE)
+			break;
+	}
+	return best;
+}
+
+/* Is it what is looked for? It is kept for later if the workload itself runs beside it. */
+static __always_inline bool rule_suits(const struct shared *s, struct look *l, __u32 cpu)
+{
+	if (!rule_is_looked_at(s, l, cpu))
 		return false;
 	__u32 fit = FIT(s, cpu, l->slot);
 
@@ -62,8 +122,10 @@ static __always_inline __u32 rule_in_place(struct shared *s, struct look *l, __u
 			__u32 cpu = at * 64 + first_bit(bits);
 
 			bits &= bits - 1;
-			if (cpu_at(s, cpu)->kind != kind + 1)
-				leave_kind(s, kind, cpu);
+			if (KIND(s, cpu) != kind) {
+				LEAVE_KIND(s, kind, cpu);
+				continue;
+			}
 			if (rule_suits(s, l, cpu))
 				return cpu;
 		}
@@ -79,8 +141,7 @@ static __always_inline __u32 rule_in_kind(struct shared *s, struct look *l, __u3
 		return NO_CPU;
 	if (last >= MAX_CPUS)
 		return IN_PLACE(s, l, kind, ANYWHERE, NO_PLACE);
-	if (is_in(of_kind(s, kind), last) && (!l->some || *AT(l->cpus, last / 64, SET_WORDS) >> last % 64 & 1) &&
-	    rule_suits(s, l, last))
+	if (KIND(s, last) == kind && rule_may_use(l, last) && rule_suits(s, l, last))
 		return last;
 	cache = cpu_at(s, last)->place[0];
 	socket = cpu_at(s, last)->place[1];
@@ -95,6 +156,8 @@ static __always_inline __u32 rule_in_kind(struct shared *s, struct look *l, __u3
 /* The best of the first kinds. */
 static __always_inline __u32 rule_look(struct shared *s, struct look *l, __u32 kinds)
 {
+	if (!SETS_ON)
+		return rule_look_at_all(s, l);
 	for (__u32 kind = 0; kind < CPU_KINDS; kind++) {
 		if (kind >= kinds)
 			break;

@@ -9,7 +9,11 @@
  *   FOR(i, from, to)     a loop
  *   WHILE(condition)     likewise
  *   OPAQUE(i)            keeps the compiler from knowing what i is
+ *   SETS_ON              are there sets of CPUs? (`kinds.h`)
+ *   KIND(s, cpu)         calls kind_of_cpu (`kinds.h`)
+ *   LEAVE_KIND(s, kind, cpu) calls leave_kind
  *   FIT(s, cpu, slot)    calls rule_fit
+ *   FIT_FROM(s, look, cpu) calls rule_fit_from (`look.h`)
  *   IN_PLACE(s, look, kind, in, but) calls rule_in_place (`look.h`)
  *   SERVED(s, cpu)       does a server's thread have the CPU?
  *   HAS_REAL_TIME(cpu)   does a real-time thread have it, or will when it chooses?

@@ -22,6 +22,9 @@ SWITCH together_on;
 /* Are there several last-level caches? */
 SWITCH caches_on;
 
+/* Are there more than a few CPUs, so that sets of them are kept? */
+SWITCH sets_on;
+
 /* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
 const volatile __u64 overdue_ns = 15000000000ULL;
 
@@ -35,8 +38,15 @@ int zero;
 #define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
 #define HAS_REAL_TIME(cpu) has_real_time(cpu)
 __u32 fit_of(__u32 cpu, __u32 slot);
+#define SETS_ON sets_on
+#define KIND(s, cpu) its_kind(cpu)
+#define LEAVE_KIND(s, kind, cpu) leave_its_kind(kind, cpu)
+__u32 its_kind(__u32 cpu);
+int leave_its_kind(__u32 kind, __u32 cpu);
 #define IN_PLACE(s, look, kind, in, but) in_place(look, kind, in, but)
+#define FIT_FROM(s, look, cpu) fit_from(look, cpu)
 struct look;
+__u32 fit_from(struct look *look, __u32 cpu);
 __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
 static __always_inline bool has_real_time(__u32 cpu);
 #include "look.h"
@@ -45,6 +55,17 @@ static __always_inline bool has_real_time(__u32 cpu);
 
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
+
+APART __u32 its_kind(__u32 cpu)
+{
+	return kind_of_cpu(&shared, cpu);
+}
+
+APART int leave_its_kind(__u32 kind, __u32 cpu)
+{
+	leave_kind(&shared, kind, cpu);
+	return 0;
+}
 
 APART __u32 fit_of(__u32 cpu, __u32 slot)
 {
@@ -57,6 +78,11 @@ static __always_inline bool has_real_time(__u32 cpu)
 	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
 
 	return rq && rq->rt.rt_nr_running;
+}
+
+APART __u32 fit_from(struct look *look, __u32 cpu)
+{
+	return look ? rule_fit_from(&shared, look, cpu) : UNFIT_FROM;
 }
 
 APART __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but)

@@ -94,10 +94,26 @@ APART bool has_free_of(__u32 kind)
 	return false;
 }
 
+/* The same of all, where there are a few. */
+APART bool has_free(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+			return true;
+	}
+	return false;
+}
+
 /* Is there a CPU that nobody holds? */
 static __always_inline bool has_free_cpu(void)
 {
-	return has_free_of(0) || has_free_of(1);
+	return sets_on ? has_free_of(0) || has_free_of(1) : has_free();
 }
 
 /* A real-time thread takes the CPU. Does the thread that ran there stay, and nobody beside it? */

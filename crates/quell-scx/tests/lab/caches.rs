@@ -58,7 +58,7 @@ lab_tests! {
         machine: guest_with_two_caches();
 
         fn the_kernel_takes_all_that_there_is_where_caches_are_several() {
-            load_all(Parts { servers: true, together: true });
+            load_all(Parts { servers: true, together: true, sets: true });
         }
 
         fn threads_stay_in_their_cache_and_have_what_is_fair() {

@@ -69,7 +69,7 @@ impl DerefMut for Loaded {
 
 /// Loads the scheduler with the parts that are asked for, and a server on every CPU if those are.
 fn loader() -> Machine {
-    let parts = Parts { servers: is_asked("servers"), together: is_asked("together") };
+    let parts = Parts { servers: is_asked("servers"), together: is_asked("together"), sets: is_asked("sets") };
     if parts == Parts::default() {
         return Machine::load();
     }

@@ -48,7 +48,7 @@ lab_tests! {
         }
 
         fn the_kernel_takes_all_that_there_is() {
-            load_all(Parts { servers: true, together: true });
+            load_all(Parts { servers: true, together: true, sets: true });
         }
     }
 }
