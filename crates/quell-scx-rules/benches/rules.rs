@@ -127,6 +127,7 @@ impl Case {
                 shared.workload.get(holder as usize).map(|state| state.held.fetch_add(1, Relaxed));
             }
         }
+        shared.sets.store(1, Relaxed);
         shared.place_cpus(&topology(cpus));
         shared.sort();
         for slot in (0..slots).filter(|&slot| (self.waits)(slot, slots)) {

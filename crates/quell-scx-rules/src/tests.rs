@@ -41,6 +41,7 @@ fn machine() -> Box<Shared> {
         cpu.sibling.iter().for_each(|sibling| sibling.store(NO_CPU, Relaxed));
         cpu.sibling[0].store(at as u32 ^ 1, Relaxed);
     }
+    shared.sets.store(1, Relaxed);
     shared.place_cpus(&pairs());
     shared.sort();
     shared

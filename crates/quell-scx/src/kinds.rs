@@ -18,7 +18,7 @@ impl Set {
 
     fn leave(&self, at: usize) {
         let (word, bit) = (&self.word[at / 64], 1 << (at % 64));
-        if word.fetch_and(!bit, SeqCst) & !bit != 0 {
+        if word.load(SeqCst) & bit == 0 || word.fetch_and(!bit, SeqCst) & !bit != 0 {
             return;
         }
         self.words.fetch_and(!(1 << (at / 64)), SeqCst);
@@ -65,6 +65,9 @@ impl Shared {
 
     /// The CPU's holder has changed, or whether it may be handed out.
     pub fn sort_core(&self, cpu: usize) {
+        if self.sets.load(Relaxed) == 0 {
+            return;
+        }
         self.sort_cpu(cpu);
         let siblings = self.cpu[cpu].sibling.iter().map(|sibling| sibling.load(Relaxed) as usize);
         siblings.take_while(|&sibling| sibling < MAX_CPUS).for_each(|sibling| self.sort_cpu(sibling));

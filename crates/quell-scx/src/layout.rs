@@ -206,6 +206,7 @@ as_in_the_header! {
         setting: [SettingState; MAX_SETTINGS],
         begins: AtomicU64,
         drain_server: AtomicU64,
+        sets: AtomicU64,
         cpu: [CpuState; MAX_CPUS],
         workload: [WorkloadState; MAX_SLOTS + 1],
         serving: [ServingState; MAX_CPUS],

@@ -189,7 +189,7 @@ impl Grant {
         let shared = beside.shared();
         // SAFETY: `layout` mirrors the header that both sides were compiled from (the compiler compares them); the memory
         // is a shared mapping that stays as long as the skeleton.
-        prepare(unsafe { shared.as_ref() }, topology, online, pool, slices);
+        prepare(unsafe { shared.as_ref() }, topology, online, pool, (slices, sets));
         let mut rings = RingBufferBuilder::new();
         rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
         let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
@@ -482,7 +482,8 @@ fn into_the_kernel(
     open.load().map_err(refused("loading the scheduler"))
 }
 
-fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, slices: Slices) {
+fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, (slices, sets): (Slices, bool)) {
+    shared.sets.store(sets.into(), Relaxed);
     shared.nr_cpus.store(topology.columns().min(MAX_CPUS) as u32, Relaxed);
     shared.generation.store(1, Relaxed);
     shared.lc_slice_ns.store(slices.lc.0, Relaxed);

@@ -186,6 +186,7 @@ struct shared {
 	struct setting setting[MAX_SETTINGS];
 	__u64 begins;        /* the slot whose queues the loader wants to be there */
 	__u64 drain_server;  /* the server, counted over all CPUs, whose queue the loader wants emptied */
+	__u64 sets;          /* the loader's: are there sets of CPUs by kind? (`kinds.h`) */
 	struct cpu cpu[MAX_CPUS];
 	struct workload workload[MAX_SLOTS];
 	struct serving serving[MAX_CPUS];
