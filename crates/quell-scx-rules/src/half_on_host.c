@@ -32,7 +32,8 @@ struct shared *half_begin(__u32 cpus)
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
-	sets_on = shared.sets = true;
+	shared.sets = 1;
+	sets_on = true;
 	shared.nr_cpus = cpus;
 	shared.generation = 1;
 	begin_cpus(cpus);
