@@ -5,6 +5,7 @@
 #include "grant.h"
 
 #define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
+#define GOES_ON true
 #define WHILE(condition) while (condition)
 #define OPAQUE(i) (void)(i)
 static __thread bool sets_on;

@@ -2,8 +2,9 @@
 /* The whole kernel half on a simulated kernel, driven by random events. One event is four bytes: see `simulation.rs`. */
 #include <stdio.h>
 #include "kernel_on_host.h"
-/* The patrol visits all in several parts. */
+/* The patrol visits all in several parts, and slots that wait no more are taken out, though there are a few. */
 #define PATROL_PART 4
+#define FEW_SLOTS 0
 /* What traces the kernel beside the scheduler is left out. */
 #define QUELL_REQUESTS_H
 #define QUELL_UNREAD_H

@@ -26,11 +26,6 @@ impl Set {
             self.words.fetch_or(1 << (at / 64), SeqCst);
         }
     }
-
-    /// Which CPUs or slots are in it?
-    pub fn iter(&self) -> impl Iterator<Item = usize> {
-        (0..self.word.len() * 64).filter(|at| self.word[at / 64].load(SeqCst) >> (at % 64) & 1 == 1)
-    }
 }
 
 impl Shared {

@@ -8,6 +8,7 @@
  * tests can run these functions beside the reference. Whoever includes this file defines before:
  *   FOR(i, from, to)     a loop
  *   WHILE(condition)     likewise
+ *   GOES_ON              true in a loop's condition
  *   OPAQUE(i)            keeps the compiler from knowing what i is
  *   SETS_ON              are there sets of CPUs? (`kinds.h`)
  *   KIND(s, cpu)         calls kind_of_cpu (`kinds.h`)
@@ -165,37 +166,29 @@ static inline __u64 rule_place_in_line(const struct shared *s, __u32 slot, __u32
 static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u32 holder, __u64 after)
 {
 	struct set *set = &s->waiting[lc & 1];
-	__u64 first = NOT_IN_LINE, words = set->words;
+	__u64 first = NOT_IN_LINE;
+	__u32 slot;
 
-	WHILE(words) {
-		__u32 at = first_bit(words);
-		__u64 bits = *AT(set->word, at, SET_WORDS);
-
-		words &= words - 1;
-		WHILE(bits) {
-			__u32 slot = at * 64 + first_bit(bits);
-
-			bits &= bits - 1;
-			if (!is_waiting(workload_at(s, slot))) {
-				if (s->nr_slots > FEW_SLOTS)
-					slot_waits_not(s, lc, slot);
-				continue;
-			}
-			if (workload_at(s, slot)->lc != lc) {
+	EACH_IN(set, slot) {
+		if (!is_waiting(workload_at(s, slot))) {
+			if (s->nr_slots > FEW_SLOTS)
 				slot_waits_not(s, lc, slot);
-				/* It is found among those of its class, which come next. */
-				if (lc)
-					continue;
-			}
-			__u64 place = rule_place_in_line(s, slot, holder);
-
-			if (place <= after || place >= first)
-				continue;
-			first = place;
-			/* No later slot of the class can come before one that holds nothing and has the first rank. */
-			if (!((place - 1) % BEHIND_LC / MAX_SLOTS) && (!lc || place < BEHIND_LC))
-				return first;
+			continue;
 		}
+		if (workload_at(s, slot)->lc != lc) {
+			slot_waits_not(s, lc, slot);
+			/* It is found among those of its class, which come next. */
+			if (lc)
+				continue;
+		}
+		__u64 place = rule_place_in_line(s, slot, holder);
+
+		if (place <= after || place >= first)
+			continue;
+		first = place;
+		/* No later slot of the class can come before one that holds nothing and has the first rank. */
+		if (!((place - 1) % BEHIND_LC / MAX_SLOTS) && (!lc || place < BEHIND_LC))
+			return first;
 	}
 	return first;
 }

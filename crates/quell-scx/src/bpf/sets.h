@@ -38,6 +38,12 @@ static __always_inline __u32 first_bit(__u64 word)
 	return place[((word & -word) * 0x03f79d71b4cb0a89ULL) >> 58];
 }
 
+/* All that are in the set, from the lowest on: `at` is one after the other. What is put in meanwhile may be left out. */
+#define EACH_IN(set, at)                                                                                      \
+	for (__u64 words_ = (set)->words, bits_ = 0; words_ && GOES_ON; words_ &= words_ - 1)                 \
+		for (bits_ = *AT((set)->word, first_bit(words_), SET_WORDS); bits_ && GOES_ON; bits_ &= bits_ - 1) \
+			if ((at = first_bit(words_) * 64 + first_bit(bits_)) < MAX_CPUS)
+
 static __always_inline bool is_in(const struct set *set, __u32 at)
 {
 	return *AT(set->word, at / 64, SET_WORDS) >> at % 64 & 1;

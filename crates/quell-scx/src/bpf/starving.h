@@ -17,26 +17,16 @@
 APART __u32 oldest_of(__u32 lc, __u32 cpu, __u64 before, __u64 now)
 {
 	struct set *set = AT(shared.waiting, lc, 2);
-	__u64 words = set->words;
-	__u32 oldest = NOBODY;
+	__u32 oldest = NOBODY, slot;
 
-	WHILE(words) {
-		__u32 at = first_bit(words);
-		__u64 bits = *AT(set->word, at, SET_WORDS);
+	EACH_IN(set, slot) {
+		if (!is_waiting(workload_of(slot)))
+			continue;
+		__u64 since = slot_waits_since(slot, cpu, now);
 
-		words &= words - 1;
-		WHILE(bits) {
-			__u32 slot = at * 64 + first_bit(bits);
-
-			bits &= bits - 1;
-			if (!is_waiting(workload_of(slot)))
-				continue;
-			__u64 since = slot_waits_since(slot, cpu, now);
-
-			if (since < before) {
-				before = since;
-				oldest = slot;
-			}
+		if (since < before) {
+			before = since;
+			oldest = slot;
 		}
 	}
 	return oldest;

@@ -32,7 +32,8 @@ const volatile __u64 overdue_ns = 15000000000ULL;
 int zero;
 
 #define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
-#define WHILE(condition) while ((condition) && can_loop)
+#define GOES_ON can_loop
+#define WHILE(condition) while ((condition) && GOES_ON)
 #define OPAQUE(i) barrier_var(i)
 #define FIT(s, cpu, slot) fit_of(cpu, slot)
 #define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)

@@ -76,21 +76,11 @@ static __always_inline bool makes_way(struct task_struct *p, struct thread *t, _
 APART bool has_free_of(__u32 kind)
 {
 	struct set *set = of_kind(&shared, kind);
-	__u64 words = set->words;
+	__u32 cpu;
 
-	WHILE(words) {
-		__u32 at = first_bit(words);
-		__u64 bits = *AT(set->word, at, SET_WORDS);
-
-		words &= words - 1;
-		WHILE(bits) {
-			__u32 cpu = at * 64 + first_bit(bits);
-
-			bits &= bits - 1;
-			if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
-				return true;
-		}
-	}
+	EACH_IN(set, cpu)
+		if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+			return true;
 	return false;
 }
 

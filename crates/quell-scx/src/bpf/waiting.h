@@ -14,7 +14,9 @@
 
 #include "sets.h"
 
+#ifndef FEW_SLOTS
 #define FEW_SLOTS 64
+#endif
 
 static __always_inline bool is_waiting(const struct workload *w)
 {
