@@ -20,8 +20,10 @@ fn of_cores(what: libc::c_int, to: *mut u64) -> bool {
     unsafe { libc::prctl(libc::PR_SCHED_CORE, what as libc::c_ulong, process, kind, to) == 0 }
 }
 
-/// Takes a cookie, and sleeps: a thread that is scheduled by cores need not run to be found.
+/// Continued once more it takes a cookie, and sleeps: a thread that is scheduled by cores need not run to be found.
 fn takes_a_cookie() {
+    // SAFETY: stops this very process.
+    unsafe { libc::raise(libc::SIGSTOP) };
     while of_cores(libc::PR_SCHED_CORE_CREATE, std::ptr::null_mut()) {
         // SAFETY: no arguments.
         unsafe { libc::pause() };
@@ -36,13 +38,15 @@ lab_tests! {
         fn threads_that_are_scheduled_by_cores_later_end_the_scheduler() {
             let mut cookie = 0;
             assert!(of_cores(libc::PR_SCHED_CORE_GET, &raw mut cookie), "this kernel has no core scheduling");
+            // There before the scheduler: a child that inherits its descriptors keeps it loaded as long as it lives.
+            let cookied = Child::run(None, None, takes_a_cookie);
             let mut machine = Machine::load();
             for _ in 0..10 {
                 machine.observe();
                 pass(20);
             }
-            let cookied = Child::run(None, None, takes_a_cookie);
             let ended = (0..500).find_map(|_| {
+                cookied.signal(libc::SIGCONT);
                 pass(20);
                 machine.host.observe(SignalSet::default(), &mut machine.view, &mut machine.events).err()
             });
@@ -54,7 +58,7 @@ lab_tests! {
                 pass(20);
                 matches!(quell_scx::ready(), Err(ScxError::CoreScheduled { .. }))
             };
-            let refused = (0..15_000).find(is_refused);
+            let refused = (0..1_500).find(is_refused);
             assert!(refused.is_some(), "it is loaded again beside it: {:?}", quell_scx::ready());
             drop(cookied);
             Machine::load().observe();
