@@ -26,7 +26,7 @@ pub struct AntagonistReport {
     pub blocks: u64,
     /// Blocks per second.
     pub blocks_per_s: f64,
-    /// Memory traffic as the program sees it, bytes per second; 0 for [`super::Kind::Cpu`].
+    /// Memory traffic as the program sees it, bytes per second; 0 for kinds that [use none](super::Kind::uses_memory).
     pub bytes_per_s: f64,
     /// CPUs that it used, from its threads' CPU time.
     pub cpus: f64,

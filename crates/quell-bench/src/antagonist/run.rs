@@ -26,7 +26,7 @@ const LONGEST_SLEEP_NS: u64 = 20_000_000;
 pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Result<AntagonistReport> {
     spec.check()?;
     debug_assert_eq!(progress.thread_blocks().count(), spec.threads as usize);
-    let shared = Shared::new(spec);
+    let shared = Shared::new(spec)?;
     let (ready, all_ready) = mpsc::channel();
     // The common start, or nothing if there will be none.
     let go = OnceLock::<Option<u64>>::new();
@@ -41,7 +41,7 @@ pub fn run(spec: &AntagonistSpec, progress: &Progress, stop: &AtomicBool) -> Res
                 let Some(started_ns) = *go.wait() else { return [0; 2] };
                 let before = clock::cpu_time().0;
                 let pause_ns = drive(spec, started_ns, progress.counter(number), stop, || work.block());
-                [clock::cpu_time().0 - before, pause_ns]
+                [clock::cpu_time().0 - before + work.elsewhere_ns(), pause_ns]
             };
             match thread::Builder::new().name(format!("quell-{}", spec.kind.name())).spawn_scoped(scope, work) {
                 Ok(worker) => workers.push(worker),
@@ -164,12 +164,12 @@ mod tests {
 
     #[test]
     fn every_kind_works_on_every_thread_and_ends_by_itself() {
-        for kind in [Kind::Cpu, Kind::Stream, Kind::Llc, Kind::Collector] {
+        for kind in Kind::ALL {
             let report = run_alone(&short(kind));
             assert!(report.elapsed_ns >= 400_000_000);
             assert!(report.thread_blocks.iter().all(|blocks| *blocks > 0), "{:?}", report.thread_blocks);
             assert_eq!(report.thread_blocks.iter().sum::<u64>(), report.blocks);
-            assert_eq!(report.bytes_per_s > 0.0, kind != Kind::Cpu);
+            assert_eq!(report.bytes_per_s > 0.0, kind.uses_memory());
             assert!(report.cpus > 0.0);
             assert!(report.timeline.len() >= 3);
             assert!(report.timeline.is_sorted_by_key(|s| s.at_ns) && report.timeline.is_sorted_by_key(|s| s.blocks));

@@ -23,9 +23,24 @@ pub enum Kind {
     Llc,
     /// A garbage collector: quiet, then every thread scans its part of a heap and marks each line. A block is 64 KiB.
     Collector,
+    /// Processes that come and go: every thread starts one that writes to 16 pages and computes for half a block of
+    /// [`Kind::Cpu`], and waits for its end. A block is a process.
+    Forks,
+    /// Wake-ups: two threads each send each other a byte and wait for the other's; one left over sends to itself. A block is 16
+    /// bytes each way.
+    Messages,
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Cpu, Self::Stream, Self::Llc, Self::Collector, Self::Forks, Self::Messages];
+
+    /// Is a working set what it is about?
+    #[must_use]
+    pub fn uses_memory(self) -> bool {
+        matches!(self, Self::Stream | Self::Llc | Self::Collector)
+    }
+
     /// Its name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -34,6 +49,8 @@ impl Kind {
             Self::Stream => "stream",
             Self::Llc => "llc",
             Self::Collector => "collector",
+            Self::Forks => "forks",
+            Self::Messages => "messages",
         }
     }
 
@@ -41,7 +58,7 @@ impl Kind {
     #[must_use]
     pub fn usual_working_set(self, llc_bytes: u64) -> u64 {
         match self {
-            Self::Cpu => 0,
+            Self::Cpu | Self::Forks | Self::Messages => 0,
             Self::Llc => llc_bytes.max(LEAST_WORKING_SET),
             // STREAM's rule: at least four times the cache.
             Self::Stream => (4 * llc_bytes).max(64 << 20),
@@ -60,7 +77,7 @@ pub struct AntagonistSpec {
     pub threads: u32,
     /// Time after which it ends by itself, ns.
     pub duration_ns: u64,
-    /// Memory over all threads, bytes; without effect for [`Kind::Cpu`].
+    /// Memory over all threads, bytes; without effect for kinds that [use none](Kind::uses_memory).
     pub working_set_bytes: u64,
     /// Quiet and busy in turn; absent: always busy.
     pub phase: Option<Phase>,
@@ -92,7 +109,7 @@ impl AntagonistSpec {
             return Err(Error::Spec { field: "duration", problem: "0 s".into(), mend: "give some seconds" });
         }
         let least = LEAST_WORKING_SET.max(u64::from(self.threads) << 18);
-        if self.kind != Kind::Cpu && !(least..1 << 42).contains(&self.working_set_bytes) {
+        if self.kind.uses_memory() && !(least..1 << 42).contains(&self.working_set_bytes) {
             return Err(Error::Spec {
                 field: "working set",
                 problem: format!("{} bytes for {} threads", self.working_set_bytes, self.threads),
@@ -109,7 +126,7 @@ mod tests {
 
     #[test]
     fn usual_antagonists_can_be_run_on_any_machine() {
-        for kind in [Kind::Cpu, Kind::Stream, Kind::Llc, Kind::Collector] {
+        for kind in Kind::ALL {
             for llc in [0, 1 << 20, 105 << 20, 1 << 30] {
                 AntagonistSpec::usual(kind, 2, llc).check().unwrap();
             }

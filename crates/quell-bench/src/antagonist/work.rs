@@ -1,13 +1,19 @@
 //! The work itself: one block of each kind.
 
+mod exchange;
+mod forks;
+
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use self::exchange::Exchange;
+use self::forks::Forks;
 use super::spec::{AntagonistSpec, Kind};
+use crate::Result;
 
 const LINE_BYTES: usize = 64;
 /// Steps of arithmetic in a block of [`Kind::Cpu`].
@@ -23,28 +29,44 @@ const SCAN_LINES: usize = 1_024;
 pub(crate) trait Work: Send {
     /// Does one block.
     fn block(&mut self);
+
+    /// CPU time that its blocks took on other threads, ns.
+    fn elsewhere_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// Shared state of an antagonist's threads; each thread's part comes from [`Shared::thread`].
 pub(crate) struct Shared {
     spec: AntagonistSpec,
     ring: Arc<[Line]>,
+    /// Each thread's for [`Kind::Messages`], until the thread has it.
+    ends: Mutex<Vec<Option<Exchange>>>,
 }
 
 impl Shared {
-    pub fn new(spec: &AntagonistSpec) -> Self {
+    pub fn new(spec: &AntagonistSpec) -> Result<Self> {
         let ring = match spec.kind {
             Kind::Llc => ring(spec.working_set_bytes as usize / LINE_BYTES),
-            Kind::Cpu | Kind::Stream | Kind::Collector => Arc::default(),
+            _ => Arc::default(),
         };
-        Self { spec: spec.clone(), ring }
+        let ends = match spec.kind {
+            Kind::Messages => Exchange::all(spec.threads)?,
+            _ => Vec::new(),
+        };
+        Ok(Self { spec: spec.clone(), ring, ends: Mutex::new(ends) })
     }
 
     /// The work of one thread, all its memory touched. Called on that thread, so that its memory is near it.
     pub fn thread(&self, number: u32) -> Box<dyn Work> {
         let bytes = (self.spec.working_set_bytes / u64::from(self.spec.threads)) as usize;
         match self.spec.kind {
-            Kind::Cpu => Box::new(Arithmetic { state: u64::from(number) + 88_172_645_463_325_252 }),
+            Kind::Cpu => Box::new(Arithmetic::new(number)),
+            Kind::Forks => Box::new(Forks::new(number)),
+            Kind::Messages => {
+                let end = self.ends.lock().ok().and_then(|mut ends| ends[number as usize].take());
+                Box::new(end.expect("each thread asks once"))
+            }
             Kind::Stream => Box::new(Triad::new(bytes)),
             Kind::Llc => {
                 let position = (self.ring.len() as u64 * u64::from(number) / u64::from(self.spec.threads)) as u32;
@@ -59,7 +81,7 @@ impl Shared {
     /// Memory traffic of a block as the program sees it, bytes; 0 where memory is not its point.
     pub fn bytes_per_block(kind: Kind) -> u64 {
         let bytes = match kind {
-            Kind::Cpu => 0,
+            Kind::Cpu | Kind::Forks | Kind::Messages => 0,
             Kind::Stream => 3 * 8 * STREAM_ELEMENTS,
             Kind::Llc => CHASE_LOADS as usize * LINE_BYTES,
             Kind::Collector => SCAN_LINES * LINE_BYTES,
@@ -81,15 +103,25 @@ struct Arithmetic {
     state: u64,
 }
 
-impl Work for Arithmetic {
-    fn block(&mut self) {
+impl Arithmetic {
+    pub fn new(number: u32) -> Self {
+        Self { state: u64::from(number) + 88_172_645_463_325_252 }
+    }
+
+    pub fn steps(&mut self, steps: u32) {
         let mut x = self.state;
-        for _ in 0..CPU_STEPS {
+        for _ in 0..steps {
             x ^= x << 13;
             x ^= x >> 7;
             x ^= x << 17;
         }
         self.state = black_box(x);
+    }
+}
+
+impl Work for Arithmetic {
+    fn block(&mut self) {
+        self.steps(CPU_STEPS);
     }
 }
 
@@ -188,13 +220,14 @@ mod tests {
 
     #[test]
     fn every_block_advances_and_wraps() {
-        for kind in [Kind::Cpu, Kind::Stream, Kind::Llc, Kind::Collector] {
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Messages) {
             let spec = AntagonistSpec::usual(kind, 2, 1 << 20);
             let spec = AntagonistSpec { working_set_bytes: 2 << 20, ..spec };
-            let shared = Shared::new(&spec);
+            let shared = Shared::new(&spec).unwrap();
             let mut work = shared.thread(1);
             // More than the working set.
             let blocks = (3 << 20) / Shared::bytes_per_block(kind).max(1 << 17) + 20;
+            let blocks = if kind == Kind::Forks { 20 } else { blocks };
             (0..blocks).for_each(|_| work.block());
         }
     }

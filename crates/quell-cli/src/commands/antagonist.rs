@@ -67,6 +67,10 @@ pub(super) enum KindName {
     Llc,
     /// A garbage collector: quiet, then every thread scans a heap
     Collector,
+    /// Processes that come and go
+    Forks,
+    /// Wake-ups: threads that send each other a byte
+    Messages,
 }
 
 impl From<KindName> for Kind {
@@ -76,6 +80,8 @@ impl From<KindName> for Kind {
             KindName::Stream => Kind::Stream,
             KindName::Llc => Kind::Llc,
             KindName::Collector => Kind::Collector,
+            KindName::Forks => Kind::Forks,
+            KindName::Messages => Kind::Messages,
         }
     }
 }
@@ -151,22 +157,16 @@ fn show_progress(spec: &AntagonistSpec, progress: &Progress, finished: impl Fn()
 
 /// The report for people.
 fn text(report: &AntagonistReport, screen: &Screen) -> String {
-    let memory = match report.spec.kind {
-        Kind::Cpu => "–".into(),
-        _ => format!("{}/s", human::bytes(report.bytes_per_s as u64)),
-    };
+    let of_memory = |text: String| if report.spec.kind.uses_memory() { text } else { "–".to_owned() };
     let head = ["antagonist", "threads", "working set", "time", "blocks", "blocks/s", "memory", "CPUs"];
     let row = [
         report.spec.kind.name().to_owned(),
         report.spec.threads.to_string(),
-        match report.spec.kind {
-            Kind::Cpu => "–".into(),
-            _ => human::bytes(report.spec.working_set_bytes),
-        },
+        of_memory(human::bytes(report.spec.working_set_bytes)),
         human::nanoseconds(report.elapsed_ns),
         report.blocks.to_string(),
         human::rate(report.blocks_per_s),
-        memory,
+        of_memory(format!("{}/s", human::bytes(report.bytes_per_s as u64))),
         format!("{:.2}", report.cpus),
     ];
     table(head, [row]).least(["time", "threads", "blocks"]).fit(screen)

@@ -84,6 +84,9 @@ pub struct WorkloadSpec {
     /// The part of what a core can draw from memory that each of its CPUs may, 0.1–1 (resctrl's MB); None: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_throttle: Option<f64>,
+    /// What plays it as a program (`quell play --programs`); None: memcached, or `quell antagonist cpu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// An open loop.
     #[serde(default)]
     pub server: Option<ServerSpec>,
@@ -189,6 +192,7 @@ impl WorkloadSpec {
             profile: None,
             cache_ways: None,
             memory_throttle: None,
+            program: None,
             server: None,
             closed: None,
             batch: None,

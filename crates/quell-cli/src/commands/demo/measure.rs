@@ -12,7 +12,7 @@ use super::result::Run;
 use super::{aside, treat};
 use crate::commands::play::scenes::Treated;
 use crate::commands::programs::antagonist::{Antagonist, Asked};
-use crate::commands::programs::server::Server;
+use crate::commands::programs::server::{self, Server};
 
 /// The common set-up of all phases.
 pub struct Setup {
@@ -38,7 +38,7 @@ impl Setup {
 /// Runs one phase.
 pub fn run(phase: &Treated, setup: &Setup, kind: Kind, monitor: &Monitor) -> Result<Run> {
     let [server_spec, beside @ ..] = &phase.scenario.workloads[..] else { bail!("a scene without a server") };
-    let server = Server::start(server_spec.threads, SchedClass::NORMAL)?;
+    let server = Server::start(server::Kind::Memcached, server_spec.threads, SchedClass::NORMAL)?;
     let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
     let pid = server.pid();
     let mut workloads = vec![workload(server_spec, pid)];

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Treatment};
 use quell_lab::schedulers::{self, SCHEDULERS};
-use quell_lab::{Job, Kernel, Lab, LabError, Lockstep, Machine};
+use quell_lab::{Job, Kernel, Lab, Lockstep, Machine};
 use quell_model::{CpuId, CpuSet};
 use quell_sim::WorkloadSpec;
 use quell_sim::scenario::{Scenario, Shipped};
 use quell_sim::workload::Service;
 use rayon::prelude::*;
 
-use crate::commands::programs::rate;
+use crate::commands::programs::{rate, servers};
 use crate::commands::reproduce::figure::lab;
 use crate::commands::reproduce::trial::once;
 
@@ -124,10 +124,7 @@ impl<'a> Bench<'a> {
 
     fn booted(&self, boot: Boot) -> Result<Vec<Cell>> {
         let Boot { scene, treatment, cpus, seed, shared } = boot;
-        let dirs = ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join("memcached"));
-        let found = dirs.into_iter().find(|path| path.exists());
-        let missing = LabError::MissingTool { tool: "memcached".into(), package: "memcached" };
-        let files = [found.ok_or(missing)?].into_iter().chain(self.scheduler(treatment)?).collect();
+        let files = servers(scene.text)?.into_iter().chain(self.scheduler(treatment)?).collect();
         let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS / self.speed };
         let kernel = Some(self.kernel.version.clone());
         let generators = if shared { CpuSet::EMPTY } else { generators(scene, cpus)? };

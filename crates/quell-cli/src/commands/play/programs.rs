@@ -1,4 +1,4 @@
-//! A scene played by programs: servers are memcacheds under load, work without end is `quell antagonist`.
+//! A scene played by programs: servers are memcacheds or redises under load, work without end is `quell antagonist`.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use quell_bench::antagonist::{AntagonistReport, Kind, Sample};
+use quell_bench::antagonist::{AntagonistReport, Sample};
 use quell_bench::load::LoadReport;
 use quell_model::{Nanos, SchedClass};
 use quell_play::{Error, Had, Played};
@@ -23,7 +23,7 @@ use super::run::Row;
 use super::scenes::Treated;
 use crate::commands::programs::antagonist::{Antagonist, Asked};
 use crate::commands::programs::server::Server;
-use crate::commands::programs::{launched, rate};
+use crate::commands::programs::{self, launched, rate};
 
 /// For what was started to settle.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,14 +36,14 @@ const SEEDS_APART: u64 = 1000;
 
 /// Is a workload one that a program can play?
 pub fn check(spec: &WorkloadSpec) -> quell_play::Result<()> {
-    let is_plain = spec.batch.as_ref().is_some_and(|batch| batch.cycle.is_empty());
-    match rate(spec).is_some() || is_plain {
-        true => Ok(()),
-        false => Err(Error::Unplayable {
-            workload: spec.name.clone(),
-            what: "as a program it is a server with Poisson arrivals, closed with a pace, or batch",
-        }),
-    }
+    let what = match (programs::program(spec), &spec.program) {
+        (Some(_), _) => return Ok(()),
+        (None, None) => "as a program it is a server with Poisson arrivals, closed with a pace, or batch",
+        (None, Some(_)) => {
+            "servers are memcached or redis, work without end is cpu, stream, llc, collector, forks or messages"
+        }
+    };
+    Err(Error::Unplayable { workload: spec.name.clone(), what })
 }
 
 /// Plays every scene as often as it says; load generators have CPUs of their own where there are such.
@@ -92,16 +92,17 @@ fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec
     };
     let mut programs: Vec<Option<Program>> = specs
         .iter()
-        .map(|spec| match rate(spec) {
-            Some(_) => placed(spec, Program::Server(Server::start(spec.threads, spec.scheduling)?)).map(Some),
-            None => Ok(None),
+        .map(|spec| match programs::program(spec) {
+            Some(programs::Program::Server(kind)) => {
+                placed(spec, Program::Server(Server::start(kind, spec.threads, spec.scheduling)?)).map(Some)
+            }
+            _ => Ok(None),
         })
         .collect::<Result<_>>()?;
     let start_antagonists = |programs: &mut [Option<Program>]| {
         for (spec, program) in specs.iter().zip(programs) {
-            if let Some(batch) = &spec.batch {
-                let asked =
-                    Asked { kind: Kind::Cpu, threads: spec.threads, phases: batch.phases, class: spec.scheduling };
+            if let (Some(batch), Some(programs::Program::Antagonist(kind))) = (&spec.batch, programs::program(spec)) {
+                let asked = Asked { kind, threads: spec.threads, phases: batch.phases, class: spec.scheduling };
                 let at_most = Duration::from_nanos((scenario.warm_up + scenario.duration + AFTER).0);
                 *program = Some(placed(spec, Program::Antagonist(Antagonist::start(asked, at_most)?))?);
             }
@@ -174,6 +175,7 @@ fn in_group(spec: &WorkloadSpec) -> Table {
 fn load(server: &Server, rate: f64, [warm_up, duration]: [Nanos; 2], seed: u64) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
     command.args(["load", "--json", "--target", server.address(), "--rate", &rate.to_string(), "--keys", "1000"]);
+    command.args(["--protocol", server.kind().protocol().name()]);
     command.args(["--warmup", &format!("{}ns", warm_up.0), "--duration", &format!("{}ns", duration.0)]);
     command.args(["--seed", &seed.to_string(), &format!("--realtime={PRIORITY}")]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -217,7 +219,7 @@ fn of_antagonist(mut report: AntagonistReport, (from, to): (u64, u64)) -> Result
 
 #[cfg(test)]
 mod tests {
-    use quell_bench::antagonist::AntagonistSpec;
+    use quell_bench::antagonist::{AntagonistSpec, Kind};
 
     use super::*;
 

@@ -1,17 +1,21 @@
-//! Scenes whose workloads are played by programs: a server is a memcached under load, work without end is `quell antagonist`.
+//! Scenes whose workloads are played by programs: a server is a memcached or redis under load, work without end is
+//! `quell antagonist`.
 
 pub mod antagonist;
 mod launch;
 pub mod server;
 
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use anyhow::Result;
+use quell_bench::antagonist::Kind;
 use quell_evidence::Treatment;
 use quell_sim::WorkloadSpec;
-use quell_sim::scenario::Shipped;
+use quell_sim::scenario::{Scenario, Shipped};
 use quell_sim::workload::Arrivals;
 
-pub use launch::launched;
+pub use launch::{found, launched};
 
 macro_rules! scenes {
     ($($name:literal,)+) => {
@@ -31,6 +35,7 @@ scenes! {
     "runaway",
     "overload",
     "many",
+    "redis",
 }
 
 /// How they are treated, in the table's order.
@@ -45,6 +50,36 @@ pub fn scene(name: &str) -> Option<&'static Shipped> {
 /// The treatment of this name.
 pub fn treatment(name: &str) -> Option<&'static Treatment> {
     TREATMENTS.iter().find(|treatment| treatment.name == name)
+}
+
+/// What plays a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    Server(server::Kind),
+    Antagonist(Kind),
+}
+
+/// What plays this workload; None if no program does, or none of the name that it asks for.
+pub fn program(spec: &WorkloadSpec) -> Option<Program> {
+    let is_asked = |name: &str, by_default: bool| spec.program.as_ref().map_or(by_default, |asked| asked == name);
+    if rate(spec).is_some() {
+        let found = server::Kind::ALL.into_iter().find(|kind| is_asked(kind.name(), *kind == server::Kind::Memcached));
+        return found.map(Program::Server);
+    }
+    spec.batch.as_ref().filter(|batch| batch.cycle.is_empty())?;
+    Kind::ALL.into_iter().find(|kind| is_asked(kind.name(), *kind == Kind::Cpu)).map(Program::Antagonist)
+}
+
+/// The programs of the servers that a scene's text asks for.
+pub fn servers(text: &str) -> Result<Vec<PathBuf>> {
+    let scenario = Scenario::parse(Path::new("scene"), text, &[])?;
+    let of = |spec: &WorkloadSpec| match program(spec) {
+        Some(Program::Server(kind)) => Some(kind),
+        _ => None,
+    };
+    let mut kinds: Vec<_> = scenario.workloads.iter().filter_map(of).collect();
+    kinds.dedup();
+    kinds.into_iter().map(server::Kind::program).map(|(program, package)| found(program, package)).collect()
 }
 
 /// Requests a second that a load generator sends to it; None if it is no server.

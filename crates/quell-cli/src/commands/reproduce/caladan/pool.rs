@@ -20,6 +20,22 @@ pub fn work(found: &[Cell]) -> f64 {
     found.iter().filter(|cell| cell.late.is_none()).map(|cell| cell.rate).sum()
 }
 
+/// How many programs run beside the servers.
+pub fn kinds(boots: &[Found]) -> usize {
+    boots.first().map_or(0, |boot| boot.iter().filter(|cell| cell.late.is_none()).count())
+}
+
+/// Programs do work of different kinds, whose blocks cannot be added: each program's as a part of its mean in `theirs`, in per
+/// cent, and all of them together 100 if none has lost anything.
+pub fn of_each(boots: &[Found], theirs: &[Found]) -> Vec<Found> {
+    let mean = |at: usize| theirs.iter().map(|boot| boot[at].rate).sum::<f64>() / theirs.len() as f64;
+    let part = |(at, cell): (usize, &Cell)| match cell.late {
+        Some(_) => cell.clone(),
+        None => Cell { rate: cell.rate / mean(at) * 100.0 / kinds(theirs) as f64, ..cell.clone() },
+    };
+    boots.iter().map(|boot| boot.iter().enumerate().map(part).collect()).collect()
+}
+
 /// The quantile (0–1) of all latencies of a server together, ns; zero if there are none. Of all servers if none is named.
 pub fn quantile(all: &[&Found], server: Option<usize>, q: f64) -> f64 {
     let is_asked_for = |at: usize| server.is_none_or(|server| server == at);
@@ -72,6 +88,18 @@ mod tests {
 
     fn boot(latencies: &[(u64, u64)]) -> Found {
         vec![Cell { latencies: latencies.to_vec(), late: Some(0.0), ..Cell::default() }]
+    }
+
+    #[test]
+    fn each_programs_work_counts_alike() {
+        let boot = |rates: [f64; 2]| -> Found {
+            let of = |rate| Cell { rate, ..Cell::default() };
+            boot(&[(1, 1)]).into_iter().chain(rates.map(of)).collect()
+        };
+        let theirs = [boot([1000.0, 2.0]), boot([3000.0, 4.0])];
+        assert_eq!(kinds(&theirs), 2);
+        assert_eq!(of_each(&theirs, &theirs).iter().map(|boot| work(boot)).sum::<f64>(), 200.0);
+        assert!((work(&of_each(&[boot([1000.0, 3.0])], &theirs)[0]) - 75.0).abs() < 1e-9);
     }
 
     #[test]

@@ -49,7 +49,7 @@ const fn shared(scene: &'static str, cpus: u32) -> Real {
     Real { scene, cpus, polls: false, shared: true }
 }
 
-const REAL: [Real; 16] = [
+const REAL: [Real; 18] = [
     real("spin", 2, false),
     real("spin", 4, false),
     real("spin", 4, true),
@@ -62,6 +62,8 @@ const REAL: [Real; 16] = [
     real("pool-phased", 2, false),
     real("pool-phased", 4, false),
     real("pool-phased", 4, true),
+    real("redis", 2, false),
+    real("redis", 4, false),
     shared("spin", 2),
     shared("spin", 4),
     shared("pool", 2),
@@ -150,7 +152,13 @@ impl Series<'_> {
         let p99 = latency(&p99, &ours, &alone, |cells| quantile(cells, FIRST, 0.99))?;
         let p999 = latency(&p999, &ours, &fifo, |cells| quantile(cells, FIRST, 0.999))?;
         let may_have = if case.polls { self.without_a_cpu(case, &fifo)? } else { fifo };
-        Ok([p99, p999, lost(&work_name, &ours, &may_have, "blocks/s", work)?])
+        let work_lost = if pool::kinds(&may_have) > 1 {
+            let [ours, theirs] = [&ours, &may_have].map(|boots| pool::of_each(boots, &may_have));
+            lost(&work_name, &ours, &theirs, "% of each program's work", work)?
+        } else {
+            lost(&work_name, &ours, &may_have, "blocks/s", work)?
+        };
+        Ok([p99, p999, work_lost])
     }
 
     /// Beside SCHED_FIFO servers, with a CPU less: each CPU more than two adds a CPU's work.

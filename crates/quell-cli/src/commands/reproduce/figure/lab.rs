@@ -12,7 +12,8 @@ use quell_model::{CpuId, CpuSet};
 use quell_play::Counted;
 use serde::Deserialize;
 
-use super::redis;
+use crate::commands::play::scenes;
+use crate::commands::programs::servers;
 use crate::commands::reproduce::trial::Trial;
 
 /// A request takes about a quarter of a millisecond at this speed; the quantum is a fifteenth of that.
@@ -100,7 +101,8 @@ pub fn programs_in_guest(file: &Path, cpus: u32, generator_cpus: u32, trial: Tri
     }
     let mut job = Job::new(words.into_iter().map(ToOwned::to_owned).chain(options.into_iter().map(Into::into)));
     job.directory = "/".into();
-    machine.root = Root::Packed(vec![file, redis::found("memcached", "memcached")?]);
+    let programs = servers(&scenes::text(&file)?.0)?;
+    machine.root = Root::Packed([file].into_iter().chain(programs).collect());
     let output = Lab::new(&ToStderr)?.output(&machine, &job)?;
     let said = String::from_utf8_lossy(&output.stderr);
     eprintln!("{}", said.trim());

@@ -1,11 +1,11 @@
 //! Figures of programs that are no part of Quell, in the lab: a script in the guest, and what it prints.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Figure, Treatment};
 use quell_lab::{Job, Lab, Lockstep, Machine, ToStderr};
 use serde::Deserialize;
+
+use crate::commands::programs::found;
 
 const SCRIPT: &str = include_str!("redis.sh");
 /// Everything that the script calls and that a bare guest lacks, and the package that has it.
@@ -47,13 +47,6 @@ pub fn in_guest(figure: &Figure, seed: u64) -> Result<Vec<Cell>> {
     }
     eprintln!("{}", said.trim());
     cells(&String::from_utf8_lossy(&output.stdout))
-}
-
-/// A program of this machine.
-pub fn found(tool: &str, package: &str) -> Result<PathBuf> {
-    let paths = ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join(tool));
-    let found = paths.into_iter().find(|path| path.exists());
-    found.with_context(|| format!("{tool} is not here; install it: apt install {package}"))
 }
 
 /// A treatment as the script reads it: `policy = "vas"`, or `set = ["deadline"]`; with `"share=77"`, hundredths of a CPU.
