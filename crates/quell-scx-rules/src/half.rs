@@ -69,6 +69,9 @@ unsafe extern "C" {
     fn half_sends(number: u32) -> u32;
     fn half_hears_of_cookies(has: bool) -> bool;
     fn half_takes_chosen(cpu: u32, slot: u32) -> bool;
+    fn half_is_of_kernel(number: u32);
+    fn half_first_on(cpu: u32) -> i32;
+    fn half_slice(number: u32) -> u64;
     fn half_uses_upkeep(cpu: u32, ran: u64, now: u64) -> u64;
     fn half_dispatches(cpu: u32) -> i32;
     fn half_wants_since(thread: *mut c_void, since: u64);
@@ -170,6 +173,24 @@ impl Half {
     }
 
     /// How often that was decided.
+    /// The thread with this number is one of the kernel's for its CPU.
+    pub fn is_of_kernel(&self, number: u32) {
+        // SAFETY: see above.
+        unsafe { half_is_of_kernel(number) };
+    }
+
+    /// The number of the thread that is first in the CPU's own queue.
+    pub fn first_on(&self, cpu: u32) -> Option<u32> {
+        // SAFETY: see above.
+        unsafe { half_first_on(cpu) }.try_into().ok()
+    }
+
+    /// What is left of its slice, in nanoseconds.
+    pub fn slice(&self, number: u32) -> u64 {
+        // SAFETY: see above.
+        unsafe { half_slice(number) }
+    }
+
     /// The kernel's upkeep has run on the CPU for so long, in nanoseconds: what is left of its budget.
     pub fn uses_upkeep(&self, cpu: u32, ran: u64, now: u64) -> u64 {
         // SAFETY: numbers only.

@@ -201,6 +201,26 @@ __u32 half_chooses(struct task_struct *p)
 	return choose_free_cpu(p, thread_of(p)->slot);
 }
 
+/* It is a thread of the kernel's for the CPU where it may run. */
+void half_is_of_kernel(__u32 number)
+{
+	host.thread[number % HOST_THREADS].flags |= PF_KTHREAD;
+}
+
+/* Who is first in the CPU's own queue: its number, or -1. */
+__s32 half_first_on(__u32 cpu)
+{
+	struct task_struct *p = first_of(LOCAL_OF(cpu), NULL, HOST_CPUS);
+
+	return p ? p->pid - 1 : -1;
+}
+
+/* What is left of the thread's slice, in ns. */
+__u64 half_slice(__u32 number)
+{
+	return host.thread[number % HOST_THREADS].scx.slice;
+}
+
 /* The kernel's upkeep has run for so long; what is left of its budget then. */
 __u64 half_uses_upkeep(__u32 cpu, __u64 ran, __u64 now)
 {

@@ -162,7 +162,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? runs_at_once(p, cpu, now) : 0;
 
 	if (at_once) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | SCX_ENQ_PREEMPT);
+		bool behind = is_upkeep(p) && awaits_lc(cpu);
+
+		upkeep_on(cpu)->behind = behind;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | (behind ? 0 : SCX_ENQ_PREEMPT));
 		return;
 	}
 	/* Of one that is bound to a CPU the kernel does not ask where it goes: so it is seen here that the CPU is idle. */
@@ -239,6 +242,7 @@ void OP(grant_running, struct task_struct *p)
 	t->overdue = 0;
 	t->wants_since = 0;
 	t->ran_at = now;
+	hurry(p, cpu, slot == SYSTEM);
 	t->slice_left = p->scx.slice;
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
@@ -249,7 +253,6 @@ void OP(grant_running, struct task_struct *p)
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
 	c->starving = 0;
-	upkeep_on(cpu)->comes = 0;
 	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
 		c->system_since = now;
 	if (slot < SYSTEM) {
@@ -325,6 +328,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	c->away = 0;
 	c->runs = NOBODY;
 	c->stopped_at = 0;
+	upkeep_on(cpu)->behind = 0;
 	if (servers_on)
 		stop_serving(cpu);
 

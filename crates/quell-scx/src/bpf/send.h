@@ -68,6 +68,12 @@ static __always_inline bool takes_ahead(struct task_struct *p, struct thread *t,
 	return true;
 }
 
+/* Has a latency-critical thread been sent here that is to run next? */
+static __always_inline bool awaits_lc(__u32 cpu)
+{
+	return sent_to(cpu)->pid && is_held_by_lc(cpu) && !runs_lc(cpu);
+}
+
 /* A real-time thread took the CPU before the thread came there: the loader has the kernel enqueue it anew. */
 static __always_inline void fetch_sent(__u32 cpu, __u64 now)
 {

@@ -6,10 +6,12 @@
  * of the system they wait for 50 ms where latency-critical work runs.
  *
  * Rule: such a thread that wakes up preempts what runs on its CPU, as long as such threads had less than 10 ms of that CPU
- * within 50 ms. A latency-critical thread that gives way is the first of its queue, and gets a CPU that nobody holds.
+ * within 50 ms. A latency-critical thread that gives way is the first of its queue, and gets a CPU that nobody holds. One that
+ * was sent to the CPU and has not begun goes first: softirqs that are interrupted for it are left to ksoftirqd, which would
+ * come between. It has the CPU for 1 ms then.
  *
  * Limits: beyond the budget they have turns as all of the system. A server's CPU gives them its turns only: what they take
- * there would be missing in its analysis.
+ * there would be missing in its analysis. The end of that 1 ms is seen at a tick.
  */
 #ifndef QUELL_UPKEEP_H
 #define QUELL_UPKEEP_H
@@ -18,13 +20,15 @@
 
 #define UPKEEP_NS 10000000ULL
 #define UPKEEP_PERIOD_NS 50000000ULL
+#define BEHIND_NS 1000000ULL
 #define SHORTEST_UPKEEP_NS 100000ULL /* less is no budget */
 
 /* Of one CPU; changed under the kernel's lock of it. */
 struct upkeep {
-	__u64 began; /* the period */
-	__u64 used;  /* ns, in it */
-	__u64 comes; /* has such a thread been sent here that does not run yet? */
+	__u64 began;  /* the period */
+	__u64 used;   /* ns, in it */
+	__u64 comes;  /* has such a thread been sent here that does not run yet? */
+	__u64 behind; /* is it behind a latency-critical thread that was sent here before? */
 } __attribute__((aligned(64)));
 
 struct upkeep upkeeps[MAX_CPUS];
@@ -57,6 +61,18 @@ static __always_inline void use_upkeep(__u32 cpu, __u64 ran, __u64 now)
 {
 	upkeep_left(cpu, now);
 	upkeep_on(cpu)->used += ran;
+}
+
+/* A thread of ours begins to run: not for long, if one of the kernel's is behind it. */
+static __always_inline void hurry(struct task_struct *p, __u32 cpu, bool of_system)
+{
+	struct upkeep *u = upkeep_on(cpu);
+
+	if (of_system)
+		u->behind = 0;
+	else if (u->behind && p->scx.slice > BEHIND_NS)
+		p->scx.slice = BEHIND_NS;
+	u->comes = u->behind;
 }
 
 #endif
