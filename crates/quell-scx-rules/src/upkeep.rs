@@ -46,6 +46,21 @@ fn one_that_runs_gives_way_to_the_kernels() {
 }
 
 #[test]
+fn none_of_the_kernels_is_preempted_by_another() {
+    let half = server_is_sent();
+    for number in [3, 4] {
+        half.thread(number, SYSTEM, 0b1);
+        half.is_of_kernel(number);
+    }
+    half.runs(0);
+    half.enqueues(2, WAKES);
+    half.runs(2);
+    half.enqueues(3, WAKES);
+    half.enqueues(4, WAKES);
+    assert_eq!(half.first_on(0), Some(3), "each behind the one before");
+}
+
+#[test]
 fn the_kernels_threads_of_a_cpu_have_ten_milliseconds_in_fifty() {
     const MS: u64 = 1_000_000;
     let half = Half::with_cpus(2);

@@ -165,7 +165,8 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		bool behind = is_upkeep(p) && awaits_lc(cpu);
 
 		upkeep_on(cpu)->behind = behind;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once, enq_flags | (behind ? 0 : SCX_ENQ_PREEMPT));
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once,
+				   enq_flags | (behind || upkeep_on(cpu)->runs ? 0 : SCX_ENQ_PREEMPT));
 		return;
 	}
 	/* Of one that is bound to a CPU the kernel does not ask where it goes: so it is seen here that the CPU is idle. */
@@ -328,7 +329,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	c->away = 0;
 	c->runs = NOBODY;
 	c->stopped_at = 0;
-	upkeep_on(cpu)->behind = 0;
+	upkeep_on(cpu)->runs = upkeep_on(cpu)->behind = 0;
 	if (servers_on)
 		stop_serving(cpu);
 

@@ -8,7 +8,8 @@
  * Rule: such a thread that wakes up preempts what runs on its CPU, as long as such threads had less than 10 ms of that CPU
  * within 50 ms. A latency-critical thread that gives way is the first of its queue, and gets a CPU that nobody holds. One that
  * was sent to the CPU and has not begun goes first: softirqs that are interrupted for it are left to ksoftirqd, which would
- * come between. It has the CPU for 1 ms then.
+ * come between. It has the CPU for 1 ms then. Nor is one of them preempted by another: it would have lost the CPU and wait as the
+ * system does.
  *
  * Limits: beyond the budget they have turns as all of the system. A server's CPU gives them its turns only: what they take
  * there would be missing in its analysis. The end of that 1 ms is seen at a tick.
@@ -28,6 +29,7 @@ struct upkeep {
 	__u64 began;  /* the period */
 	__u64 used;   /* ns, in it */
 	__u64 comes;  /* has such a thread been sent here that does not run yet? */
+	__u64 runs;   /* does such a thread run? */
 	__u64 behind; /* is it behind a latency-critical thread that was sent here before? */
 } __attribute__((aligned(64)));
 
@@ -68,6 +70,7 @@ static __always_inline void hurry(struct task_struct *p, __u32 cpu, bool of_syst
 {
 	struct upkeep *u = upkeep_on(cpu);
 
+	u->runs = of_system && is_upkeep(p);
 	if (of_system)
 		u->behind = 0;
 	else if (u->behind && p->scx.slice > BEHIND_NS)
