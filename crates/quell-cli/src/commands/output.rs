@@ -51,6 +51,30 @@ pub fn ending(error: &anyhow::Error) -> (Option<String>, ExitCode) {
     });
     match is_broken_pipe {
         true => (None, ExitCode::from(READER_GONE)),
-        false => (Some(format!("quell: {error:#}")), ExitCode::FAILURE),
+        false => (Some(format!("quell: {}", with_causes(error))), ExitCode::FAILURE),
+    }
+}
+
+/// The error and its causes, but for those that an error before them says already.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().skip(1).map(ToString::to_string).fold(error.to_string(), |said, cause| match said.contains(&cause) {
+        true => said,
+        false => format!("{said}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_agent::AgentError;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_says_itself_is_said_once() {
+        let error = || AgentError::System { operation: "start a thread", source: io::Error::other("too many") };
+        assert_eq!(with_causes(&error().into()), "cannot start a thread: too many");
+        let error = anyhow::Error::new(error()).context("the agent");
+        assert_eq!(with_causes(&error), "the agent: cannot start a thread: too many");
+        assert_eq!(with_causes(&anyhow::anyhow!("inner").context("outer")), "outer: inner");
     }
 }

@@ -86,6 +86,8 @@ pub(crate) struct Members {
     pub selectors: Vec<(WorkloadId, Resolved)>,
     /// Ascending by number.
     pub threads: Vec<Thread>,
+    /// How often they became others.
+    pub threads_changed: u64,
     /// Signals wanted by the last observation.
     pub wanted: SignalSet,
     search: Search,
@@ -116,6 +118,7 @@ impl Members {
             slots: Vec::new(),
             selectors: Vec::new(),
             threads: Vec::new(),
+            threads_changed: 0,
             wanted: SignalSet::default(),
             search: Search { finder: Finder::new(exempt), ..Search::default() },
             full_look: Look::default(),
@@ -272,6 +275,7 @@ impl Members {
         self.slots[id.index()] = None;
         self.selectors.retain(|(other, _)| *other != id);
         self.threads.retain(|thread| thread.workload != id);
+        self.threads_changed += 1;
         self.selectors_changed();
     }
 

@@ -201,6 +201,7 @@ impl Members {
         }
         known.for_each(|dead| self.died(&dead, news));
         self.threads = threads;
+        self.threads_changed += 1;
         Ok(())
     }
 

@@ -32,6 +32,9 @@ pub(crate) struct Threads {
     known: HashMap<i32, Known>,
     /// By slot: are its threads wanted one by one?
     one_by_one: Vec<bool>,
+    /// Where those are in the list of all threads, which has changed so often.
+    places: Vec<usize>,
+    places_as_of: u64,
     /// Number of threads asked for at the last observation.
     read: usize,
     /// The last time that those that are gone were looked for.
@@ -58,6 +61,8 @@ impl Default for Threads {
             on_cpu: Vec::new(),
             known: HashMap::new(),
             one_by_one: Vec::new(),
+            places: Vec::new(),
+            places_as_of: u64::MAX,
             read: 0,
             looked_for_dead: Nanos::ZERO,
             may_stay_open: cgroup::most_open_files() / 4,
@@ -123,22 +128,16 @@ impl Threads {
     fn read(&mut self, wanted: SignalSet, times: bool, members: &mut Members, now: Nanos) -> Result<(), LinuxError> {
         let holders = wanted.contains(Signal::Holder);
         let all_states = wanted.contains(Signal::Threads);
-        // Once a slot: most of ten thousand threads may be of workloads that are not asked for.
-        let is_wanted = |member: &Member| wanted.contains_threads_of(member.spec.class);
-        self.one_by_one.clear();
-        self.one_by_one.extend(members.slots.iter().map(|slot| slot.as_ref().is_some_and(is_wanted)));
+        self.find(wanted, members);
         if !all_states {
             self.quiet.look(members, |id| times || is_set(&self.one_by_one, id))?;
         }
         self.forget_dead(members, now);
-        self.read = 0;
         let Members { slots, threads, proc, .. } = members;
-        for thread in threads {
+        self.read = if times { threads.len() } else { self.places.len() };
+        for place in 0..self.read {
+            let thread = &mut threads[if times { place } else { self.places[place] }];
             let states = is_set(&self.one_by_one, thread.workload);
-            if !states && !times {
-                continue;
-            }
-            self.read += 1;
             let known = self.known.get(&thread.id.tid).filter(|known| known.id == thread.id);
             let state_due = states && (all_states || known.is_none_or(|known| now >= known.state_at + STATES_EVERY));
             if known.is_some() && !state_due && self.quiet.is_quiet(thread.workload) {
@@ -173,6 +172,22 @@ impl Threads {
             thread.run = run;
         }
         Ok(())
+    }
+
+    /// Finds the threads that are wanted one by one, if they are others now: most of ten thousand may be of workloads that are
+    /// not asked for.
+    fn find(&mut self, wanted: SignalSet, members: &Members) {
+        let is_wanted = |member: &Member| wanted.contains_threads_of(member.spec.class);
+        let slots = members.slots.iter().map(|slot| slot.as_ref().is_some_and(is_wanted));
+        if self.places_as_of == members.threads_changed && self.one_by_one.iter().copied().eq(slots.clone()) {
+            return;
+        }
+        self.one_by_one.clear();
+        self.one_by_one.extend(slots);
+        self.places.clear();
+        let is_place = |(place, thread): (usize, &Thread)| is_set(&self.one_by_one, thread.workload).then_some(place);
+        self.places.extend(members.threads.iter().enumerate().filter_map(is_place));
+        self.places_as_of = members.threads_changed;
     }
 
     /// A thread's times as the kernel counts them; None if it vanished or the kernel does not count. Its file stays open if
@@ -240,7 +255,7 @@ impl Threads {
     fn fill_threads(&self, members: &Members, view: &mut View) {
         let columns = &mut view.threads;
         columns.at = view.now;
-        for thread in members.threads.iter().filter(|thread| is_set(&self.one_by_one, thread.workload)) {
+        for thread in self.places.iter().map(|&place| &members.threads[place]) {
             if thread.is_dead() {
                 continue;
             }
