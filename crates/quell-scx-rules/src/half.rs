@@ -69,6 +69,7 @@ unsafe extern "C" {
     fn half_sends(number: u32) -> u32;
     fn half_hears_of_cookies(has: bool) -> bool;
     fn half_takes_chosen(cpu: u32, slot: u32) -> bool;
+    fn half_told() -> u64;
     fn half_is_of_kernel(number: u32);
     fn half_first_on(cpu: u32) -> i32;
     fn half_slice(number: u32) -> u64;
@@ -172,7 +173,6 @@ impl Half {
         state
     }
 
-    /// How often that was decided.
     /// The thread with this number is one of the kernel's for its CPU.
     pub fn is_of_kernel(&self, number: u32) {
         // SAFETY: see above.
@@ -197,9 +197,16 @@ impl Half {
         unsafe { half_uses_upkeep(cpu, ran, now) }
     }
 
+    /// How often that was decided.
     pub fn counted(&self, what: Decision) -> u64 {
         // SAFETY: see above.
         unsafe { half_counted(what as u32) }
+    }
+
+    /// How often the loader was woken up, since it was asked last.
+    pub fn told(&self) -> u64 {
+        // SAFETY: see above.
+        unsafe { half_told() }
     }
 
     pub fn shared(&self) -> &Shared {

@@ -201,6 +201,15 @@ __u32 half_chooses(struct task_struct *p)
 	return choose_free_cpu(p, thread_of(p)->slot);
 }
 
+/* How often the loader was woken up, since it was asked last. */
+__u64 half_told(void)
+{
+	__u64 told = host.told;
+
+	host.told = 0;
+	return told;
+}
+
 /* It is a thread of the kernel's for the CPU where it may run. */
 void half_is_of_kernel(__u32 number)
 {

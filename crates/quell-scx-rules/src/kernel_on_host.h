@@ -194,6 +194,7 @@ static struct {
 		__u64 key, value[4];
 	} entry[HOST_ENTRIES];
 	__u32 entries;
+	__u64 told; /* how often the loader was woken up */
 } host;
 
 static struct rq runqueues;
@@ -258,7 +259,7 @@ static void delete_entry(void *map, __u64 key)
 			host.entry[i] = host.entry[--host.entries];
 }
 #define bpf_task_storage_get(map_, p, initial, flags) ((__typeof__((map_)->value))(p)->storage)
-#define bpf_ringbuf_output(ring, data, size, flags) ((void)(data))
+#define bpf_ringbuf_output(ring, data, size, flags) ((void)(data), host.told++)
 
 /* Timers. */
 #define bpf_timer_init(timer, map, clock) ((void)(timer))

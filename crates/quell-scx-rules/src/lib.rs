@@ -26,6 +26,8 @@ mod shares;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod telling;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod upkeep;

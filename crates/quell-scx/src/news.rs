@@ -5,17 +5,23 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::ScxError;
-use crate::layout::{MAX_SLOTS, NEWS, WorkloadState, YIELDS};
+use crate::layout::{CALM, MAX_SLOTS, NEWS, WorkloadState, YIELDS};
 use crate::program::{Grant, broken};
 
 impl Grant {
     /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
-    /// that is yielded; says whether there is such a workload.
-    pub(crate) fn listen(&self, on: bool) -> bool {
+    /// that is yielded; says whether there is such a workload. When it is `calm`, not at queues of best-effort work in line.
+    pub(crate) fn listen(&self, calm: bool) -> bool {
         let yields = self.outside_the_line().next().is_some();
-        let wakes = if yields { NEWS | YIELDS } else { NEWS };
-        self.shared().listening.store(if on { wakes } else { 0 }, SeqCst);
+        let wakes = [(true, NEWS), (yields, YIELDS), (calm, CALM)];
+        let wakes = wakes.into_iter().filter(|(is, _)| *is).fold(0, |all, (_, one)| all | one);
+        self.shared().listening.store(wakes, SeqCst);
         yields
+    }
+
+    /// It wakes the loader no more.
+    pub(crate) fn listen_no_more(&self) {
+        self.shared().listening.store(0, SeqCst);
     }
 
     /// Does a thread of an LC workload wait for a CPU that only the loop can give it?

@@ -35,6 +35,7 @@
 #define SET_WORDS (MAX_CPUS / 64)
 #define NEWS 1             /* wakes a loader that listens: queues that formed, CPUs that came or went */
 #define YIELDS 2           /* and CPUs that were yielded, where not everybody has a place in the line for them */
+#define CALM 4             /* but for queues of best-effort work that has a place in the line, of which it was told just now */
 #define NO_REQUEST (~0ULL)     /* a request start that no request has */
 #define SERVERS 4              /* of one CPU; a power of two */
 #define MAX_SETTINGS 256       /* of threads, given at once; a power of two */

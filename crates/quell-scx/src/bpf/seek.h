@@ -121,6 +121,12 @@ static __always_inline bool is_for_loader(__u32 slot)
 	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
 }
 
+/* Best-effort work in line gets a CPU that is yielded without the loader: that is told of a queue of it now and then. */
+static __always_inline bool may_tell(struct workload *w)
+{
+	return w->lc || !w->in_line || !(shared.listening & CALM);
+}
+
 /*
  * A thread has come to wait: a queue formed, or not. Where the system has its turn on the CPU that it got, it would wait for the
  * end of that: another CPU, on which nothing runs, serves it at once. Returns true if its workload got a CPU.
@@ -152,7 +158,7 @@ static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __
 		if (w->held)
 			w->crowded_at = now;
 	}
-	if (formed && is_for_loader(slot))
+	if (formed && is_for_loader(slot) && may_tell(w))
 		wake_loader();
 	return false;
 }

@@ -107,6 +107,8 @@ struct Seen {
     decided: (Option<Nanos>, Decisions),
     /// When it is looked next which thread is scheduled by cores, if one is.
     cookies_at: Nanos,
+    /// When a queue of best-effort work in line was told last.
+    best_effort_at: Nanos,
 }
 
 impl Scx {
@@ -135,6 +137,7 @@ impl Scx {
                 holders: vec![Holder::default(); columns],
                 decided: (None, Decisions::default()),
                 cookies_at: Nanos::ZERO,
+                best_effort_at: Nanos::ZERO,
             },
             told: Vec::new(),
             patience: Nanos::ZERO,

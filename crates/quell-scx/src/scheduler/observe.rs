@@ -106,6 +106,7 @@ impl Scx {
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.
     pub(super) fn hear(&mut self, events: &mut Vec<Event>) {
+        let before = events.len();
         events.append(&mut self.told);
         for (cpu, before) in self.seen.yields.iter_mut().enumerate() {
             let id = CpuId(cpu as u32);
@@ -124,6 +125,10 @@ impl Scx {
             }
         }
         self.hear_of_servers(events);
+        let told = |event: &Event| matches!(*event, Event::QueueFormed(id) if self.is_best_effort_in_line(id));
+        if events[before..].iter().any(told) {
+            self.seen.best_effort_at = quell_linux::now();
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! Waits for the next step.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use quell_model::{Event, Nanos, Wake};
+use quell_model::{Event, Nanos, Wake, WorkloadId};
 
 use super::{Poll, Scx};
 use crate::ScxError;
 
 /// What nobody tells of, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
 const LONGEST: Nanos = Nanos(100_000_000);
+/// Queues of best-effort work in line are told so often: a CPU that is yielded goes to it without the loop, and programs whose
+/// threads wake each other up form thousands a second.
+const BEST_EFFORT_AGAIN: Nanos = Nanos(10_000_000);
 /// A sleep that takes longer than this in any case.
 const SHORTEST: Nanos = Nanos(1000);
 
@@ -44,16 +48,29 @@ impl Scx {
 
     /// Sleeps until the scheduler tells something. What happened before it listened ends the sleep at once.
     fn sleep(&mut self, at_most: Nanos) -> Result<(), ScxError> {
-        let yields = self.grant.listen(true);
+        let calm = (self.seen.best_effort_at + BEST_EFFORT_AGAIN) - quell_linux::now();
+        let is_calm = calm > Nanos::ZERO;
+        let yields = self.grant.listen(is_calm);
         let mut told = std::mem::take(&mut self.told);
         self.hear(&mut told);
         self.told = told;
-        let wakes = |event: &Event| yields || !matches!(event, Event::Yielded(..));
+        let wakes = |event: &Event| match *event {
+            Event::Yielded(..) => yields,
+            Event::QueueFormed(id) => !is_calm || !self.is_best_effort_in_line(id),
+            _ => true,
+        };
+        let at_most = if is_calm { at_most.min(calm) } else { at_most };
         let waited = match self.has_to_fetch() || self.told.iter().any(wakes) {
             true => Ok(()),
             false => self.grant.wait_for_news(Duration::from_nanos(at_most.0)),
         };
-        self.grant.listen(false);
+        self.grant.listen_no_more();
         waited
+    }
+
+    /// Does a CPU that is yielded go to it without the loop, and is that soon enough?
+    pub(super) fn is_best_effort_in_line(&self, id: WorkloadId) -> bool {
+        let state = self.grant.workload(id);
+        state.is_ok_and(|state| state.lc.load(Relaxed) == 0 && state.in_line.load(Relaxed) == 1)
     }
 }

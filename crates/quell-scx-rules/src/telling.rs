@@ -1,0 +1,33 @@
+//! The loader is told of queues that form.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use quell_scx::layout::{CALM, NEWS, NOBODY};
+
+use crate::half::{Half, WAKES};
+
+/// Another workload has the CPU when a thread of one of this class comes, with a place in the line or without: is the loader
+/// told, if it listens so?
+fn is_told(lc: bool, in_line: bool, listening: u32) -> bool {
+    let half = Half::with_cpus(1);
+    half.workload(0, true);
+    let state = half.workload(1, lc);
+    state.guaranteed.store(0, Relaxed);
+    state.in_line.store(in_line.into(), Relaxed);
+    half.thread(0, 0, 0b1);
+    half.thread(1, 1, 0b1);
+    half.shared().hand_on(0, NOBODY, 0);
+    half.runs(0);
+    half.shared().listening.store(listening, Relaxed);
+    half.told();
+    half.enqueues(1, WAKES);
+    half.told() > 0
+}
+
+#[test]
+fn a_calm_loader_is_not_told_of_queues_of_best_effort_work_in_line() {
+    let told = |lc, in_line| [0, NEWS, NEWS | CALM].map(|listening| is_told(lc, in_line, listening));
+    assert_eq!(told(false, true), [false, true, false]);
+    assert_eq!(told(false, false), [false, true, true]);
+    assert_eq!(told(true, true), [false, true, true]);
+}
