@@ -177,9 +177,8 @@ static void check_upkeep(void)
 	bool waits = sim.where[number_of(p)] == READY && !(host.runs[p->cpu] && is_upkeep(host.runs[p->cpu]));
 
 	if (waits && upkeep_on(p->cpu)->behind && is_ours(host.runs[p->cpu]) && host.now <= sim.upkeep_since + BEHIND_NS &&
-	    thread_of(host.runs[p->cpu])->slot < SYSTEM) {
+	    thread_of(host.runs[p->cpu])->slot < SYSTEM)
 		return;
-	}
 	sim.upkeep = NULL;
 	if (waits)
 		violated("a thread of the kernel's upkeep waits, with budget", number_of(p), p->cpu);

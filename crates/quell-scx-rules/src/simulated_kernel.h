@@ -31,7 +31,7 @@ static struct {
 	__u32 unlocked;                 /* the CPU that gave its lock away for a moment, plus one */
 	struct task_struct *migrates;   /* the kernel moves it right now */
 	struct task_struct *upkeep;     /* of the kernel: it woke up with budget, and is to run at once */
-	__u64 upkeep_since;
+	__u64 upkeep_since;             /* when it woke up */
 	struct task_struct *spins;      /* it woke up and goes to a CPU whose lock is held */
 	__u64 spins_with;               /* the flags of that */
 	__u32 dice;                     /* of the event */
@@ -196,8 +196,10 @@ static void wake(struct task_struct *p, __u64 flags)
 	p->cpu = cpu;
 	/* On a server's CPU such threads have turns. */
 	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_upkeep(p) && sim.active[cpu] && !sim.real_time[cpu] &&
-	    !(servers_on && serving_on(cpu)->servers) && upkeep_left(cpu, host.now))
-		sim.upkeep = p, sim.upkeep_since = host.now;
+	    !(servers_on && serving_on(cpu)->servers) && upkeep_left(cpu, host.now)) {
+		sim.upkeep = p;
+		sim.upkeep_since = host.now;
+	}
 	if (!(sim.locked >> cpu & 1) || sim.unlocked == cpu + 1) {
 		activate(p, flags);
 		return;

@@ -5,6 +5,7 @@ pub mod antagonist;
 mod launch;
 pub mod server;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -77,8 +78,7 @@ pub fn servers(text: &str) -> Result<Vec<PathBuf>> {
         Some(Program::Server(kind)) => Some(kind),
         _ => None,
     };
-    let mut kinds: Vec<_> = scenario.workloads.iter().filter_map(of).collect();
-    kinds.dedup();
+    let kinds: BTreeSet<_> = scenario.workloads.iter().filter_map(of).collect();
     kinds.into_iter().map(server::Kind::program).map(|(program, package)| found(program, package)).collect()
 }
 

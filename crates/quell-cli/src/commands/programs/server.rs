@@ -15,7 +15,7 @@ use super::launch::launched;
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A server that can be installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// memcached: any number of worker threads.
     Memcached,
