@@ -23,6 +23,7 @@
 #define barrier_var(i) __asm__ volatile("" : "+r"(i))
 #define can_loop 1
 #define APART __noinline
+#define __arg_trusted
 #define SWITCH bool
 #define BPF_F_TIMER_ABS 1
 #define BPF_F_TIMER_CPU_PIN 2

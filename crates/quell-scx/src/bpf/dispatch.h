@@ -194,7 +194,7 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 			latest = p->scx.dsq_vtime + shared.be_slice_ns;
 		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
 			break;
-		if (scx_bpf_task_cpu(p) == cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		if (scx_bpf_task_cpu(p) == cpu && may_run_on(p, cpu)) {
 			/* `___it` is the iterator that the macro declares. */
 			moved = scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL, 0);
 			break;

@@ -64,7 +64,7 @@ APART __u64 first_place(__u32 number, __u32 cpu)
 		return NOWHERE;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!may_run_on(p, cpu))
 			continue;
 		struct thread *t = is_far(number, cpu) ? thread_of(p) : NULL;
 

@@ -159,7 +159,7 @@ APART __u32 find_group(__u64 address, __u64 now)
 /* The thread's group: remembered, and looked up again when it moved or a cgroup came or went. */
 static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, __u64 now)
 {
-	__u64 tg = (__u64)p->sched_task_group;
+	__u64 tg = (__u64)untrusted(p)->sched_task_group;
 
 	if (t->tg != tg || t->groups_generation != groups_generation) {
 		t->groups_generation = groups_generation;

@@ -152,7 +152,7 @@ static __always_inline __u32 begin_look(struct task_struct *p, __u32 slot)
 	look->slot = slot;
 	look->last = scx_bpf_task_cpu(p);
 	look->some = (__u32)p->nr_cpus_allowed < shared.nr_cpus || p->migration_disabled;
-	if (look->some && (bytes > sizeof(look->cpus) || bpf_probe_read_kernel(look->cpus, bytes, p->cpus_ptr)))
+	if (look->some && (bytes > sizeof(look->cpus) || bpf_probe_read_kernel(look->cpus, bytes, untrusted(p)->cpus_ptr)))
 		look->some = false;
 	return here;
 }
@@ -170,7 +170,7 @@ APART __u32 look_for_unheld(__u32 here, __u32 except)
 /* One that is bound to a CPU that was never there seems to use all. */
 static __always_inline __u32 if_usable(struct task_struct *p, __u32 cpu)
 {
-	return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu : NO_CPU;
+	return cpu < MAX_CPUS && may_run_on(p, cpu) ? cpu : NO_CPU;
 }
 
 /* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
@@ -180,7 +180,7 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	if (rule_is_best(&shared, slot, last) && bpf_cpumask_test_cpu(last, p->cpus_ptr))
+	if (rule_is_best(&shared, slot, last) && may_run_on(p, last))
 		return last;
 	return if_usable(p, look_on_wake_up(begin_look(p, slot)));
 }

@@ -40,7 +40,7 @@ static __always_inline __u32 number_of_queue(struct task_struct *p, struct threa
 		__u32 cpu = scx_bpf_task_cpu(p);
 
 		/* Just bound, it is still elsewhere: it comes again when it is there. */
-		return cpu < MAX_CPUS && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? BOUND + cpu : slot;
+		return cpu < MAX_CPUS && may_run_on(p, cpu) ? BOUND + cpu : slot;
 	}
 	if (!is_by_set(p, t, slot))
 		return caches_on ? number_of_cached(slot, cache_of(scx_bpf_task_cpu(p))) : slot;

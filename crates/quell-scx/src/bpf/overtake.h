@@ -83,7 +83,7 @@ static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, 
 	__u64 latency = t->latency ? t->latency : shared.wake_up_latency_ns;
 	__u32 home = scx_bpf_task_cpu(p), looks = t->mask ? 1 : LOOKED_AT;
 
-	if (group_at(t->group)->idle || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
+	if (group_at(t->group)->idle || !may_run_on(p, home))
 		return NO_CPU;
 	if (looks > shared.nr_cpus)
 		looks = shared.nr_cpus;

@@ -88,7 +88,7 @@ APART int let_pass(__u64 queue, __u64 now)
 
 		if (passages >= PASSAGES)
 			break;
-		if (!t || cpu >= MAX_CPUS || bytes_on_stack(p) <= FROM_USER_BYTES || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!t || cpu >= MAX_CPUS || bytes_on_stack(p) <= FROM_USER_BYTES || !may_run_on(p, cpu))
 			continue;
 		struct cpu *c = cpu_at(&shared, cpu);
 

@@ -123,7 +123,7 @@ APART __u64 first_waits_since(__u32 number, __u32 cpu, __u64 now)
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || (cpu != NO_CPU && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+		if (!t || (cpu != NO_CPU && !may_run_on(p, cpu)))
 			continue;
 		if (t->waits_since < now)
 			since = t->waits_since;

@@ -22,8 +22,8 @@ static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
 {
 	__s32 cpu = first;
 
-	if (first < 0 || !bpf_cpumask_test_cpu(first, p->cpus_ptr) || !scx_bpf_test_and_clear_cpu_idle(first))
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (first < 0 || !may_run_on(p, first) || !scx_bpf_test_and_clear_cpu_idle(first))
+		cpu = pick_idle_cpu_of(p);
 	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
 }
 
@@ -75,7 +75,7 @@ static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && may_run_on(p, cpu) &&
 		    !is_hogged(cpu))
 			return cpu;
 	}
@@ -92,7 +92,7 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	if (!came || home < 0 || !bpf_cpumask_test_cpu(home, p->cpus_ptr))
+	if (!came || home < 0 || !may_run_on(p, home))
 		return;
 	/* One of its own kind is not preempted: each such preemption would cause the next one. */
 	if (cpu_at(&shared, home)->runs < SYSTEM && !SERVED(&shared, home) && rule_system_turn(&shared, home, false, now, now))
@@ -106,7 +106,7 @@ static __always_inline void displace_idle(struct task_struct *p, struct thread *
 
 	if (group_at(t->group)->idle || home >= MAX_CPUS || !cpu_at(&shared, home)->runs_idle)
 		return;
-	if (cpu_at(&shared, home)->runs == slot && bpf_cpumask_test_cpu(home, p->cpus_ptr))
+	if (cpu_at(&shared, home)->runs == slot && may_run_on(p, home))
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 

@@ -39,7 +39,7 @@ static __noinline __u32 cpu_of_server(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!serving_on(cpu)->servers || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!serving_on(cpu)->servers || !may_run_on(p, cpu))
 			continue;
 		__u32 at = server_of(cpu, slot);
 

@@ -26,7 +26,7 @@ static __noinline bool is_unserved(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (serving_on(cpu)->servers && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && server_of(cpu, slot) != NO_SERVER)
+		if (serving_on(cpu)->servers && may_run_on(p, cpu) && server_of(cpu, slot) != NO_SERVER)
 			return false;
 	}
 	return true;
@@ -71,8 +71,7 @@ APART __u32 look_up(__u64 address)
  */
 static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
 {
-	struct cgroup *cgroup = p->cgroups->dfl_cgrp;
-	__u64 id = cgroup->kn->id, address = 0;
+	__u64 id = cgroup_number_of(p), address = 0;
 
 	if (t->cgroup != id || t->generation != shared.generation || (servers_on && t->unserved)) {
 		t->generation = shared.generation;

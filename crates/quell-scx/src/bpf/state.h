@@ -14,6 +14,7 @@
 
 #include "kernel.h"
 #include "grant.h"
+#include "task.h"
 
 /* Are there servers? */
 SWITCH servers_on;

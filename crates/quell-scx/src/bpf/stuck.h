@@ -37,7 +37,7 @@ static __always_inline __u32 barred_cpu(struct task_struct *p)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!cpu_at(&shared, cpu)->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!cpu_at(&shared, cpu)->online || !may_run_on(p, cpu))
 			continue;
 		if (!cpu_at(&shared, cpu)->away)
 			return NO_CPU;
