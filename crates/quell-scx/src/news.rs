@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::ScxError;
-use crate::layout::{CALM, MAX_SLOTS, NEWS, WorkloadState, YIELDS};
+use crate::layout::{CALM, NEWS, YIELDS};
 use crate::program::{Grant, broken};
 
 impl Grant {
     /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
     /// that is yielded; says whether there is such a workload. When it is `calm`, not at queues of best-effort work in line.
     pub(crate) fn listen(&self, calm: bool) -> bool {
-        let yields = self.outside_the_line().next().is_some();
+        let yields = !self.outside_the_line.is_empty();
         let wakes = [(true, NEWS), (yields, YIELDS), (calm, CALM)];
         let wakes = wakes.into_iter().filter(|(is, _)| *is).fold(0, |all, (_, one)| all | one);
         self.shared().listening.store(wakes, SeqCst);
@@ -26,18 +26,11 @@ impl Grant {
 
     /// Does a thread of an LC workload wait for a CPU that only the loop can give it?
     pub(crate) fn waits_for_the_loop(&self) -> bool {
-        self.outside_the_line().any(|state| {
+        let waiting = self.waiting().iter().filter(|id| self.outside_the_line.contains(*id));
+        waiting.filter_map(|id| self.workload(id).ok()).any(|state| {
             let waits = state.queued.load(Relaxed) != state.taken.load(Relaxed);
             waits && state.lc.load(Relaxed) == 1 && state.held.load(Relaxed) < state.limit.load(Relaxed)
         })
-    }
-
-    /// The workloads that no yielded CPU goes to by itself.
-    fn outside_the_line(&self) -> impl Iterator<Item = &WorkloadState> {
-        let slots = self.shared().nr_slots.load(Relaxed) as usize;
-        let attached =
-            self.shared().workload[..slots.min(MAX_SLOTS)].iter().filter(|state| state.attached.load(Relaxed) == 1);
-        attached.filter(|state| state.in_line.load(Relaxed) == 0)
     }
 
     /// Waits until the scheduler told something, at most for so long.

@@ -1,18 +1,18 @@
 //! The scheduler in the kernel: loaded, attached, told what to do.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
-use quell_model::{CpuId, CpuSet, GraceSignal, Nanos, Rule, Topology, Workload, WorkloadId};
+use libbpf_rs::{Link, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, WorkloadId};
 
 use crate::beside::Beside;
-use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared, WorkloadState};
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared};
+use crate::waiting::SlotSet;
 use crate::{ScxError, forms, kernel, messages, requests, sockets};
 
 // Written by libbpf-cargo at build time.
@@ -38,7 +38,6 @@ const OF_HOTPLUG: i64 = 1 << 32;
 /// The wake-up latency of threads that have none of their own where workloads hold CPUs as one: Linux's
 /// `sched_wakeup_granularity_ns` before EEVDF, on 8 CPUs and more.
 const WAKE_UP_LATENCY: Nanos = Nanos::from_millis(4);
-const NO_SCHEDULER: i32 = -libc::ENODEV;
 /// So often it is loaded, at most, where CPUs come and go meanwhile.
 const LOADS: usize = 5;
 /// The kernel ends a scheduler that was loaded while a CPU came or went within this time: an assumption.
@@ -117,6 +116,8 @@ pub struct Grant {
     pub(crate) wakeups: RingBuffer<'static>,
     pub(crate) skeleton: GrantSkel<'static>,
     pub(crate) beside: Beside,
+    /// Attached workloads that no CPU goes to by itself when it is yielded.
+    pub(crate) outside_the_line: SlotSet,
     shared: NonNull<Shared>,
 }
 
@@ -205,6 +206,7 @@ impl Grant {
             sockets: Vec::new(),
             wakeups,
             beside,
+            outside_the_line: SlotSet::default(),
             skeleton,
             shared,
         })
@@ -217,119 +219,6 @@ impl Grant {
 
     pub(crate) fn cpu(&self, cpu: CpuId) -> &CpuState {
         &self.shared().cpu[cpu.index() % MAX_CPUS]
-    }
-
-    pub(crate) fn workload(&self, id: WorkloadId) -> Result<&WorkloadState, ScxError> {
-        self.shared().workload[..MAX_SLOTS]
-            .get(id.index())
-            .ok_or(ScxError::TooMany { what: "workloads", max: MAX_SLOTS })
-    }
-
-    /// From now on the threads of these cgroups (by inode), children's included, are this workload's. It has no rights
-    /// and holds no CPU.
-    ///
-    /// # Errors
-    /// If a table is full.
-    pub fn attach(&mut self, id: WorkloadId, spec: &Workload, cgroups: &[u64]) -> Result<(), ScxError> {
-        self.begin_slot(id)?;
-        let state = self.workload(id)?;
-        state.lc.store(spec.is_lc().into(), Relaxed);
-        state.limit.store(u32::MAX, Relaxed);
-        state.rank.store(u32::MAX, Relaxed);
-        for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line, &state.servers] {
-            off.store(0, Relaxed);
-        }
-        sockets::forget(state);
-        self.describe(id, spec)?;
-        state.attached.store(1, Relaxed);
-        self.shared().nr_slots.fetch_max(id.0 + 1, SeqCst);
-        self.change_cgroups(id, &[], cgroups)
-    }
-
-    /// The slot's queues are there from now on.
-    fn begin_slot(&self, id: WorkloadId) -> Result<(), ScxError> {
-        self.workload(id)?;
-        self.shared().begins.store(id.0.into(), Release);
-        let begun = self.skeleton.progs.begin_slot.test_run(ProgramInput::default());
-        match begun.map_err(broken("making a workload's queues"))?.return_value as i32 {
-            // Without a scheduler there are none: that it has ended shows elsewhere.
-            0 | NO_SCHEDULER => Ok(()),
-            error => Err(ScxError::Queues { error: io::Error::from_raw_os_error(-error) }),
-        }
-    }
-
-    /// What of a workload's description may change while it is attached.
-    ///
-    /// # Errors
-    /// If there are too many workloads.
-    pub fn describe(&self, id: WorkloadId, spec: &Workload) -> Result<(), ScxError> {
-        let state = self.workload(id)?;
-        let signal = spec.grace.map_or(0, |grace| match grace.signal {
-            GraceSignal::Usr1 => libc::SIGUSR1,
-            GraceSignal::Usr2 => libc::SIGUSR2,
-            GraceSignal::Urg => libc::SIGURG,
-        });
-        state.grace_signal.store(signal as u32, Relaxed);
-        state.grace_ns.store(spec.grace.map_or(0, |grace| grace.time.0), Release);
-        Ok(())
-    }
-
-    /// The workload has other cgroups from now on; it keeps what it holds.
-    ///
-    /// # Errors
-    /// If a table is full.
-    pub fn change_cgroups(&mut self, id: WorkloadId, before: &[u64], now: &[u64]) -> Result<(), ScxError> {
-        let table = &self.skeleton.maps.cgroups;
-        for gone in before.iter().filter(|cgroup| !now.contains(cgroup)) {
-            match table.delete(&gone.to_ne_bytes()) {
-                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(broken("removing a cgroup from the scheduler's table")(error));
-                }
-                _ => {}
-            }
-        }
-        for cgroup in now {
-            table
-                .update(&cgroup.to_ne_bytes(), &id.0.to_ne_bytes(), MapFlags::ANY)
-                .map_err(broken("adding a cgroup to the scheduler's table"))?;
-        }
-        self.shared().generation.fetch_add(1, SeqCst);
-        Ok(())
-    }
-
-    /// From now on the threads of the workload belong to the system. It loses its CPUs.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn detach(&mut self, id: WorkloadId, cgroups: &[u64]) -> Result<(), ScxError> {
-        self.part(id)?;
-        self.change_cgroups(id, cgroups, &[])?;
-        let state = self.workload(id)?;
-        for off in [&state.attached, &state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
-            off.store(0, Relaxed);
-        }
-        let freed = self.take_all(id);
-        self.drain(id)?;
-        self.kick(&freed)
-    }
-
-    /// It loses its CPUs.
-    pub(crate) fn take_all(&mut self, id: WorkloadId) -> CpuSet {
-        let mut freed = CpuSet::EMPTY;
-        for cpu in self.cpus() {
-            // It may lose it by itself meanwhile.
-            let holder = self.holder(cpu);
-            if holder.workload() == Some(id) && self.hand_on(cpu, holder, None).is_some() {
-                freed.insert(cpu);
-            }
-        }
-        freed
-    }
-
-    /// Its threads that wait go to where they belong now.
-    pub(crate) fn drain(&self, id: WorkloadId) -> Result<(), ScxError> {
-        self.shared().drain.store(id.0.into(), Release);
-        self.call(&self.skeleton.progs.drain_queue, "emptying a workload's queue")
     }
 
     /// The CPUs that the scheduler knows.

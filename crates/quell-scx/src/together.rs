@@ -55,9 +55,10 @@ impl Grant {
         if id != leader {
             let state = self.workload(id)?;
             state.leader.store(leader.0 + 1, Release);
-            for off in [&state.guaranteed, &state.burst, &state.on_wake_up, &state.in_line] {
+            for off in [&state.guaranteed, &state.burst, &state.on_wake_up] {
                 off.store(0, Release);
             }
+            self.take_from_line(id)?;
             freed = self.take_all(id);
         }
         self.look_anew(id)?;

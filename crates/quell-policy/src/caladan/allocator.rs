@@ -85,6 +85,9 @@ impl Caladan {
             for slot in 0..self.tasks.slots() {
                 let id = WorkloadId(slot as u32);
                 let Some(task) = self.tasks.get(id).filter(|task| task.lc == lc) else { continue };
+                if !self.wants_core(view, id, &task, plan) {
+                    continue;
+                }
                 for _ in 0..self.cores_a_round(view, id, &task) {
                     if !self.allocate_core(view, id, &task, &mut exhausted, plan) {
                         break;
@@ -168,7 +171,10 @@ impl Caladan {
             }
             return false;
         };
+        if delay < task.thresh_qd {
+            return false;
+        }
         let held = self.cores.held(id);
-        delay >= task.thresh_qd && held < task.limit && !self.bandwidth.limits(id, held)
+        held < task.limit && !self.bandwidth.limits(id, held)
     }
 }

@@ -75,7 +75,8 @@ pub struct Scx {
     topology: Arc<Topology>,
     roots: Roots,
     options: ScxOptions,
-    slots: Vec<Option<Attached>>,
+    /// In boxes: each turn looks which of them there are.
+    slots: Vec<Option<Box<Attached>>>,
     /// As of the last observation.
     seen: Seen,
     told: Vec<Event>,

@@ -26,12 +26,15 @@ impl Scx {
         // Workloads that no CPU is granted to have no slot; what the stock host measured of them stays.
         let columns = &mut view.workloads;
         let sees_sockets = self.grant.can_watch_sockets();
-        for (slot, attached) in self.slots.iter().enumerate() {
-            let (Some(attached), Ok(state)) = (attached, self.grant.workload(WorkloadId(slot as u32))) else {
-                continue;
-            };
+        let waiting = self.grant.waiting();
+        let all = &self.grant.shared().workload;
+        for ((slot, attached), state) in self.slots.iter().enumerate().zip(all) {
+            let Some(attached) = attached else { continue };
             if let Some(delay) = columns.queueing_delay.get_mut(slot) {
-                *delay = queueing_delay(state, now);
+                *delay = match waiting.contains(WorkloadId(slot as u32)) {
+                    true => queueing_delay(state, now),
+                    false => Sample::exact(Nanos::ZERO, now),
+                };
             }
             if let Some(delay) = columns.unread_delay.get_mut(slot)
                 && sees_sockets
@@ -116,9 +119,9 @@ impl Scx {
                 events.push(Event::Yielded(id, WorkloadId(state.yielder.load(Relaxed))));
             }
         }
-        for (slot, attached) in self.slots.iter_mut().enumerate() {
-            let id = WorkloadId(slot as u32);
-            let (Some(attached), Ok(state)) = (attached, self.grant.workload(id)) else { continue };
+        for id in self.grant.waiting().iter() {
+            let Some(Some(attached)) = self.slots.get_mut(id.index()) else { continue };
+            let state = &self.grant.shared().workload[id.index()];
             let formed = state.formed.load(Acquire);
             if std::mem::replace(&mut attached.formed, formed) != formed && waiting(state) > 0 {
                 events.push(Event::QueueFormed(id));

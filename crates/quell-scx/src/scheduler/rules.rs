@@ -29,12 +29,10 @@ impl Scx {
             Rule::Guaranteed { cpus, .. } => state.guaranteed.store(cpus, Release),
             Rule::Burst { cpus, .. } => state.burst.store(cpus, Release),
             Rule::Limit { cpus, .. } => state.limit.store(cpus, Release),
-            Rule::Rank { rank, .. } => {
-                state.rank.store(rank, Release);
-                state.in_line.store(1, Release);
-            }
+            Rule::Rank { rank, .. } => self.grant.put_in_line(workload, rank)?,
             Rule::SiblingBan { .. } | Rule::Server { .. } | Rule::Together { .. } => {}
         }
+        let state = self.grant.workload(workload)?;
         // Who is in line takes a CPU that was yielded before, too.
         let takes = [&state.guaranteed, &state.burst, &state.in_line].iter().any(|right| right.load(Acquire) > 0);
         state.on_wake_up.store(takes.into(), Release);

@@ -38,7 +38,7 @@ impl Scx {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
         }
-        self.slots[id.index()] = Some(Attached { spec, cgroups, run_time_before, formed });
+        self.slots[id.index()] = Some(Box::new(Attached { spec, cgroups, run_time_before, formed }));
         Ok(())
     }
 
