@@ -7,7 +7,7 @@
 //!
 //! - `bpf/rules.h`: the rules, in C; tested against their reference functions in `quell-scx-rules`
 //! - `bpf/sets.h`: sets of CPUs and slots; `bpf/kinds.h`, `bpf/waiting.h`: which are kept; `bpf/look.h`: how a CPU is found in them
-//! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to
+//! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to; `bpf/task.h`: pointers of threads
 //! - `bpf/queues.h`: the workloads' queues; `bpf/bound.h`: those of bound threads; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
 //! - `bpf/together.h`: workloads that hold CPUs as one; `bpf/reweigh.h`: their threads' weights and latencies;
 //!   `bpf/overtake.h`: a wake-up takes the CPU of one that is far ahead
