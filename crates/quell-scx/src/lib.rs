@@ -19,8 +19,8 @@
 //!   data; `bpf/stuck.h`: who waits behind real-time
 //!   threads; `bpf/counts.h`: decisions, counted
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `slots`: workloads come and go; `waiting`:
-//!   which of them wait; `news`: the loader is woken;
+//! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `slots`: workloads come and go; `sets`:
+//!   sets of them; `news`: who waits, and the loader is woken;
 //!   `inspect`: what it says of itself; `scheduler`: the view and the plan
 //!
 //! When the loader dies the kernel's own scheduler takes over.
@@ -39,10 +39,10 @@ mod program;
 mod requests;
 mod scheduler;
 mod servers;
+mod sets;
 mod slots;
 mod sockets;
 mod together;
-mod waiting;
 
 pub use error::ScxError;
 pub use forms::Unknown;

@@ -1,12 +1,15 @@
-//! The scheduler wakes the loader.
+//! The scheduler wakes the loader, and shows it who waits.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::ScxError;
-use crate::layout::{CALM, NEWS, YIELDS};
+use crate::layout::{CALM, MAX_SLOTS, NEWS, YIELDS};
 use crate::program::{Grant, broken};
+use crate::sets::{SLOTS, SlotSet};
+
+const _: () = assert!(MAX_SLOTS < SLOTS);
 
 impl Grant {
     /// Has the scheduler wake the loader at a queue that forms, and, where a workload has no place in the line, at a CPU
@@ -22,6 +25,14 @@ impl Grant {
     /// It wakes the loader no more.
     pub(crate) fn listen_no_more(&self) {
         self.shared().listening.store(0, SeqCst);
+    }
+
+    /// The slots of which a thread waits, by the sets in which the scheduler finds heirs (`bpf/waiting.h`): of a thousand a few. One in
+    /// which a thread began to wait is in before the loop is woken for it; some wait no more.
+    pub(crate) fn waiting(&self) -> SlotSet {
+        let mut all = SlotSet::default();
+        self.shared().waiting.iter().for_each(|set| all.unite(&set.word));
+        all
     }
 
     /// Does a thread of an LC workload wait for a CPU that only the loop can give it?

@@ -12,7 +12,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, WorkloadId};
 
 use crate::beside::Beside;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared};
-use crate::waiting::SlotSet;
+use crate::sets::SlotSet;
 use crate::{ScxError, forms, kernel, messages, requests, sockets};
 
 // Written by libbpf-cargo at build time.

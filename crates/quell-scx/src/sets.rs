@@ -1,14 +1,13 @@
-//! Sets of slots: of a thousand workloads a few wait, and the loop looks at those alone.
+//! Sets of slots, as the loader reads them.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 use quell_model::WorkloadId;
 
-use crate::layout::MAX_SLOTS;
-use crate::program::Grant;
-
-const WORDS: usize = (MAX_SLOTS + 1) / 64;
+/// One more than there are slots of workloads.
+pub(crate) const SLOTS: usize = 1024;
+const WORDS: usize = SLOTS / 64;
 
 /// Slots, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,20 +43,11 @@ impl SlotSet {
         })
     }
 
-    fn unite(&mut self, words: &[AtomicU64]) {
+    /// All of another one, as the scheduler writes it, too.
+    pub(crate) fn unite(&mut self, words: &[AtomicU64]) {
         for (ours, theirs) in self.0.iter_mut().zip(words) {
             *ours |= theirs.load(SeqCst);
         }
-    }
-}
-
-impl Grant {
-    /// The slots of which a thread waits, by the sets in which the scheduler finds heirs (`bpf/waiting.h`). One in which a thread
-    /// began to wait is in before the loop is woken for it; some wait no more.
-    pub(crate) fn waiting(&self) -> SlotSet {
-        let mut all = SlotSet::default();
-        self.shared().waiting.iter().for_each(|set| all.unite(&set.word));
-        all
     }
 }
 
