@@ -85,13 +85,12 @@ impl Caladan {
             for slot in 0..self.tasks.slots() {
                 let id = WorkloadId(slot as u32);
                 let Some(task) = self.tasks.get(id).filter(|task| task.lc == lc) else { continue };
-                if !self.wants_core(view, id, &task, plan) {
-                    continue;
-                }
-                for _ in 0..self.cores_a_round(view, id, &task) {
-                    if !self.allocate_core(view, id, &task, &mut exhausted, plan) {
-                        break;
-                    }
+                let mut granted = 0;
+                while self.wants_core(view, id, &task, plan)
+                    && granted < self.cores_a_round(view, id, &task)
+                    && self.allocate_core(id, &task, &mut exhausted, plan)
+                {
+                    granted += 1;
                 }
             }
         }
@@ -103,18 +102,8 @@ impl Caladan {
         (delay.0 / task.thresh_qd.0.max(1)).clamp(1, self.cores.pool().len().max(1) as u64)
     }
 
-    /// Grants one core, if the task wants one and there is one.
-    fn allocate_core(
-        &mut self,
-        view: &View,
-        id: WorkloadId,
-        task: &Task,
-        exhausted: &mut Option<Right>,
-        plan: &mut Plan,
-    ) -> bool {
-        if !self.wants_core(view, id, task, plan) {
-            return false;
-        }
+    /// Grants one core, if there is one.
+    fn allocate_core(&mut self, id: WorkloadId, task: &Task, exhausted: &mut Option<Right>, plan: &mut Plan) -> bool {
         let right = task.right_to_next(self.cores.held(id));
         let found = match *exhausted {
             Some(none_for) if right <= none_for => None,

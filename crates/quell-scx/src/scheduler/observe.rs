@@ -119,6 +119,7 @@ impl Scx {
                 events.push(Event::Yielded(id, WorkloadId(state.yielder.load(Relaxed))));
             }
         }
+        // A queue that formed and was served since the last time may be out: if it waits when it is in again, it is told then.
         for id in self.grant.waiting().iter() {
             let Some(Some(attached)) = self.slots.get_mut(id.index()) else { continue };
             let state = &self.grant.shared().workload[id.index()];
