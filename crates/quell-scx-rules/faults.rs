@@ -6,50 +6,73 @@ pub(crate) struct Fault {
     pub(crate) file: &'static str,
     pub(crate) now: &'static str,
     pub(crate) then: &'static str,
+    /// It is looked for from this seed on: rare ones are found late otherwise.
+    pub(crate) from: u64,
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 7] = [
+pub(crate) const FAULTS: [Fault; 9] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
         file: "dispatch.h",
         now: "FOR(i, 0, shared.nr_slots) {\n\t\tplace = next_in_line",
         then: "FOR(i, 0, 3) {\n\t\tplace = next_in_line",
+        from: 1,
     },
     Fault {
         name: "who is displaced looks for no CPU that nobody holds",
         file: "grant.bpf.c",
         now: "\t\ttake_unheld_cpu(p, slot, cpu);",
         then: "\t\treturn;",
+        from: 1,
     },
     Fault {
         name: "threads that end are held back by a quota",
         file: "quota.h",
         now: "|| t->overdue || (p->flags & PF_EXITING))",
         then: "|| t->overdue)",
+        from: 1,
     },
     Fault {
         name: "two threads make way for each other while the holder sleeps",
         file: "stay.h",
         now: "cpu_at(&shared, cpu)->stays || holder >= SYSTEM",
         then: "holder >= SYSTEM",
+        from: 1,
     },
     Fault {
         name: "a server's threads that lose the CPU come back without a choice of it",
         file: "serve.h",
         now: "(enq_flags & SCX_ENQ_WAKEUP) && home == cpu",
         then: "home == cpu",
+        from: 1,
     },
     Fault {
         name: "a server's timer rings at a time that is over",
         file: "serve.h",
         now: "ends < waits_until || waits_until <= now",
         then: "ends < waits_until",
+        from: 1,
     },
     Fault {
         name: "who goes to its server counts on as waiting for its workload",
         file: "serve.h",
         now: "\tceases_to_wait(p, t);\n\tt->goes_on = 0;",
         then: "\tt->goes_on = 0;",
+        from: 1,
+    },
+    Fault {
+        name: "a turn beside a server goes on with the next thread of the CPU's own queue",
+        file: "serve.h",
+        now: "return v->turn_until > now;",
+        then: "return v->turn_until > 0;",
+        from: 4_795,
+    },
+    Fault {
+        name: "the holder waits behind a thread that was put into the CPU's own queue, beside an idle CPU",
+        file: "dispatch.h",
+        now: "if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())",
+        then: "if (false)",
+        from: 7_485,
     },
 ];

@@ -430,6 +430,18 @@ static __always_inline bool has_idle_cpu(void)
 }
 
 /*
+ * A thread that was put into the CPU's own queue runs, without a choice, and the holder got the CPU meanwhile: whoever waits
+ * for it is passed on.
+ */
+static __always_inline void pass_on_holder(__u32 cpu)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())
+		pass_on(holder);
+}
+
+/*
  * A CPU that was found for one thread may have taken another one, which was before it in the queue and may run here alone, or has
  * its turn, or whose workload is owed a CPU. Then whoever waits still is passed on.
  */

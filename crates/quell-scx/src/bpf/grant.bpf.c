@@ -253,6 +253,8 @@ void OP(grant_running, struct task_struct *p)
 	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !t->passes && !(servers_on && t->served) &&
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
+	else if (holder != slot && (t->passes || slot == SYSTEM))
+		pass_on_holder(cpu);
 	c->starving = 0;
 	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
 		c->system_since = now;

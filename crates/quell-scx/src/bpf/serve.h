@@ -66,6 +66,15 @@ static __always_inline void tell_exhausted(struct server *s)
 	wake_loader();
 }
 
+/*
+ * Have others their turn here? Once it is over, the CPU does not always choose anew: a thread in the CPU's own queue comes
+ * next, and must not have a turn that nothing ends.
+ */
+static __always_inline bool others_have_turn(const struct serving *v, __u64 now)
+{
+	return v->turn_until > now;
+}
+
 /* Does a server above the one that has the CPU have threads that wait, and budget? */
 APART bool waits_for_cpu(__u32 cpu, __u64 now)
 {
@@ -138,7 +147,7 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	bool is_free = !v->served || s->priority > server_at(home, v->served - 1)->priority;
 
 	/* Not who lost the CPU: threads that take turns in the CPU's own queue keep it from choosing, and higher servers from it. */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !v->turn_until && !cpu_at(&shared, cpu)->away &&
+	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !others_have_turn(v, now) && !cpu_at(&shared, cpu)->away &&
 	    !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
 		v->served = at + 1;
 		v->comes = 1;
@@ -152,7 +161,7 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 			v->waits_until = s->next_period;
 		if (!v->timer_at || s->next_period < v->timer_at)
 			ring_at(cpu, s->next_period);
-	} else if (home != cpu || (is_free && !v->turn_until)) {
+	} else if (home != cpu || (is_free && !others_have_turn(v, now))) {
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 	}
 	return true;
@@ -260,7 +269,7 @@ static __always_inline void runs_beside_servers(struct thread *t, __u32 cpu, __u
 		ring_for(cpu, at, now);
 	}
 	/* It came while the CPU was choosing. */
-	if (!v->turn_until && waits_for_cpu(cpu, now))
+	if (!others_have_turn(v, now) && waits_for_cpu(cpu, now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
