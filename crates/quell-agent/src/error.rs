@@ -59,6 +59,12 @@ pub enum AgentError {
         /// The run directory.
         path: std::path::PathBuf,
     },
+    /// What was set stays for now.
+    #[error("{source}; what was set is not put back: run `quell restore`, or start Quell again")]
+    NotPutBack {
+        /// The reason.
+        source: Box<AgentError>,
+    },
     /// A journal could not be read or written.
     #[error("cannot use the journal {}: {source}", path.display())]
     Journal {

@@ -107,13 +107,9 @@ impl Sentry {
     /// # Errors
     /// If the system gives no thread.
     pub fn beside() -> Result<Sentry, AgentError> {
-        // SAFETY: a plain system call.
-        let tid = unsafe { libc::gettid() };
-        let own = fifo_priority();
-        let (heard_at, demoted) = (AtomicU64::new(clock::now().0), AtomicBool::new(false));
-        let watched = Arc::new(Watched { tid, priority: own.unwrap_or(0), heard_at, demoted });
-        let mut sentry = Sentry { watched, end: None, thread: None };
-        if own.is_some() {
+        let (watched, is_real_time) = Watched::of_this_thread();
+        let mut sentry = Sentry { watched: Arc::new(watched), end: None, thread: None };
+        if is_real_time {
             let (end, ended) = mpsc::channel();
             let watched = Arc::clone(&sentry.watched);
             let thread = thread::Builder::new().name("quell-sentry".into()).stack_size(STACK).spawn(move || {
@@ -126,6 +122,17 @@ impl Sentry {
             (sentry.thread, sentry.end) = (Some(thread.map_err(refused)?), Some(end));
         }
         Ok(sentry)
+    }
+
+    /// As [`Sentry::beside`], for what must be done in any case: where the system gives no thread, the calling one is an
+    /// ordinary one until the value is dropped.
+    #[must_use]
+    pub fn beside_or_ordinary() -> Sentry {
+        let (watched, is_real_time) = Watched::of_this_thread();
+        Sentry::beside().unwrap_or_else(|_| {
+            watched.demoted.store(is_real_time && run_among_others().is_ok(), Ordering::Release);
+            Sentry { watched: Arc::new(watched), end: None, thread: None }
+        })
     }
 
     /// Is there a real-time thread to watch?
@@ -156,6 +163,15 @@ impl Drop for Sentry {
 }
 
 impl Watched {
+    /// Is it real-time, too?
+    fn of_this_thread() -> (Watched, bool) {
+        // SAFETY: a plain system call.
+        let tid = unsafe { libc::gettid() };
+        let own = fifo_priority();
+        let (heard_at, demoted) = (AtomicU64::new(clock::now().0), AtomicBool::new(false));
+        (Watched { tid, priority: own.unwrap_or(0), heard_at, demoted }, own.is_some())
+    }
+
     fn is_silent(&self) -> bool {
         clock::now().since(Nanos(self.heard_at.load(Ordering::Acquire))) > PATIENCE
     }

@@ -27,6 +27,10 @@ const PASSES: usize = 60;
 const QUIET: usize = 8;
 /// … with this pause between passes.
 const BIRTH: Duration = Duration::from_millis(25);
+/// A machine that cannot be read is tried this often …
+const TRIES: u32 = 10;
+/// … with this pause between tries.
+const UNTIL_NEXT_TRY: Duration = Duration::from_millis(100);
 
 /// Outcome for the places in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,13 +117,23 @@ pub(super) fn put_back_meanwhile(path: &Path, site: &Site, alive: &mut dyn FnMut
         Err(source) => return Err(AgentError::Journal { path: path.to_owned(), source }),
     };
     let state = replay(&bytes);
-    let _sentry = Sentry::beside()?;
-    let mut report =
-        if state.is_empty() { Report::default() } else { put_back(&state, &site.roots, &site.calls, alive)? };
+    let _sentry = Sentry::beside_or_ordinary();
+    let mut report = if state.is_empty() { Report::default() } else { insist(&state, site, alive)? };
     if state.broken > 0 {
         report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
     }
     Ok(report)
+}
+
+/// As [`put_back`]: what the machine refuses, memory or a descriptor, it may give in a moment.
+fn insist(state: &Replay, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    for _ in 1..TRIES {
+        match put_back(state, &site.roots, &site.calls, alive) {
+            Ok(report) => return Ok(report),
+            Err(_) => std::thread::sleep(UNTIL_NEXT_TRY),
+        }
+    }
+    put_back(state, &site.roots, &site.calls, alive)
 }
 
 /// Restores what a journal says, on a machine whose threads obey these calls. Calls `alive` before each pass over the

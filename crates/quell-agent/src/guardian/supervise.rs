@@ -13,7 +13,7 @@ use quell_thread::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid};
 
 use super::backoff::Backoff;
 use super::pulse::Pulse;
@@ -141,8 +141,12 @@ pub fn supervise(
     let mut guardian = Guardian { options, signals, stopping: None, backoff: Backoff::default(), killed: false };
     let result = guardian.run(work);
     guardian.signals.release();
-    guardian.options.claim.clear();
-    result
+    let claim = guardian.options.claim;
+    if result.is_ok() || !claim.journal().exists() {
+        claim.clear();
+        return result;
+    }
+    result.map_err(|source| AgentError::NotPutBack { source: Box::new(source) })
 }
 
 /// Restores what the journal says; the guardian's own watcher gets signs of life meanwhile.
@@ -204,14 +208,19 @@ impl Guardian {
             pid => {
                 drop(child_end);
                 let pid = Pid::from_raw(pid).expect("fork gives a process number");
-                let process = handle(pid)?;
-                let mut early = self.watch(pid, &process, &pulse)?;
-                let _sentry = Sentry::beside()?;
+                let watched = handle(pid).and_then(|process| self.watch(pid, &process, &pulse));
+                if watched.is_err() {
+                    // A worker that is watched no more must not go on. It is not reaped yet: the number is its own.
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+                let _sentry = Sentry::beside_or_ordinary();
                 // The loop is dead: its settings are restored before its other threads have ended.
-                early.add(put_back(put_back_journal, &mut self.options)?);
+                let put_back = put_back(put_back_journal, &mut self.options);
                 drop(own_end);
                 let ending = reap(pid)?;
-                Ok(Ending { report: early, ..ending })
+                let mut report = watched?;
+                report.add(put_back?);
+                Ok(Ending { report, ..ending })
             }
         }
     }

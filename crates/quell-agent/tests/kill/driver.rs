@@ -50,8 +50,8 @@ impl Numbers {
     }
 }
 
-struct Victim {
-    child: Child,
+pub struct Victim {
+    pub child: Child,
 }
 
 impl Drop for Victim {
@@ -350,7 +350,7 @@ fn children_of(pid: i32) -> Vec<i32> {
     text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
-fn may_set_classes() -> bool {
+pub fn may_set_classes() -> bool {
     use quell_linux::sched::ThreadClass;
     use quell_model::SchedClass;
     let mut kernel = Kernel::new().expect("/proc is there");
