@@ -11,7 +11,7 @@ pub(crate) struct Fault {
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 9] = [
+pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
         file: "dispatch.h",
@@ -74,5 +74,12 @@ pub(crate) const FAULTS: [Fault; 9] = [
         now: "if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())",
         then: "if (false)",
         from: 7_485,
+    },
+    Fault {
+        name: "a CPU that goes offline kicks itself as the last thing that it does",
+        file: "grant.bpf.c",
+        now: "if (!c->online)\n\t\treturn;\n\tif ((servers_on",
+        then: "if ((servers_on",
+        from: 1,
     },
 ];

@@ -106,8 +106,14 @@ inject() {
     [ $left = nothing ] || diff /run/before /run/after
     [ "$how" = went-on ] && [ $status = 0 ] || grep '(os error ' /run/quell.log | tail -n 1
 }
+# A call that the agent did not make in that time was not refused: then once more, on a busy machine.
 while read case; do
-    inject $case < /dev/null
+    for _ in 1 2 3; do
+        inject $case < /dev/null > /run/line
+        grep -q 'injected 0,.*nothing$' /run/line || break
+        case $case in *getpid*) break ;; esac
+    done
+    cat /run/line
 done <<END
 guard getpid EIO 60000
 guard openat EMFILE 200..260

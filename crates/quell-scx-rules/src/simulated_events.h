@@ -149,6 +149,16 @@ static __u64 span_of(const struct event *e)
 	return (1000ULL << (power % 21)) / 256 * (e->b + 1);
 }
 
+/* The last that it does, without interrupts: a kick from there would stay pending, in the way of all later ones. */
+static void idles_for_the_last_time(__u32 cpu)
+{
+	__u64 kicked = host.kicked, kicked_if_idle = host.kicked_if_idle;
+
+	grant_update_idle(cpu, true);
+	if (host.kicked != kicked || host.kicked_if_idle != kicked_if_idle)
+		violated("a CPU that went offline kicks one", cpu, 0);
+}
+
 static void go_offline(__u32 cpu, bool between)
 {
 	__u32 actives = 0;
@@ -170,6 +180,7 @@ static void go_offline(__u32 cpu, bool between)
 		migrate(p, fallback_cpu(p));
 	host.runs[cpu] = NULL;
 	sim.released[cpu] = false;
+	idles_for_the_last_time(cpu);
 }
 
 /* A server of 1 to 32 ms, of a period up to 16 times as long; or it goes. */

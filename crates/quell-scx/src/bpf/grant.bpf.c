@@ -320,7 +320,10 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	}
 }
 
-/* Who came while the CPU was about to be idle found no idle CPU: the CPU looks again. */
+/*
+ * Who came while the CPU was about to be idle found no idle CPU: the CPU looks again. Not when it goes offline: it takes no more
+ * interrupts then, and a kick would stay pending there, in the way of all later ones and of the scheduler's end.
+ */
 void OP(grant_update_idle, __s32 cpu, bool idle)
 {
 	if (!idle || cpu < 0 || cpu >= MAX_CPUS)
@@ -334,7 +337,8 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	upkeep_on(cpu)->runs = upkeep_on(cpu)->behind = 0;
 	if (servers_on)
 		stop_serving(cpu);
-
+	if (!c->online)
+		return;
 	if ((servers_on && waits_for_cpu(cpu, bpf_ktime_get_ns())) || system_waits(cpu) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
 	    (holder == NOBODY && heir_of(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
