@@ -130,7 +130,7 @@ rkube write EINVAL 1..3 batch/cpuset.cpus
 rkube write EBUSY 2 server/cpuset.cpus
 edgeiso write EIO 2..3 batch/cgroup.freeze
 threads sched_setaffinity EPERM 1..2
-threads sched_setaffinity EINVAL 2 running
+threads sched_setaffinity EINVAL 2+2
 caladan bpf ENOMEM 60..80
 caladan bpf EPERM 1+1
 caladan mmap ENOMEM 40..60
