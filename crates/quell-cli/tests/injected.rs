@@ -110,7 +110,7 @@ inject() {
 while read case; do
     for _ in 1 2 3; do
         inject $case < /dev/null > /run/line
-        grep -q 'injected 0,.*nothing$' /run/line || break
+        grep -q 'injected 0,.*status 0, left nothing$' /run/line || break
         case $case in *getpid*) break ;; esac
     done
     cat /run/line
