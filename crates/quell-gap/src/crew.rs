@@ -54,8 +54,8 @@ impl Crew {
 
     /// Reads the times of the threads, and their states if wanted.
     pub fn sample(&mut self, machine: &Machine, with_state: bool) -> Result<Sample, GapError> {
-        let mut sample =
-            Sample { at: now(), machine: MachineTimes::read(&machine.proc, &machine.cpus)?, threads: Vec::new() };
+        let mut sample = Sample { at: now(), ..Sample::default() };
+        sample.machine = MachineTimes::read(&machine.proc, &machine.cpus)?;
         // Threads that were created since the last scan in known processes.
         let processes: BTreeMap<i32, u16> = self.threads.values().copied().collect();
         let mut tids = Vec::new();
@@ -84,6 +84,7 @@ impl Crew {
             }
         }
         self.forget(&ended);
+        sample.read = now();
         Ok(sample)
     }
 

@@ -42,10 +42,10 @@ impl Span {
     }
 }
 
-/// Estimates one workload's account from consecutive samples; periods are the spans between them. A thread that is not
-/// in the first sample was created later.
+/// Estimates one workload's account of a window, its begin and end, from consecutive samples; periods are the spans
+/// between them. A thread that is not in the first sample was created later.
 #[must_use]
-pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> Estimate {
+pub fn estimate(samples: &[Sample], (begin, end): (Nanos, Nanos), slot: u16, request: CpuCount, cpus: u32) -> Estimate {
     let lengths: Vec<u64> = samples.windows(2).map(|pair| pair[1].at.since(pair[0].at).0).collect();
     let Tracks { threads, vanished, edges } = tracks(samples, slot, &lengths);
     let usable = u128::from(request.0.min(cpus * 1000));
@@ -58,7 +58,11 @@ pub fn estimate(samples: &[Sample], slot: u16, request: CpuCount, cpus: u32) -> 
         sum.add(&spans, length, usable, own_cpus as u64, cpus, idle.0, busy.0);
         sum.requested += u64::try_from(u128::from(request.0) * u128::from(length) / 1000).unwrap_or(u64::MAX);
     }
-    sum.estimate(edges + vanished * lengths.iter().copied().max().unwrap_or(0), cpus)
+    // What was read late, at either end, is of another window.
+    let late = |sample: Option<&Sample>, edge: Nanos| sample.map_or(0, |sample| sample.read.since(edge).0);
+    let outside = u128::from(late(samples.first(), begin) + late(samples.last(), end)) * usable / 1000;
+    let unseen = edges + vanished * lengths.iter().copied().max().unwrap_or(0) + outside as u64;
+    sum.estimate(unseen, cpus)
 }
 
 /// Each thread's spans, by period.

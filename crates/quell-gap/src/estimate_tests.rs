@@ -39,7 +39,7 @@ fn samples(stage: &Stage, cpus: usize, period: Nanos) -> Vec<Sample> {
                 }
             }
             now += step;
-            sample.at = Nanos(now);
+            (sample.at, sample.read) = (Nanos(now), Nanos(now));
             if now == next {
                 taken.push(sample.clone());
             }
@@ -75,7 +75,7 @@ proptest! {
         let mut accounting = Accounting::new(&requests, CpuSet::first(cpus), Nanos::ZERO, period);
         stage.events.iter().for_each(|event| accounting.apply(event));
         for (slot, truth) in accounting.close(stage.now).into_iter().map(|settled| settled.account).enumerate() {
-            let guess = estimate(&samples, slot as u16, requests[slot], cpus as u32);
+            let guess = estimate(&samples, (Nanos::ZERO, stage.now), slot as u16, requests[slot], cpus as u32);
             prop_assert!(within(guess.account.gap, truth.gap, guess.gap_error), "{guess:?}\n{truth:?}");
             prop_assert_eq!(guess.account.got, truth.got);
             let account = guess.account;
@@ -89,7 +89,7 @@ fn figure_3_is_told_apart_by_samples_too() {
     let ends = [(2.0, 0.6, 0.4, 0.0), (2.0 / 2.4, 2.0 / 3.0, 0.0, 1.0 / 3.0)];
     for (busy, got, frs, pct) in ends {
         let (stage, requests) = figure3(2, 683, f64::min(busy, 1.0), 20);
-        let guess = estimate(&samples(&stage, 3, Nanos::from_millis(100)), 0, requests[0], 3);
+        let guess = estimate(&samples(&stage, 3, Nanos::from_millis(100)), (Nanos::ZERO, stage.now), 0, requests[0], 3);
         let requested = guess.account.requested;
         for (value, expected) in [(guess.account.got, got), (guess.account.frs, frs), (guess.account.pct, pct)] {
             let share = value.0 as f64 / requested.0 as f64;
@@ -100,9 +100,10 @@ fn figure_3_is_told_apart_by_samples_too() {
 }
 
 #[test]
-fn a_wait_that_is_counted_late_belongs_to_the_period_in_which_it_was() {
+fn a_wait_that_is_counted_late_belongs_to_the_period_in_which_it_was_and_a_late_reader_says_so() {
     let sample = |at: u64, run: u64, delay: u64| Sample {
         at: Nanos::from_millis(at),
+        read: Nanos::from_millis(at),
         machine: MachineTimes { busy: Nanos::from_millis(at), ..MachineTimes::default() },
         threads: vec![ThreadTimes {
             tid: 1,
@@ -113,7 +114,13 @@ fn a_wait_that_is_counted_late_belongs_to_the_period_in_which_it_was() {
         }],
     };
     // It waits from 50 to 150 ms, which is counted at 150 ms.
-    let samples = [sample(0, 0, 0), sample(100, 50, 0), sample(200, 100, 100)];
-    let guess = estimate(&samples, 0, CpuCount::whole(1), 1);
+    let window = (Nanos::ZERO, Nanos::from_millis(200));
+    let mut samples = [sample(0, 0, 0), sample(100, 50, 0), sample(200, 100, 100)];
+    let guess = estimate(&samples, window, 0, CpuCount::whole(1), 1);
     assert_eq!((guess.account.due, guess.account.gap), (Nanos::from_millis(200), Nanos::from_millis(100)));
+    // The reader had no CPU for 30 ms while it read the first sample, and for 40 ms when it should have read the last.
+    samples[0].read = Nanos::from_millis(30);
+    samples[2].read = Nanos::from_millis(240);
+    let late = estimate(&samples, window, 0, CpuCount::whole(1), 1);
+    assert_eq!(late.gap_error, guess.gap_error + Nanos::from_millis(70));
 }

@@ -164,10 +164,11 @@ impl Session {
         self.sample(&mut samples, true)?;
         self.ended = Some(end);
         let steal = MachineTimes::read(&self.machine.proc, &self.machine.cpus)?.steal - before.steal;
-        self.report(&samples, end.since(begin), end, steal)
+        self.report(&samples, (begin, end), steal)
     }
 
-    fn report(&mut self, samples: &[Sample], length: Nanos, end: Nanos, steal: Nanos) -> Result<Report, GapError> {
+    fn report(&mut self, samples: &[Sample], span: (Nanos, Nanos), steal: Nanos) -> Result<Report, GapError> {
+        let (end, length) = (span.1, span.1.since(span.0));
         let late = self.accounts.as_ref().map_or(0, Accounting::late);
         let settled = self.accounts.as_mut().map(|accounts| accounts.close(end));
         let cpus = self.machine.cpus.len() as u32;
@@ -180,7 +181,7 @@ impl Session {
                 threads: self.crew.threads_of(slot),
                 exact: settled.map(|settled| settled.account),
                 doubt: settled.map(|settled| settled.doubt),
-                estimate: self.sampled.then(|| estimate(samples, slot as u16, request.cpus, cpus)),
+                estimate: self.sampled.then(|| estimate(samples, span, slot as u16, request.cpus, cpus)),
                 preemptions: tracer.map(|tracer| tracer.preemptions(slot as u16)).transpose()?,
                 taken_by: settled.map(|settled| report::takers(&settled.takers, name)),
                 caveats: Vec::new(),

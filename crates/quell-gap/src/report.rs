@@ -81,6 +81,18 @@ impl WorkloadGap {
         self.exact.or(self.estimate.map(|estimate| estimate.account)).unwrap_or_default()
     }
 
+    /// How far account and estimate are apart, as a share of the errors that both state: the most of gap, FRS, PCT and
+    /// rest. `None` without both.
+    #[must_use]
+    pub fn apart(&self) -> Option<f64> {
+        let (exact, estimate, doubt) = (self.exact?, self.estimate?, self.doubt.unwrap_or_default());
+        let guess = estimate.account;
+        let share = |a: Nanos, b: Nanos, error: Nanos| a.0.abs_diff(b.0) as f64 / (error + doubt).0.max(1) as f64;
+        let causes = [(exact.frs, guess.frs), (exact.pct, guess.pct), (exact.rest, guess.rest)];
+        let causes = causes.into_iter().map(|(exact, guess)| share(exact, guess, estimate.cause_error));
+        Some(causes.fold(share(exact.gap, guess.gap, estimate.gap_error), f64::max))
+    }
+
     /// Reasons to distrust the accounts of a window.
     pub(crate) fn doubts(&self, window: Nanos, cpus: u32) -> Vec<String> {
         let mut doubts = Vec::new();
@@ -182,6 +194,10 @@ mod tests {
         gap.estimate = Some(of(1190));
         let doubts = gap.doubts(second, 2);
         assert!(doubts.len() == 1 && doubts[0].contains("14 ms") && doubts[0].contains("1.19 s"), "{doubts:?}");
+        // What the kernel did not tell is part of the error.
+        assert!((gap.apart().unwrap() - 1176.0 / 40.0).abs() < 1e-9);
+        gap.doubt = Some(millis(1960));
+        assert!((gap.apart().unwrap() - 1176.0 / 2000.0).abs() < 1e-9);
         gap.estimate = None;
         gap.doubt = Some(millis(11));
         assert!(gap.doubts(second, 2)[0].contains("11 ms"));

@@ -11,6 +11,8 @@ use crate::GapError;
 pub struct Sample {
     /// Time on the monotonic clock.
     pub at: Nanos,
+    /// Time at which all was read: on a crowded machine the reader may lose its CPU meanwhile.
+    pub read: Nanos,
     /// The machine's times since boot.
     pub machine: MachineTimes,
     /// The watched threads that were there.

@@ -147,19 +147,13 @@ fn measured(drawn: &Drawn, report: &Report) -> Result<Vec<Measure>> {
             found(name, Found::Seeds(vec![of_request(time)]), note)?
         });
     }
-    match (drawn.estimate, target.exact, target.estimate) {
-        (Some(name), Some(exact), Some(estimate)) => {
-            let ratio = |a: Nanos, b: Nanos, error: Nanos| a.0.abs_diff(b.0) as f64 / error.0 as f64;
-            let guess = estimate.account;
-            let causes = [(exact.frs, guess.frs), (exact.pct, guess.pct), (exact.rest, guess.rest)];
-            let worst = causes
-                .into_iter()
-                .map(|(exact, guess)| ratio(exact, guess, estimate.cause_error))
-                .fold(ratio(exact.gap, guess.gap, estimate.gap_error), f64::max);
+    match (drawn.estimate, target.apart(), target.exact.zip(target.estimate)) {
+        (Some(name), Some(worst), Some((exact, estimate))) if report.losses.events == 0 => {
             let note = format!(
-                "gap {} exactly, {} ± {} estimated; causes ± {}, all of the request",
+                "gap {} exactly, ± {} that the kernel did not tell; {} ± {} estimated; causes ± {}, all of the request",
                 human::percent(of_request(exact.gap)),
-                human::percent(of_request(guess.gap)),
+                human::percent(of_request(target.doubt.unwrap_or_default())),
+                human::percent(of_request(estimate.account.gap)),
                 human::percent(of_request(estimate.gap_error)),
                 human::percent(of_request(estimate.cause_error)),
             );
