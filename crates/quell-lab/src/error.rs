@@ -169,10 +169,12 @@ pub enum LabError {
         log: String,
     },
     /// The time-out that the caller set has passed.
-    #[error("timed out after {seconds} s (--timeout)")]
+    #[error("timed out after {seconds} s (--timeout){last}")]
     TimedOut {
         /// Wall-clock seconds.
         seconds: u64,
+        /// The last lines that the command printed, with a heading; empty where they went to the caller as they came.
+        last: String,
     },
     /// A signal ended the run.
     #[error("interrupted by signal {signal}")]

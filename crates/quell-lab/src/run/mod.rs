@@ -129,7 +129,8 @@ impl<'a> Lab<'a> {
     pub fn output(&self, machine: &Machine, job: &Job) -> Result<Output> {
         let boot = || {
             let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-            let ending = self.boot(machine, job, &Arc::default(), &mut stdout, &mut stderr)?;
+            let ending = self.boot(machine, job, &Arc::default(), &mut stdout, &mut stderr);
+            let ending = ending.map_err(|error| verdict::with_the_last(error, &stdout))?;
             Ok(Output { ending, stdout, stderr })
         };
         once_more(self.progress, once_more::count, boot, || true)

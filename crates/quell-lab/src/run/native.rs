@@ -45,7 +45,7 @@ pub fn native(job: &Job, sys: &Path) -> Result<Ending> {
         if poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&left)).map_err(watch)? == 0 {
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = child.wait();
-            return Err(LabError::TimedOut { seconds: timeout.as_secs() });
+            return Err(LabError::TimedOut { seconds: timeout.as_secs(), last: String::new() });
         }
     }
     let status = child.wait().map_err(LabError::io("wait for", Path::new(program)))?;

@@ -83,7 +83,7 @@ mod tests {
         assert!(is_stale_breakpoint(&panic(STALE)));
         assert!(!is_stale_breakpoint(&panic("[   57.466652] Oops: general protection fault: 0000 [#1] SMP NOPTI")));
         assert!(!is_stale_breakpoint(&panic("[   57.466652] Kernel panic - not syncing: sysrq triggered crash")));
-        assert!(!is_stale_breakpoint(&LabError::TimedOut { seconds: 3 }));
+        assert!(!is_stale_breakpoint(&LabError::TimedOut { seconds: 3, last: String::new() }));
     }
 
     #[test]

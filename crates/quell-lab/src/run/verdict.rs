@@ -20,7 +20,10 @@ pub(super) fn of(finished: &Finished, given_mib: u64, timeout: Option<Duration>,
             log: format!("the exit status reads {:?}", finished.status),
         }),
         Reason::Signal(signal) => Err(LabError::Interrupted { signal }),
-        Reason::TimedOut => Err(LabError::TimedOut { seconds: timeout.map_or(0, |timeout| timeout.as_secs()) }),
+        Reason::TimedOut => {
+            let seconds = timeout.map_or(0, |timeout| timeout.as_secs());
+            Err(LabError::TimedOut { seconds, last: String::new() })
+        }
         Reason::Ended => Err(death(finished, given_mib, qemu)),
     }
 }
@@ -79,6 +82,17 @@ fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
     LabError::GuestDied { qemu: finished.qemu.to_string(), log: log.trim().to_owned() }
 }
 
+/// Adds to a time-out the last of what the command printed: which of its parts hangs.
+pub(super) fn with_the_last(error: LabError, printed: &[u8]) -> LabError {
+    match error {
+        LabError::TimedOut { seconds, .. } if !printed.is_empty() => {
+            let last = last_lines(&String::from_utf8_lossy(printed));
+            LabError::TimedOut { seconds, last: format!(". The last that it printed:\n{last}") }
+        }
+        error => error,
+    }
+}
+
 fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
@@ -101,6 +115,16 @@ mod tests {
     }
 
     #[test]
+    fn a_time_out_tells_the_last_that_was_printed() {
+        let timed_out = || LabError::TimedOut { seconds: 900, last: String::new() };
+        let told = with_the_last(timed_out(), b"test one ... ok\ntest two ... ").to_string();
+        assert!(told.contains("900 s") && told.ends_with("test one ... ok\ntest two ... "), "{told}");
+        assert!(with_the_last(timed_out(), b"").to_string().ends_with("(--timeout)"));
+        let other = LabError::Interrupted { signal: 2 };
+        assert!(matches!(with_the_last(other, b"text"), LabError::Interrupted { signal: 2 }));
+    }
+
+    #[test]
     fn every_ending_has_its_verdict() {
         assert_eq!(verdict(Reason::Reported, "3\n", "", "").unwrap(), 3);
         let panic = "[ 1.0] Kernel panic - not syncing: sysrq triggered crash";
@@ -119,7 +143,7 @@ mod tests {
         let plugin = "qemu: Could not load plugin x.so: undefined symbol: main_loop_tlg";
         assert!(matches!(verdict(Reason::Ended, "", "", plugin), Err(LabError::UnfitQemu { .. })));
         assert!(matches!(verdict(Reason::Ended, "", "hello", "qemu: what"), Err(LabError::GuestDied { .. })));
-        assert!(matches!(verdict(Reason::TimedOut, "", "", ""), Err(LabError::TimedOut { seconds: 7 })));
+        assert!(matches!(verdict(Reason::TimedOut, "", "", ""), Err(LabError::TimedOut { seconds: 7, .. })));
         assert!(matches!(verdict(Reason::Signal(2), "", "", ""), Err(LabError::Interrupted { signal: 2 })));
     }
 }
