@@ -52,10 +52,8 @@ soak: setup
 	$(CARGO) test -p quell-cli --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test injected -- --include-ignored --show-output
-	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab chaos -- --show-output
-	$(CARGO) test -p quell-scx --locked --test lab ksoftirqd -- --include-ignored --show-output
-	$(CARGO) test -p quell-scx --locked --test lab switches -- --include-ignored --show-output
-	$(CARGO) test -p quell-scx --locked --test lab counters -- --include-ignored --show-output
+	$(CARGO) test -p quell-scx --locked --test lab -- --include-ignored --skip cookies --show-output
+	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab -- chaos:: --include-ignored --show-output
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored
 	scripts/fuzz 120 configuration api record journal scenario files
 	scripts/repeated-boots $(BOOTS) share

@@ -1,8 +1,9 @@
 //! What must not break anything: no thread that has a CPU stands still, the kernel has no cause to end the scheduler.
 //!
-//! The long form (50 killed loaders, 1,000 cgroups) may take more than the quarter of an hour that a suite has otherwise:
-//! `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200 cargo test -p quell-scx --test lab chaos`. With a spinning workload's server
-//! on every CPU: `QUELL_SCX_CHAOS=servers`, or `long,servers`; with services that come to hold CPUs as one and part again:
+//! Three of the six are run with `--include-ignored` only (`make soak`). The long form (50 killed loaders, 1,000 cgroups) may take
+//! more than the quarter of an hour that a suite has otherwise: `QUELL_SCX_CHAOS=long QUELL_LAB_SUITE_SECONDS=7200
+//! cargo test -p quell-scx --test lab chaos -- --include-ignored`. With a spinning workload's server on every CPU:
+//! `QUELL_SCX_CHAOS=servers`, or `long,servers`; with services that come to hold CPUs as one and part again:
 //! `QUELL_SCX_CHAOS=together`, and with both of them.
 
 use std::fs;
@@ -167,7 +168,7 @@ lab_tests! {
             let _beating = [beats.child(None, None), beats.child(None, Some(1))];
             let mut living = std::collections::VecDeque::new();
             let (mut class, mut leader) = (Classes::begin(), None);
-            for round in 0..rounds(100, 1000) {
+            for round in 0..rounds(40, 1000) {
                 let inner = be_group.child(&format!("inner{round}"));
                 inner.set("cpu.weight", &(round % 200 + 1).to_string());
                 if round % 3 == 0 {
@@ -219,6 +220,7 @@ lab_tests! {
             machine.scx().grant().check().unwrap();
         }
 
+        #[ignore = "CI has three of the six: make soak"]
         fn forks_in_storms_beside_a_server() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
@@ -267,6 +269,7 @@ lab_tests! {
             assert_eq!(state(), "enabled");
         }
 
+        #[ignore = "CI has three of the six: make soak"]
         fn hogs_of_real_time_come_and_go_beside_grants() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
@@ -302,6 +305,7 @@ lab_tests! {
             assert!(machine.comes_to_hold(be), "a lost grant");
         }
 
+        #[ignore = "CI has three of the six: make soak"]
         fn quotas_so_tight_that_many_threads_wait_for_one_tick() {
             let _first = RealTime::begin();
             let be_group = Group::with_controller("be");

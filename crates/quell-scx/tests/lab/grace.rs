@@ -94,6 +94,7 @@ lab_tests! {
             ..quell_lab::Machine::measuring(2, Lockstep { serial: true, mips: 100, quantum_ns: 40_000 }, Vec::new())
         };
 
+        #[ignore = "a minute in lock-step time: make soak"]
         fn who_asks_for_it_is_told_and_may_go_on_for_a_moment_unless_it_yields() {
             share_counts();
             let _first = RealTime::begin();

@@ -333,6 +333,7 @@ lab_tests! {
         }
 
         /// In lock-step, where time is instructions: 125 a microsecond.
+        #[ignore = "a minute in lock-step time: make soak"]
         fn servers_make_wake_ups_and_ends_of_budgets_little_dearer() {
             let _first = RealTime::begin();
             let names: Vec<String> = (0..4).map(|at| format!("service-{at}")).collect();
