@@ -31,6 +31,8 @@ pub fn write(directory: &Path, chosen: &[&'static Topic], rows: &[Row], seeds: u
             continue;
         }
         let text = toml::to_string(&results).context("write results as TOML")?;
+        let folder = path.parent().unwrap_or(directory);
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
