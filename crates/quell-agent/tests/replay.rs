@@ -278,6 +278,8 @@ fn columns_that_do_not_fit_together_are_refused() {
             states: None,
             now: Nanos(1),
             controls: None,
+            topology: None,
+            allowances: None,
             workloads: Cow::Owned(workloads),
             cpus: Cow::Owned(CpuColumns::default()),
             threads: Cow::Owned(threads),

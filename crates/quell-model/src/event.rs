@@ -12,6 +12,8 @@ pub enum Event {
     Attached(WorkloadId),
     /// A workload was removed.
     Detached(WorkloadId),
+    /// What the cgroups of a workload, and those above it, allow it changed: [`crate::Allowance`].
+    Allowed(WorkloadId),
     /// A thread of a workload was created.
     ThreadBorn(WorkloadId, ThreadId),
     /// A thread of a workload exited.

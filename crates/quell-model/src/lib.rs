@@ -6,6 +6,7 @@
 //!
 //! Nothing here does I/O, reads a clock or draws a random number.
 
+pub mod allowance;
 pub mod bounds;
 pub mod cluster;
 pub mod contract;
@@ -35,6 +36,7 @@ pub mod workload;
 
 mod error;
 
+pub use allowance::Allowance;
 pub use bounds::{Bounds, is_way_mask};
 pub use contract::{Host, Policy, Wake};
 pub use controls::{Controls, FrequencyControl, GpuControl, ThrottleControl, ThrottleUnit, WayControl};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
 use quell_model::{
-    BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId,
+    Allowance, BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use serde::de::IgnoredAny;
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 /// The version that this program writes; it reads this one and those before.
 ///
 /// 2: the machine's measurements are a map of its own, sets of signals are lists of names. 3: turns have what there is to
-/// turn.
-pub const VERSION: u32 = 3;
+/// turn. 4: turns have the machine's CPUs and what cgroups allow.
+pub const VERSION: u32 = 4;
 
 /// Start of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,6 +85,12 @@ pub struct Turn<'a> {
     /// What there is to turn, where that is not as in the last recorded turn; before the first one it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Arc<Controls>>,
+    /// The machine's CPUs, where they are not as in the last recorded turn; before the first one they are the header's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Arc<Topology>>,
+    /// What the workloads' cgroups allow them, where that is not as in the last recorded turn; before the first one it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowances: Option<Arc<Vec<Allowance>>>,
     /// Per workload.
     pub workloads: Cow<'a, WorkloadColumns>,
     /// Per CPU.

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
+use quell_model::Topology;
 use serde::de::DeserializeOwned;
 
 use super::format::{Header, Turn, VERSION};
@@ -19,6 +21,8 @@ const WINDOW_LOG: u32 = 27;
 pub struct Record<R: Read> {
     input: BufReader<zstd::Decoder<'static, BufReader<R>>>,
     header: Header,
+    /// The machine's CPUs as of the last turn.
+    topology: Arc<Topology>,
     name: String,
     turns: u64,
     torn: bool,
@@ -63,7 +67,8 @@ impl<R: Read> Record<R> {
                 header.quell_record, header.quell
             )));
         }
-        Ok(Record { input, header, name: name.to_owned(), turns: 0, torn: false })
+        let topology = Arc::clone(&header.topology);
+        Ok(Record { input, header, topology, name: name.to_owned(), turns: 0, torn: false })
     }
 
     /// Its start.
@@ -87,7 +92,10 @@ impl<R: Read> Record<R> {
             return Ok(None);
         }
         let read = next::<Turn<'static>>(&mut self.input);
-        let read = read.and_then(|turn| match turn.as_ref().and_then(|turn| misfit(turn, &self.header.topology)) {
+        if let Ok(Some(Turn { topology: Some(topology), .. })) = &read {
+            self.topology.clone_from(topology);
+        }
+        let read = read.and_then(|turn| match turn.as_ref().and_then(|turn| misfit(turn, &self.topology)) {
             None => Ok(turn),
             Some(misfit) => Err(Broken::Odd(misfit)),
         });

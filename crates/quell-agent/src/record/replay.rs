@@ -120,9 +120,11 @@ pub fn replay<R: Read>(
     while let Some(turn) = record.turn()? {
         summary.turns += 1;
         summary.lost += turn.lost;
-        let Turn { states, now, controls, workloads, cpus, threads, machine, steps, .. } = turn;
+        let Turn { states, now, controls, topology, allowances, workloads, cpus, threads, machine, steps, .. } = turn;
         view.now = now;
         view.controls = controls.unwrap_or(view.controls);
+        view.topology = topology.unwrap_or(view.topology);
+        view.allowances = allowances.unwrap_or(view.allowances);
         view.workloads = workloads.into_owned();
         view.cpus = cpus.into_owned();
         view.threads = threads.into_owned();

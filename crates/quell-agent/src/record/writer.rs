@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quell_model::{Controls, CpuSet, Event, Plan, View};
+use quell_model::{Allowance, Controls, CpuSet, Event, Plan, Topology, View};
 use quell_policy::AnyPolicy;
 
 use super::format::{Header, LayerStart, State, Step, Turn, VERSION};
@@ -104,10 +104,11 @@ impl Recorder {
         }
         let progress = Arc::new(Progress::default());
         let seen = Arc::clone(&progress);
+        let topology = Arc::clone(&view.topology);
         let thread = std::thread::Builder::new()
             .name("quell-record".into())
             .spawn(move || {
-                if let Err(error) = write_all(out, &take, &give, &seen) {
+                if let Err(error) = write_all(out, topology, &take, &give, &seen) {
                     let _ = seen.failed.set(error.to_string());
                     tracing::error!("the record ends here: {error}");
                 }
@@ -189,14 +190,16 @@ impl Copied {
         }
     }
 
-    /// The turn; `told` are the controls in the turns before it.
-    fn turn(&self, told: &Controls) -> Turn<'_> {
+    /// The turn; `told` is what the turns before it had.
+    fn turn(&self, told: &Told) -> Turn<'_> {
         let view = &self.view;
         Turn {
             lost: self.lost,
             states: self.states.as_ref().map(|states| states.iter().cloned().map(State::from).collect()),
             now: view.now,
-            controls: (*view.controls != *told).then(|| Arc::clone(&view.controls)),
+            controls: news(&view.controls, &told.controls),
+            topology: news(&view.topology, &told.topology),
+            allowances: news(&view.allowances, &told.allowances),
             workloads: Cow::Borrowed(&view.workloads),
             cpus: Cow::Borrowed(&view.cpus),
             threads: Cow::Borrowed(&view.threads),
@@ -216,6 +219,26 @@ impl Copied {
     }
 }
 
+/// What changes seldom, as of the last recorded turn.
+struct Told {
+    controls: Arc<Controls>,
+    topology: Arc<Topology>,
+    allowances: Arc<Vec<Allowance>>,
+}
+
+impl Told {
+    fn take(&mut self, view: &View) {
+        self.controls.clone_from(&view.controls);
+        self.topology.clone_from(&view.topology);
+        self.allowances.clone_from(&view.allowances);
+    }
+}
+
+/// The present value if it is another one than before.
+fn news<T: PartialEq>(now: &Arc<T>, before: &Arc<T>) -> Option<Arc<T>> {
+    (!Arc::ptr_eq(now, before) && now != before).then(|| Arc::clone(now))
+}
+
 /// Copies a plan into another's memory.
 fn copy_plan(into: &mut Plan, from: &Plan) {
     let Plan { number, knobs, grants, rules, samples, leases, leaves, notes, trials } = from;
@@ -233,17 +256,18 @@ fn copy_plan(into: &mut Plan, from: &Plan) {
 /// Writes turns as they come until the recorder is gone.
 fn write_all(
     mut out: Out,
+    topology: Arc<Topology>,
     take: &Receiver<Box<Copied>>,
     give: &SyncSender<Box<Copied>>,
     progress: &Progress,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
-    let mut controls: Arc<Controls> = Arc::default();
+    let mut told = Told { controls: Arc::default(), topology, allowances: Arc::default() };
     loop {
         match take.recv_timeout(FLUSH_EVERY) {
             Ok(copied) => {
-                out.put(&copied.turn(&controls))?;
-                controls.clone_from(&copied.view.controls);
+                out.put(&copied.turn(&told))?;
+                told.take(&copied.view);
                 progress.written.fetch_add(1, Ordering::Relaxed);
                 let _ = give.try_send(copied);
             }

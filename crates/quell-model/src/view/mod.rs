@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::signal::Subject;
-use crate::{Controls, CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId};
+use crate::{Allowance, Controls, CpuCount, CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId};
 
 /// One step's view. Columns of signals that the policy did not ask for stay empty; reading them gives an absent sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct View {
     /// What there is to turn.
     #[serde(default)]
     pub controls: Arc<Controls>,
+    /// What its cgroups allow each workload that they limit; ascending by workload.
+    #[serde(default)]
+    pub allowances: Arc<Vec<Allowance>>,
     /// The scope of this policy instance.
     pub scope: Scope,
     /// Per workload, by [`WorkloadId`].
@@ -46,6 +49,7 @@ impl View {
             scope: Scope::everything(online),
             topology,
             controls: Arc::default(),
+            allowances: Arc::default(),
             workloads: WorkloadColumns::default(),
             cpus: CpuColumns { online, ..CpuColumns::default() },
             threads: ThreadColumns::default(),
@@ -55,13 +59,16 @@ impl View {
 
     /// Becomes equal to the other view and keeps its own columns' memory: allocates nothing once they are large enough.
     pub fn copy_from(&mut self, other: &View) {
-        let View { now, topology, controls, scope, workloads, cpus, threads, machine } = other;
+        let View { now, topology, controls, allowances, scope, workloads, cpus, threads, machine } = other;
         self.now = *now;
         if !Arc::ptr_eq(&self.topology, topology) {
             self.topology = Arc::clone(topology);
         }
         if !Arc::ptr_eq(&self.controls, controls) {
             self.controls = Arc::clone(controls);
+        }
+        if !Arc::ptr_eq(&self.allowances, allowances) {
+            self.allowances = Arc::clone(allowances);
         }
         self.scope.workloads.clone_from(&scope.workloads);
         self.scope.pool = scope.pool;
@@ -111,6 +118,29 @@ impl View {
     #[must_use]
     pub fn pool(&self) -> CpuSet {
         self.scope.pool.intersection(&self.cpus.online)
+    }
+
+    /// What its cgroups allow a workload; None: they do not limit it.
+    #[must_use]
+    pub fn allowance(&self, id: WorkloadId) -> Option<&Allowance> {
+        let at = self.allowances.binary_search_by_key(&id, |allowance| allowance.workload).ok()?;
+        self.allowances.get(at)
+    }
+
+    /// The CPUs of these that a workload may have; none if its cgroups allow it none of them.
+    #[must_use]
+    pub fn within(&self, id: WorkloadId, cpus: &CpuSet) -> CpuSet {
+        match self.allowance(id).and_then(|allowance| allowance.cpus) {
+            Some(allowed) => cpus.intersection(&allowed),
+            None => *cpus,
+        }
+    }
+
+    /// CPUs that a workload asks for, as far as its cgroups can give it that much.
+    #[must_use]
+    pub fn usable(&self, id: WorkloadId, asked: CpuCount) -> CpuCount {
+        let most = self.allowance(id).and_then(Allowance::most);
+        most.map_or(asked, |most| asked.min(most))
     }
 }
 
