@@ -161,10 +161,10 @@ pub enum LabError {
         console: String,
     },
     /// The guest ended without saying how the command ended.
-    #[error("the guest ended without an exit status ({qemu}). The end of its console and of QEMU's messages:\n{log}")]
+    #[error("the guest ended without an exit status: {why}. The end of its console and of QEMU's messages:\n{log}")]
     GuestDied {
-        /// The end of QEMU.
-        qemu: String,
+        /// What is known of the reason, with the end of QEMU.
+        why: String,
         /// The last lines of both logs.
         log: String,
     },

@@ -24,10 +24,25 @@ ip link set lo up
 # The host listens on virtio ports; a port's device is known by its name.
 port() {
     for port in /sys/class/virtio-ports/*; do
-        read -r name <"$port/name"
-        [ "$name" != "$1" ] || echo "/dev/${port##*/}"
-    done
+        read -r its_name <"$port/name"
+        [ "$its_name" != "$1" ] || echo "/dev/${port##*/}"
+    done 2>/dev/null
 }
+# They come one after the other while the guest boots, on a busy host later than this script.
+for word in $(cat /proc/cmdline); do
+    case $word in lab.ports=*) ports=$(echo "${word#*=}" | tr , ' ') ;; esac
+done
+for name in $ports; do
+    tries=0
+    while [ -z "$(port "$name")" ]; do
+        tries=$((tries + 1))
+        if [ $tries -gt 1200 ]; then
+            echo "lab: the port '$name' did not come within 120 s" >/dev/console
+            poweroff -f
+        fi
+        sleep 0.1
+    done
+done
 stdout=$(port stdout)
 stderr=$(port stderr)
 status=$(port status)
@@ -42,6 +57,7 @@ if [ -n "$(port terminal)" ]; then
 else
     setsid sh /.lab/command <"${stdin:-/dev/null}" >"$stdout" 2>"$stderr"
 fi
-echo $? >"$status"
+code=$?
+echo $code >"$status" || echo "lab: the exit status $code could not be written to '$status'" >/dev/console
 echo o >/proc/sysrq-trigger
 while :; do sleep 1000; done

@@ -78,11 +78,22 @@ fn kernel_arguments(machine: &Machine, wiring: &Wiring) -> String {
     }
     let root = if machine.root == Root::Host { "host" } else { "packed" };
     arguments.push(format!("lab.root={root}"));
+    arguments.push(format!("lab.ports={}", ports(wiring.input).join(",")));
     if machine.settle_s > 0 {
         arguments.push(format!("lab.settle={}", machine.settle_s));
     }
     arguments.extend(wiring.kernel_arguments.iter().chain(&machine.kernel_arguments).cloned());
     arguments.join(" ")
+}
+
+/// Names of the ports to the host, for which the guest waits before it starts the command.
+fn ports(input: Input) -> Vec<&'static str> {
+    let input = match input {
+        Input::Nothing => None,
+        Input::Stdin => Some("stdin"),
+        Input::Terminal => Some("terminal"),
+    };
+    ["stdout", "stderr", "status"].into_iter().chain(input).collect()
 }
 
 /// QEMU's arguments.
@@ -220,6 +231,18 @@ mod tests {
         assert!(kernel.contains("tsc_early_khz=2100000"));
         assert!(kernel.contains("lab.root=host"));
         assert!(!kernel.contains("lab.settle"));
+    }
+
+    #[test]
+    fn the_guest_knows_which_ports_it_waits_for() {
+        for (input, ports) in [
+            (Input::Nothing, "lab.ports=stdout,stderr,status "),
+            (Input::Stdin, "lab.ports=stdout,stderr,status,stdin "),
+            (Input::Terminal, "lab.ports=stdout,stderr,status,terminal "),
+        ] {
+            let told = kernel_arguments(&Machine::default(), &Wiring { input, ..wiring() }) + " ";
+            assert!(told.contains(ports), "{told}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Determines the end of a guest from its remains.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ pub(super) fn of(finished: &Finished, given_mib: u64, timeout: Option<Duration>,
     }
     match finished.reason {
         Reason::Reported => finished.status.trim().parse().map_err(|_| LabError::GuestDied {
-            qemu: finished.qemu.to_string(),
-            log: format!("the exit status reads {:?}", finished.status),
+            why: format!("it reads {:?}", finished.status),
+            log: last_lines(&finished.console),
         }),
         Reason::Signal(signal) => Err(LabError::Interrupted { signal }),
         Reason::TimedOut => {
@@ -79,7 +80,30 @@ fn death(finished: &Finished, given_mib: u64, qemu: &Path) -> LabError {
         return LabError::GuestPanic { console: lines.collect::<Vec<_>>().join("\n") };
     }
     let log = format!("{}\n{}", console(), last_lines(&finished.messages));
-    LabError::GuestDied { qemu: finished.qemu.to_string(), log: log.trim().to_owned() }
+    LabError::GuestDied { why: departure(finished), log: log.trim().to_owned() }
+}
+
+/// The reason for the end of a guest whose kernel did not panic.
+fn departure(finished: &Finished) -> String {
+    let qemu = finished.qemu;
+    if let Some(signal) = qemu.signal() {
+        let by = if signal == libc::SIGKILL { ", as the host's kernel does where memory is short" } else { "" };
+        return format!("QEMU was killed by signal {signal}{by}");
+    }
+    // What the guest's own scripts say.
+    if let Some(line) = finished.console.lines().rev().find(|line| line.starts_with("lab: ")) {
+        return format!("its first process says \"{}\" ({qemu})", line.trim_start_matches("lab: ").trim());
+    }
+    if ["sysrq: Power Off", "reboot: Power down"].iter().any(|sign| finished.console.contains(sign)) {
+        return format!("it powered itself off before the status came ({qemu})");
+    }
+    if ["reboot: Restarting", "sysrq: Resetting"].iter().any(|sign| finished.console.contains(sign)) {
+        return format!("it restarted itself ({qemu})");
+    }
+    match qemu.success() {
+        true => format!("QEMU ended, and the guest said nothing of a power-off ({qemu})"),
+        false => format!("QEMU failed ({qemu})"),
+    }
 }
 
 /// Adds to a time-out the last of what the command printed: which of its parts hangs.
@@ -101,7 +125,6 @@ fn last_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
 
     fn verdict(reason: Reason, status: &str, console: &str, messages: &str) -> Result<u8> {
         let finished = Finished {
@@ -122,6 +145,27 @@ mod tests {
         assert!(with_the_last(timed_out(), b"").to_string().ends_with("(--timeout)"));
         let other = LabError::Interrupted { signal: 2 };
         assert!(matches!(with_the_last(other, b"text"), LabError::Interrupted { signal: 2 }));
+    }
+
+    #[test]
+    fn a_guest_without_an_exit_status_says_why() {
+        let ended = |raw: i32, console: &str| {
+            let qemu = std::process::ExitStatus::from_raw(raw);
+            let (status, messages) = (String::new(), String::new());
+            let finished = Finished { reason: Reason::Ended, status, console: console.into(), messages, qemu };
+            of(&finished, 256, None, Path::new("/qemu")).unwrap_err().to_string()
+        };
+        for (raw, console, why) in [
+            (0, "[ 9.1] sysrq: Power Off\n[ 9.2] reboot: Power down", "it powered itself off before the status came"),
+            (0, "lab: the port 'status' did not come within 120 s\n[ 9.2] reboot: Power down", "\"the port 'status' did not"),
+            (0, "[ 9.2] reboot: Restarting system", "it restarted itself"),
+            (9, "[ 0.1] hello", "QEMU was killed by signal 9, as the host's kernel does where memory is short"),
+            (256, "[ 0.1] hello", "QEMU failed (exit status: 1)"),
+            (0, "[ 0.1] hello", "the guest said nothing of a power-off"),
+        ] {
+            let told = ended(raw, console);
+            assert!(told.contains(why) && told.contains(console.lines().last().unwrap()), "{told}");
+        }
     }
 
     #[test]
