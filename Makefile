@@ -1,5 +1,5 @@
 # make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
-# make test   every test that this machine can run
+# make test   every test that this machine can run; goes on after a failure, and names all of them at its end
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
 # make bench  what is fast, measured
 # make doc    the documentation of the code
@@ -25,7 +25,7 @@ docs: setup
 	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' docs/use/results.md
 
 test: setup
-	$(CARGO) test --workspace --locked
+	CARGO=$(CARGO) scripts/tested --workspace --locked
 
 # Boots of the lab, those of all soaks together, and the repeated ones.
 BOOTS ?= $(HOME)/.cache/quell/lab/boots

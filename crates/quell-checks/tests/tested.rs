@@ -1,0 +1,63 @@
+//! `scripts/tested`, which `make test` runs: it names every failed test at its end, and fails as cargo does.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::{env, fs};
+
+const FAILS: &str = r#"#!/bin/sh
+echo "arguments: $*" >&2
+cat <<END
+     Running unittests src/lib.rs (target/debug/deps/quell_agent-0123abcd)
+test run::agent::one ... ok
+test run::agent::two ... FAILED
+test result: FAILED. 1 passed; 1 failed; 0 ignored
+     Running tests/kill.rs (target/debug/deps/kill-0123abcd)
+   Doc-tests quell_agent
+test crates/quell-agent/src/lib.rs - guardian (line 3) ... FAILED
+END
+cat >&2 <<END
+error: 2 targets failed:
+    \`-p quell-agent --lib\`
+    \`-p quell-agent --test kill\`
+END
+exit 101
+"#;
+
+fn tested(cargo: &str, name: &str) -> Output {
+    let file = env::temp_dir().join(format!("quell-tested-{name}-{}", std::process::id()));
+    fs::write(&file, cargo).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/tested");
+    let output = Command::new(script).args(["--workspace", "--locked"]).env("CARGO", &file).output();
+    fs::remove_file(&file).unwrap();
+    output.unwrap()
+}
+
+#[test]
+fn every_failed_test_is_named_at_the_end_and_the_status_is_cargos() {
+    let output = tested(FAILS, "fails");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(101), "{text}");
+    assert!(text.contains("arguments: test --no-fail-fast --workspace --locked\n"), "{text}");
+    assert!(text.contains("\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n"), "what cargo says stands there: {text}");
+    let (_, named) = text.rsplit_once("failed:\n").expect("a summary");
+    let mut named: Vec<_> = named.lines().map(str::trim).collect();
+    named.sort_unstable();
+    assert_eq!(
+        named,
+        [
+            "`-p quell-agent --lib`",
+            "`-p quell-agent --test kill`",
+            "doc-tests of quell_agent: crates/quell-agent/src/lib.rs - guardian (line 3)",
+            "quell_agent: run::agent::two",
+        ]
+    );
+}
+
+#[test]
+fn what_passes_has_no_summary() {
+    let output = tested("#!/bin/sh\necho 'test result: ok. 1 passed'\n", "passes");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text == "test result: ok. 1 passed\n", "{text}");
+}
