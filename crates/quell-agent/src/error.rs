@@ -55,9 +55,17 @@ pub enum AgentError {
     #[error("an agent is running already: process {pid} holds {}; stop it first (systemctl stop quell)", path.display())]
     Running {
         /// Its guardian's process number.
-        pid: String,
+        pid: i32,
         /// The run directory.
         path: std::path::PathBuf,
+    },
+    /// A lock is held, and it cannot be decided whether by a living Quell.
+    #[error("cannot tell whether a Quell is at work: another process holds {}, and {why}; end that process (`fuser -v FILE`), or remove the file if no Quell runs", lock.display())]
+    Unclear {
+        /// The lock.
+        lock: std::path::PathBuf,
+        /// The reason.
+        why: String,
     },
     /// What was set stays for now.
     #[error("{source}; what was set is not put back: run `quell restore`, or start Quell again")]
@@ -133,6 +141,20 @@ pub enum AgentError {
 }
 
 impl AgentError {
+    /// Would the same configuration fail again, whatever the machine has to give then?
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        use rustix::io::Errno;
+        match self {
+            AgentError::Unfit { .. } | AgentError::Overlap { .. } => true,
+            AgentError::File { cause, .. } => {
+                let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::AGAIN, Errno::INTR];
+                !short.iter().any(|errno| cause.raw_os_error() == Some(errno.raw_os_error()))
+            }
+            _ => false,
+        }
+    }
+
     /// The last system call's failure.
     pub(crate) fn last(operation: &'static str) -> AgentError {
         AgentError::System { operation, source: std::io::Error::last_os_error() }

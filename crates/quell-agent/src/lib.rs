@@ -10,6 +10,7 @@ pub mod drive;
 pub mod explain;
 pub mod guardian;
 pub mod journal;
+pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod observers;

@@ -1,5 +1,5 @@
-//! `quell run` while the kernel refuses some of its system calls: it goes on, or ends with an error that names operation and place;
-//! in the end nothing of it is left. In the lab, by strace; `make soak` runs it.
+//! `quell run` while the kernel refuses some of its system calls: once it has set anything it goes on; a start that is refused ends
+//! with an error that names operation and place; in the end nothing of it is left. In the lab, by strace; `make soak` runs it.
 
 use std::process::Command;
 
@@ -179,6 +179,8 @@ fn it_goes_on_or_names_what_failed_and_leaves_nothing() {
         };
         let named = said.iter().find(is_named);
         assert!(line.contains("went-on, status 0") || named.is_some(), "{line}\n{said:?}");
+        // A refusal ends a look, and at worst the worker; the guardian starts it again.
+        assert!(!line.contains(", acted, ended,"), "{line}\n{said:?}");
     }
     assert!(!out.contains("HANGS"), "{out}");
 }

@@ -1,16 +1,15 @@
 //! Settings left behind by killed Quells, readable without privileges: nothing is claimed and nothing is changed.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::rundir::{USUAL, VARIABLE};
 use crate::journal::owner::boot_id;
 use crate::journal::replay;
+use crate::lock;
 
 /// A journal that no living Quell watches over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +57,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
         format!("quell restore --run-dir {}", directory.display())
     };
     let left = |journal: PathBuf| {
-        if is_watched(&journal.with_extension("lock")) {
+        if lock::is_watched(&journal.with_extension("lock"), proc) {
             return None;
         }
         let values = match fs::read(&journal) {
@@ -73,12 +72,6 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
         Some(Leftover { journal, values, mend: mend.clone() })
     };
     journals.into_iter().filter_map(left).collect()
-}
-
-/// Does a living process hold the lock? The test releases it at once; a concurrent claim is tried again.
-fn is_watched(lock: &Path) -> bool {
-    let Ok(lock) = File::open(lock) else { return false };
-    matches!(flock(&lock, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@
 
 pub mod backoff;
 mod leftover;
+mod processes;
 pub mod pulse;
 pub mod restore;
 mod rundir;
@@ -47,5 +48,5 @@ mod worker;
 pub use leftover::{Leftover, leftovers};
 pub use restore::{Report, Site, put_back, put_back_journal};
 pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE};
-pub use supervise::{Ending, News, Options, START_AGAIN, supervise};
+pub use supervise::{Ending, News, Options, REFUSED, START_AGAIN, supervise};
 pub use worker::Worker;

@@ -12,6 +12,7 @@ use quell_linux::{HostOptions, LinuxError, LinuxHost, Roots};
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::processes::{Known, Reach};
 use super::sweep;
 use crate::AgentError;
 use crate::journal::file::inode_of;
@@ -27,6 +28,9 @@ const PASSES: usize = 60;
 const QUIET: usize = 8;
 /// … with this pause between passes.
 const BIRTH: Duration = Duration::from_millis(25);
+/// All of the machine is looked at when nothing is left among the processes in the journal and their children, and again after
+/// something was found there; at most so often.
+const WIDE: usize = 3;
 /// A machine that cannot be read is tried this often …
 const TRIES: u32 = 10;
 /// … with this pause between tries.
@@ -169,7 +173,7 @@ pub fn put_back(
         let now = machine.read(&entry.place).ok().flatten();
         due.push(entry.touched(now.as_ref()));
     }
-    let mut quiet = 0;
+    let (mut quiet, mut wide, mut known) = (0, 0, Known::default());
     for pass in 0..PASSES {
         alive();
         let count = due.len();
@@ -185,10 +189,19 @@ pub fn put_back(
         if pass > 0 {
             report.swept += swept;
         }
-        due.extend(sweep::inherited(state, &mut proc, &mut machine).map_err(failed)?);
+        due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Families, &mut known).map_err(failed)?);
         quiet = if due.is_empty() { quiet + 1 } else { 0 };
-        if quiet == QUIET {
+        if quiet >= QUIET && wide == WIDE {
             break;
+        }
+        // Also where something is refused to the end.
+        if quiet >= QUIET || pass + 2 == PASSES {
+            alive();
+            due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Machine, &mut known).map_err(failed)?);
+            (wide, quiet) = (wide + 1, 0);
+            if due.is_empty() {
+                break;
+            }
         }
         if due.is_empty() || due.len() == count {
             std::thread::sleep(BIRTH);

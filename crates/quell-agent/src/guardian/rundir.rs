@@ -1,24 +1,28 @@
 //! The run directory: one lock and one journal for each agent or command that changes the machine.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
 use crate::AgentError;
+use crate::lock::{self, Holder};
 
 /// The environment variable that names another run directory.
 pub const VARIABLE: &str = "QUELL_RUN_DIR";
 /// The run directory unless another one is named.
 pub(super) const USUAL: &str = "/run/quell";
-/// A reader holds a lock for a moment: number of tries to claim it …
-const TRIES: u32 = 5;
+/// One Quell at a time claims names in a directory: the lock for that, which no earlier version made readable for others.
+const TURNSTILE: &str = ".claims";
+/// A claim takes a moment: number of tries to get that lock …
+const TRIES: u32 = 100;
 /// … with this pause in between.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Tries to get a lock whose holder may be ending, with the same pause.
+const ENDING: u32 = 5;
+/// The machine's processes.
+const PROC: &str = "/proc";
 
 /// Directory of the agent's files, which live as long as the machine is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +36,6 @@ pub struct Claim {
     directory: RunDir,
     name: String,
     /// Locked. The worker inherits it: no other Quell can claim it as long as one of the two lives.
-    #[allow(dead_code, reason = "held for its lock")]
     lock: File,
 }
 
@@ -45,8 +48,15 @@ pub enum Stale {
     Held {
         /// The name that it was claimed under.
         name: String,
-        /// The guardian's process number, if it is in the lock file.
-        pid: Option<i32>,
+        /// Its process number, or its guardian's.
+        pid: i32,
+    },
+    /// Its lock is held, and it cannot be decided whether by a living Quell.
+    Unclear {
+        /// The name that it was claimed under.
+        name: String,
+        /// The reason.
+        why: String,
     },
 }
 
@@ -100,9 +110,7 @@ impl RunDir {
             }
             _ => {
                 let directory = RunDir::usable(path)?;
-                let Ok(lock) = File::open(directory.path.join("agent.lock")) else { return Ok(false) };
-                // Held for a moment at most; another look may hold it, too.
-                Ok(matches!(flock(&lock, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK)))
+                Ok(lock::is_watched(&directory.path.join("agent.lock"), PROC.as_ref()))
             }
         }
     }
@@ -144,9 +152,8 @@ impl RunDir {
     pub fn claim(&self, name: &str) -> Result<Claim, AgentError> {
         match self.try_claim(name)? {
             Stale::Ours(claim) => Ok(claim),
-            Stale::Held { pid, .. } => {
-                Err(AgentError::Running { pid: pid.map_or("?".into(), |pid| pid.to_string()), path: self.path.clone() })
-            }
+            Stale::Held { pid, .. } => Err(AgentError::Running { pid, path: self.path.clone() }),
+            Stale::Unclear { name, why } => Err(AgentError::Unclear { lock: self.lock_of(&name), why }),
         }
     }
 
@@ -164,39 +171,45 @@ impl RunDir {
     }
 
     fn try_claim(&self, name: &str) -> Result<Stale, AgentError> {
-        let path = self.path.join(format!("{name}.lock"));
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .open(&path)
-            .map_err(|source| self.failed("open a lock in", source))?;
-        let mut locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        let _turn = self.turn();
+        let path = self.lock_of(name);
+        let opened = || lock::open(&path).map_err(|source| self.failed("open a lock in", source));
+        let taken = |file: &File| lock::try_take(file).map_err(|source| self.failed("lock a file in", source));
+        let mut file = opened()?;
+        // A holder that was killed may be ending.
+        let free =
+            (0..ENDING).try_fold(false, |free, _| Ok(free || taken(&file)? || (std::thread::sleep(PAUSE), false).1))?;
+        if !free {
+            match lock::holder(&file, PROC.as_ref()) {
+                Holder::Lives(pid) => return Ok(Stale::Held { name: name.to_owned(), pid }),
+                Holder::Unclear(why) => return Ok(Stale::Unclear { name: name.to_owned(), why }),
+                // Another program opened it when others could. It keeps the lock of a file that is gone then.
+                Holder::None => fs::remove_file(&path).map_err(|source| self.failed("replace a lock in", source))?,
+            }
+            file = opened()?;
+            if !taken(&file)? {
+                return Ok(Stale::Unclear { name: name.to_owned(), why: "another process took it just now".into() });
+            }
+        }
+        lock::sign(&file, PROC.as_ref(), None).map_err(|source| self.failed("write into", source))?;
+        Ok(Stale::Ours(Claim { directory: self.clone(), name: name.to_owned(), lock: file }))
+    }
+
+    /// The right to claim names here. `None`: it could not be had (a full file system), and two Quells that find a lock at the
+    /// same moment of which another program has the file could both take it.
+    fn turn(&self) -> Option<File> {
+        let turnstile = lock::open(&self.path.join(TURNSTILE)).ok()?;
         for _ in 0..TRIES {
-            if locked != Err(Errno::WOULDBLOCK) {
-                break;
+            if lock::try_take(&turnstile).ok()? {
+                return Some(turnstile);
             }
             std::thread::sleep(PAUSE);
-            locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         }
-        match locked {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let _ = lock.read_to_string(&mut text);
-                return Ok(Stale::Held { name: name.to_owned(), pid: text.trim().parse().ok() });
-            }
-            Err(errno) => return Err(self.failed("lock a file in", errno.into())),
-        }
-        let write = |lock: &mut File| {
-            lock.set_len(0)?;
-            lock.rewind()?;
-            writeln!(lock, "{}", std::process::id())
-        };
-        write(&mut lock).map_err(|source| self.failed("write into", source))?;
-        Ok(Stale::Ours(Claim { directory: self.clone(), name: name.to_owned(), lock }))
+        None
+    }
+
+    fn lock_of(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.lock"))
     }
 
     fn failed(&self, op: &'static str, source: io::Error) -> AgentError {
@@ -232,11 +245,18 @@ impl Claim {
         self.directory.path.join(format!("{}.journal", self.name))
     }
 
+    /// Names this process, the worker, as a holder beside its guardian. If it cannot be written, the guardian stays the only one.
+    pub(super) fn sign_as_worker(&self, guardian: i32) {
+        if let Err(error) = lock::sign(&self.lock, PROC.as_ref(), Some(guardian)) {
+            tracing::debug!(%error, "the lock does not name the worker");
+        }
+    }
+
     /// Takes the claim's files away: there is nothing left to put back.
     pub fn clear(&self) {
         let _ = fs::remove_file(self.journal());
         if self.name != "agent" {
-            let _ = fs::remove_file(self.directory.path.join(format!("{}.lock", self.name)));
+            let _ = fs::remove_file(self.directory.lock_of(&self.name));
         }
     }
 }
@@ -258,6 +278,24 @@ mod tests {
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Held { name, .. }] if name == "agent"));
         drop(claim);
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Ours(claim)] if claim.name() == "agent"));
+    }
+
+    /// Before: the stranger's lock counted.
+    #[test]
+    fn a_lock_that_another_program_holds_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
+        let path = run_dir.path().join("agent.lock");
+        for text in ["", "1", "999999999 1 0\n"] {
+            fs::write(&path, text).unwrap();
+            let strangers = File::open(&path).unwrap();
+            assert!(lock::try_take(&strangers).unwrap());
+            let claimed = run_dir.try_claim("agent").unwrap();
+            // This process, which the test runs as, holds it: no stranger by its user.
+            assert!(matches!((text, &claimed), ("", Stale::Held { .. }) | (_, Stale::Ours(_))), "{text}: {claimed:?}");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::rundir::Claim;
 use super::signals::Signals;
 use super::worker::Worker;
 use crate::AgentError;
-use crate::journal::FileJournal;
+use crate::journal::{FileJournal, Owners};
 use crate::realtime::{Sentry, run_before_others};
 
 /// The guardian's real-time priority, where the system allows one: above everything that a policy may set. It sleeps
@@ -34,6 +34,8 @@ const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
 const STANDS_STILL: Nanos = Nanos::from_millis(150);
 /// Exit status of a worker that asks to be restarted at once.
 pub const START_AGAIN: u8 = 75;
+/// Exit status of a worker that cannot work with its configuration, whatever the machine has to give (EX_CONFIG).
+pub const REFUSED: u8 = 78;
 /// Exit status of a worker that panicked.
 const PANICKED: u8 = 101;
 
@@ -99,9 +101,13 @@ impl Ending {
         self.code.unwrap_or_else(|| 128u8.saturating_add(self.signal.unwrap_or(0) as u8))
     }
 
-    /// Did it decide to end? A panic is no decision.
-    fn on_purpose(&self) -> bool {
-        self.code.is_some_and(|code| code != PANICKED)
+    /// Did it decide to end? One that is started again when it died does so in three ways; the exit status of another is its
+    /// work's, and only a panic is no decision.
+    fn on_purpose(&self, restart: bool) -> bool {
+        self.code.is_some_and(|code| match restart {
+            true => matches!(code, 0 | START_AGAIN | REFUSED),
+            false => code != PANICKED,
+        })
     }
 
     fn how(&self) -> String {
@@ -138,12 +144,15 @@ pub fn supervise(
     }
     let signals = Signals::catch()?;
     run_before_others(PRIORITY)?;
-    let mut guardian = Guardian { options, signals, stopping: None, backoff: Backoff::default(), killed: false };
+    let owners = Owners::register(options.claim.directory().path(), options.claim.name());
+    let mut guardian =
+        Guardian { options, signals, owners, stopping: None, backoff: Backoff::default(), killed: false };
     let result = guardian.run(work);
     guardian.signals.release();
     let claim = guardian.options.claim;
     if result.is_ok() || !claim.journal().exists() {
         claim.clear();
+        guardian.owners.into_iter().for_each(Owners::end);
         return result;
     }
     result.map_err(|source| AgentError::NotPutBack { source: Box::new(source) })
@@ -161,6 +170,7 @@ fn put_back(
 struct Guardian {
     options: Options,
     signals: Signals,
+    owners: Option<Owners>,
     /// Time at which the worker was told to stop.
     stopping: Option<Nanos>,
     backoff: Backoff,
@@ -176,13 +186,14 @@ impl Guardian {
             if self.options.keep_orphans {
                 self.outlive_orphans();
             }
-            if !ending.on_purpose() {
+            let on_purpose = ending.on_purpose(self.options.restart);
+            if !on_purpose {
                 (self.options.news)(News::Died { how: &ending.how(), report: &ending.report });
             }
             if ending.code == Some(START_AGAIN) && self.options.restart && self.stopping.is_none() {
                 continue;
             }
-            if ending.on_purpose() || !self.options.restart || self.stopping.is_some() {
+            if on_purpose || !self.options.restart || self.stopping.is_some() {
                 return Ok(ending);
             }
             let pause = self.backoff.died_after(now() - begun);
@@ -232,10 +243,14 @@ impl Guardian {
         work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8,
     ) -> ! {
         self.signals.release();
+        if let Some(guardian) = rustix::process::getppid() {
+            self.options.claim.sign_as_worker(guardian.as_raw_pid());
+        }
         let path = self.options.claim.journal();
         let code = catch_unwind(AssertUnwindSafe(|| {
-            let journal = FileJournal::create(&path, &self.options.site.roots)
-                .map_err(|source| AgentError::Journal { path: path.clone(), source })?;
+            let failed = |source| AgentError::Journal { path: path.clone(), source };
+            let owners = self.owners.as_ref().map(Owners::for_worker).transpose().map_err(failed)?;
+            let journal = FileJournal::create(&path, &self.options.site.roots).map_err(failed)?.with_owners(owners);
             let gate = journal.gate();
             let worker = Worker::begin(pulse, guardian, path.clone(), self.options.site.clone(), gate)?;
             let code = work(&worker, Box::new(journal));

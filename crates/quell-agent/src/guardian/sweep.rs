@@ -14,6 +14,7 @@ use quell_linux::sched::ThreadClass;
 use quell_linux::write::{Medium, Place, Touched, Value};
 use quell_model::{SchedClass, ThreadId, WorkloadId};
 
+use super::processes::{Known, Process, Reach, processes};
 use crate::journal::Replay;
 use crate::journal::replay::same;
 
@@ -48,14 +49,6 @@ struct Values {
     written: Vec<Value>,
 }
 
-#[derive(Debug)]
-struct Process {
-    parent: i32,
-    group: i32,
-    session: i32,
-    start: u64,
-}
-
 /// The machine's processes beside the journal's entries about them.
 struct Sweep<'a> {
     families: BTreeMap<i32, Family>,
@@ -71,15 +64,16 @@ pub(super) fn inherited(
     replay: &Replay,
     proc: &mut ProcFs,
     medium: &mut dyn Medium,
+    reach: Reach,
+    known: &mut Known,
 ) -> Result<Vec<Touched>, LinuxError> {
     let families = families(replay);
     let since = families.values().flat_map(|family| [family.cpus.since, family.class.since]);
     let Some(earliest) = since.flatten().min() else { return Ok(Vec::new()) };
-    let processes = processes(proc)?;
+    let (pids, processes) = processes(proc, reach, families.keys().copied(), known)?;
     let mut sweep = Sweep { families, processes, medium };
     let mut touched = Vec::new();
     let mut tids = Vec::new();
-    let pids: Vec<i32> = sweep.processes.keys().copied().collect();
     for pid in pids {
         let line = sweep.line(pid);
         let mut from = sweep.families_in(&line);
@@ -99,6 +93,7 @@ pub(super) fn inherited(
                 if replay.entry(&place).is_none()
                     && let Some(found) = sweep.put_right(place, sort, id, &from, &line)?
                 {
+                    known.found.insert(pid);
                     touched.push(found);
                 }
             }
@@ -266,19 +261,6 @@ fn families(replay: &Replay) -> BTreeMap<i32, Family> {
     families
 }
 
-fn processes(proc: &mut ProcFs) -> Result<HashMap<i32, Process>, LinuxError> {
-    let mut pids = Vec::new();
-    proc.pids(&mut pids)?;
-    let mut processes = HashMap::with_capacity(pids.len());
-    for pid in pids {
-        if let Some(stat) = proc.stat(pid, pid)?.filter(|stat| !stat.is_kernels) {
-            let process = Process { parent: stat.parent, group: stat.group, session: stat.session, start: stat.start };
-            processes.insert(pid, process);
-        }
-    }
-    Ok(processes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,11 +302,11 @@ mod tests {
             let owner = Some(Owner { pid: 10, group: 6, session: 7 });
             replay.read(Record::Write { n: n as u64, at: 100, write, owner, inode: None });
         }
-        let process = |parent, start| Process { parent, group: 6, session: 7, start };
+        let process = |parent, start| Process { parent, group: 6, session: 7, start, is_dead: false };
         let mut processes =
             HashMap::from([(1, process(0, 0)), (10, process(1, 50)), (20, process(10, 120)), (30, process(20, 130))]);
-        processes.insert(2, Process { parent: 1, group: 2, session: 2, start: 10 });
-        processes.insert(3, Process { parent: 1, group: 3, session: 7, start: 10 });
+        processes.insert(2, Process { parent: 1, group: 2, session: 2, start: 10, is_dead: false });
+        processes.insert(3, Process { parent: 1, group: 3, session: 7, start: 10, is_dead: false });
         Sweep { families: families(&replay), processes, medium: classes }
     }
 
@@ -362,7 +344,7 @@ mod tests {
         let mut classes = Classes::default();
         let mut sweep = sweep(&[(id(10, 50), SchedClass::NORMAL)], &mut classes);
         let mut families = |parent, group, session| {
-            sweep.processes.insert(40, Process { parent, group, session, start: 140 });
+            sweep.processes.insert(40, Process { parent, group, session, start: 140, is_dead: false });
             sweep.families_of_orphan(40)
         };
         assert_eq!(families(1, 40, 7), [10], "process 1 took it in");
@@ -380,7 +362,7 @@ mod tests {
         let family = sweep.families.get_mut(&10).unwrap();
         (family.group, family.session) = (0, 0);
         let mut families = |parent, group, session| {
-            sweep.processes.insert(40, Process { parent, group, session, start: 140 });
+            sweep.processes.insert(40, Process { parent, group, session, start: 140, is_dead: false });
             sweep.families_of_orphan(40)
         };
         assert_eq!(families(1, 0, 0), [10], "process 1 took it in");

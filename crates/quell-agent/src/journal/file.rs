@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quell_linux::Roots;
-use quell_linux::write::{Fate, Journal, Place, Value, Write};
-use quell_model::ThreadId;
+use quell_linux::write::{Conflict, Fate, Journal, Place, Value, Write};
+use quell_model::{ThreadId, WorkloadId};
 
+use super::conflicts::Conflicts;
 use super::owner::{boot_id, of_thread, ticks_since_boot};
 use super::record::VERSION;
-use super::{Begin, Owner, Record, Replay};
+use super::{Begin, Entry, Owner, Owners, Record, Replay};
 
 /// A file below this size is never rewritten.
 const SMALL: u64 = 1 << 20;
@@ -42,6 +43,7 @@ pub struct FileJournal {
     next: u64,
     gate: Gate,
     line: Vec<u8>,
+    conflicts: Conflicts,
 }
 
 impl FileJournal {
@@ -71,7 +73,15 @@ impl FileJournal {
             next: 1,
             gate: Gate::default(),
             line,
+            conflicts: Conflicts::default(),
         })
+    }
+
+    /// Refuses writes on threads that other Quells have, and tells those which threads this one has.
+    #[must_use]
+    pub fn with_owners(mut self, owners: Option<Owners>) -> FileJournal {
+        self.conflicts = Conflicts::with(owners);
+        self
     }
 
     /// A handle that closes this journal from another thread.
@@ -165,7 +175,17 @@ impl FileJournal {
 
 impl Journal for FileJournal {
     fn before(&mut self, write: &Write) -> io::Result<()> {
-        self.keep_small()?;
+        // What is put back needs no record: one that is not made leaves the place with its original value, which a restore
+        // recognises. So a full file system keeps nothing changed.
+        let needs_record = self.state.entry(&write.place).is_none() || write.after != write.origin;
+        if self.state.entry(&write.place).is_none_or(Entry::is_closed) {
+            self.conflicts.refuse(write)?;
+        }
+        if let Err(error) = self.keep_small()
+            && needs_record
+        {
+            return Err(error);
+        }
         let known = self.state.entry(&write.place).is_some();
         let owner = match thread_of(&write.place) {
             Some(thread) if !known => of_thread(&self.proc, thread.tid),
@@ -178,7 +198,11 @@ impl Journal for FileJournal {
         };
         let n = self.next;
         self.next += 1;
-        self.append(Record::Write { n, at: ticks_since_boot(), write: write.clone(), owner, inode })?;
+        if let Err(error) = self.append(Record::Write { n, at: ticks_since_boot(), write: write.clone(), owner, inode })
+            && needs_record
+        {
+            return Err(error);
+        }
         // Asked last: a write that is announced after the gate was closed is not made.
         if self.gate.0.load(Ordering::SeqCst) {
             return Err(io::Error::other("everything is being put back"));
@@ -203,6 +227,22 @@ impl Journal for FileJournal {
             Fate::Vanished => self.append(Record::Vanished(n)),
         }
     }
+
+    fn attached(&mut self, id: WorkloadId, _: &str) {
+        self.conflicts.forget(id);
+    }
+
+    fn members(&mut self, threads: &mut dyn Iterator<Item = (WorkloadId, ThreadId)>) {
+        self.conflicts.members(threads, &self.state);
+    }
+
+    fn conflict(&mut self) -> Option<Conflict> {
+        self.conflicts.next()
+    }
+
+    fn is_anothers(&mut self, thread: ThreadId) -> bool {
+        self.conflicts.is_anothers(thread)
+    }
 }
 
 /// The inode of a directory.
@@ -210,7 +250,7 @@ pub(crate) fn inode_of(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|found| found.ino())
 }
 
-fn thread_of(place: &Place) -> Option<ThreadId> {
+pub(super) fn thread_of(place: &Place) -> Option<ThreadId> {
     match *place {
         Place::Affinity(thread) | Place::Class(thread) | Place::Stopped(thread) => Some(thread),
         Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Line(_) | Place::Membership(_) => None,
@@ -292,6 +332,19 @@ mod tests {
         bench.journal.before(&write).unwrap();
         bench.journal.gate().close();
         assert!(bench.journal.before(&write).is_err());
+    }
+
+    /// Before: "not put back: … stays 1" of each value, which its guardian then put back.
+    #[test]
+    fn a_full_file_system_refuses_new_values_and_lets_old_ones_be_put_back() {
+        let mut bench = Bench::new();
+        let write = bench.write("f", "first", "1");
+        bench.journal.before(&write).unwrap();
+        bench.journal.done(&write, Fate::Applied).unwrap();
+        bench.journal.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(bench.journal.before(&bench.write("f", "1", "2")).is_err());
+        assert!(bench.journal.before(&bench.write("g", "first", "first")).is_err(), "it knows nothing of this place");
+        bench.journal.before(&bench.write("f", "1", "first")).unwrap();
     }
 
     #[test]

@@ -5,14 +5,18 @@
 //! machine is up: the record must reach the kernel before the write does; it need not reach a disk.
 //!
 //! [`record`] is the format, [`mod@replay`] sums a journal's records up (both are pure), [`mod@file`] appends and keeps
-//! the file small, [`owner`] looks up a thread's owner.
+//! the file small, [`owner`] looks up a thread's owner. [`owners`] keeps two Quells from one thread.
 
+mod conflicts;
 pub mod file;
 pub mod owner;
+pub mod owners;
+mod ranges;
 pub mod record;
 pub mod replay;
 
 pub use file::FileJournal;
 pub use owner::Owner;
+pub use owners::Owners;
 pub use record::{Begin, Record};
 pub use replay::{Entry, Replay, replay};

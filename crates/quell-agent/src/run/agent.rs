@@ -12,6 +12,7 @@ use quell_model::{
 };
 use quell_thread::clock::now;
 
+use super::failures::{Failures, Next};
 use super::membership::Membership;
 use super::vigil::Vigil;
 use super::warnings::Warnings;
@@ -86,6 +87,7 @@ pub struct Agent {
     sentry: Option<Sentry>,
     vigil: Vigil,
     warnings: Warnings,
+    failures: Failures,
 }
 
 /// The stock host's options from a configuration.
@@ -160,13 +162,14 @@ impl Agent {
             sentry: None,
             vigil: Vigil::default(),
             warnings,
+            failures: Failures::default(),
         })
     }
 
     /// Turns until asked to stop, and restores everything.
     ///
     /// # Errors
-    /// If the machine could not be observed at all; the guardian then restores the settings.
+    /// If the machine could not be observed again and again; the guardian then restores the settings.
     pub fn run(
         &mut self,
         worker: Option<&Worker>,
@@ -195,8 +198,15 @@ impl Agent {
                     outcome = Outcome::SchedulerEnded { why, by_hand, at };
                     break;
                 }
-                turned => turned?,
+                Err(error) => {
+                    self.wait_and_see(error, worker)?;
+                    continue;
+                }
+                Ok(wake) => wake,
             };
+            if self.failures.none(now()) {
+                self.warn();
+            }
             if let Some(at) = self.extras.off_since.take() {
                 let ms = now().since(at).0 / 1_000_000;
                 tracing::info!("the first settings without Quell's scheduler stand {ms} ms after its end");
@@ -213,11 +223,35 @@ impl Agent {
             match self.host.wait(wake).map_err(host_failed) {
                 // Seen by the next turn.
                 Ok(()) | Err(AgentError::SchedulerEnded { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) => self.wait_and_see(error, worker)?,
             }
         }
         self.put_back();
         Ok(outcome)
+    }
+
+    /// A look failed: what stands stays, and after a pause it is tried again.
+    ///
+    /// # Errors
+    /// This failure, after a row of them.
+    fn wait_and_see(&mut self, error: AgentError, worker: Option<&Worker>) -> Result<(), AgentError> {
+        let why = error.to_string();
+        let Next::Again(pause) = self.failures.another(&why, now()) else { return Err(error) };
+        if self.failures.in_a_row() == 1 {
+            tracing::warn!("the machine could not be observed, and is tried again: {why}");
+            self.warn();
+        }
+        if let Some(worker) = worker {
+            worker.beat(self.config.agent.hung_after);
+        }
+        std::thread::sleep(pause.into());
+        Ok(())
+    }
+
+    /// Hands the warnings to the observers.
+    fn warn(&mut self) {
+        let lines: Vec<String> = self.warnings.lines().iter().cloned().chain(self.failures.warning()).collect();
+        self.observers.warn(&lines);
     }
 
     fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
@@ -242,6 +276,11 @@ impl Agent {
             self.stack.turn(&mut self.host)
         };
         let wake = wake.map_err(host_failed)?;
+        while let Some(conflict) = self.host.conflict() {
+            if self.membership.refuse(conflict, &mut self.host, time).0 {
+                self.assign();
+            }
+        }
         self.membership.count(&mut self.host, time);
         if let Some(roster) = self.membership.news(&self.config) {
             self.observers.tell(roster);
@@ -307,7 +346,7 @@ impl Agent {
     /// Reports keys without effect, in the log and by the API.
     fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
         if self.warnings.look(changed, &self.config, &self.membership, &mut self.host, time) {
-            self.observers.warn(self.warnings.lines());
+            self.warn();
         }
     }
 

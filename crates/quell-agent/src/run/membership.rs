@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use quell_linux::LinuxHost;
-use quell_model::{Nanos, Selector, Workload, WorkloadId};
+use quell_linux::write::Conflict;
+use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId};
 use quell_thread::clock::cpu_time;
 
 use super::rivals::{self, Rivals, Verdict};
@@ -24,6 +25,8 @@ struct Member {
     id: Option<WorkloadId>,
     /// Quell leaves the workload to another program until then.
     paused_until: Nanos,
+    /// Another Quell has this thread of it: it is not attached as long as that is so.
+    anothers: Option<ThreadId>,
     /// Last reason for its not being attached.
     said: Option<String>,
     standing: Standing,
@@ -124,7 +127,9 @@ impl Membership {
                     changed.0 = true;
                 }
                 Some(id) => self.news |= member.count(host.thread_count(id), now),
+                None if member.anothers.is_some_and(|thread| host.is_anothers(thread)) => {}
                 None if now >= member.paused_until => {
+                    member.anothers = None;
                     let came = member.attach(name, host);
                     changed.0 |= came.0;
                     self.uncounted |= came.0;
@@ -148,6 +153,20 @@ impl Membership {
                 self.news |= member.count(host.thread_count(id), now);
             }
         }
+    }
+
+    /// Another Quell has a thread of this workload: it is refused, and looked at again when that has let the thread go.
+    pub fn refuse(&mut self, conflict: Conflict, host: &mut LinuxHost, now: Nanos) -> Changed {
+        let found = self.members.iter_mut().find(|(_, member)| member.id == Some(conflict.workload));
+        let Some((name, member)) = found else { return Changed(false) };
+        detach(member.id.take(), name, host);
+        let why = format!("thread {}: {}", conflict.thread.tid, conflict.by);
+        if member.said.as_ref() != Some(&why) {
+            tracing::warn!(workload = %name, "refused: {why}");
+        }
+        (member.anothers, member.said) = (Some(conflict.thread), Some(why));
+        self.news |= member.stands(Standing::Refused, now);
+        Changed(true)
     }
 
     /// Another program overwrote a file that Quell had set for this workload.
@@ -188,7 +207,7 @@ impl Membership {
 impl Member {
     fn new(workload: &Workload, now: Nanos) -> Member {
         let (paused_until, standing) = (Nanos::ZERO, Standing::Waiting);
-        Member { workload: workload.clone(), id: None, paused_until, said: None, standing, since: now }
+        Member { workload: workload.clone(), id: None, paused_until, anothers: None, said: None, standing, since: now }
     }
 
     /// Sets its state. Returns true, and logs it, if it changed.

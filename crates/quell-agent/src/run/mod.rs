@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod degraded;
 pub mod dry;
+mod failures;
 pub mod membership;
 pub mod privileges;
 pub mod rivals;

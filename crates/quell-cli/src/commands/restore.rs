@@ -30,7 +30,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = RunDir::existing(arguments.run_dir.as_deref())?;
     let mut total = Report::default();
-    let mut alive = Vec::new();
+    let (mut alive, mut unclear) = (Vec::new(), Vec::new());
     for journal in directory.map_or_else(|| Ok(Vec::new()), |directory| directory.journals())? {
         match journal {
             Stale::Ours(claim) => {
@@ -38,24 +38,30 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 claim.clear();
             }
             Stale::Held { name, pid } => alive.push((name, pid)),
+            Stale::Unclear { name, why } => unclear.push((name, why)),
         }
     }
     if arguments.json {
-        output::json(json!({ "report": total, "alive": alive }))?;
+        output::json(json!({ "report": total, "alive": alive, "unclear": unclear }))?;
     } else {
-        tell(&total, &alive)?;
+        tell(&total, &alive, &unclear)?;
     }
-    Ok(if total.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if total.left.is_empty() && unclear.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(total: &Report, alive: &[(String, Option<i32>)]) -> io::Result<()> {
+fn tell(total: &Report, alive: &[(String, i32)], unclear: &[(String, String)]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (name, pid) in alive {
-        let pid = pid.map_or("?".into(), |pid| pid.to_string());
         writeln!(
             out,
             "left alone: what '{name}' changed, which is at work (process {pid}) and puts it back by itself"
         )?;
+    }
+    for (name, why) in unclear {
+        eprintln!(
+            "quell: not put back: what '{name}' changed: another process holds its lock, and whether that is a Quell at work \
+             cannot be told: {why}; end that process, or remove '{name}.lock' if no Quell runs"
+        );
     }
     for write in &total.restored {
         writeln!(out, "put back: {} is {} again (was {})", write.place, write.after, write.before)?;
@@ -64,7 +70,7 @@ fn tell(total: &Report, alive: &[(String, Option<i32>)]) -> io::Result<()> {
         eprintln!("quell: {left}");
     }
     if *total == Report::default() {
-        writeln!(out, "nothing to put back")
+        if unclear.is_empty() { writeln!(out, "nothing to put back") } else { Ok(()) }
     } else {
         writeln!(out, "{}", total.summary())
     }

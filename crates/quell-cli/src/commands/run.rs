@@ -7,12 +7,15 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
+use quell_agent::AgentError;
 use quell_agent::config::{self, Config, Start};
-use quell_agent::guardian::{News, Options, RunDir, START_AGAIN, Worker, supervise};
+use quell_agent::guardian::{News, Options, REFUSED, RunDir, START_AGAIN, Worker, supervise};
 use quell_agent::log::Unwaiting;
 use quell_agent::run::{Extras, Outcome, PrintedJournal, privileges};
+use quell_linux::LinuxError;
 use quell_linux::write::{Journal, NoJournal};
 use quell_report::screen::Screen;
+use quell_scx::ScxError;
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
@@ -102,6 +105,8 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let usual = directory.path().join("api.sock");
     let ends = directory.path().join("scheduler-ends.json");
     let claim = directory.claim("agent")?;
+    // As it stands in the files, for the workers.
+    let read = config::read_all(&arguments.config).0;
     for failed in privileges::drop_others(&privileges::needed(&config)) {
         warn!("a privilege that is not needed could not be given up: {failed}");
     }
@@ -109,33 +114,41 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     options.restart = true;
     options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
-        work(arguments, &config, (&usual, &ends), worker, journal).unwrap_or_else(|failure| {
+        work(arguments, (&read, &config), (&usual, &ends), worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
-            1
+            if is_refusal(&failure) { REFUSED } else { 1 }
         })
     })?;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     for left in &ending.report.left {
         warn!("{left}");
     }
-    Ok(ExitCode::from(ending.exit_status()))
+    Ok(ExitCode::from(Some(ending.exit_status()).filter(|status| *status != REFUSED).unwrap_or(1)))
+}
+
+/// Would the same configuration fail again? What the machine refuses, memory or a descriptor, it may give in a moment.
+fn is_refusal(failure: &anyhow::Error) -> bool {
+    let own = |name: &str| name.starts_with(quell_scx::NAME);
+    match (failure.downcast_ref::<AgentError>(), failure.downcast_ref::<ScxError>()) {
+        (Some(error), _) => error.is_refusal(),
+        // A dead worker's may be there for a moment.
+        (_, Some(ScxError::Busy { name })) => !own(name),
+        (_, Some(ScxError::Broken { .. } | ScxError::Queues { .. } | ScxError::Wait(_) | ScxError::Linux(_))) => false,
+        (_, Some(_)) => true,
+        _ => matches!(failure.downcast_ref(), Some(LinuxError::Unsupported { .. } | LinuxError::Model(_))),
+    }
 }
 
 /// The worker's life.
 fn work(
     arguments: &Arguments,
-    first: &Config,
+    (read, first): (&Config, &Config),
     (usual_socket, ends): (&Path, &Path),
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
     worker.stop_on_signals()?;
-    // A worker that is started again takes what stands in the files now, unless that is wrong.
-    let examined = check::examine(&arguments.config, &start_of(arguments))?;
-    if examined.problems.are_fatal() {
-        error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
-    }
-    let config = examined.usable().unwrap_or_else(|| first.clone());
+    let config = present(arguments, read, first)?;
     let extras = Extras {
         record: arguments.record.clone(),
         socket: arguments.socket.clone(),
@@ -148,6 +161,19 @@ fn work(
         Outcome::Stopped => Ok(0),
         _ => Ok(START_AGAIN),
     }
+}
+
+/// What stands in the files now, unless that is wrong. What has been examined at the start is not examined again: that walks
+/// over all processes.
+fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<Config> {
+    if config::read_all(&arguments.config).0 == *read {
+        return Ok(first.clone());
+    }
+    let examined = check::examine(&arguments.config, &start_of(arguments))?;
+    if examined.problems.are_fatal() {
+        error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
+    }
+    Ok(examined.usable().unwrap_or_else(|| first.clone()))
 }
 
 /// Passes the guardian's news on: to the log, and to systemd's watchdog.

@@ -1,9 +1,10 @@
 //! What has been done to a simulated cluster, on disk: who repeats it has the same cluster again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use quell_agent::lock;
 use quell_model::Nanos;
 use quell_model::cluster::ClusterPlan;
 use serde::{Deserialize, Serialize};
@@ -66,16 +67,24 @@ impl Journal {
     /// # Errors
     /// If it cannot be opened, or another controller has it.
     pub fn take(path: &Path) -> Result<Journal, ClusterError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|error| failed("open", path, &error))?;
-        if let Err(std::fs::TryLockError::WouldBlock) = file.try_lock() {
-            let why = "another controller has this cluster; stop it, or name another folder with --dir".to_owned();
-            return Err(ClusterError::Live { what: path.display().to_string(), why });
+        let opened = || lock::open(path).map_err(|error| failed("open", path, &error));
+        let taken = |file: &File| lock::try_take(file).map_err(|error| failed("lock", path, &error));
+        let mut file = opened()?;
+        if !taken(&file)? {
+            if lock::is_held_by_its_user(&file, "/proc".as_ref()) {
+                let why = "another controller has this cluster; stop it, or name another folder with --dir".to_owned();
+                return Err(ClusterError::Live { what: path.display().to_string(), why });
+            }
+            // Another program opened it when others could: a copy takes its place.
+            let copy = path.with_extension("copy");
+            std::fs::copy(path, &copy)
+                .and_then(|_| std::fs::rename(&copy, path))
+                .map_err(|error| failed("copy", path, &error))?;
+            file = opened()?;
+            if !taken(&file)? {
+                let why = "another process took its lock just now; try again".to_owned();
+                return Err(ClusterError::Live { what: path.display().to_string(), why });
+            }
         }
         Ok(Journal { path: path.to_owned(), file })
     }

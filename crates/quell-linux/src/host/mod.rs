@@ -13,8 +13,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, Topology, View, Wake,
-    Workload, WorkloadId,
+    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, ThreadId, Topology, View,
+    Wake, Workload, WorkloadId,
 };
 
 use crate::actuators::{self, Standing};
@@ -24,7 +24,7 @@ use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::scheduler::{Scheduler, Stock, tell_stock};
 use crate::sensors::Sensors;
-use crate::write::{DryRun, Journal, Machine, Medium, NoJournal, Writes};
+use crate::write::{Conflict, DryRun, Journal, Machine, Medium, NoJournal, Writes};
 use crate::{HostOptions, LinuxError, Roots};
 
 /// A Linux machine.
@@ -47,6 +47,8 @@ pub struct LinuxHost {
     /// Results of a scan: kept for its memory.
     news: News,
     pending: Vec<Event>,
+    /// The change of the threads of which the journal knows.
+    told: u64,
     waker: Waker,
 }
 
@@ -88,6 +90,7 @@ impl LinuxHost {
             frequencies_due: false,
             news: News::default(),
             pending: Vec::new(),
+            told: 0,
             waker: Waker::new()?,
             members,
         })
@@ -219,6 +222,23 @@ impl LinuxHost {
         clock::now()
     }
 
+    /// A workload with a thread that another Quell has: nothing of it is set. Each once.
+    pub fn conflict(&mut self) -> Option<Conflict> {
+        self.writes.journal.conflict()
+    }
+
+    /// Has another Quell this thread?
+    pub fn is_anothers(&mut self, thread: ThreadId) -> bool {
+        self.writes.journal.is_anothers(thread)
+    }
+
+    fn tell_journal(&mut self) {
+        if std::mem::replace(&mut self.told, self.members.threads_changed) != self.told {
+            let mut threads = self.members.threads.iter().map(|thread| (thread.workload, thread.id));
+            self.writes.journal.members(&mut threads);
+        }
+    }
+
     /// Reads the counters that a plan asked for, if it is time.
     fn take_samples(&mut self) {
         if self.sensors.take_samples() {
@@ -230,6 +250,7 @@ impl LinuxHost {
     fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
         let mut news = std::mem::take(&mut self.news);
         let result = self.members.scan(now, &mut news);
+        self.tell_journal();
         let online = |event: &Event| if let Event::Online(cpu) = event { Some(*cpu) } else { None };
         let returned: CpuSet = news.events.iter().filter_map(online).collect();
         self.pending.append(&mut news.events);

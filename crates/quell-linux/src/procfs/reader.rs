@@ -86,6 +86,23 @@ impl ProcFs {
         self.numbers_in(path.as_c_str(), into).map(|_| ())
     }
 
+    /// The children of a process's threads, appended. False if they cannot be listed: the process vanished, or the kernel has
+    /// no such files (CONFIG_PROC_CHILDREN).
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn children(&mut self, pid: i32, into: &mut Vec<i32>) -> Result<bool, LinuxError> {
+        let (mut tids, mut listed) = (Vec::new(), false);
+        self.threads(pid, &mut tids)?;
+        for tid in tids {
+            let name = Name::new(format_args!("{pid}/task/{tid}/children"));
+            let Some(text) = self.read(&name)? else { continue };
+            listed = true;
+            into.extend(text.split(u8::is_ascii_whitespace).filter_map(number).map(|child| child as i32));
+        }
+        Ok(listed)
+    }
+
     /// State, start time, CPU and class of a thread; None if it vanished. A process is its first thread.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 
-use quell_model::WorkloadId;
+use quell_model::{ThreadId, WorkloadId};
 
 use super::Write;
 
@@ -16,6 +16,17 @@ pub enum Fate {
     Refused,
     /// Done and taken back, because a later write of the same plan was refused.
     TakenBack,
+}
+
+/// A workload has a thread that another Quell has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The workload.
+    pub workload: WorkloadId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The other Quell, in words.
+    pub by: String,
 }
 
 /// Gets every write before it is made, so that another process can take it back when Quell dies.
@@ -34,6 +45,19 @@ pub trait Journal: fmt::Debug + Send {
 
     /// A workload has this name from now on.
     fn attached(&mut self, _id: WorkloadId, _name: &str) {}
+
+    /// The workloads' threads, after they changed and before anything is set on them.
+    fn members(&mut self, _threads: &mut dyn Iterator<Item = (WorkloadId, ThreadId)>) {}
+
+    /// A workload of which no write is recorded, because another Quell has a thread of it. Each once.
+    fn conflict(&mut self) -> Option<Conflict> {
+        None
+    }
+
+    /// Has another Quell this thread?
+    fn is_anothers(&mut self, _thread: ThreadId) -> bool {
+        false
+    }
 }
 
 /// Records nothing.

@@ -17,7 +17,7 @@ use crate::LinuxError;
 use crate::resctrl::{Line, Membership};
 use crate::sched::ThreadClass;
 
-pub use journal::{Fate, Journal, NoJournal};
+pub use journal::{Conflict, Fate, Journal, NoJournal};
 pub(crate) use ledger::Ledger;
 pub use machine::{DryRun, Machine, Medium};
 pub use restore::{Left, RestoreReport, Touched, restore};
