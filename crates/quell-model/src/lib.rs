@@ -7,6 +7,7 @@
 //! Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod allowance;
+pub mod amount;
 pub mod bounds;
 pub mod cluster;
 pub mod contract;
@@ -37,6 +38,7 @@ pub mod workload;
 mod error;
 
 pub use allowance::Allowance;
+pub use amount::amount;
 pub use bounds::{Bounds, is_way_mask};
 pub use contract::{Host, Policy, Wake};
 pub use controls::{Controls, FrequencyControl, GpuControl, ThrottleControl, ThrottleUnit, WayControl};

@@ -118,11 +118,18 @@ impl TryFrom<f64> for CpuCount {
     }
 }
 
+/// A number, or thousandths as Kubernetes writes them: `500m` is half a CPU.
 impl std::str::FromStr for CpuCount {
     type Err = String;
     fn from_str(text: &str) -> Result<CpuCount, String> {
-        let cpus: f64 = text.trim().parse().map_err(|_| format!("'{text}' is no number of CPUs"))?;
-        CpuCount::try_from(cpus)
+        let wrong = || format!("'{text}' is no number of CPUs such as 0.5 or 500m");
+        let number = text.trim();
+        match number.strip_suffix('m') {
+            Some(thousandths) => {
+                CpuCount::try_from(f64::from(thousandths.parse::<u32>().map_err(|_| wrong())?) / 1000.0)
+            }
+            None => CpuCount::try_from(number.parse::<f64>().map_err(|_| wrong())?),
+        }
     }
 }
 

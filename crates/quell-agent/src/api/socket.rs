@@ -33,7 +33,7 @@ pub fn look(path: &Path) -> Result<Standing, AgentError> {
                 Ok(found) if found.is_dir() => Ok(Standing::Nothing),
                 Ok(_) => Err(failed(path, io::ErrorKind::NotADirectory.into(), "name a socket in a directory")),
                 Err(cause) => {
-                    let mend = format!("make its directory first: mkdir {}", parent.display());
+                    let mend = format!("make its directory first: mkdir -p {}", parent.display());
                     Err(failed(path, cause, &mend))
                 }
             };

@@ -80,6 +80,10 @@ pub fn check_rest(
     if let Some(place) = first.as_ref().filter(|_| was_understood) {
         own_scheduler(config, topology, place, &mut problems);
     }
+    if let Some(place) = first.as_ref().filter(|_| was_understood && config.workloads.is_empty()) {
+        let what = "there is no [[workload]], so nothing is managed; `quell check --example` shows one";
+        problems.warning(place, what);
+    }
     overlaps(config, topology, &mut problems);
     for (layer, line) in whole_machine(config, all) {
         problems.warning(&layer.place, line);

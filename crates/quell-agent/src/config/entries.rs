@@ -18,8 +18,8 @@ const WORKLOAD: &[Key] = &[
     key("name", Form::Text, "\"web\""),
     key("class", Form::Text, "\"lc\" or \"be\""),
     key("slo", Form::Table, "{ quantile = 0.99, bound = \"1ms\" }"),
-    key("cpus", Form::Number, "1.5"),
-    key("limit", Form::Number, "2"),
+    key("cpus", Form::Cpus, "1.5"),
+    key("limit", Form::Cpus, "2"),
     key("reservation", Form::Text, "\"strict\""),
     key("pausable", Form::Switch, "true"),
     key("grace", Form::Table, "{ signal = \"usr1\", time = \"20us\" }"),
@@ -157,10 +157,10 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
         let bound = required(&keys, "bound", "slo", &span, problems);
         workload.slo = quantile.zip(bound).map(|((quantile, _), (bound, _))| Slo { quantile, bound });
     }
-    if let Some((cpus, _)) = keys.take("cpus", problems) {
+    if let Some((cpus, _)) = keys.cpus("cpus", problems) {
         workload.cpus = cpus;
     }
-    workload.limit = keys.take("limit", problems).map(|(limit, _)| limit);
+    workload.limit = keys.cpus("limit", problems).map(|(limit, _)| limit);
     if let Some((reservation, _)) = keys.take("reservation", problems) {
         workload.reservation = reservation;
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use quell_model::CpuCount;
 use quell_model::suggest::unknown;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -29,6 +30,8 @@ impl Source<'_> {
 pub(super) enum Form {
     Text,
     Number,
+    /// A number of CPUs: a number, or thousandths as Kubernetes writes them, "500m".
+    Cpus,
     Switch,
     Table,
     /// The reader of the value reports its faults.
@@ -97,6 +100,21 @@ impl<'s, 'a> Keys<'s, 'a> {
         }
     }
 
+    /// A number of CPUs, and its place.
+    pub fn cpus(&self, name: &str, problems: &mut Problems) -> Option<(CpuCount, usize)> {
+        let value = self.raw(name)?;
+        match value.get_ref() {
+            DeValue::String(text) if text.ends_with('m') => match text.parse() {
+                Ok(cpus) => Some((cpus, value.span().start)),
+                Err(what) => {
+                    problems.error(&self.source.at(value.span().start), format!("{name}: {what}"));
+                    None
+                }
+            },
+            _ => self.take(name, problems),
+        }
+    }
+
     /// An example value for a key.
     pub fn example(&self, name: &str) -> &'static str {
         self.known.iter().find(|key| key.name == name).map_or("…", |key| key.example)
@@ -126,7 +144,7 @@ impl<'s, 'a> Keys<'s, 'a> {
 fn has_form(value: &DeValue, form: Form) -> bool {
     match form {
         Form::Text => value.is_str(),
-        Form::Number => value.is_integer() || value.is_float(),
+        Form::Number | Form::Cpus => value.is_integer() || value.is_float(),
         Form::Switch => value.is_bool(),
         Form::Table => value.is_table(),
         Form::Any => true,
@@ -149,11 +167,16 @@ pub(super) fn kind(value: &DeValue) -> String {
 /// Names the present form and the right one: the same without quotes, where that is right.
 pub(super) fn wrong_form(key: &Key, value: &DeValue) -> String {
     let meant = match (key.form, value) {
-        (Form::Number, DeValue::String(text)) => Some(text.trim()).filter(|text| text.parse::<f64>().is_ok()),
-        (Form::Switch, DeValue::String(text)) => Some(text.trim()).filter(|text| ["true", "false"].contains(text)),
+        (Form::Number | Form::Cpus, DeValue::String(text)) => {
+            Some(text.trim().to_owned()).filter(|text| text.parse::<f64>().is_ok())
+        }
+        (Form::Switch, DeValue::String(text)) => {
+            Some(text.trim().to_owned()).filter(|text| ["true", "false"].contains(&text.as_str()))
+        }
+        (Form::Text, DeValue::Integer(number)) if ["cpus", "name"].contains(&key.name) => Some(format!("\"{number}\"")),
         _ => None,
     };
-    format!("{} is {}; write {} = {}", key.name, kind(value), key.name, meant.unwrap_or(key.example))
+    format!("{} is {}; write {} = {}", key.name, kind(value), key.name, meant.as_deref().unwrap_or(key.example))
 }
 
 fn wrong_value(key: &Key, value: &DeValue, message: &str) -> String {

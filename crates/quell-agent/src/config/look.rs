@@ -1,7 +1,7 @@
 //! The agent's own resources on the machine: its directory, its socket, the metrics' port, the record. Only checks, and
 //! changes nothing.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use super::{Config, Place, Problems};
+use crate::AgentError;
 use crate::api::socket::{self, Standing};
 use crate::guardian::RunDir;
 
@@ -23,8 +24,19 @@ pub struct Start {
     pub run_dir: Option<PathBuf>,
     /// The file to record in.
     pub record: Option<PathBuf>,
+    /// Nothing starts here: the configuration is checked, by an ordinary user perhaps for an agent of root. Rights that this
+    /// user lacks are warnings.
+    pub only_checks: bool,
     /// It changes nothing (`--dry-run`, `--shadow`): it has no run directory, and listens only where asked to.
     pub only_looks: bool,
+}
+
+impl Start {
+    /// Will another user than this one, which is not root, start the agent?
+    #[must_use]
+    pub fn is_anothers(&self) -> bool {
+        self.only_checks && !rustix::process::geteuid().is_root()
+    }
 }
 
 /// Obstacles to the start of an agent with this configuration. The resources of an agent that runs already count as
@@ -34,10 +46,15 @@ pub fn look(config: &Config, start: &Start) -> Problems {
     let mut problems = Problems::default();
     let mut usual = None;
     let mut runs = false;
+    let anothers = start.is_anothers();
     if !start.only_looks {
         let directory = RunDir::path_of(start.run_dir.as_deref());
         match RunDir::look(&directory) {
             Ok(held) => runs = held,
+            Err(error) if anothers => {
+                let what = format!("this user could not start an agent here, which is no fault of the file: {error}");
+                problems.warning(&Place::file(&directory), what);
+            }
             Err(error) => problems.error(&Place::file(&directory), error.to_string()),
         }
         // A directory that is still to be made has room for a socket.
@@ -56,12 +73,12 @@ pub fn look(config: &Config, start: &Start) -> Problems {
         (None, None) => usual.map(|path| (path.clone(), Place::file(path))),
     };
     if let Some((path, place)) = asked
-        && let Err(why) = look_at_socket(&path, runs)
+        && let Err(why) = look_at_socket(&path, runs, anothers)
     {
         problems.error(&place, why);
     }
     if let Some(address) = config.metrics.listen.filter(|address| !start.only_looks && address.ip().is_loopback())
-        && let Err(why) = look_at_port(address, runs)
+        && let Err(why) = look_at_port(address, runs || anothers)
     {
         problems.error(&place_of(&config.places.listen, "[metrics]"), why);
     }
@@ -73,12 +90,17 @@ pub fn look(config: &Config, start: &Start) -> Problems {
     problems
 }
 
-fn look_at_socket(path: &Path, runs: bool) -> Result<(), String> {
-    match socket::look(path).map_err(|error| error.to_string())? {
+fn look_at_socket(path: &Path, runs: bool, anothers: bool) -> Result<(), String> {
+    let standing = match socket::look(path) {
+        Err(AgentError::File { cause, .. }) if anothers && cause.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        other => other.map_err(|error| error.to_string())?,
+    };
+    match standing {
         Standing::Answered if !runs => {
             Err(format!("another program answers on {}; stop it, or name another socket", path.display()))
         }
         Standing::Answered => Ok(()),
+        _ if anothers => Ok(()),
         Standing::Nothing | Standing::Dead => may_write(directory_of(path)),
     }
 }

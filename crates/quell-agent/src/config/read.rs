@@ -1,6 +1,8 @@
 //! Reads the file and its drop-ins, merges them, and makes all checks that need no machine.
 
 use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +11,9 @@ use toml::de::DeTable;
 
 use super::keys::{Source, one_line};
 use super::{Config, Place, Problems, entries, tables};
+
+/// Greatest length of a file, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// The directory of a configuration file's drop-ins: `quell.d` beside `quell.toml`.
 #[must_use]
@@ -31,7 +36,7 @@ pub fn read_all(path: &Path) -> (Config, Problems) {
     let mut problems = Problems::default();
     let mut texts = Vec::new();
     for path in std::iter::once(path.to_owned()).chain(drop_ins(path, &mut problems)) {
-        match fs::read_to_string(&path) {
+        match text_of(&path) {
             Ok(text) => texts.push((path, text)),
             Err(error) => problems.error(&Place::file(path), format!("cannot read it: {error}")),
         }
@@ -49,6 +54,20 @@ pub fn read_all(path: &Path) -> (Config, Problems) {
 pub fn read_text(path: &Path, text: &str) -> Result<Config, Problems> {
     let (config, problems) = merge(&[(path.to_owned(), text.to_owned())]);
     if problems.are_fatal() { Err(problems) } else { Ok(config) }
+}
+
+/// A file's text, or a pipe's: a device may have no end.
+fn text_of(path: &Path) -> io::Result<String> {
+    let found = fs::metadata(path)?.file_type();
+    if !(found.is_file() || found.is_fifo()) {
+        return Err(io::Error::other("it is neither a file nor a pipe; name a file"));
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::other("it is longer than 1 MiB, which no configuration is; name another file"));
+    }
+    Ok(text)
 }
 
 fn drop_ins(path: &Path, problems: &mut Problems) -> Vec<PathBuf> {

@@ -126,23 +126,28 @@ fn beside(source: &Source, table: &DeTable, line: &mut CommandLine, problems: &m
     }
 }
 
-/// The selectors that any user's process can match, as problems: the agent would give it what the workload has. `example` is
-/// the user of a process that matches now.
-pub fn forbid_disguises(
-    config: &Config,
-    example: &mut dyn FnMut(&Selector) -> Option<String>,
-    problems: &mut Problems,
-) {
+/// The selectors that any user's process can match, as problems: the agent would give it what the workload has. `users` are
+/// those of the processes that match now.
+pub fn forbid_disguises(config: &Config, users: &mut dyn FnMut(&Selector) -> Vec<String>, problems: &mut Problems) {
     for member in &config.workloads {
         for selector in &member.workload.selectors {
             let Selector::Command(line) = selector else { continue };
             if line.is_safe() {
                 continue;
             }
-            let user = example(selector).unwrap_or_else(|| "NAME".to_owned());
+            let users = users(selector);
+            // Of several users one may be a stranger, or the one that started the service.
+            let (user, several) = match &users[..] {
+                [only] => (only.clone(), String::new()),
+                [] => ("NAME".to_owned(), String::new()),
+                [others @ .., last] => {
+                    let several = format!(" (it matches processes of {} and {last} now)", others.join(", "));
+                    ("NAME".to_owned(), several)
+                }
+            };
             let what = format!(
                 "any user's process can have such a command line, and would be workload '{}'; write its user, match = [{{ \
-                 command = {:?}, user = {user:?} }}], or its program, exe = \"/usr/bin/…\"",
+                 command = {:?}, user = {user:?} }}]{several}, or its program, exe = \"/usr/bin/…\"",
                 member.workload.name, line.text
             );
             problems.error(&member.place, what);

@@ -337,7 +337,7 @@ fn a_command_line_that_any_user_can_have_is_refused_with_the_line_to_write() {
     let found = |with: &str| {
         let config = parse(&GOOD.replace("{ command = \"nginx\" }", with)).unwrap();
         let mut problems = Problems::default();
-        selector::forbid_disguises(&config, &mut |_| Some("www-data".into()), &mut problems);
+        selector::forbid_disguises(&config, &mut |_| vec!["www-data".into()], &mut problems);
         problems.to_string()
     };
     let said = found("{ command = \"nginx -g\" }");
@@ -600,4 +600,50 @@ fn services_under_dasec_hold_cpus_in_quells_scheduler_and_its_best_effort_work_d
     assert_eq!(config.granted(), Some(std::collections::BTreeSet::new()));
     let auto = parse(&text.replace("\"quell\"", "\"auto\"")).unwrap();
     assert!(!auto.has_own_scheduler(), "it does without as well");
+}
+
+#[test]
+fn cpus_may_be_thousandths_as_kubernetes_has_them() {
+    let cpus = |text: &str| parse(&GOOD.replace("cpus = 1", text)).map(|config| config.workloads[0].workload.cpus);
+    assert_eq!(cpus("cpus = \"500m\"").unwrap().as_f64(), 0.5);
+    assert_eq!(cpus("cpus = \"2500m\"").unwrap().as_f64(), 2.5);
+    let limited = parse(&GOOD.replace("cpus = 1", "cpus = 1\nlimit = \"1500m\"")).unwrap();
+    assert_eq!(limited.workloads[0].workload.limit.unwrap().as_f64(), 1.5);
+    for (text, expected) in [
+        ("cpus = \"1\"", "cpus is the text \"1\"; write cpus = 1"),
+        ("cpus = \"0.5m\"", "cpus: '0.5m' is no number of CPUs such as 0.5 or 500m"),
+        ("cpus = \"half\"", "cpus is the text \"half\"; write cpus = 1.5"),
+    ] {
+        let said = cpus(text).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    let said = refused(&format!("{GOOD}\n[machine]\ncpus = 1\n"));
+    assert!(said.contains("cpus is the number 1; write cpus = \"1\""), "{said}");
+}
+
+#[test]
+fn a_file_without_an_end_is_no_configuration() {
+    let said = read(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(said.contains("neither a file nor a pipe"), "{said}");
+    let directory = tempfile::tempdir().unwrap();
+    let long = directory.path().join("long.toml");
+    std::fs::write(&long, "#\n".repeat(1 << 20)).unwrap();
+    let said = read(&long).unwrap_err().to_string();
+    assert!(said.contains("longer than 1 MiB"), "{said}");
+}
+
+#[test]
+fn a_policy_without_a_workload_is_a_warning() {
+    let problems = checked("[[policy]]\nname = \"guard\"\n", 2);
+    assert!(!problems.are_fatal());
+    assert!(problems.to_string().contains("there is no [[workload]], so nothing is managed"), "{problems}");
+}
+
+#[test]
+fn of_several_users_none_is_proposed() {
+    let config = parse(&GOOD.replace("{ command = \"nginx\" }", "{ command = \"nginx -g\" }")).unwrap();
+    let mut problems = Problems::default();
+    selector::forbid_disguises(&config, &mut |_| vec!["root".into(), "www-data".into()], &mut problems);
+    let said = problems.to_string();
+    assert!(said.contains("user = \"NAME\" }] (it matches processes of root and www-data now)"), "{said}");
 }

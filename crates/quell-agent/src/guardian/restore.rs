@@ -9,7 +9,7 @@ use quell_linux::procfs::ProcFs;
 use quell_linux::sched::{Kernel, ThreadCalls};
 use quell_linux::write::{Left, Machine, Medium, Place, Touched, Write};
 use quell_linux::{HostOptions, LinuxError, LinuxHost, Roots};
-use quell_model::Nanos;
+use quell_model::{Nanos, amount};
 use serde::{Deserialize, Serialize};
 
 use super::processes::{Known, Reach};
@@ -57,7 +57,7 @@ impl Report {
     /// In one line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = format!("put back {} values in {}", self.restored.len(), self.took);
+        let mut text = format!("put back {} in {}", amount(self.restored.len(), "value", "values"), self.took);
         let mut add = |count: usize, what: &str| {
             if count > 0 {
                 text.push_str(&format!(", {count} {what}"));

@@ -414,7 +414,7 @@ impl Agent {
             return;
         }
         let report = self.host.restore();
-        tracing::info!("put back {} values", report.restored.len());
+        tracing::info!("put back {}", quell_model::amount(report.restored.len(), "value", "values"));
         for left in &report.left {
             tracing::warn!("{left}");
         }
@@ -436,14 +436,14 @@ pub fn check(
     let roots = Roots::default();
     let survey = survey(&roots, &workloads).map_err(host_failed)?;
     let mut seen = Seen { workloads: &workloads, survey: &survey };
-    let mut user_of = |selector: &Selector| {
-        let users = seen_of(&workloads, &survey, selector)?.as_ref().ok()?.user;
-        users.map(quell_linux::user_name)
+    let mut users_of = |selector: &Selector| {
+        let matched = seen_of(&workloads, &survey, selector).and_then(|found| found.as_ref().ok());
+        matched.map_or(Vec::new(), |found| found.users.iter().map(|&user| quell_linux::user_name(user)).collect())
     };
     let was_understood = !before.are_fatal();
     let mut problems = config::check_rest(config, before, topology, Some(capabilities), &mut seen);
     if rustix::process::geteuid().is_root() {
-        config::selector::forbid_disguises(config, &mut user_of, &mut problems);
+        config::selector::forbid_disguises(config, &mut users_of, &mut problems);
     }
     let options = host_options(config, &Extras::default());
     let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);

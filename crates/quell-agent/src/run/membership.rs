@@ -5,7 +5,7 @@ use std::path::Path;
 
 use quell_linux::LinuxHost;
 use quell_linux::write::Conflict;
-use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId};
+use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount};
 use quell_thread::clock::cpu_time;
 
 use super::rivals::{self, Rivals, Verdict};
@@ -230,7 +230,7 @@ impl Member {
             _ => Standing::Attached,
         };
         if threads > 0 && standing != self.standing {
-            tracing::info!(workload = %self.workload.name, "attached ({threads} threads)");
+            tracing::info!(workload = %self.workload.name, "attached ({})", amount(threads, "thread", "threads"));
         }
         self.stands(standing, now)
     }

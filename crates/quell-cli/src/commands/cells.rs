@@ -85,7 +85,7 @@ pub fn state(configured: &Configured, now_ns: u64) -> String {
 }
 
 fn threads(count: u32) -> String {
-    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+    quell_model::amount(count, "thread", "threads")
 }
 
 /// A time in whole units, as people say it: `14 s`, `3 min`, `2 h`, `5 d`.

@@ -10,7 +10,7 @@ use clap::Args;
 use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
 use quell_agent::run::agent;
 use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
-use quell_model::{CpuCount, Host, Policy, Selector, Topology};
+use quell_model::{CpuCount, Host, Policy, Selector, Topology, amount};
 use quell_report::table::table;
 use quell_sim::scenario::{MachineSpec, Shape};
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ use super::output;
 ///
 /// Reads the file and its drop-ins, checks every key, lets every policy decide once on this machine without writing
 /// anything, and looks what the selectors match and if the agent's socket, group and port can be had. Exit status 0 if
-/// `quell run` would start with it (or the agent that runs would take it), else 1.
+/// `quell run` would start with it (or the agent that runs would take it), else 1. Rights that an ordinary user lacks are
+/// warnings: the agent may be root's.
 #[derive(Args)]
 pub struct Arguments {
     /// The configuration
@@ -71,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let examined = match arguments.offline {
         true => offline(&arguments.file, &topology(arguments)?),
-        false => examine(&arguments.file, &Start::default())?,
+        false => examine(&arguments.file, &Start { only_checks: true, ..Start::default() })?,
     };
     let right = !examined.problems.are_fatal();
     if arguments.json {
@@ -91,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 )?;
             }
         } else {
-            eprintln!("quell: refused: {}", count(examined.problems.of(Severity::Error).count(), "error", "errors"));
+            eprintln!("quell: refused: {}", amount(examined.problems.of(Severity::Error).count(), "error", "errors"));
         }
     }
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -105,13 +106,19 @@ pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
         preemption_mode: config.machine.preemption,
         cache: config.machine.cache,
         gpu: config.machine.gpu,
-        dry_run: start.only_looks,
+        // A right that this user lacks is a limit then.
+        dry_run: start.only_looks || start.is_anothers(),
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
     let (config, fell_back) = crate::host::settle(config);
     let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), config.has_own_scheduler());
     let (mut problems, survey) = agent::check(&config, before, &host.topology(), &capabilities)?;
+    if start.is_anothers() {
+        problems.0.iter_mut().filter(|problem| problem.what.contains("CAP_")).for_each(|lacking| {
+            lacking.severity = Severity::Warning;
+        });
+    }
     let granting = config.policies.iter().find(|layer| layer.policy.describe().grants);
     if let (Some(why), Some(layer)) = (fell_back, granting) {
         let what = format!("CPUs are granted by affinity, with policy guard beside: {why}");
@@ -143,7 +150,7 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
     };
     // Where the agent will run, and as which user, is not known.
     let mut disguises = Problems::default();
-    config::selector::forbid_disguises(&config, &mut |_| None, &mut disguises);
+    config::selector::forbid_disguises(&config, &mut |_| Vec::new(), &mut disguises);
     for problem in disguises.0 {
         problems.warning(&problem.place, format!("refused where the agent is root's: {}", problem.what));
     }
@@ -196,7 +203,7 @@ fn summary(config: &Config) -> String {
     format!(
         "{}: right; {} under {}",
         files.join(", "),
-        count(config.workloads.len(), "workload", "workloads"),
+        amount(config.workloads.len(), "workload", "workloads"),
         policies.join(", then ")
     )
 }
@@ -218,15 +225,11 @@ fn rows(config: &Config, survey: &Survey) -> Vec<[String; 4]> {
 fn matches_now(found: &Result<Matched, String>) -> String {
     match found {
         Ok(matched) => {
-            let processes = count(matched.processes, "process", "processes");
-            format!("{processes}, {}", count(matched.threads, "thread", "threads"))
+            let processes = amount(matched.processes, "process", "processes");
+            format!("{processes}, {}", amount(matched.threads, "thread", "threads"))
         }
         Err(_) => "nothing".into(),
     }
-}
-
-fn count(number: usize, one: &str, several: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { several })
 }
 
 fn as_json(examined: &Examined) -> Value {

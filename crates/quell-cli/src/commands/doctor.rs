@@ -24,7 +24,8 @@ use super::output;
 /// Say what each policy can do on this machine, what is missing and how to get it, and what makes CPUs of one's own
 /// less than exclusive.
 ///
-/// Changes nothing, but for --effects. Findings with their evidence: the file and what stands in it.
+/// Changes nothing, but for --effects. Findings with their evidence: the file and what stands in it. Exit status 1 if POLICY
+/// cannot work here.
 #[derive(Args)]
 pub struct Arguments {
     /// Only this policy, with everything that it needs
@@ -129,7 +130,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         write!(io::stdout(), "{}", text(&report, arguments.policy.is_some(), &Screen::here()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let cannot = arguments.policy.is_some() && report.policies.iter().any(|one| one.fidelity == Fidelity::Cannot);
+    Ok(if cannot { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// What a killed Quell left is found first: it may be why the rest is as it is.

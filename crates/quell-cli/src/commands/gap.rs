@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use quell_gap::{GapError, Machine, Method, Report, Request, Session, Window, WorkloadGap};
-use quell_model::{CpuCount, Nanos, Selector};
+use quell_model::{CpuCount, Nanos, Selector, amount};
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -248,8 +248,9 @@ fn text(report: &Report, screen: &Screen) -> String {
             report.losses.events, report.losses.members
         )),
         None if report.losses.switches > 0 => line(format!(
-            "exact but for {} switches that the kernel did not tell: {} scheduling events, none lost",
-            report.losses.switches, report.events
+            "exact but for {} that the kernel did not report: {} scheduling events, none lost",
+            amount(report.losses.switches, "switch", "switches"),
+            report.events
         )),
         None => line(format!("exact: {} scheduling events, none lost", report.events)),
     }

@@ -77,6 +77,7 @@ fn start_of(arguments: &Arguments) -> Start {
         run_dir: arguments.run_dir.clone(),
         record: arguments.record.clone(),
         only_looks: arguments.dry_run || arguments.shadow,
+        only_checks: false,
     }
 }
 

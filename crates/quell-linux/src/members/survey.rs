@@ -18,8 +18,8 @@ pub struct Matched {
     pub processes: usize,
     /// Their threads.
     pub threads: usize,
-    /// The user of one of the processes, if it is the selector's command line that names them.
-    pub user: Option<u32>,
+    /// The users of the processes, ascending, if it is the selector's command line that names them.
+    pub users: Vec<u32>,
 }
 
 /// Two workloads match the same process or cgroup, and no rule decides between them.
@@ -75,8 +75,13 @@ pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxErr
             for command in &resolved.commands {
                 running.extend(sighting.running(&mut proc, &exempt, command)?);
             }
-            let user = running.first().map(|&pid| proc.user(pid)).transpose()?.flatten();
-            matched.push(Ok(Matched { user, ..count(&mut proc, &exempt, resolved)? }));
+            let mut users = Vec::new();
+            for &pid in &running {
+                users.extend(proc.user(pid)?);
+            }
+            users.sort_unstable();
+            users.dedup();
+            matched.push(Ok(Matched { users, ..count(&mut proc, &exempt, resolved)? }));
             for pid in running {
                 let owner = commands.entry(pid).or_insert_with(|| (at, selector.clone()));
                 let line = proc.command(pid)?.unwrap_or_default();
@@ -110,5 +115,5 @@ fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matche
     let threads = found.len();
     found.sort_unstable_by_key(|thread| thread.pid);
     found.dedup_by_key(|thread| thread.pid);
-    Ok(Matched { processes: found.len(), threads, user: None })
+    Ok(Matched { processes: found.len(), threads, users: Vec::new() })
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use quell_bench::load::Monitor;
+use quell_model::amount;
 use rustix::system::uname;
 
 use super::measure::{self, Setup};
@@ -109,14 +110,15 @@ fn machine(arguments: &Arguments, setup: &Setup, cpus: u32) -> Vec<String> {
     vec![
         format!("{cpus} CPUs, Linux {}", uname().release().to_string_lossy()),
         format!(
-            "memcached with {} threads, {:.0} requests/s (Poisson, seed {}); {} {} antagonist threads; {} s a phase, {} times",
-            setup.server_threads,
+            "memcached with {}, {:.0} requests/s (Poisson, seed {}); {} {} antagonist {}; {} s a phase, {}",
+            amount(setup.server_threads, "thread", "threads"),
             setup.load.rate,
             arguments.seed,
             setup.antagonist.threads,
             setup.antagonist.kind.name(),
+            if setup.antagonist.threads == 1 { "thread" } else { "threads" },
             arguments.seconds,
-            arguments.repeat
+            amount(arguments.repeat, "time", "times")
         ),
     ]
 }

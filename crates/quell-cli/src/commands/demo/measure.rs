@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use quell_bench::antagonist::{AntagonistSpec, Kind};
 use quell_bench::load::{self, LoadSpec, Monitor};
-use quell_model::{SchedClass, Selector, Workload};
+use quell_model::{SchedClass, Selector, Workload, amount};
 use quell_sim::WorkloadSpec;
 
 use super::result::Run;
@@ -29,8 +29,8 @@ impl Setup {
     pub fn neighbours(&self) -> String {
         let threads = self.antagonist.threads;
         match self.antagonist.kind {
-            Kind::Cpu => format!("{threads} spinning threads"),
-            other => format!("{threads} {} threads", other.name()),
+            Kind::Cpu => amount(threads, "spinning thread", "spinning threads"),
+            other => format!("{threads} {} {}", other.name(), if threads == 1 { "thread" } else { "threads" }),
         }
     }
 }
