@@ -1,5 +1,6 @@
 //! `quell exec` as its user meets it.
 
+use std::io::BufRead;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -47,9 +48,26 @@ impl Ours {
 
     /// The number of its scheduling policy, as in sched(7): 0 other, 5 idle.
     fn policy(&self) -> u32 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        stat.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().parse().unwrap()
+        policy(self.0.id().cast_signed())
     }
+}
+
+/// The number of a process's scheduling policy, as in sched(7): 0 other, 5 idle.
+fn policy(pid: i32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().parse().unwrap()
+}
+
+fn send(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// The first child of a process; None: it has none yet.
+fn child_of(pid: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .find_map(|children| children.split_whitespace().next().and_then(|child| child.parse().ok()))
 }
 
 impl Drop for Ours {
@@ -83,19 +101,94 @@ fn what_was_set_is_one_line_unless_it_shall_be_quiet() {
     assert_eq!(text(&said(&["--class", "be", "--quiet", "--", "true"])), "");
 }
 
-/// A process has no `cpu.max` of its own, on whatever machine.
 #[test]
-fn a_limit_that_nothing_keeps_is_said() {
-    let output = said(&["--class", "be", "--limit", "0.5", "--quiet", "--", "true"]);
-    let said = text(&output);
-    assert!(output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.starts_with("quell: true: limit = 0.5 is not kept: "), "{said}");
-    assert!(said.contains("systemd-run --scope -p CPUQuota=50%"), "{said}");
+fn what_nothing_acts_on_is_said() {
     let strict =
         text(&self::said(&["--class", "lc", "--cpus", "1", "--strict", "--policy", "none", "--quiet", "--", "true"]));
     let keys: Vec<&str> =
         strict.lines().filter_map(|line| line.strip_prefix("quell: true: ")?.split(' ').next()).collect();
     assert_eq!(keys, ["cpus", "reservation"], "{strict}");
+    let many = text(&said(&["--class", "lc", "--cpus", "1000", "--policy", "rkube", "--quiet", "--", "true"]));
+    assert!(many.contains("--cpus 1000 is more than this machine has"), "{many}");
+}
+
+/// Does this machine refuse a limit? Then it is refused before the command starts, and said.
+fn is_refused(output: &Output) -> bool {
+    let refused = output.status.code() == Some(125);
+    if refused {
+        assert!(text(output).contains("--limit 0.5 cannot be kept: ") && output.stdout.is_empty(), "{}", text(output));
+    }
+    refused
+}
+
+#[test]
+fn a_limit_is_kept_by_a_cgroup_of_its_own_or_refused_before_the_command_starts() {
+    let output = said(&["--class", "be", "--limit", "500m", "--quiet", "--", "cat", "/proc/self/cgroup"]);
+    if is_refused(&output) {
+        return;
+    }
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output));
+    let groups = String::from_utf8_lossy(&output.stdout).into_owned();
+    let group = groups.lines().find_map(|line| line.splitn(3, ':').nth(2).filter(|path| path.contains("quell-exec-")));
+    let group = group.unwrap_or_else(|| panic!("{groups}")).trim_start_matches('/');
+    for root in ["", "unified", "cpu", "cpu,cpuacct"] {
+        let path = std::path::Path::new("/sys/fs/cgroup").join(root).join(group);
+        assert!(!path.exists(), "{} is left", path.display());
+    }
+}
+
+#[test]
+fn a_limit_with_guard_is_refused_where_a_new_cgroup_has_no_real_time_budget() {
+    let output = said(&["--class", "lc", "--cpus", "0.5", "--limit", "0.5", "--", "echo", "started"]);
+    if output.status.success() {
+        assert!(text(&output).contains("limit 0.5 by cpu."), "{}", text(&output));
+        return;
+    }
+    assert!(output.status.code() == Some(125) && output.stdout.is_empty(), "{}", text(&output));
+    assert!(["RT group scheduling", "cannot"].iter().any(|part| text(&output).contains(part)), "{}", text(&output));
+}
+
+#[test]
+fn a_command_of_a_killed_quell_goes_back_to_its_cgroup() {
+    if is_refused(&said(&["--class", "be", "--limit", "0.5", "--quiet", "--", "true"])) {
+        return;
+    }
+    let run_dir = tempfile::tempdir().unwrap();
+    let arguments = ["--class", "be", "--limit", "0.5", "--quiet", "--", "sleep", "300"];
+    let mut quell = exec(&run_dir, &arguments).spawn().unwrap();
+    let mut found = None;
+    until("it is in a cgroup of its own", || {
+        found = child_of(quell.id().cast_signed()).and_then(|worker| Some((worker, child_of(worker)?)));
+        let group = |(_, command)| std::fs::read_to_string(format!("/proc/{command}/cgroup")).unwrap_or_default();
+        found.is_some_and(|found| group(found).contains("quell-exec-"))
+    });
+    let (worker, command) = found.unwrap();
+    send(worker, Signal::KILL);
+    until("it is back", || {
+        !std::fs::read_to_string(format!("/proc/{command}/cgroup")).unwrap().contains("quell-exec-")
+    });
+    send(command, Signal::KILL);
+    assert_eq!(quell.wait().unwrap().code(), Some(128 + 9));
+}
+
+#[test]
+fn what_a_command_leaves_running_stays_managed_until_ctrl_c() {
+    let (run_dir, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("pid");
+    let script =
+        format!("(setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300' &); exit 4", file.display());
+    let mut command = exec(&run_dir, &["--class", "be", "--", "sh", "-c", &script]);
+    let mut quell = command.stderr(Stdio::piped()).spawn().unwrap();
+    let said = std::io::BufReader::new(quell.stderr.take().unwrap());
+    let line = said.lines().map(Result::unwrap).find(|line| line.contains("remains managed"));
+    assert!(line.unwrap().contains("has ended with status 4"));
+    until("the daemon runs", || file.exists());
+    let daemon: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    assert_eq!(policy(daemon), 5);
+    send(quell.id().cast_signed(), Signal::INT);
+    assert_eq!(quell.wait().unwrap().code(), Some(4));
+    assert_eq!(policy(daemon), 0, "it is put back, and goes on");
+    send(daemon, Signal::KILL);
 }
 
 #[test]
@@ -129,4 +222,21 @@ fn quell_itself_and_threads_of_the_kernel_are_not_to_be_managed() {
     let own = std::process::id().to_string();
     let output = said(&["--class", "be", "--pid", &own]);
     assert_eq!((output.status.code(), text(&output).contains("started it")), (Some(125), true), "{}", text(&output));
+}
+
+/// Each would take the other's settings for the original ones.
+#[test]
+fn what_another_quell_has_is_refused() {
+    let (ours, run_dir) = (Ours::sleeper(), tempfile::tempdir().unwrap());
+    let mut first = exec(&run_dir, &["--class", "be", "--quiet", "--pid", &ours.pid()]).spawn().unwrap();
+    until("it is managed", || ours.policy() == 5);
+    if rustix::process::geteuid().is_root() {
+        let second = said(&["--class", "lc", "--cpus", "0.5", "--pid", &ours.pid()]);
+        let what = text(&second);
+        assert!(second.status.code() == Some(125) && what.contains("is managed already"), "{what}");
+        assert!(what.contains(&first.id().to_string()), "{what}");
+        assert_eq!(ours.policy(), 5, "it is as the first has set it");
+    }
+    send(first.id().cast_signed(), Signal::INT);
+    assert_eq!((first.wait().unwrap().code(), ours.policy()), (Some(0), 0));
 }

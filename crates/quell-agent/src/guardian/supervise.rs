@@ -13,7 +13,9 @@ use quell_thread::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait, waitpid,
+};
 
 use super::backoff::Backoff;
 use super::pulse::Pulse;
@@ -68,8 +70,8 @@ pub struct Options {
     pub site: Site,
     /// Start the work again when it died other than on purpose?
     pub restart: bool,
-    /// Become the parent of orphans below the worker, so that they stay findable as its descendants. The guardian then
-    /// returns only when they have ended.
+    /// Become the parent of orphans below the worker when it dies, so that they are found as its descendants. The guardian
+    /// then returns only when they have ended.
     pub keep_orphans: bool,
     /// Gets the news.
     pub news: Box<dyn FnMut(News<'_>)>,
@@ -183,10 +185,11 @@ impl Guardian {
         loop {
             let begun = now();
             let ending = self.one_life(work)?;
-            if self.options.keep_orphans {
+            let on_purpose = ending.on_purpose(self.options.restart);
+            // One that ended on purpose has waited for them, or was asked to leave them.
+            if self.options.keep_orphans && !on_purpose {
                 self.outlive_orphans();
             }
-            let on_purpose = ending.on_purpose(self.options.restart);
             if !on_purpose {
                 (self.options.news)(News::Died { how: &ending.how(), report: &ending.report });
             }
@@ -348,7 +351,7 @@ impl Guardian {
     /// Waits for the orphans that came to the guardian, and hands signals on to them.
     fn outlive_orphans(&mut self) {
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => continue,
                 Ok(None) => {}
                 Err(_) => return,

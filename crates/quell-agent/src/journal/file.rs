@@ -124,7 +124,9 @@ impl FileJournal {
                     && (alive.contains(&thread.tid) || entry.owner.is_some_and(|owner| alive.contains(&owner.pid)))
             }
             Place::Membership(ref of) => !entry.is_closed() && alive.contains(&of.thread.tid),
-            Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Line(_) => !entry.is_closed(),
+            Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Cgroup(_) | Place::Line(_) => {
+                !entry.is_closed()
+            }
         });
         let mut text = Vec::new();
         if let Some(begin) = self.state.begin.clone() {
@@ -253,7 +255,12 @@ pub(crate) fn inode_of(path: &Path) -> Option<u64> {
 pub(super) fn thread_of(place: &Place) -> Option<ThreadId> {
     match *place {
         Place::Affinity(thread) | Place::Class(thread) | Place::Stopped(thread) => Some(thread),
-        Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Line(_) | Place::Membership(_) => None,
+        Place::File(_)
+        | Place::Controllers(_)
+        | Place::Group(_)
+        | Place::Cgroup(_)
+        | Place::Line(_)
+        | Place::Membership(_) => None,
     }
 }
 

@@ -51,6 +51,10 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
                 let what = if *after == Value::There(true) { "make" } else { "remove" };
                 writeln!(self.out, "would {what} the resctrl group {} of {name}", group.display())
             }
+            Place::Cgroup(group) => {
+                let what = if *after == Value::There(true) { "make" } else { "remove" };
+                writeln!(self.out, "would {what} the cgroup {} for {name}", group.path.display())
+            }
             Place::Line(line) => {
                 let (group, resource, domain) = (line.group.display(), &line.resource, line.domain);
                 writeln!(self.out, "would set {resource}:{domain} {after} on {name} ({group}); it is {before}")

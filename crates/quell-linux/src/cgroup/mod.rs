@@ -3,13 +3,17 @@
 mod controllers;
 mod files;
 mod named;
+mod own;
 mod stat;
 mod tree;
 mod usage;
+mod version1;
 
 pub use controllers::{controllers_given, controllers_here, give_controllers};
 pub use files::{read_file, verify_partition, write_file};
 pub use named::{Tree, is_pattern, line_contains, named, pattern_error};
+pub use own::{Controller, OwnGroup};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, members, subtree};
 pub use usage::{UsageFile, most_open_files};
+pub use version1::CpuV1;

@@ -3,6 +3,7 @@
 mod apply;
 mod attach;
 mod limit;
+mod own;
 mod restore;
 mod solo;
 mod wait;

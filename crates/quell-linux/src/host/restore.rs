@@ -128,7 +128,7 @@ impl LinuxHost {
     fn in_order(&self, touched: Vec<Touched>) -> Vec<Touched> {
         let named = |touched: &Touched, name: &str| matches!(&touched.place, Place::File(path) if path.ends_with(name));
         let (mut ordered, rest): (Vec<_>, Vec<_>) =
-            touched.into_iter().partition(|touched| matches!(touched.place, Place::Group(_)));
+            touched.into_iter().partition(|touched| matches!(touched.place, Place::Group(_) | Place::Cgroup(_)));
         let (partitions, rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|touched| named(touched, "cpuset.cpus.partition"));
         let (exclusive, rest): (Vec<_>, Vec<_>) =

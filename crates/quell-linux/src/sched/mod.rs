@@ -47,6 +47,14 @@ impl ThreadClass {
             (ours, theirs) => ours == theirs,
         }
     }
+
+    /// Is it this class on a kernel before 6.12, which takes a slice and forgets it?
+    pub(crate) fn is_without_slice_of(&self, written: &ThreadClass) -> bool {
+        match (self.class, written.class) {
+            (SchedClass::Fair { nice: ours, slice: None }, SchedClass::Fair { nice: theirs, .. }) => ours == theirs,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for ThreadClass {

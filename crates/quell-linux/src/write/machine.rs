@@ -60,6 +60,7 @@ impl Medium for Machine {
             Place::Group(ref group) => {
                 Ok(group.parent().is_some_and(|root| root.join("info").is_dir()).then(|| Value::There(group.is_dir())))
             }
+            Place::Cgroup(ref group) => Ok(group.is_there().map(Value::There)),
             Place::Line(ref line) => Ok(resctrl::read_line(line)?.map(Value::Text)),
             Place::Membership(ref of) if !self.calls.exists(of.thread)? => Ok(None),
             Place::Membership(ref of) => {
@@ -81,6 +82,7 @@ impl Medium for Machine {
         }
         match (place, value) {
             (Place::Group(group), &Value::There(there)) => return resctrl::set_group(&*self.groups, group, there),
+            (Place::Cgroup(group), &Value::There(there)) => return group.set(there),
             (Place::Line(line), Value::Text(text)) => return resctrl::set_line(&*self.groups, line, text),
             (Place::Membership(of), _) if !self.calls.exists(of.thread)? => return Ok(Written::Vanished),
             (Place::Membership(of), &Value::There(inside)) => return resctrl::set_member(&*self.groups, of, inside),

@@ -14,6 +14,7 @@ use quell_model::{CpuSet, ThreadId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
+use crate::cgroup::OwnGroup;
 use crate::resctrl::{Line, Membership};
 use crate::sched::ThreadClass;
 
@@ -41,6 +42,8 @@ pub enum Place {
     Stopped(ThreadId),
     /// Is a resctrl control group there?
     Group(PathBuf),
+    /// Is a cgroup of Quell's own there?
+    Cgroup(OwnGroup),
     /// A line of a control group's `schemata`, in one domain.
     Line(Line),
     /// Is a thread in a control group?
@@ -138,7 +141,7 @@ impl Value {
     /// Does the place still have this value of Quell's, as far as can be known?
     pub(crate) fn is_still(&self, now: &Value) -> bool {
         match (now, self) {
-            (Value::Class(now), Value::Class(written)) => now.is_like(written),
+            (Value::Class(now), Value::Class(written)) => now.is_like(written) || now.is_without_slice_of(written),
             _ => now == self,
         }
     }
@@ -153,6 +156,7 @@ impl fmt::Display for Place {
             Place::Class(thread) => write!(f, "thread {} class", thread.tid),
             Place::Stopped(process) => write!(f, "process {} state", process.tid),
             Place::Group(group) => write!(f, "{}", group.display()),
+            Place::Cgroup(group) => write!(f, "{}", group.path.display()),
             Place::Line(line) => {
                 write!(f, "{} {}:{}", line.group.join("schemata").display(), line.resource, line.domain)
             }

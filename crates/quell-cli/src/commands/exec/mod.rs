@@ -1,21 +1,27 @@
 //! `quell exec`: a command, or what runs already, as a managed workload.
 
+mod held;
 mod subject;
 mod voice;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use quell_agent::AgentError;
 use quell_agent::config::unused::unused;
-use quell_agent::drive::while_driving;
+use quell_agent::drive::{LONGEST_SETTLING, while_driving};
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
 use quell_agent::stack::{self, Layer};
+use quell_linux::cgroup::Controller;
+use quell_linux::sched::{Kernel, ThreadCalls as _, ThreadClass};
 use quell_linux::scheduler::Affinity;
 use quell_linux::write::Journal;
 use quell_linux::{HostOptions, LimitState, LinuxHost, Roots};
-use quell_model::{Capabilities, Class, CpuCount, Host, KnobKind, Policy, Reservation, View, Workload};
+use quell_model::{
+    Capabilities, Class, CpuCount, CpuSet, Host, KnobKind, Policy, Reservation, SchedClass, View, Workload, amount,
+};
 use quell_policy::AnyPolicy;
 
 use subject::{FAILED, Subject};
@@ -28,8 +34,10 @@ const OWN_PRIORITY: u8 = 2;
 
 /// Run a command as a managed workload, under a policy, until it ends; or manage what runs already
 ///
-/// The command's processes and threads are managed from the start, those still to be born within 20 ms. When it ends, or
-/// Quell is killed, everything is put back; in the latter case the command goes on unmanaged. With --pid processes are
+/// The command executes its program when the policy's first plan is in force, so that it counts the CPUs that it is to have.
+/// Its processes and threads are managed from the start, those still to be born within 20 ms. When it ends, or Quell is
+/// killed, everything is put back; in the latter case the command goes on unmanaged. What outlives the command (a daemon) is
+/// a child of Quell's, not of process 1 (PR_SET_CHILD_SUBREAPER): it remains managed until it ends, or until Ctrl-C. With --pid processes are
 /// managed that run already, with their descendants, until they end, or until Ctrl-C, which puts everything back and leaves
 /// them running. Several commands that are run like this do not know of each other: use `quell run` for what must add up.
 ///
@@ -43,7 +51,8 @@ pub struct Arguments {
     /// CPUs requested; for lc these are guaranteed. May be fractional
     #[arg(long, default_value = "0", value_name = "N")]
     cpus: CpuCount,
-    /// At most so many CPUs; what does not keep it says so
+    /// At most this many CPUs, by a cgroup of the command's own; refused where no cpu controller can keep it. With --pid a
+    /// policy may keep it
     #[arg(long, value_name = "N")]
     limit: Option<CpuCount>,
     /// The request means whole CPUs of its own (for rkube)
@@ -169,15 +178,21 @@ fn manage_on(
         eprintln!("quell: {limit}");
     }
     let layers = crate::host::layers_of(policy);
-    let sets_classes = |layer: &Layer| layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class);
     let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
     let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
     let topology = host.topology();
     let pool = topology.all();
     let mut stack = stack::over(layers, View::new(topology), pool)?;
 
+    let controller = match workload.limit.filter(|_| arguments.pid.is_empty()) {
+        Some(limit) => {
+            let found = Controller::find(&Roots::default(), &format!("quell-exec-{}", std::process::id()));
+            Some(found.map_err(|why| anyhow!("--limit {limit} cannot be kept: {why}"))?)
+        }
+        None => None,
+    };
     let mut subject = if arguments.pid.is_empty() {
-        match Subject::command(&arguments.command)? {
+        match Subject::command(&arguments.command, worker)? {
             Ok(subject) => subject,
             Err(status) => return Ok(status),
         }
@@ -185,14 +200,43 @@ fn manage_on(
         Subject::running(&arguments.pid, worker)?
     };
     workload.selectors = subject.selectors();
-    let managed = host.attach(workload.clone()).map_err(|error| anyhow!("{error}")).and_then(|id| {
+    let held = match (subject.held(), &controller, workload.limit) {
+        (Some(pid), Some(controller), Some(limit)) => {
+            let pid = pid.as_raw_nonzero().get();
+            let made = host
+                .hold_to(controller, limit, pid)
+                .map_err(|error| anyhow!("--limit {limit} cannot be kept: {error}"));
+            made.and_then(|()| may_be_real_time(&workload, stack.layers(), pid, controller))
+        }
+        _ => Ok(()),
+    };
+    let attached = held.and_then(|()| host.attach(workload.clone()).map_err(|error| anyhow!("{error}")));
+    let managed = attached.and_then(|id| {
+        if let Some(conflict) = host.look_for_conflict()? {
+            bail!("thread {} is managed already: {}; nothing is set on it here", conflict.thread.tid, conflict.by);
+        }
         let mut voice = Voice::new(arguments.verbose);
-        let limit = host.limit_state(id).cloned();
+        let own = controller.as_ref().map(|controller| LimitState::Kept(controller.quota_file()));
+        let limit = own.or_else(|| host.limit_state(id).cloned());
+        beyond(&workload, pool);
         warn(&workload, stack.layers(), &host.capabilities(), limit.as_ref());
         if !arguments.quiet {
             voice.managed = Some(Managed { name: workload.name.clone(), id, limit: workload.limit.zip(limit) });
         }
-        while_driving(&mut stack, &mut host, &mut voice, priority, || subject.wait(worker))?
+        let say = |what: String| {
+            if !arguments.quiet {
+                eprintln!("quell: {}: {what}", workload.name);
+            }
+        };
+        let work = |in_force: bool| {
+            if !in_force {
+                say(format!(
+                    "the policy's first plan has not settled within {LONGEST_SETTLING}; it begins all the same"
+                ));
+            }
+            subject.wait(worker, &say)
+        };
+        while_driving(&mut stack, &mut host, &mut voice, priority, work)?
     });
     if managed.is_err() {
         subject.give_up();
@@ -201,6 +245,41 @@ fn manage_on(
         eprintln!("quell: {left}");
     }
     managed
+}
+
+/// Refuses a quota under which a policy could not make the threads real-time: with RT group scheduling a cgroup without a
+/// budget for that has no such threads. The process that is tried has not executed its program yet.
+fn may_be_real_time(workload: &Workload, layers: &[Layer], pid: i32, controller: &Controller) -> Result<()> {
+    let Some(layer) = layers.iter().find(|layer| sets_classes(layer)).filter(|_| workload.is_lc()) else {
+        return Ok(());
+    };
+    let mut calls = Kernel::new()?;
+    let fifo = ThreadClass::of(SchedClass::Fifo { priority: 1 });
+    let before = calls.class(pid)?;
+    let tried = calls.set_class(pid, &fifo);
+    calls.set_class(pid, &before)?;
+    if tried.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        bail!(
+            "--limit takes a cgroup of its own ({}), and this kernel gives one without real-time budget (RT group scheduling) no \
+             SCHED_FIFO, which policy {} sets: leave --limit out, or take --policy rkube",
+            controller.group().path.display(),
+            layer.policy.describe().name
+        );
+    }
+    Ok(())
+}
+
+fn sets_classes(layer: &Layer) -> bool {
+    layer.policy.describe().knobs.iter().any(|need| need.what == KnobKind::Class)
+}
+
+/// Says that more was asked for than there is.
+fn beyond(workload: &Workload, pool: CpuSet) {
+    let there = CpuCount::whole(pool.len() as u32);
+    if workload.cpus > there {
+        let cpus = amount(pool.len(), "CPU", "CPUs");
+        eprintln!("quell: {}: --cpus {} is more than this machine has, which is {cpus}", workload.name, workload.cpus);
+    }
 }
 
 /// Says what was asked for and nothing acts on.

@@ -2,12 +2,11 @@
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use quell_agent::guardian::Worker;
@@ -15,9 +14,11 @@ use quell_linux::procfs::ProcFs;
 use quell_model::Selector;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, wait};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use super::held::Held;
 
 /// Quell itself failed, as env(1) has it.
 pub const FAILED: u8 = 125;
@@ -26,40 +27,48 @@ const CANNOT_EXECUTE: u8 = 126;
 /// There is no such command.
 const NOT_FOUND: u8 = 127;
 
+/// The signals that Quell catches while it manages something.
+pub const CAUGHT: [libc::c_int; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
+
+/// Processes that end a moment after the command are waited for without a word.
+const A_MOMENT: Duration = Duration::from_millis(300);
+
 /// The managed processes.
 pub enum Subject {
-    /// A command, which ends with Quell's work.
-    Command(Child),
+    /// A command that Quell starts, and everything that it starts.
+    Command(Command),
     /// Processes that run already, and continue afterwards.
     Running(Vec<(i32, OwnedFd)>),
 }
 
+/// A command and its descendants: they are this process's, also those whose parents ended.
+pub struct Command {
+    name: String,
+    held: Option<Held>,
+    /// Has it ended, so that signals are no longer its, but Quell's?
+    ended: Arc<AtomicBool>,
+}
+
 impl Subject {
-    /// Starts a command; else the exit status that says why it could not.
-    pub fn command(command: &[String]) -> Result<Result<Subject, u8>> {
-        let signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT]).context("cannot catch signals")?;
-        let child = match Command::new(&command[0]).args(&command[1..]).spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                eprintln!("quell: there is no command '{}'", command[0]);
-                return Ok(Err(NOT_FOUND));
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::WouldBlock) => {
-                return Err(error).with_context(|| format!("cannot start '{}'", command[0]));
-            }
-            Err(error) => {
-                eprintln!("quell: cannot run '{}': {error}", command[0]);
-                return Ok(Err(CANNOT_EXECUTE));
-            }
-        };
-        let pid = Pid::from_child(&child);
-        thread::Builder::new().name("quell-signals".into()).spawn(move || forward(signals, pid))?;
-        Ok(Ok(Subject::Command(child)))
+    /// A command, which waits until [`Subject::begin`]; else the exit status that says why there can be none.
+    pub fn command(command: &[String], worker: &Worker) -> Result<Result<Subject, u8>> {
+        if !exists(&command[0]) {
+            return Ok(Err(not_found(&command[0])));
+        }
+        // What its descendants leave behind comes to this process: it is managed and reaped here.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
+        let signals = Signals::new(CAUGHT).context("cannot catch signals")?;
+        let held = Held::new(command)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let (pid, over, stop) = (held.pid, Arc::clone(&ended), Arc::clone(worker.stop()));
+        let body = move || forward(signals, pid, &over, &stop);
+        thread::Builder::new().name("quell-signals".into()).spawn(body)?;
+        Ok(Ok(Subject::Command(Command { name: command[0].clone(), held: Some(held), ended })))
     }
 
     /// Takes processes that run already; SIGINT, SIGTERM, SIGHUP and SIGQUIT end the work from now on.
     pub fn running(pids: &[i32], worker: &Worker) -> Result<Subject> {
-        for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
+        for signal in CAUGHT {
             signal_hook::flag::register(signal, Arc::clone(worker.stop())).context("cannot catch signals")?;
         }
         let open = |&pid: &i32| {
@@ -71,25 +80,27 @@ impl Subject {
         Ok(Subject::Running(pids.iter().map(open).collect::<Result<_>>()?))
     }
 
-    /// Selectors of its threads.
+    /// Selectors of its threads. Quell's own process selects what it starts and adopts; itself it never manages.
     pub fn selectors(&self) -> Vec<Selector> {
         match self {
-            Subject::Command(child) => vec![Selector::Pid(child.id().cast_signed())],
+            Subject::Command(_) => vec![Selector::Pid(std::process::id().cast_signed())],
             Subject::Running(processes) => processes.iter().map(|(pid, _)| Selector::Pid(*pid)).collect(),
         }
     }
 
-    /// Waits for the end, or until the work has to stop before; returns Quell's exit status.
-    pub fn wait(&mut self, worker: &Worker) -> Result<u8> {
+    /// The process that is held until [`Subject::begin`].
+    pub fn held(&self) -> Option<Pid> {
         match self {
-            Subject::Command(child) => {
-                let handle =
-                    pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("cannot watch the command")?;
-                if until_end(&handle, worker)? {
-                    return Ok(exit_status(child.wait()?));
-                }
-                Ok(child.try_wait()?.map_or(FAILED, exit_status))
-            }
+            Subject::Command(command) => command.held.as_ref().map(|held| held.pid),
+            Subject::Running(_) => None,
+        }
+    }
+
+    /// Lets a command execute its program, and waits for the end of it all, or until the work has to stop before; returns
+    /// Quell's exit status. `say` gets what is worth saying.
+    pub fn wait(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
+        match self {
+            Subject::Command(command) => command.run(worker, say),
             Subject::Running(processes) => {
                 for (_, handle) in processes {
                     if !until_end(handle, worker)? {
@@ -101,31 +112,133 @@ impl Subject {
         }
     }
 
-    /// It could not be managed: a command that was started for that is not left alone.
+    /// It could not be managed: a command that was to be started for that executes nothing.
     pub fn give_up(&mut self) {
-        if let Subject::Command(child) = self {
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Subject::Command(Command { held, .. }) = self
+            && let Some(held) = held.take()
+        {
+            held.end();
         }
     }
 }
 
+impl Command {
+    fn run(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
+        let Some(held) = self.held.take() else { return Ok(FAILED) };
+        let pid = match held.let_go()? {
+            Ok(pid) => pid,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(not_found(&self.name)),
+            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::WouldBlock) => {
+                return Err(error).with_context(|| format!("cannot start '{}'", self.name));
+            }
+            Err(error) => {
+                eprintln!("quell: cannot run '{}': {error}", self.name);
+                return Ok(CANNOT_EXECUTE);
+            }
+        };
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let (mut status, mut ended_at, mut said) = (None, None, false);
+        while !worker.stop().load(Ordering::Acquire) {
+            match handle.as_ref().filter(|_| status.is_none()) {
+                Some(handle) => _ = looks_ended(handle)?,
+                None => thread::sleep(LOOK),
+            }
+            let any_left = reap(pid, &mut status)?;
+            if status.is_none() && any_left {
+                continue;
+            }
+            self.ended.store(true, Ordering::Release);
+            if !any_left {
+                break;
+            }
+            let since = *ended_at.get_or_insert_with(Instant::now);
+            if !said && since.elapsed() > A_MOMENT {
+                said = true;
+                let left = children();
+                say(format!(
+                    "the command has ended with status {}; what it left running ({left}) remains managed until it ends, or until \
+                     Ctrl-C, which puts everything back and leaves it running",
+                    status.unwrap_or(FAILED)
+                ));
+            }
+        }
+        reap(pid, &mut status)?;
+        Ok(status.unwrap_or(FAILED))
+    }
+}
+
+/// Interval of looking for children that ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Reaps the children that ended, and notes the command's own exit status; are there others?
+fn reap(command: Pid, status: &mut Option<u8>) -> Result<bool> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, ended))) if pid == command => *status = Some(exit_status(ended)),
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return Ok(true),
+            Err(Errno::CHILD) => return Ok(false),
+            Err(error) => return Err(error).context("cannot wait for the command"),
+        }
+    }
+}
+
+/// This process's children: the first by number and name, the others as a number.
+fn children() -> String {
+    let own = std::process::id();
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let pids: Vec<i32> =
+        lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
+    match &pids[..] {
+        [] => format!("the children of process {own}"),
+        [only] => format!("process {only}, {}", name_of(*only)),
+        [first, others @ ..] => format!("process {first}, {}, and {} more", name_of(*first), others.len()),
+    }
+}
+
+/// Is there such a command, as execvp(3) looks for it?
+fn exists(command: &str) -> bool {
+    if command.contains('/') {
+        return Path::new(command).exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).any(|directory| directory.join(command).exists())
+}
+
+fn not_found(command: &str) -> u8 {
+    eprintln!("quell: there is no command '{command}'");
+    NOT_FOUND
+}
+
 /// Waits for a process's end; false if the work has to stop before.
 fn until_end(handle: &OwnedFd, worker: &Worker) -> Result<bool> {
-    let patience = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     while !worker.stop().load(Ordering::Acquire) {
-        match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(error).context("cannot wait for a process"),
+        if looks_ended(handle)? {
+            return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Hands signals on to the command. The terminal sends it SIGINT and SIGQUIT by itself.
-fn forward(mut signals: Signals, command: Pid) {
+/// Waits for a moment, or for a process's end.
+fn looks_ended(handle: &OwnedFd) -> Result<bool> {
+    let patience = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+    match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience)) {
+        Ok(0) | Err(Errno::INTR) => Ok(false),
+        Ok(_) => Ok(true),
+        Err(error) => Err(error).context("cannot wait for a process"),
+    }
+}
+
+/// Hands signals on to the command; the terminal sends it SIGINT and SIGQUIT by itself. Once it has ended, a signal ends the
+/// work.
+fn forward(mut signals: Signals, command: Pid, ended: &AtomicBool, stop: &AtomicBool) {
     for signal in &mut signals {
+        if ended.load(Ordering::Acquire) {
+            stop.store(true, Ordering::Release);
+            continue;
+        }
         let forwarded = match signal {
             SIGTERM => Signal::TERM,
             SIGHUP => Signal::HUP,
@@ -135,8 +248,8 @@ fn forward(mut signals: Signals, command: Pid) {
     }
 }
 
-fn exit_status(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+fn exit_status(status: WaitStatus) -> u8 {
+    let code = status.exit_status().unwrap_or_else(|| 128 + status.terminating_signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(FAILED)
 }
 

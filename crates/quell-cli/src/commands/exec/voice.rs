@@ -47,7 +47,9 @@ impl Managed {
             format!("{set} under {}", policy.name)
         });
         let limit = self.limit.iter().filter_map(|(limit, state)| match state {
-            LimitState::Kept(_) => Some(format!("limit {limit} by cpu.max")),
+            LimitState::Kept(file) => {
+                Some(format!("limit {limit} by {}", file.file_name().unwrap_or_default().display()))
+            }
             LimitState::NotKept(_) => None,
         });
         by_policy.chain(limit).collect::<Vec<_>>().join("; ")
