@@ -16,13 +16,16 @@ pub struct Allowance {
     pub cpus: Option<CpuSet>,
     /// The tightest quota on its path; None: there is none.
     pub quota: Option<CpuCount>,
+    /// Are real-time classes closed to its threads, by a cgroup without a budget for them (RT group scheduling)?
+    #[serde(default)]
+    pub no_realtime: bool,
 }
 
 impl Allowance {
     /// Does it limit anything?
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        self.cpus.is_some() || self.quota.is_some()
+        self.cpus.is_some() || self.quota.is_some() || self.no_realtime
     }
 
     /// CPUs' worth of time that the workload can use at most; None: no limit.
@@ -51,7 +54,7 @@ mod tests {
 
     #[test]
     fn it_says_what_it_limits() {
-        let all = Allowance { workload: WorkloadId(0), cpus: None, quota: None };
+        let all = Allowance { workload: WorkloadId(0), cpus: None, quota: None, no_realtime: false };
         let cpus = Allowance { cpus: Some("0-1".parse().unwrap()), ..all };
         let both = Allowance { quota: Some(CpuCount(500)), ..cpus };
         assert_eq!((all.to_string(), all.most()), ("all CPUs".into(), None));

@@ -4,6 +4,7 @@ use quell_model::{Capabilities, KnobKind, SchedClass, Support};
 
 use super::{Actuator, Aim, Draft, Here, Subject, Wanted};
 use crate::LinuxError;
+use crate::cgroup::CpuV1;
 use crate::members::Thread;
 use crate::sched::{ThreadClass, nice_of_weight};
 use crate::write::{Place, Value, Write};
@@ -16,7 +17,10 @@ impl Actuator for Classes {
         let support = match here.has_sys_nice() {
             true => {
                 let interval = here.options.scan_interval;
-                Support::Partly(format!("threads that are born later get it within {interval}"))
+                let closed = CpuV1::find(here.roots).is_some_and(|cpu| cpu.has_real_time_budgets());
+                let closed =
+                    if closed { "; a cgroup whose cpu.rt_runtime_us is 0 can have no real-time class" } else { "" };
+                Support::Partly(format!("threads that are born later get it within {interval}{closed}"))
             }
             // A dry run sets nothing: it only reports the missing privilege.
             false if here.options.dry_run => {

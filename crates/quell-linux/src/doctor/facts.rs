@@ -112,6 +112,9 @@ pub struct Facts {
     pub rt_runtime_us: Option<Valued<i64>>,
     /// The period, in µs.
     pub rt_period_us: Option<i64>,
+    /// Where real-time CPU time is divided among cgroups (RT group scheduling, cgroup v1): the budgets of the topmost cgroups
+    /// that are zero. None: it is not.
+    pub rt_groups: Option<Vec<PathBuf>>,
     /// Mounted cgroup v1 hierarchies with the controllers cpu or cpuset.
     pub cgroup_v1: Vec<CgroupV1>,
     /// The controllers of the cgroup v2 root; None: no cgroup v2.

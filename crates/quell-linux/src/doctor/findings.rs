@@ -73,6 +73,7 @@ pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     found.extend(preemption(facts));
     found.extend(autogroup(facts));
     found.extend(rt_throttling(facts));
+    found.extend(rt_groups(facts));
     found
 }
 
@@ -335,6 +336,26 @@ fn autogroup(facts: &Facts) -> Option<Finding> {
                       its own competes on equal terms. Workloads in cgroups with the cpu controller do not feel it"
             .into(),
         mend: "sysctl kernel.sched_autogroup_enabled=0".into(),
+    })
+}
+
+fn rt_groups(facts: &Facts) -> Option<Finding> {
+    let closed = facts.rt_groups.as_ref()?;
+    let mut shown: Vec<Evidence> = closed.iter().take(NAMED).map(|budget| evidence(budget, 0)).collect();
+    if closed.len() > NAMED {
+        let more = closed.len() - NAMED;
+        shown.push(Evidence { path: "and others".into(), value: more.to_string() });
+    }
+    Some(Finding {
+        concern: Concern::Latency,
+        what: "a cgroup without real-time budget can have no SCHED_FIFO (RT group scheduling)".into(),
+        evidence: shown,
+        consequence: "a new cgroup has no budget; there the policy guard gives threads the highest weight and a short slice instead, \
+                      which protects them less, and `quell exec --limit` refuses guard"
+            .into(),
+        mend: "write a budget to cpu.rt_runtime_us of the service's cgroup and of those above it, from the top down, or boot a \
+               kernel without CONFIG_RT_GROUP_SCHED (with rt_group_sched=0 from 6.15 on)"
+            .into(),
     })
 }
 

@@ -7,6 +7,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Topology};
 
 use super::facts::{CgroupV1, Facts, IdleState, Interrupt, Receive, SchedExt, Turbo, Valued};
 use super::mask;
+use crate::cgroup::CpuV1;
 use crate::debugfs::preempt;
 use crate::procfs::ProcFs;
 use crate::resctrl::Resctrl;
@@ -45,6 +46,7 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
         }),
         rt_runtime_us: reader.number(&proc.join("sys/kernel/sched_rt_runtime_us")),
         rt_period_us: reader.number(&proc.join("sys/kernel/sched_rt_period_us")).map(|read| read.value),
+        rt_groups: CpuV1::find(roots).filter(CpuV1::has_real_time_budgets).map(|cpu| cpu.closed_below()),
         cgroup_v1: reader.cgroup_v1(&proc.join("self/mountinfo")),
         cgroup_v2: reader.text(&roots.cgroup.join("cgroup.controllers")),
         sched_ext: reader.sched_ext(&sys.join("kernel/sched_ext")),

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::signal::Subject;
-use crate::{Allowance, Controls, CpuCount, CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId};
+use crate::{
+    Allowance, Controls, CpuCount, CpuSet, Nanos, Sample, Scope, Signal, SignalSet, Topology, Workload, WorkloadId,
+};
 
 /// One step's view. Columns of signals that the policy did not ask for stay empty; reading them gives an absent sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,6 +11,8 @@
 //! A demoted thread is an ordinary one (SCHED_OTHER, nice 0). It is promoted again after a probation: a thread if it
 //! has paused at every scan for a run budget's time, a workload if its demand (run time and waiting time) is within its
 //! guaranteed CPUs; a demoted workload may get little and still demand much. Each demotion doubles the next probation.
+//! Where a workload's cgroup has no budget for real-time classes (RT group scheduling), the kernel refuses SCHED_FIFO: its
+//! threads get the highest weight and the shortest slice of the fair class instead, under the same budgets.
 //! Best-effort workloads run as SCHED_IDLE, so that a demoted thread and all unmanaged threads still come before them.
 
 mod invariants;
@@ -58,6 +60,10 @@ parameters! {
 /// Above it are Quell's loop, its guardian and their sentries.
 const HIGHEST_PRIORITY: u8 = 95;
 
+/// The substitute of SCHED_FIFO where the kernel refuses that: the highest weight, and the shortest slice that EEVDF takes
+/// (sched(7)), with which a thread that wakes up preempts one whose slice is longer.
+const SUBSTITUTE: SchedClass = SchedClass::Fair { nice: -20, slice: Some(Nanos::from_micros(100)) };
+
 /// A thread's or workload's way through demotions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Conduct {
@@ -98,6 +104,9 @@ struct WorkloadRecord {
     /// CPU time and waiting time of its threads since the last scan.
     wanted: Nanos,
     conduct: Conduct,
+    /// Does its cgroup keep real-time classes from it?
+    #[serde(default)]
+    no_realtime: bool,
     /// Has its class been set, and did the host take it?
     set: bool,
     seen: bool,
@@ -106,6 +115,11 @@ struct WorkloadRecord {
 impl WorkloadRecord {
     fn is_promoted(&self) -> bool {
         self.lc && self.guaranteed > CpuCount::ZERO && self.conduct.demoted_until.is_none()
+    }
+
+    /// The class of its threads while it is promoted.
+    fn class(&self, priority: u8) -> Knob {
+        Knob::Class(if self.no_realtime { SUBSTITUTE } else { SchedClass::Fifo { priority } })
     }
 }
 
@@ -153,10 +167,6 @@ impl Guard {
         grants: false,
     };
 
-    fn fifo(&self) -> Knob {
-        Knob::Class(SchedClass::Fifo { priority: self.config.priority })
-    }
-
     /// Brings the workload records up to date; a guarantee beyond the pool counts as none.
     fn meet_workloads(&mut self, view: &View, plan: &mut Plan) {
         self.workloads.iter_mut().for_each(|record| record.seen = false);
@@ -166,10 +176,11 @@ impl Guard {
             let fits = promised + spec.guaranteed() <= pool;
             let guaranteed = if fits { spec.guaranteed() } else { CpuCount::ZERO };
             promised = promised + guaranteed;
+            let no_realtime = view.allowance(id).is_some_and(|allowance| allowance.no_realtime);
             let place = self.workloads.binary_search_by_key(&id, |record| record.id);
             let known = place.is_ok_and(|index| {
                 let record = &self.workloads[index];
-                record.lc == spec.is_lc() && record.guaranteed == guaranteed
+                record.lc == spec.is_lc() && record.guaranteed == guaranteed && record.no_realtime == no_realtime
             });
             if let (true, Ok(index)) = (known, place) {
                 self.workloads[index].seen = true;
@@ -183,6 +194,7 @@ impl Guard {
                 used: Nanos::ZERO,
                 wanted: Nanos::ZERO,
                 conduct: Conduct::default(),
+                no_realtime,
                 set: false,
                 seen: true,
             };
@@ -200,6 +212,12 @@ impl Guard {
             } else if spec.is_lc() && guaranteed == CpuCount::ZERO {
                 let text = "it is latency-critical but requests no CPUs, so nothing is guaranteed to it; it stays an \
                             ordinary workload: request CPUs";
+                plan.note(NoteKind::Warning, Some(id), text);
+            } else if spec.is_lc() && no_realtime {
+                let text = format!(
+                    "its cgroup has no real-time budget (RT group scheduling), so it is {SUBSTITUTE} instead of SCHED_FIFO, \
+                     which protects it less: write a budget to cpu.rt_runtime_us there"
+                );
                 plan.note(NoteKind::Warning, Some(id), text);
             }
         }
@@ -257,7 +275,7 @@ impl Guard {
                 Some(until) if view.now >= until && record.calm >= self.config.run_budget => {
                     record.conduct.demoted_until = None;
                     if self.workloads[owner].is_promoted() {
-                        let knob = Knob::Class(SchedClass::Fifo { priority: self.config.priority });
+                        let knob = self.workloads[owner].class(self.config.priority);
                         plan.knobs.push(KnobSetting { target, knob });
                         let text = format!("thread {} pauses again: promoted", id.tid);
                         plan.note(NoteKind::Because, Some(workload), text);
@@ -271,7 +289,6 @@ impl Guard {
 
     /// Settles each workload's budget and class.
     fn watch_workloads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
-        let fifo = self.fifo();
         for record in &mut self.workloads {
             let target = Target::Workload(record.id);
             if !record.lc {
@@ -311,7 +328,7 @@ impl Guard {
                 _ => {}
             }
             if !record.set && record.is_promoted() {
-                plan.knobs.push(KnobSetting { target, knob: fifo });
+                plan.knobs.push(KnobSetting { target, knob: record.class(self.config.priority) });
                 record.set = true;
                 // A workload's class is set for all its threads; those on probation of their own stay demoted.
                 for thread in self.threads.iter().filter(|thread| thread.workload == record.id) {

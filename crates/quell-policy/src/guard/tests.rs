@@ -1,5 +1,5 @@
 use super::*;
-use quell_model::{Class, Outcome, Refusal, SchedClass, ThreadState, Topology, Workload};
+use quell_model::{Allowance, Class, Outcome, Refusal, SchedClass, ThreadState, Topology, Workload};
 use std::sync::Arc;
 
 struct Bench {
@@ -172,4 +172,27 @@ fn a_refused_class_is_asked_for_again() {
     assert!(plan.knobs.is_empty() && plan.notes.iter().any(|note| note.text.contains("EPERM")));
     bench.view.now += retry::FIRST;
     assert_eq!(bench.step(&[]).knobs, first.knobs);
+}
+
+#[test]
+fn without_real_time_budget_it_has_the_highest_weight_and_a_short_slice_under_the_same_budgets() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(2)), lc("b", CpuCount::whole(1))]);
+    let closed = Allowance { workload: WorkloadId(0), cpus: None, quota: None, no_realtime: true };
+    bench.view.allowances = Arc::new(vec![closed]);
+    let substitute = Knob::Class(SUBSTITUTE);
+    let plan = bench.pass(&[(0, 1, 0), (1, 2, 0)]);
+    let expected = [set(Target::Workload(WorkloadId(0)), substitute), set(Target::Workload(WorkloadId(1)), FIFO)];
+    assert_eq!(plan.knobs, expected);
+    let said = plan.notes.iter().find(|note| note.kind == NoteKind::Warning).unwrap();
+    assert!(said.about == Some(WorkloadId(0)) && said.text.contains("cpu.rt_runtime_us"), "{said:?}");
+    let plans: Vec<Plan> = (0..5).map(|_| bench.pass(&[(0, 1, 20), (1, 2, 1)])).collect();
+    assert!(plans.iter().any(|plan| plan.knobs == [set(thread(1), NORMAL)]), "a runaway is demoted as ever");
+    let plans: Vec<Plan> = (0..80).map(|_| bench.pass(&[(0, 1, 1), (1, 2, 1)])).collect();
+    assert!(plans.iter().any(|plan| plan.knobs == [set(thread(1), substitute)]));
+    bench.view.allowances = Arc::default();
+    assert_eq!(
+        bench.pass(&[(0, 1, 1), (1, 2, 1)]).knobs,
+        [set(Target::Workload(WorkloadId(0)), FIFO)],
+        "it got a budget"
+    );
 }
