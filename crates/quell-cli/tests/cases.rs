@@ -1,0 +1,103 @@
+//! Small scripts that use `quell` as its user does, each for a kind of fault that was found by hand: `cases/NAME.sh` says
+//! in its second line what is right. Exit status 0: right; 77: this machine cannot try it, for the reason that it prints.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// Exit status of a script that this machine cannot try.
+const CANNOT: i32 = 77;
+
+fn script(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(format!("{name}.sh"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn is_right(name: &str) {
+    if !rustix::process::geteuid().is_root() {
+        println!("{name}: not tried: it needs root");
+        return;
+    }
+    let mut command = Command::new("bash");
+    command.arg(script(name)).env("QUELL", env!("CARGO_BIN_EXE_quell")).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    match output.status.code() {
+        Some(0) => {}
+        Some(CANNOT) => println!("{name}: not tried: {}", said(&output)),
+        _ => panic!("{name}: {}\n{}", output.status, said(&output)),
+    }
+}
+
+macro_rules! cases {
+    ($($(#[$attribute:meta])* $test:ident = $name:literal;)+) => {
+        $($(#[$attribute])* #[test] fn $test() { is_right($name); })+
+        const NATIVE: &[&str] = &[$($name),+];
+    };
+}
+
+cases! {
+    #[ignore = "until foreign names are escaped"]
+    control_characters_of_other_programs_are_escaped = "control-characters";
+    a_daemon_is_managed_or_put_back = "exec-daemon";
+    a_command_counts_the_cpus_that_it_has = "exec-sized-at-start";
+    orphans_are_reaped = "exec-zombies";
+    #[ignore = "until a histogram's unit is asked for"]
+    a_histogram_in_milliseconds_is_read_as_one = "histogram-unit";
+    #[ignore = "until unlike bounds are kept apart"]
+    label_sets_with_unlike_bounds_are_not_added = "histogram-unlike-buckets";
+    #[ignore = "until a process outlives its first thread"]
+    a_process_without_its_first_thread_remains_managed = "leader-gone";
+    #[ignore = "until guard keeps a service's own real-time threads"]
+    a_services_own_realtime_threads_are_kept = "own-realtime";
+    #[ignore = "until pods are found below a root of kubelet's own"]
+    a_pod_is_found_below_kubelets_own_root = "pod-below-own-root";
+    #[ignore = "until what leaves its workload is put back"]
+    what_is_renamed_is_put_back_or_remains_managed = "renamed";
+    #[ignore = "until a refused server undoes its plan"]
+    a_refused_server_undoes_its_plan = "server-refused-undone";
+    #[ignore = "until membership is by thread"]
+    a_thread_of_a_threaded_cgroup_is_a_member_alone = "threaded-cgroup";
+}
+
+/// Those that need CPUs to take away, or controllers of cgroup v2: one after the other in one guest.
+const IN_A_GUEST: &[&str] = &["ancestor-cpuset", "cpu-comes-online", "limit-short-period", "limit-with-burst"];
+
+/// Each is run with `guest` as its argument, and says its name and exit status in a line of its own.
+const ONE_AFTER_THE_OTHER: &str = r#"
+for case in $CASES; do
+    bash "$case.sh" guest
+    echo "status of $case: $?"
+done
+"#;
+
+#[test]
+#[ignore = "until limits and CPU sets are what the kernel allows"]
+fn those_in_a_guest_are_right() {
+    let quell = env!("CARGO_BIN_EXE_quell");
+    let mut command = Command::new(quell);
+    command.args(["lab", "run", "--cpus", "4", "--timeout", "600s", "--env"]).arg(format!("QUELL={quell}"));
+    command.arg("--env").arg(format!("CASES={}", IN_A_GUEST.join(" ")));
+    command.args(["--", "sh", "-c"]).arg(format!("cd {}\n{ONE_AFTER_THE_OTHER}", folder().display()));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = said(&output);
+    for case in IN_A_GUEST {
+        assert!(said.contains(&format!("status of {case}: 0\n")), "{case}: {}\n{said}", output.status);
+    }
+}
+
+fn folder() -> PathBuf {
+    script("any").parent().unwrap().to_owned()
+}
+
+#[test]
+fn each_script_is_run() {
+    let mut files: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".sh")?.to_owned()))
+        .filter(|name| !NATIVE.contains(&name.as_str()))
+        .collect();
+    files.sort();
+    assert_eq!(files, IN_A_GUEST);
+}
