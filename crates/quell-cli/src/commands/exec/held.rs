@@ -32,7 +32,7 @@ impl Held {
         let mut start = Command::new(&command[0]);
         start.args(&command[1..]);
         let own_go = go.as_raw_fd();
-        let mut ends = Ends { tell: tell.into(), wait: wait.into() };
+        let mut ends = Ends { tell: tell.into(), wait };
         // SAFETY: the closure makes system calls alone, allocates nothing and takes no lock. The descriptor that it closes is
         // the child's copy, which nothing else there uses.
         unsafe { start.pre_exec(move || ends.hold(own_go)) };
