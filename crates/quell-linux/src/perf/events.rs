@@ -33,9 +33,24 @@ pub(crate) enum Make {
     Other,
 }
 
-impl Make {
-    pub fn of(roots: &Roots) -> Make {
+/// What /proc/cpuinfo says of the CPUs, as far as their events depend on it. It has an entry for each CPU, so that reading it
+/// for each is dear on large machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Processor {
+    pub make: Make,
+    /// The event of a full queue, where the generation is known to have one.
+    pub full: Option<u64>,
+}
+
+impl Processor {
+    pub fn read(roots: &Roots) -> Processor {
         let text = file::read(&roots.proc.join("cpuinfo")).ok().flatten().unwrap_or_default();
+        Processor { make: Make::of(&text), full: full::event(&text) }
+    }
+}
+
+impl Make {
+    fn of(text: &str) -> Make {
         let has = |key: &str, values: &[&str]| {
             text.lines().any(|line| line.starts_with(key) && values.iter().any(|value| line.trim().ends_with(value)))
         };
@@ -77,16 +92,16 @@ fn generic(config: u32) -> Option<Event> {
 /// Intel's two of the last level are architectural (SDM volume 3, "LLC Reference" and "LLC Misses"). Arm's are LL_CACHE_RD and
 /// LL_CACHE_MISS_RD, or those of the second level where that is the last (Arm Architecture Reference Manual, PMU events 0x36,
 /// 0x37, 0x16, 0x17). AMD's core counters have none (linux, arch/x86/events/amd/core.c).
-pub(crate) fn events_of(make: Make, roots: &Roots, cpu: CpuId) -> Events {
+pub(crate) fn events_of(processor: &Processor, roots: &Roots, cpu: CpuId) -> Events {
     let mut events = [generic(PERF_COUNT_HW_INSTRUCTIONS), generic(PERF_COUNT_HW_CPU_CYCLES), None, None, None];
-    let last_level = match make {
+    let last_level = match processor.make {
         Make::Intel => [generic(PERF_COUNT_HW_CACHE_REFERENCES), generic(PERF_COUNT_HW_CACHE_MISSES)],
         Make::Arm => arm(roots, cpu).unwrap_or([None; 2]),
         Make::Amd | Make::Other => [None; 2],
     };
     [events[REFERENCES], events[MISSES]] = last_level;
-    if make == Make::Intel {
-        events[FULL] = full::of(roots, cpu);
+    if processor.make == Make::Intel {
+        events[FULL] = processor.full.and_then(|config| full::on(config, roots, cpu));
     }
     events
 }
@@ -135,9 +150,9 @@ mod tests {
     }
 
     fn found(tree: &FakeTree) -> (Events, Option<Lack>) {
-        let make = Make::of(&tree.roots());
-        let events = events_of(make, &tree.roots(), CPU);
-        (events, make.lacks_last_level(&events))
+        let processor = Processor::read(&tree.roots());
+        let events = events_of(&processor, &tree.roots(), CPU);
+        (events, processor.make.lacks_last_level(&events))
     }
 
     #[test]

@@ -34,15 +34,18 @@ pub(crate) fn counts_cycles(event: Event) -> bool {
     matches!(event.config[0], CYCLES | CYCLES_OF_LATER)
 }
 
-/// The event on this CPU; None: its kind of core is not known to have one.
-pub(super) fn of(roots: &Roots, cpu: CpuId) -> Option<Event> {
-    let text = file::read(&roots.proc.join("cpuinfo")).ok().flatten()?;
+/// The event of the generation of which /proc/cpuinfo has this text; None: it is not known to have one.
+pub(super) fn event(text: &str) -> Option<u64> {
     let number = |key: &str| {
         let value = text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key)?;
         value.1.trim().parse::<u8>().ok()
     };
     let (6, model) = (number("cpu family")?, number("model")?) else { return None };
-    let config = MODELS.iter().find(|(_, models)| models.contains(&model)).map(|&(config, _)| config)?;
+    MODELS.iter().find(|(_, models)| models.contains(&model)).map(|&(config, _)| config)
+}
+
+/// This event on a CPU; None: its kind of core has others.
+pub(super) fn on(config: u64, roots: &Roots, cpu: CpuId) -> Option<Event> {
     Some(Event { kind: kind(roots, cpu)?, config: [config, 0, 0] })
 }
 
@@ -70,8 +73,13 @@ mod tests {
         tree
     }
 
+    fn of(tree: &FakeTree, cpu: u32) -> Option<Event> {
+        let text = tree.read("proc/cpuinfo");
+        on(event(&text)?, &tree.roots(), CpuId(cpu))
+    }
+
     fn config(tree: &FakeTree, cpu: u32) -> Option<(u32, u64)> {
-        of(&tree.roots(), CpuId(cpu)).map(|event| (event.kind, event.config[0]))
+        of(tree, cpu).map(|event| (event.kind, event.config[0]))
     }
 
     #[test]
@@ -80,8 +88,8 @@ mod tests {
         assert_eq!(config(&machine(0x6a), 0), Some((PERF_TYPE_RAW, 0x04f4)), "Ice Lake");
         assert_eq!(config(&machine(0x8f), 0), Some((PERF_TYPE_RAW, 0x0100_012d)), "Sapphire Rapids");
         assert_eq!(config(&machine(0x1a), 0), None, "Nehalem");
-        assert!(!counts_cycles(of(&machine(0x55).roots(), CpuId(0)).unwrap()));
-        assert!(counts_cycles(of(&machine(0x8f).roots(), CpuId(0)).unwrap()));
+        assert!(!counts_cycles(of(&machine(0x55), 0).unwrap()));
+        assert!(counts_cycles(of(&machine(0x8f), 0).unwrap()));
         let mut all: Vec<u8> = MODELS.iter().flat_map(|(_, models)| models.iter().copied()).collect();
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "a model is in one line");

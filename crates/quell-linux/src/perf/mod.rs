@@ -10,7 +10,7 @@ mod lack;
 mod pmu;
 
 pub(crate) use counter::{Counter, Counters, Event, Meter};
-pub(crate) use events::{CYCLES, Events, FULL, INSTRUCTIONS, MISSES, Make, REFERENCES, events_of};
+pub(crate) use events::{CYCLES, Events, FULL, INSTRUCTIONS, MISSES, Make, Processor, REFERENCES, events_of};
 #[cfg(test)]
 pub(crate) use fake::Bench;
 pub(crate) use full::counts_cycles;

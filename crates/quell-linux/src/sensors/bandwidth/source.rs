@@ -5,8 +5,8 @@ use quell_model::Nanos;
 use super::controllers::Controllers;
 use super::misses::Misses;
 use super::resctrl::Monitored;
-use crate::perf::{ALLOW, Counters, Lack, PASSED_ON};
-use crate::{LinuxError, Roots, clock, file};
+use crate::perf::{ALLOW, Counters, Lack, Make, PASSED_ON, Processor};
+use crate::{LinuxError, Roots, clock};
 
 /// Source of the machine's bandwidth.
 #[derive(Debug)]
@@ -68,6 +68,5 @@ pub(super) fn open_misses(columns: usize, counters: &dyn Counters) -> Result<Mis
 /// arch/x86/events/amd/core.c, `amd_zen1_perfmon_event_map`), Arm's the first's
 /// (drivers/perf/arm_pmuv3.c, `armv8_pmuv3_perf_map`).
 pub(super) fn counts_last_level(roots: &Roots) -> bool {
-    let text = file::read(&roots.proc.join("cpuinfo")).ok().flatten().unwrap_or_default();
-    text.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("GenuineIntel"))
+    Processor::read(roots).make == Make::Intel
 }

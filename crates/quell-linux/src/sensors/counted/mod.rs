@@ -1,6 +1,7 @@
 //! Instructions, cycles, use of the last-level cache and full queues to it by workload, from counters that are added up at the
 //! switch: four or five a CPU, however many workloads.
 
+mod chosen;
 mod full;
 mod own_group;
 #[cfg(test)]
@@ -13,12 +14,12 @@ use quell_model::{
 };
 use quell_trace::{COUNTED_EVENTS, Collector, CounterTime, Counts, MAX_SLOTS};
 
+use self::chosen::Chosen;
 use self::own_group::OwnGroup;
 use crate::LinuxError;
 use crate::members::Members;
 use crate::perf::{
-    CYCLES, Counter, Counters, Events, FULL, INSTRUCTIONS, Kernel, LINE_BYTES, Lack, MISSES, Make, REFERENCES,
-    counts_cycles, events_of,
+    CYCLES, Counter, Counters, Events, FULL, INSTRUCTIONS, Kernel, LINE_BYTES, Lack, MISSES, REFERENCES, counts_cycles,
 };
 
 /// The signals that counters and tracing give together: CAP_BPF and CAP_PERFMON.
@@ -35,13 +36,10 @@ const WINDOW: Nanos = Nanos::from_millis(10);
 /// Counters that were lost are opened again at this interval.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// Which events each CPU counts: by make, or a test's.
-type Chosen = Box<dyn Fn(&Members, CpuId) -> Events + Send>;
-
 /// The counters of all CPUs, and what they counted of each workload.
 pub(crate) struct CountedSensor {
     counters: Box<dyn Counters>,
-    events: Chosen,
+    chosen: Chosen,
     /// Are full queues counted? They take a counter more, and are if a policy reads them.
     counts_full: bool,
     /// By CPU and event, the open ones.
@@ -90,16 +88,15 @@ impl std::fmt::Debug for CountedSensor {
 
 impl Default for CountedSensor {
     fn default() -> CountedSensor {
-        let by_make = |members: &Members, cpu| events_of(Make::of(&members.roots), &members.roots, cpu);
-        CountedSensor::with(Box::new(Kernel), Box::new(by_make))
+        CountedSensor::with(Box::new(Kernel), Chosen::default())
     }
 }
 
 impl CountedSensor {
-    pub fn with(counters: Box<dyn Counters>, events: Chosen) -> CountedSensor {
+    fn with(counters: Box<dyn Counters>, chosen: Chosen) -> CountedSensor {
         CountedSensor {
             counters,
-            events,
+            chosen,
             counts_full: false,
             open: Vec::new(),
             on: CpuSet::EMPTY,
@@ -117,8 +114,8 @@ impl CountedSensor {
     }
 
     /// The events of a CPU that are counted.
-    fn counted_on(&self, members: &Members, cpu: CpuId) -> Events {
-        let mut events = (self.events)(members, cpu);
+    fn counted_on(&self, cpu: CpuId) -> Events {
+        let mut events = self.chosen.of(cpu);
         events[FULL] = events[FULL].filter(|_| self.counts_full);
         events
     }
@@ -126,13 +123,9 @@ impl CountedSensor {
     /// The events that a collector is to read for these signals, and for those wanted before, by bit.
     pub fn mask(&mut self, wanted: SignalSet, members: &Members) -> u32 {
         self.counts_full |= wanted.contains(Signal::BufferFullRate);
-        let of_cpu = |cpu| {
-            self.counted_on(members, cpu)
-                .iter()
-                .enumerate()
-                .fold(0, |mask, (at, event)| mask | (u32::from(event.is_some()) << at))
-        };
-        members.online.iter().map(of_cpu).fold(0, |all, mask| all | mask)
+        self.chosen.follow(members);
+        let left_out = if self.counts_full { 0 } else { 1 << FULL };
+        self.chosen.mask() & !left_out
     }
 
     /// Reports the signals, where `traced` is what keeps the kernel's tracepoints away, if anything does. If nothing is
@@ -144,14 +137,14 @@ impl CountedSensor {
             return;
         }
         let Some(cpu) = members.online.lowest() else { return };
-        let events = (self.events)(members, cpu);
+        let events = self.chosen.choose(&members.roots, cpu);
         let lack = |at: usize| -> Option<Lack> {
             let event = events[at]?;
             self.counters.open(event, cpu).err().map(|error| Lack::of(&error))
         };
         let support = |lack: Option<Lack>| lack.map_or(Support::Yes, |lack| lack.support());
-        let last_level =
-            Make::of(&members.roots).lacks_last_level(&events).or_else(|| lack(REFERENCES)).or_else(|| lack(MISSES));
+        let make = self.chosen.processor(&members.roots).make;
+        let last_level = make.lacks_last_level(&events).or_else(|| lack(REFERENCES)).or_else(|| lack(MISSES));
         let bandwidth = match (OwnGroup::is_there(&members.roots), &last_level) {
             (true, _) => {
                 Support::Partly("of workloads with a resctrl group of their own; of others a line a miss".into())
@@ -249,7 +242,7 @@ impl CountedSensor {
             .iter()
             .filter(|cpu| again || members.online.contains(*cpu) != self.on.contains(*cpu))
         {
-            let events = if members.online.contains(cpu) { self.counted_on(members, cpu) } else { Events::default() };
+            let events = if members.online.contains(cpu) { self.counted_on(cpu) } else { Events::default() };
             for (at, event) in events.into_iter().enumerate() {
                 let counter = event.map(|event| self.counters.open(event, cpu));
                 let counter = counter.and_then(|result| result.map_err(|error| refusal = Some(error)).ok());
@@ -274,7 +267,7 @@ impl CountedSensor {
         now: Nanos,
         slowdown: f64,
     ) -> Result<(), LinuxError> {
-        let by_cycles = |cpu| self.counted_on(members, cpu)[FULL].is_some_and(counts_cycles);
+        let by_cycles = |cpu| self.counted_on(cpu)[FULL].is_some_and(counts_cycles);
         let in_cycles = self.counts_full && members.online.lowest().is_some_and(by_cycles);
         self.on.iter().for_each(|cpu| collector.settle(cpu));
         let failed = collector.failed_readings();
