@@ -118,7 +118,7 @@ pub fn holder(lock: &File, proc: &Path) -> Holder {
 #[must_use]
 pub fn is_watched(path: &Path, proc: &Path) -> bool {
     match File::open(path) {
-        Ok(lock) => holder(&lock, proc) != Holder::None,
+        Ok(lock) => is_taken(&lock) && holder(&lock, proc) != Holder::None,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(_) => fs::metadata(path).is_ok_and(|found| matches!(listed(&found, proc), Holder::Lives(_))),
     }

@@ -28,9 +28,9 @@ const PASSES: usize = 60;
 const QUIET: usize = 8;
 /// … with this pause between passes.
 const BIRTH: Duration = Duration::from_millis(25);
-/// All of the machine is looked at when nothing is left among the processes in the journal and their children, and again after
-/// something was found there; at most so often.
-const WIDE: usize = 3;
+/// All of the machine is looked at when nothing is left among the processes in the journal and their children, for orphans, and
+/// once more at the end; at most so often, where each finds something.
+const WIDE: usize = 4;
 /// A machine that cannot be read is tried this often …
 const TRIES: u32 = 10;
 /// … with this pause between tries.
@@ -191,16 +191,19 @@ pub fn put_back(
         }
         due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Families, &mut known).map_err(failed)?);
         quiet = if due.is_empty() { quiet + 1 } else { 0 };
-        if quiet >= QUIET && wide == WIDE {
+        // Orphans as soon as the others are back, and once more last; also where something is refused to the end.
+        let last = quiet >= QUIET || pass + 2 == PASSES;
+        if last && wide >= WIDE {
             break;
         }
-        // Also where something is refused to the end.
-        if quiet >= QUIET || pass + 2 == PASSES {
+        if last || wide == 0 && quiet == 1 {
             alive();
             due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Machine, &mut known).map_err(failed)?);
-            (wide, quiet) = (wide + 1, 0);
-            if due.is_empty() {
-                break;
+            wide += 1;
+            match (due.is_empty(), last) {
+                (true, true) => break,
+                (true, false) => {}
+                (false, _) => quiet = 0,
             }
         }
         if due.is_empty() || due.len() == count {
