@@ -237,7 +237,7 @@ impl Agent {
     fn wait_and_see(&mut self, error: AgentError, worker: Option<&Worker>) -> Result<(), AgentError> {
         let why = error.to_string();
         let Next::Again(pause) = self.failures.another(&why, now()) else { return Err(error) };
-        if self.failures.in_a_row() == 1 {
+        if self.failures.is_news() {
             tracing::warn!("the machine could not be observed, and is tried again: {why}");
             self.warn();
         }

@@ -54,10 +54,10 @@ impl Failures {
         Next::Again(Nanos(FIRST_PAUSE.0 << (self.in_a_row - 1)).min(LONGEST_PAUSE))
     }
 
-    /// Number of failures in a row.
+    /// Is the last one the first since the last warning was over? Those that follow are counted only.
     #[must_use]
-    pub fn in_a_row(&self) -> u32 {
-        self.in_a_row
+    pub fn is_news(&self) -> bool {
+        self.count == 1
     }
 
     /// A look was made. True if the warning is over, or a row is.
@@ -110,6 +110,7 @@ mod tests {
         assert!(failures.none(Nanos(2 * MS)) && !failures.none(Nanos(3 * MS)), "told once");
         assert!(!failures.warning().unwrap().contains("what stands"));
         failures.another("cannot read x", Nanos(4 * MS));
+        assert!(!failures.is_news());
         assert!(failures.warning().unwrap().starts_with("2 looks at the machine"), "{:?}", failures.warning());
         assert!(failures.none(Nanos(5 * MS)));
         assert!(failures.none(Nanos(5 * MS) + WARNED_FOR));
