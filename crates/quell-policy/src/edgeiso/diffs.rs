@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kit::contention::Resource;
+use crate::kit::contention::{Resource, is_nothing};
 use crate::kit::profile::Usage;
 
 /// The four diffs; None: not measured.
@@ -27,10 +27,11 @@ impl Diffs {
         let ratio = |solo: Option<f64>, co_run: Option<f64>| {
             solo.zip(co_run).filter(|(solo, _)| *solo > 0.0).map(|(solo, co_run)| co_run / solo - 1.0)
         };
+        let bandwidth = ratio(solo.memory_bandwidth, co_run.memory_bandwidth);
         let active = co_run.active.map(|threads| threads / f64::from(cores.max(1)));
         Diffs {
             llc: solo.llc_hit_ratio.zip(co_run.llc_hit_ratio).map(|(solo, co_run)| co_run - solo),
-            mem_bw: ratio(solo.memory_bandwidth, co_run.memory_bandwidth),
+            mem_bw: if is_nothing(solo, co_run) { bandwidth.map(|_| 0.0) } else { bandwidth },
             ips: ratio(solo.instructions, co_run.instructions),
             threads_per_core: active.zip(before).map(|(now, before)| now - before),
             active,
@@ -137,6 +138,14 @@ mod tests {
         let (solo, co_run) = usages();
         let counted = Diffs::between(&solo, &co_run, 2, None);
         assert_eq!(counted.or_memory_slowdown(Some(1.0), Some(9.0)), counted, "counters are better");
+    }
+
+    #[test]
+    fn who_moves_few_bytes_is_no_victim_of_bandwidth() {
+        let of = |bytes| Usage { memory_bandwidth: Some(bytes), cpus: Some(4.0), ..Usage::default() };
+        assert_eq!(Diffs::between(&of(0.14e9), &of(0.12e9), 4, None).mem_bw, Some(0.0));
+        assert_eq!(Diffs::between(&of(8e9), &of(6e9), 4, None).mem_bw, Some(-0.25));
+        assert_eq!(Diffs::between(&of(0.14e9), &of(0.7e9), 4, None).mem_bw, Some(4.0), "another phase");
     }
 
     #[test]

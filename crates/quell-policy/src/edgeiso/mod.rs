@@ -231,6 +231,10 @@ impl EdgeIso {
                         self.profiler.put_off(view.now);
                     }
                     let task = self.tasks.iter_mut().find(|task| task.id == *id);
+                    if task.as_ref().is_some_and(|task| task.left_bandwidth()) {
+                        self.lift_of_bandwidth(*id, view);
+                    }
+                    let task = self.tasks.iter_mut().find(|task| task.id == *id);
                     if task.is_some_and(Task::is_another_phase) {
                         self.forget_trials(*id, view);
                     }

@@ -13,6 +13,9 @@ use crate::kit::contention::Resource;
 /// For less contention without a known aggressor no workload is paused to find it, and nothing is done.
 const WORTH: f64 = 0.05;
 
+/// A smaller difference is no news where it is noise, either (ours).
+const NOTEWORTHY: f64 = WORTH;
+
 /// The current isolator: a search for a configuration of one technique.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Isolator {
@@ -79,8 +82,12 @@ impl EdgeIso {
         if self.trials.is_searching() {
             return self.trials.search_ended(view.now);
         }
+        let stop = task.stop(resource, &self.config);
+        if diff >= -stop {
+            self.say_noise(victim, plan);
+        }
         let is_guess = self.config.verify && matches!(target, Some((_, KnownBy::CpuTime))) && resource != Resource::Cpu;
-        let target = match is_guess && diff < -self.config.stop {
+        let target = match is_guess && diff < -stop {
             true if diff > -WORTH => None,
             true => match self.by_pauses(victim, target, view.now) {
                 Some(found) => found,
@@ -91,12 +98,24 @@ impl EdgeIso {
         self.begin_search(&task, found_by, (resource, diff), target, view, plan);
     }
 
+    /// Says once a solo run that what the text's threshold would take for contention is noise.
+    fn say_noise(&mut self, victim: WorkloadId, plan: &mut Plan) {
+        let Some(task) = self.tasks.iter_mut().find(|task| task.id == victim) else { return };
+        let diffs = [(Resource::Llc, task.diffs.llc), (Resource::MemoryBandwidth, task.diffs.mem_bw)];
+        if let Some(excuse) = task.solo.and_then(|solo| solo.excuse(&task.co_run, &diffs, NOTEWORTHY))
+            && task.said_noise.first()
+        {
+            plan.note(NoteKind::Because, Some(victim), excuse.to_string());
+        }
+    }
+
     /// lines 16 to 23: the current isolator's next step.
     fn next_step(&mut self, mut isolator: Isolator, view: &View, plan: &mut Plan) {
         let task = self.tasks.iter().find(|task| task.id == isolator.victim).copied();
         let diff = task.and_then(|task| task.diffs.of(isolator.resource, self.config.threads_per_core));
         let Some(diff) = diff else { return };
-        match monitor_contention(diff, Some(isolator.last), self.config.stop) {
+        let stop = task.map_or(self.config.stop, |task| task.stop(isolator.resource, &self.config));
+        match monitor_contention(diff, Some(isolator.last), stop) {
             NextStep::Stop if self.trials.is_searching() => self.trials.search_ended(view.now),
             NextStep::Stop => {
                 let has_ended = !std::mem::replace(&mut isolator.is_idle, true);
@@ -105,7 +124,7 @@ impl EdgeIso {
                 }
                 self.isolator = Some(isolator);
                 // What remains is met by the next technique, each once.
-                if let Some(task) = task.filter(|_| has_ended && diff < -self.config.stop) {
+                if let Some(task) = task.filter(|_| has_ended && diff < -stop) {
                     self.strengthen(&task, &isolator, view, plan);
                 }
             }
@@ -139,7 +158,9 @@ impl EdgeIso {
         view: &View,
         plan: &mut Plan,
     ) {
-        let NextStep::Make(direction) = monitor_contention(diff, None, self.config.stop) else { return };
+        let NextStep::Make(direction) = monitor_contention(diff, None, task.stop(resource, &self.config)) else {
+            return;
+        };
         let techniques = Technique::against(resource, task.own.gpu);
         let first = techniques[0];
         let mut new = Isolator {

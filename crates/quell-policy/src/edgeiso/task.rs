@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{EdgeIsoConfig, TaskConfig};
 use super::diffs::Diffs;
-use crate::kit::profile::{Mean, Meter, Solo, Usage};
+use crate::kit::contention::Resource;
+use crate::kit::once::Once;
+use crate::kit::profile::{Alone, Meter, Solo, Usage};
 use crate::kit::trial::Gauge;
 
 /// Latencies older than this say nothing about now.
@@ -28,8 +30,8 @@ pub struct Task {
     pub(super) solo_slowdown: Option<f64>,
     /// Was another latency-critical task beside it in the solo run? Then the data is an estimate.
     pub is_beside: bool,
-    /// The data of the solo runs so far.
-    mean: Mean,
+    /// The looks of the solo runs so far.
+    looks: Alone,
     /// Time alone so far.
     pub(super) alone_for: Nanos,
     meter: Meter,
@@ -45,6 +47,8 @@ pub struct Task {
     pub(super) earlier: Option<Usage>,
     /// What trials are judged by.
     pub(super) gauge: Gauge,
+    #[serde(default)]
+    pub(super) said_noise: Once,
 }
 
 impl Task {
@@ -57,7 +61,7 @@ impl Task {
             solo: None,
             solo_slowdown: None,
             is_beside: false,
-            mean: Mean::default(),
+            looks: Alone::default(),
             alone_for: Nanos::ZERO,
             meter: Meter::default(),
             co_run: Usage::default(),
@@ -66,6 +70,7 @@ impl Task {
             is_acquitted: false,
             earlier: None,
             gauge: Gauge::default(),
+            said_noise: Once::default(),
         }
     }
 
@@ -84,7 +89,7 @@ impl Task {
 
     /// Takes in a look at it alone.
     pub(super) fn add_alone(&mut self, usage: &Usage, slowdown: Option<f64>, is_beside: bool) {
-        self.mean.add(usage);
+        self.looks.add_warm(usage);
         self.is_beside |= is_beside;
         self.solo_slowdown = slowdown.or(self.solo_slowdown);
     }
@@ -102,8 +107,8 @@ impl Task {
             return true;
         }
         self.alone_for = Nanos::ZERO;
-        let mean = std::mem::take(&mut self.mean);
-        self.solo = mean.usage().map(|usage| Solo { usage, at: now });
+        self.solo = std::mem::take(&mut self.looks).solo(now);
+        self.said_noise.forget();
         self.solo.is_some()
     }
 
@@ -130,7 +135,18 @@ impl Task {
     pub(super) fn begin_phase(&mut self) {
         self.earlier = self.solo.map(|solo| solo.usage);
         (self.solo, self.solo_slowdown, self.is_beside) = (None, None, false);
-        (self.mean, self.alone_for, self.strikes) = (Mean::default(), Nanos::ZERO, 0);
+        (self.looks, self.alone_for, self.strikes) = (Alone::default(), Nanos::ZERO, 0);
+    }
+
+    /// The least difference that says something: the configuration's, or the noise of what is compared (ours).
+    pub(super) fn stop(&self, resource: Resource, config: &EdgeIsoConfig) -> f64 {
+        config.stop.max(self.solo.map_or(0.0, |solo| solo.noise(resource, false)))
+    }
+
+    /// Does the new solo-run data say that it moves hardly any bytes any more?
+    pub(super) fn left_bandwidth(&self) -> bool {
+        let few = |usage: Option<Usage>| usage.map(|usage| usage.moves_few_bytes());
+        few(self.earlier) == Some(false) && few(self.solo.map(|solo| solo.usage)) == Some(true)
     }
 
     /// Does the new solo-run data say that its phase is another one indeed? Once.

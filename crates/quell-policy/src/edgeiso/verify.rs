@@ -262,6 +262,16 @@ impl EdgeIso {
         }
     }
 
+    /// It moves hardly any bytes any more: nothing is taken for them.
+    pub(super) fn lift_of_bandwidth(&mut self, id: WorkloadId, view: &View) {
+        for technique in [Technique::GpuFrequency, Technique::Cores] {
+            let step = Step { technique, direction: Direction::Weaken, victim: id, target: None };
+            while self.isolation.uses(technique) && self.isolation.step(&step, view) {
+                self.knobs.rewrite_at = Some(view.now);
+            }
+        }
+    }
+
     /// It is in another phase: what was kept for it is undone, and what failed is forgotten.
     pub(super) fn forget_trials(&mut self, id: WorkloadId, view: &View) {
         while let Some(kept) = self.trials.memory.phase(id) {

@@ -22,6 +22,7 @@ impl Contention {
         };
         let llc = solo.llc_hit_ratio.zip(co_run.llc_hit_ratio).map(|(solo, co_run)| co_run - solo);
         let bandwidth = ratio(solo.memory_bandwidth, co_run.memory_bandwidth);
+        let bandwidth = if is_nothing(solo, co_run) { bandwidth.map(|_| 0.0) } else { bandwidth };
         Contention { diffs: [llc, bandwidth, ratio(solo.cpus, co_run.cpus)] }
     }
 
@@ -35,9 +36,10 @@ impl Contention {
     /// The same, with memory bandwidth compared per CPU time.
     #[must_use]
     pub fn per_cpu_time(mut self, solo: &Usage, co_run: &Usage) -> Contention {
-        let rate =
-            |usage: &Usage| usage.memory_bandwidth.zip(usage.cpus.filter(|cpus| *cpus > 0.0)).map(|(b, c)| b / c);
-        let both = rate(solo).zip(rate(co_run)).filter(|(solo, _)| *solo > 0.0);
+        if is_nothing(solo, co_run) {
+            return self;
+        }
+        let both = solo.bytes_a_cpu().zip(co_run.bytes_a_cpu()).filter(|(solo, _)| *solo > 0.0);
         self.diffs[Resource::MemoryBandwidth as usize] = both.map(|(solo, co_run)| co_run / solo - 1.0);
         self
     }
@@ -48,14 +50,20 @@ impl Contention {
         self.diffs[resource as usize]
     }
 
-    /// The most contentious resource, if one lies below the solo run by more than the threshold.
+    /// The most contentious resource, if one lies below the solo run by more than its threshold.
     #[must_use]
-    pub fn dominant(&self, threshold: f64) -> Option<Resource> {
-        let contended = |resource: &Resource| self.of(*resource).is_some_and(|diff| diff < -threshold);
+    pub fn dominant(&self, threshold: impl Fn(Resource) -> f64) -> Option<Resource> {
+        let contended = |resource: &Resource| self.of(*resource).is_some_and(|diff| diff < -threshold(*resource));
         let least =
             |a: &Resource, b: &Resource| self.of(*a).unwrap_or_default().total_cmp(&self.of(*b).unwrap_or_default());
         Resource::ALL.into_iter().filter(contended).min_by(least)
     }
+}
+
+/// Are there too few bytes, alone and beside others, for a difference of them to say anything?
+#[must_use]
+pub fn is_nothing(solo: &Usage, co_run: &Usage) -> bool {
+    solo.moves_few_bytes() && co_run.moves_few_bytes()
 }
 
 #[cfg(test)]
@@ -67,10 +75,10 @@ mod tests {
     fn the_most_negative_difference_is_dominant() {
         let solo = usage(0.9, 10e9, 2.0);
         let contention = Contention::between(&solo, &usage(0.7, 7e9, 2.0));
-        assert_eq!(contention.dominant(0.05), Some(Resource::MemoryBandwidth));
+        assert_eq!(contention.dominant(|_| 0.05), Some(Resource::MemoryBandwidth));
         let contention = Contention::between(&solo, &usage(0.5, 9e9, 2.0));
-        assert_eq!(contention.dominant(0.05), Some(Resource::Llc));
-        assert_eq!(Contention::between(&solo, &usage(0.87, 9.8e9, 1.95)).dominant(0.05), None);
+        assert_eq!(contention.dominant(|_| 0.05), Some(Resource::Llc));
+        assert_eq!(Contention::between(&solo, &usage(0.87, 9.8e9, 1.95)).dominant(|_| 0.05), None);
     }
 
     #[test]
@@ -78,6 +86,20 @@ mod tests {
         let solo = Usage { llc_hit_ratio: None, ..usage(0.9, 0.0, 2.0) };
         let contention = Contention::between(&solo, &usage(0.1, 5e9, 2.0));
         assert_eq!((contention.of(Resource::Llc), contention.of(Resource::MemoryBandwidth)), (None, None));
-        assert_eq!(contention.dominant(0.05), None);
+        assert_eq!(contention.dominant(|_| 0.05), None);
+    }
+
+    #[test]
+    fn who_moves_few_bytes_is_no_victim_of_bandwidth() {
+        let solo = usage(0.9, 0.142e9, 3.8);
+        let few = usage(0.9, 0.130e9, 3.8);
+        let contention = Contention::between(&solo, &few);
+        assert_eq!((contention.of(Resource::MemoryBandwidth), contention.dominant(|_| 0.05)), (Some(0.0), None));
+        assert_eq!(contention.per_cpu_time(&solo, &few), contention);
+        let more = Contention::between(&solo, &usage(0.9, 3e9, 3.8));
+        assert!(more.of(Resource::MemoryBandwidth).unwrap() > 1.0, "another phase");
+        let cold = Contention::between(&solo, &usage(0.7, 0.130e9, 3.8));
+        assert_eq!(cold.dominant(|_| 0.05), Some(Resource::Llc), "of the cache it may be one");
+        assert_eq!(Contention::between(&usage(0.9, 10e9, 3.8), &usage(0.9, 9e9, 3.8)).dominant(|_| 0.11), None);
     }
 }

@@ -6,12 +6,14 @@
 //! - [`periodic`]: sampling at intervals;
 //! - [`profile`]: a workload's usage, alone and beside others;
 //! - [`contention`]: the difference of the two, and the dominant one;
+//! - [`noise`]: differences that say nothing;
 //! - [`ladder`]: the next technique against it;
 //! - [`suspects`]: who of several disturbs, by pauses;
 //! - [`trial`]: a technique tried, its effect verified, undone if there is none.
 
 pub mod contention;
 pub mod ladder;
+pub mod noise;
 pub mod once;
 pub mod periodic;
 pub mod profile;

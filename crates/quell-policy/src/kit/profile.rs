@@ -5,6 +5,8 @@ use quell_model::view::at;
 use quell_model::{Nanos, Sample, View, WorkloadId};
 use serde::{Deserialize, Serialize};
 
+use super::noise::{Looks, Spread};
+
 /// A workload's usage over a span; None where it was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
@@ -31,14 +33,31 @@ impl Usage {
         let near = |one: Option<f64>, other: Option<f64>, most: f64| {
             one.zip(other).is_none_or(|(one, other)| (one - other).abs() <= most * one.abs().max(other.abs()))
         };
-        let bytes = |of: &Usage| of.memory_bandwidth.zip(of.cpus.filter(|cpus| *cpus > 0.0)).map(|(b, c)| b / c);
-        let few = |bytes: Option<f64>| bytes.is_none_or(|bytes| bytes < FEW_BYTES);
-        let traffic = (few(bytes(self)) && few(bytes(other))) || near(bytes(self), bytes(other), 0.25);
+        let few = |of: &Usage| of.bytes_a_cpu().is_none() || of.moves_few_bytes();
+        let traffic = (few(self) && few(other)) || near(self.bytes_a_cpu(), other.bytes_a_cpu(), 0.25);
         self.threads == other.threads && near(self.llc_hit_ratio, other.llc_hit_ratio, 0.1) && traffic
+    }
+
+    /// Is any resource's use measured?
+    fn has_anything(&self) -> bool {
+        [self.llc_hit_ratio, self.memory_bandwidth, self.cpus].iter().any(Option::is_some)
+    }
+
+    /// Bytes a second of CPU time.
+    #[must_use]
+    pub fn bytes_a_cpu(&self) -> Option<f64> {
+        self.memory_bandwidth.zip(self.cpus.filter(|cpus| *cpus > 0.0)).map(|(bytes, cpus)| bytes / cpus)
+    }
+
+    /// Does it move hardly any bytes? Then it is no victim of memory bandwidth, whatever its bytes do.
+    #[must_use]
+    pub fn moves_few_bytes(&self) -> bool {
+        self.bytes_a_cpu().is_some_and(|bytes| bytes < FEW_BYTES)
     }
 }
 
-/// So many bytes a second of CPU time are nothing to a memory controller.
+/// Fewer bytes a second of CPU time are nothing to a memory controller. An assumption of ours: they are 780,000 lines, which at
+/// 100 ns each, one after the other, take 8 % of the time.
 const FEW_BYTES: f64 = 50e6;
 
 /// Reads a workload's usage from one view after the other.
@@ -123,8 +142,38 @@ impl Mean {
             active: mean(self.active),
             threads: self.threads,
         };
-        let measured = [usage.llc_hit_ratio, usage.memory_bandwidth, usage.cpus];
-        measured.iter().any(Option::is_some).then_some(usage)
+        Some(usage).filter(Usage::has_anything)
+    }
+}
+
+/// The looks of a solo run. The first one is of a cache that others have filled: it counts only where there is no other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Alone {
+    first: Option<Usage>,
+    mean: Mean,
+    looks: Looks,
+}
+
+impl Alone {
+    /// Takes one in.
+    pub fn add(&mut self, usage: &Usage) {
+        match self.first {
+            None => self.first = Some(*usage).filter(Usage::has_anything),
+            Some(_) => self.add_warm(usage),
+        }
+    }
+
+    /// Takes one in that is not the first.
+    pub fn add_warm(&mut self, usage: &Usage) {
+        self.mean.add(usage);
+        self.looks.add(usage);
+    }
+
+    /// The solo-run data; None if nothing was measured.
+    #[must_use]
+    pub fn solo(&self, at: Nanos) -> Option<Solo> {
+        let usage = self.mean.usage().or(self.first)?;
+        Some(Solo { usage, spread: self.looks.spread(), at })
     }
 }
 
@@ -133,6 +182,9 @@ impl Mean {
 pub struct Solo {
     /// The workload's usage alone.
     pub usage: Usage,
+    /// The spread of its looks.
+    #[serde(default)]
+    pub spread: Spread,
     /// Time of the measurement.
     pub at: Nanos,
 }

@@ -20,7 +20,7 @@ use super::place::Place;
 use crate::kit::contention::Resource;
 use crate::kit::ladder::Ladder;
 use crate::kit::once::Once;
-use crate::kit::profile::{Mean, Meter, Solo, Usage};
+use crate::kit::profile::{Alone, Meter, Solo, Usage};
 use crate::kit::retry;
 use crate::kit::trial::{Gauge, Trials};
 
@@ -31,8 +31,8 @@ enum Mode {
     CoRun,
     /// A solo run was asked for at this time, by the plan of this number.
     Asked(Nanos, u64),
-    /// The foreground runs alone; its usage so far.
-    Solo(Mean),
+    /// The foreground runs alone; its looks so far.
+    Solo(Alone),
 }
 
 /// Knobs with pending outcomes.
@@ -92,6 +92,8 @@ pub(super) struct Group {
     next_look: Nanos,
     said_absent: Once,
     said_exhausted: Once,
+    #[serde(default)]
+    said_noise: Once,
 }
 
 impl Group {
@@ -123,6 +125,7 @@ impl Group {
             next_look: view.now,
             said_absent: Once::default(),
             said_exhausted: Once::default(),
+            said_noise: Once::default(),
         }
     }
 
@@ -173,7 +176,7 @@ impl Group {
         for event in events {
             match event {
                 Event::SoloBegan(id) if *id == self.foreground() => {
-                    self.mode = Mode::Solo(Mean::default());
+                    self.mode = Mode::Solo(Alone::default());
                     self.disturbed(KnobKind::Pause, view.now);
                 }
                 Event::Spared(id) if matches!(self.mode, Mode::Solo(_)) => {
@@ -213,10 +216,15 @@ impl Group {
     /// "After finishing, the profiler stores all collected performance counters."
     fn solo_ended(&mut self, view: &View) {
         let now = view.now;
-        if let Mode::Solo(mean) = self.mode {
-            match mean.usage() {
-                Some(usage) => {
-                    self.solo = Some(Solo { usage, at: now });
+        if let Mode::Solo(alone) = self.mode {
+            match alone.solo(now) {
+                Some(solo) => {
+                    let usage = solo.usage;
+                    let before = self.solo.replace(solo).map(|solo| solo.usage).or(self.earlier);
+                    self.said_noise.forget();
+                    if usage.moves_few_bytes() && before.is_some_and(|before| !before.moves_few_bytes()) {
+                        self.lift_of_bandwidth(view);
+                    }
                     if let Some(earlier) = self.earlier.take() {
                         self.is_acquitted = usage.is_of_the_same_phase(&earlier);
                         if !self.is_acquitted {
@@ -306,7 +314,7 @@ impl Group {
     fn look(&mut self, view: &View, config: &HisConfig, plan: &mut Plan) {
         let usage = self.meter.read(view, self.foreground(), &self.settling);
         match &mut self.mode {
-            Mode::Solo(mean) => mean.add(&usage),
+            Mode::Solo(alone) => alone.add(&usage),
             // The host has not answered in time: ask again.
             Mode::Asked(at, _) if view.now >= *at + config.solo + retry::FIRST => self.mode = Mode::CoRun,
             Mode::Asked(..) => {}
@@ -323,7 +331,7 @@ impl Group {
                     if config.verify && !self.verify(view, config, plan) {
                         return;
                     }
-                    self.schedule(view, &solo.usage, &usage, config, plan);
+                    self.schedule(view, &solo, &usage, config, plan);
                 }
             }
         }

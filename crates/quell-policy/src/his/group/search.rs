@@ -7,29 +7,33 @@ use super::super::decide::Technique;
 use super::super::isolate::{Direction, Isolation};
 use super::{Group, Search, UnderWay};
 use crate::kit::contention::{Contention, Resource};
-use crate::kit::profile::Usage;
+use crate::kit::profile::{Solo, Usage};
 
 impl Group {
     /// Chooses an isolation technique and searches its configurations.
-    pub(super) fn schedule(&mut self, view: &View, solo: &Usage, co_run: &Usage, config: &HisConfig, plan: &mut Plan) {
-        let contention = self.contention(solo, co_run, config);
-        if self.phase_changed(&contention, solo, co_run, config) {
+    pub(super) fn schedule(&mut self, view: &View, solo: &Solo, co_run: &Usage, config: &HisConfig, plan: &mut Plan) {
+        let contention = self.contention(&solo.usage, co_run, config);
+        if self.phase_changed(&contention, &solo.usage, co_run, config) {
             self.begin_phase(view, plan);
             return;
         }
         if self.trials.running().is_some() && !self.trials.is_searching() {
             return;
         }
-        let dominant = contention.dominant(config.threshold);
+        // No threshold lies below the noise of what is compared (ours).
+        let noise = |resource| solo.noise(resource, config.load_aware);
+        let threshold = |resource| config.threshold.max(noise(resource));
+        let dominant = contention.dominant(threshold);
         if let Some(mut search) = self.search.take() {
             let Some(diff) = contention.of(search.resource) else { return };
             let moved = (diff - search.last).abs();
+            let stop = config.stop.max(noise(search.resource));
             search.mismatches =
                 if dominant.is_some_and(|other| other != search.resource) { search.mismatches + 1 } else { 0 };
-            let is_over = diff.abs() <= config.stop || moved <= config.stop || search.mismatches >= config.mismatches;
+            let is_over = diff.abs() <= stop || moved <= stop || search.mismatches >= config.mismatches;
             let direction = match diff {
                 diff if diff < 0.0 => Some(Direction::Strengthen),
-                diff if diff > config.threshold => Some(Direction::Weaken),
+                diff if diff > threshold(search.resource) => Some(Direction::Weaken),
                 _ => None,
             };
             search.last = diff;
@@ -53,7 +57,8 @@ impl Group {
             Some(resource) => self.begin_search(resource, contention.of(resource), view, config, plan),
             None => {
                 self.said_exhausted.forget();
-                self.weaken(&contention, view, config, plan);
+                self.say_noise(solo, co_run, &contention, config, plan);
+                self.weaken(&contention, threshold, view, config, plan);
             }
         }
     }
@@ -83,10 +88,17 @@ impl Group {
     }
 
     /// The foreground has more of a resource than alone: what was taken last for it goes back to the background.
-    fn weaken(&mut self, contention: &Contention, view: &View, config: &HisConfig, plan: &mut Plan) {
+    fn weaken(
+        &mut self,
+        contention: &Contention,
+        threshold: impl Fn(Resource) -> f64,
+        view: &View,
+        config: &HisConfig,
+        plan: &mut Plan,
+    ) {
         let initial = Isolation::initial(view, &self.place);
         for resource in Resource::ALL {
-            let Some(diff) = contention.of(resource).filter(|diff| *diff > config.threshold) else { continue };
+            let Some(diff) = contention.of(resource).filter(|diff| *diff > threshold(resource)) else { continue };
             for &technique in Technique::against(resource, config.throttle).iter().rev() {
                 if self.isolation.uses(technique, &initial)
                     && self.ladder.has(technique)
@@ -95,6 +107,29 @@ impl Group {
                     self.search = Some(Search { technique, resource, last: diff, mismatches: 0 });
                     return;
                 }
+            }
+        }
+    }
+
+    /// Says once a solo run that what a fixed threshold would take for contention is noise.
+    fn say_noise(&mut self, solo: &Solo, co_run: &Usage, contention: &Contention, config: &HisConfig, plan: &mut Plan) {
+        let diffs = [Resource::Llc, Resource::MemoryBandwidth].map(|resource| (resource, contention.of(resource)));
+        if let Some(excuse) = solo.excuse(co_run, &diffs, config.threshold)
+            && self.said_noise.first()
+        {
+            plan.note(NoteKind::Because, Some(self.foreground()), excuse.to_string());
+        }
+    }
+
+    /// It moves hardly any bytes any more: nothing is taken for them.
+    pub(super) fn lift_of_bandwidth(&mut self, view: &View) {
+        let initial = Isolation::initial(view, &self.place);
+        for &technique in Technique::against(Resource::MemoryBandwidth, true) {
+            while self.isolation.uses(technique, &initial)
+                && let Some(next) = self.isolation.next(technique, Direction::Weaken, view, &self.place)
+            {
+                self.isolation = next;
+                self.rewrite_at = Some(view.now);
             }
         }
     }

@@ -40,7 +40,7 @@ impl Group {
         let contention = self.solo.and_then(|solo| {
             let contention = self.contention(&solo.usage, co_run, config);
             let resource = self.trials.running().map(|trial| trial.resource);
-            resource.or_else(|| contention.dominant(0.0)).map_or(Some(0.0), |resource| contention.of(resource))
+            resource.or_else(|| contention.dominant(|_| 0.0)).map_or(Some(0.0), |resource| contention.of(resource))
         });
         self.gauge.read(view, self.place.foreground, contention, work);
     }
