@@ -120,6 +120,7 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
         (State::Waiting, "waiting"),
         (State::Attached, "attached"),
         (State::Gone, "gone"),
+        (State::Left, "left"),
         (State::LeftAlone, "left-alone"),
         (State::Refused, "refused"),
     ];

@@ -184,6 +184,7 @@ fn metrics_are_what_the_status_says() {
         threads: None,
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
+        left: Vec::new(),
     }];
     let text = quell_agent::metrics::text(&status);
     assert!(text.contains("quell_workload_slo_kept{workload=\"db\",class=\"lc\"} 0.0"), "{text}");

@@ -40,7 +40,8 @@ pub use error::LinuxError;
 pub use host::{LinuxHost, Waker};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{
-    Census, Contested, Counted, Level, Matched, Survey, mounted_hierarchies, program, survey, user_id, user_name,
+    Census, Contested, Counted, Departure, Level, Matched, Survey, Why, mounted_hierarchies, program, survey, user_id,
+    user_name,
 };
 pub use options::HostOptions;
 pub use roots::Roots;

@@ -299,7 +299,7 @@ fn births_get_the_class_and_a_cgroup_that_was_made_again_gets_everything() {
 
     tree.remove("cgroup/lc.slice/db.service");
     let (_, events) = observe(&mut host, &[]);
-    assert_eq!(events.iter().filter(|event| matches!(event, Event::ThreadDied(id, _) if *id == db)).count(), 3);
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::ThreadLeft(id, _) if *id == db)).count(), 3);
     assert!(matches!(apply(&mut host, &[(db, Knob::Weight(300))]), Verdict::Applied(_)), "vanished is no error");
     tree.cgroup("lc.slice/db.service");
     observe(&mut host, &[]);

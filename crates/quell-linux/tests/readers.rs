@@ -78,13 +78,23 @@ fn processes_are_listed_and_the_vanished_are_a_value() {
 }
 
 #[test]
-fn a_file_longer_than_the_buffer_is_read_whole() {
+fn a_file_of_a_process_is_read_to_a_bound() {
     let tree = one_cpu();
     tree.process(30, 1, "x");
-    let long = format!("{}needle", "a\0".repeat(10_000));
-    fs::write(tree.path().join("proc/30/cmdline"), long).unwrap();
+    let line = |before: usize| format!("{}needle{}", "a".repeat(before), "\0b".repeat(1 << 20));
     let mut proc = ProcFs::open(&tree.roots().proc).unwrap();
-    assert!(proc.command_contains(30, "a needle").unwrap());
+    fs::write(tree.path().join("proc/30/cmdline"), line(4090)).unwrap();
+    assert!(
+        proc.command_contains(30, "a needle").is_ok_and(|fits| !fits) && proc.command_contains(30, "aneedle").unwrap()
+    );
+    assert_eq!(proc.command_line(30).unwrap().unwrap().len(), 4096);
+    fs::write(tree.path().join("proc/30/cmdline"), line(4091)).unwrap();
+    assert!(!proc.command_contains(30, "needle").unwrap());
+    let status = |before: usize| format!("Name:\t{}\nUid:\t1\t1\t1\t1\n", "x".repeat(before));
+    fs::write(tree.path().join("proc/30/status"), status(64 * 1024 - 30)).unwrap();
+    assert_eq!(proc.user(30).unwrap(), Some(1));
+    fs::write(tree.path().join("proc/30/status"), status(1 << 20)).unwrap();
+    assert_eq!(proc.user(30).unwrap(), None);
     assert_eq!(proc.schedstat(30, 30).unwrap().unwrap().runs, 1);
 }
 

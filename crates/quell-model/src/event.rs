@@ -18,6 +18,9 @@ pub enum Event {
     ThreadBorn(WorkloadId, ThreadId),
     /// A thread of a workload exited.
     ThreadDied(WorkloadId, ThreadId),
+    /// A thread runs on and is the workload's no more: it is another program, user or cgroup now. What was set on it for the
+    /// workload has been put back.
+    ThreadLeft(WorkloadId, ThreadId),
     /// A workload yielded a granted CPU.
     Yielded(CpuId, WorkloadId),
     /// A CPU went offline.

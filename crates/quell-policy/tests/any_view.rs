@@ -156,6 +156,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         any_id().prop_map(Event::Detached),
         any_thread().prop_map(|(thread, id, ..)| Event::ThreadBorn(id, thread)),
         any_thread().prop_map(|(thread, id, ..)| Event::ThreadDied(id, thread)),
+        any_thread().prop_map(|(thread, id, ..)| Event::ThreadLeft(id, thread)),
         (0u32..30, any_id()).prop_map(|(cpu, id)| Event::Yielded(CpuId(cpu), id)),
         (0u32..30).prop_map(|cpu| Event::Offline(CpuId(cpu))),
         (0u32..30).prop_map(|cpu| Event::Online(CpuId(cpu))),

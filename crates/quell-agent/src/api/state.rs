@@ -314,6 +314,7 @@ fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured> {
             Standing::Waiting => wire::State::Waiting,
             Standing::Attached => wire::State::Attached,
             Standing::Gone => wire::State::Gone,
+            Standing::Left => wire::State::Left,
             Standing::LeftAlone => wire::State::LeftAlone,
             Standing::Refused => wire::State::Refused,
         },
@@ -321,6 +322,7 @@ fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured> {
         threads: threads(&entry.workload.name),
         looks_for: entry.workload.selectors.iter().map(ToString::to_string).collect(),
         why: entry.why.clone(),
+        left: entry.left.iter().map(ToString::to_string).collect(),
     };
     roster.iter().map(told).collect()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quell_linux::LinuxHost;
 use quell_linux::write::Conflict;
+use quell_linux::{Departure, LinuxHost};
 use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount};
 use quell_thread::clock::cpu_time;
 
@@ -31,6 +31,10 @@ struct Member {
     said: Option<String>,
     standing: Standing,
     since: Nanos,
+    /// The latest processes that left it and run on.
+    left: Vec<Departure>,
+    /// Its processes by number, as they were when it was attached last: another one with such a number is not its.
+    numbered: Vec<ThreadId>,
 }
 
 /// The workloads of the configuration, and which of them are attached.
@@ -74,6 +78,7 @@ impl Membership {
             standing: member.standing,
             since: member.since,
             why: member.said.clone(),
+            left: member.left.clone(),
         };
         Some(members.map(entry).collect())
     }
@@ -114,6 +119,9 @@ impl Membership {
         let began = cpu_time();
         host.begin_look();
         for (name, member) in &mut self.members {
+            if let Some(id) = member.id {
+                self.news |= member.look_after_the_departed(host, id);
+            }
             match member.id {
                 Some(id) if member.has_ended(host, id) => {
                     self.news |= member.stands(Standing::Gone, now);
@@ -207,7 +215,9 @@ impl Membership {
 impl Member {
     fn new(workload: &Workload, now: Nanos) -> Member {
         let (paused_until, standing) = (Nanos::ZERO, Standing::Waiting);
-        Member { workload: workload.clone(), id: None, paused_until, anothers: None, said: None, standing, since: now }
+        let (anothers, left, numbered) = (None, Vec::new(), Vec::new());
+        let workload = workload.clone();
+        Member { workload, id: None, paused_until, anothers, said: None, standing, since: now, left, numbered }
     }
 
     /// Sets its state. Returns true, and logs it, if it changed.
@@ -215,8 +225,11 @@ impl Member {
         if self.standing == standing {
             return false;
         }
-        if standing == Standing::Gone {
-            tracing::info!(workload = %self.workload.name, "gone: all its processes ended");
+        let name = &self.workload.name;
+        match standing {
+            Standing::Gone => tracing::info!(workload = %name, "gone: all its processes ended"),
+            Standing::Left => tracing::info!(workload = %name, "all its processes left it, and run on"),
+            _ => {}
         }
         (self.standing, self.since) = (standing, now);
         true
@@ -225,7 +238,8 @@ impl Member {
     /// It is attached and has this many threads.
     fn count(&mut self, threads: usize, now: Nanos) -> bool {
         let standing = match (threads, self.standing) {
-            (0, Standing::Attached | Standing::Gone) => Standing::Gone,
+            (0, Standing::Attached | Standing::Gone | Standing::Left) if self.left.is_empty() => Standing::Gone,
+            (0, Standing::Attached | Standing::Gone | Standing::Left) => Standing::Left,
             (0, _) => Standing::Waiting,
             _ => Standing::Attached,
         };
@@ -235,11 +249,30 @@ impl Member {
         self.stands(standing, now)
     }
 
+    /// Takes note of the processes that left it. Returns true if they are others now, and logs reasons that are new.
+    fn look_after_the_departed(&mut self, host: &mut LinuxHost, id: WorkloadId) -> bool {
+        let now = host.departures(id);
+        if now == self.left {
+            return false;
+        }
+        for departure in now.iter().filter(|now| !self.left.iter().any(|known| known.why == now.why)) {
+            let Departure { pid, why, .. } = departure;
+            tracing::info!(workload = %self.workload.name, pid, "a process left it and runs on: {why}");
+        }
+        self.left = now.to_vec();
+        true
+    }
+
     /// Returns true if it was attached, else also its state then.
     fn attach(&mut self, name: &str, host: &mut LinuxHost) -> (bool, Standing) {
+        if self.numbered.iter().any(|known| host.process(known.tid).is_some_and(|now| now != *known)) {
+            // Its numbers are other processes' now.
+            return (false, Standing::Gone);
+        }
         match host.attach(self.workload.clone()) {
             Ok(id) => {
                 self.id = Some(id);
+                self.numbered = host.numbered(id);
                 self.said = None;
                 (true, Standing::Attached)
             }
@@ -256,7 +289,7 @@ impl Member {
                 }
                 let standing = match (absent, self.standing) {
                     (false, _) => Standing::Refused,
-                    (true, Standing::Attached | Standing::Gone) => Standing::Gone,
+                    (true, Standing::Attached | Standing::Gone | Standing::Left) => Standing::Gone,
                     (true, _) => Standing::Waiting,
                 };
                 (false, standing)
@@ -267,6 +300,9 @@ impl Member {
     /// Describes the workload anew; a workload of another class is a new one.
     fn describe(&mut self, workload: &Workload, host: &mut LinuxHost, now: Nanos) -> bool {
         let same_class = self.workload.class == workload.class;
+        if self.workload.selectors != workload.selectors {
+            self.numbered.clear();
+        }
         self.workload = workload.clone();
         self.paused_until = Nanos::ZERO;
         let Some(id) = self.id else { return false };
@@ -279,13 +315,10 @@ impl Member {
     }
 
     /// A workload of process numbers alone ends with its processes; others may come back.
-    fn has_ended(&self, host: &mut LinuxHost, id: WorkloadId) -> bool {
+    fn has_ended(&self, host: &LinuxHost, id: WorkloadId) -> bool {
         let by_number = self.workload.selectors.iter().all(|selector| matches!(selector, Selector::Pid(_)));
-        let alive = |selector: &Selector| match selector {
-            Selector::Pid(pid) => Path::new("/proc").join(pid.to_string()).exists(),
-            _ => true,
-        };
-        by_number && host.thread_count(id) == 0 && !self.workload.selectors.iter().any(alive)
+        let is_there = |known: &ThreadId| host.process(known.tid) == Some(*known);
+        by_number && host.thread_count(id) == 0 && !host.numbered(id).iter().any(is_there)
     }
 }
 

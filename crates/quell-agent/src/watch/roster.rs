@@ -1,5 +1,6 @@
 //! State of each configured workload, attached or not.
 
+use quell_linux::Departure;
 use quell_model::{Nanos, Workload};
 
 /// State of a workload.
@@ -11,6 +12,8 @@ pub enum Standing {
     Attached,
     /// It was there, and all its processes ended.
     Gone,
+    /// It was there; its processes run on, and are not the workload's any more.
+    Left,
     /// Quell leaves it to another program that keeps changing it.
     LeftAlone,
     /// It is there, and the host would not attach it.
@@ -28,6 +31,8 @@ pub struct Entry {
     pub since: Nanos,
     /// Last reason for its not being attached.
     pub why: Option<String>,
+    /// The latest processes that left it and run on.
+    pub left: Vec<Departure>,
 }
 
 /// The workloads of the configuration, in its order.

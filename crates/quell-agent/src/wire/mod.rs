@@ -137,6 +137,9 @@ pub enum State {
     Attached,
     /// It was there, and all its processes ended; it is managed again when one comes back.
     Gone,
+    /// It was there; its processes run on, and are not the workload's any more: with another user, command line, program or
+    /// cgroup. What was set on them has been put back.
+    Left,
     /// Somebody else keeps changing what Quell sets on it: Quell leaves it alone for a while.
     LeftAlone,
     /// It is there, and the host would not attach it.
@@ -151,6 +154,7 @@ impl State {
             State::Waiting => "waiting",
             State::Attached => "attached",
             State::Gone => "gone",
+            State::Left => "left",
             State::LeftAlone => "left alone",
             State::Refused => "refused",
         }
@@ -176,6 +180,9 @@ pub struct Configured {
     pub looks_for: Vec<String>,
     /// Why it is not attached, with the mend; null while it is.
     pub why: Option<String>,
+    /// The latest processes that left it and run on: why, and the line of the configuration that keeps them.
+    #[serde(default)]
+    pub left: Vec<String>,
 }
 
 impl Configured {

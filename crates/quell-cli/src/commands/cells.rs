@@ -79,6 +79,7 @@ pub fn state(configured: &Configured, now_ns: u64) -> String {
             configured.threads.map_or("attached".to_owned(), |count| format!("attached ({})", threads(count)))
         }
         State::Gone => format!("gone since {}", since()),
+        State::Left => format!("left since {}", since()),
         State::LeftAlone => format!("left alone since {}", since()),
         State::Refused => "refused".to_owned(),
     }
@@ -143,6 +144,7 @@ mod tests {
             threads: (state == State::Attached).then_some(7),
             looks_for: vec!["systemd unit db.service".into()],
             why: None,
+            left: Vec::new(),
         }
     }
 

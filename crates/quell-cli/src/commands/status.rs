@@ -174,6 +174,7 @@ mod tests {
             threads,
             looks_for: vec![],
             why: None,
+            left: Vec::new(),
         };
         status.configured =
             vec![configured("db", State::Attached, Some(12)), configured("cache", State::Waiting, None)];

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use quell_model::{CpuSet, ThreadId, Topology, WorkloadId};
+use quell_model::{CpuSet, SchedClass, ThreadId, Topology, WorkloadId};
 
 use super::{Subject, threaded};
 use crate::members::{Members, Thread};
+use crate::sched::ThreadClass;
 use crate::write::{Ledger, Medium, Place, Value, Write, Writes};
 use crate::{LinuxError, Roots};
 
@@ -20,6 +21,7 @@ pub(crate) struct Draft<'a> {
     pub topology: &'a Topology,
     /// May the mask of resctrl's root group be set?
     pub cache: bool,
+    members: &'a Members,
     medium: &'a mut dyn Medium,
     planned: HashMap<Place, Value>,
     /// Original values of threads that inherited a value.
@@ -44,6 +46,7 @@ impl<'a> Draft<'a> {
             roots,
             topology,
             cache,
+            members,
             medium,
             planned,
             origins,
@@ -77,7 +80,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The original value of a thread, from before Quell, given its value `now`. A thread that was created under a
-    /// value of Quell's has the original value of its process's first thread, or, if it is that one, of its parent; an
+    /// value of Quell's has the original value of its process's first thread (its oldest, if that has ended), or, if it is that one, of its parent; an
     /// orphan has the value of most of the workload's processes that are older than Quell's first write.
     pub fn origin(
         &mut self,
@@ -90,16 +93,29 @@ impl<'a> Draft<'a> {
         if let Some(origin) = self.ledger.origin(place) {
             return Ok(origin.clone());
         }
-        if !subject.history.inherited(thread, now) {
+        let of_another = || {
+            let creators = thread.born_of.filter(|id| *id != subject.id).and_then(|id| self.members.get(id));
+            creators.is_some_and(|member| member.history.inherited(thread, now))
+        };
+        if !subject.history.inherited(thread, now) && !of_another() {
             return Ok(now.clone());
         }
         let sort = |id| if matches!(place, Place::Class(_)) { Place::Class(id) } else { Place::Affinity(id) };
         let model = if thread.is_first() { thread.parent } else { thread.pid };
-        let origin = match threads.binary_search_by_key(&model, |known| known.id.tid) {
-            Ok(at) => self.known_origin(&sort(threads[at].id))?,
-            Err(_) => self.usual_origin(subject, threads, &sort)?,
+        let leader = threads.binary_search_by_key(&model, |known| known.id.tid).ok().map(|at| &threads[at]);
+        // Where the first thread has ended, or is another workload's: another one of the process that is older.
+        let is_older = |known: &&Thread| known.pid == model && known.id.start < thread.id.start;
+        let model = leader.or_else(|| threads.iter().filter(is_older).min_by_key(|known| known.id.start));
+        let origin = match model {
+            Some(known) => self.known_origin(&sort(known.id))?,
+            None => self.usual_origin(subject, threads, &sort)?,
         };
-        let origin = origin.unwrap_or_else(|| now.clone());
+        // It is Quell's, so that it is not the thread's own: what Linux gives to a thread that asks for nothing.
+        let origin = origin.unwrap_or_else(|| match now {
+            Value::Class(_) => Value::Class(ThreadClass::of(SchedClass::NORMAL)),
+            Value::Cpus(_) => Value::Cpus(self.topology.all()),
+            other => other.clone(),
+        });
         self.origins.insert(place.clone(), origin.clone());
         Ok(origin)
     }
@@ -127,7 +143,11 @@ impl<'a> Draft<'a> {
                 None => tally.push((origin, 1)),
             }
         }
-        Ok(tally.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin))
+        if let Some((usual, _)) = tally.into_iter().max_by_key(|(_, count)| *count) {
+            return Ok(Some(usual));
+        }
+        let own = threads.iter().filter(|thread| thread.workload == subject.id);
+        Ok(own.filter_map(|thread| self.ledger.origin(&sort(thread.id))).next().cloned())
     }
 
     /// The file by which a thread competes that is alone in a threaded cgroup.

@@ -14,6 +14,6 @@ pub use files::{read_file, verify_partition, write_file};
 pub use named::{Tree, is_pattern, line_contains, named, pattern_error};
 pub use own::{Controller, OwnGroup};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
-pub use tree::{Group, members, subtree};
+pub use tree::{Group, Kind, members, subtree};
 pub use usage::{UsageFile, most_open_files};
 pub use version1::CpuV1;

@@ -92,29 +92,42 @@ fn has_no_children(directory: &fs::Metadata) -> bool {
     directory.nlink() == 2
 }
 
-/// The processes in a cgroup itself, not in its children, appended. In a threaded cgroup the kernel lists no processes
-/// (EOPNOTSUPP): then its threads, each as if it were a process.
+/// Members of a cgroup itself, not of its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole processes.
+    Processes,
+    /// Single threads: the cgroup is a threaded one, for which the kernel lists no processes (EOPNOTSUPP).
+    Threads,
+}
+
+/// Appends the processes in a cgroup itself, or its threads if it is a threaded one; says which.
 ///
 /// # Errors
 /// If the file cannot be read or understood.
-pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<(), LinuxError> {
-    let mut path = group.join("cgroup.procs");
+pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<Kind, LinuxError> {
+    let (mut path, mut kind) = (group.join("cgroup.procs"), Kind::Processes);
     let text = match file::read(&path) {
-        Err(LinuxError::Io { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            path = group.join("cgroup.threads");
+        Ok(Some(text)) => Some(text),
+        Err(error) if !is_of_threads(&error) => return Err(error),
+        _ => {
+            (path, kind) = (group.join("cgroup.threads"), Kind::Threads);
             file::read(&path)?
         }
-        other => other?,
     };
     for line in text.unwrap_or_default().lines() {
         // A zero is a process of another pid namespace: it has no number here.
         match line.parse::<i32>() {
             Ok(0) => {}
-            Ok(pid) => into.push(pid),
+            Ok(number) => into.push(number),
             Err(_) => return Err(LinuxError::parse(&path, line, "process numbers")),
         }
     }
-    Ok(())
+    Ok(kind)
+}
+
+fn is_of_threads(error: &LinuxError) -> bool {
+    matches!(error, LinuxError::Io { source, .. } if source.raw_os_error() == Some(libc::EOPNOTSUPP))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use quell_model::{
 
 use crate::actuators::{self, Standing};
 use crate::clock;
-use crate::members::{Level, Members, News};
+use crate::members::{Departure, Level, Members, News};
 use crate::procfs::ProcFs;
 use crate::sched::{Kernel, ThreadCalls};
 use crate::scheduler::{Scheduler, Stock, tell_stock};
@@ -167,6 +167,25 @@ impl LinuxHost {
         self.members.get(id).map_or(0, |member| member.threads as usize)
     }
 
+    /// The processes that a workload's selectors name by number, as they were when it was attached.
+    #[must_use]
+    pub fn numbered(&self, id: WorkloadId) -> Vec<ThreadId> {
+        self.members.resolved(id).map_or(Vec::new(), |resolved| resolved.roots.clone())
+    }
+
+    /// The process that has this number now; None if there is none.
+    #[must_use]
+    pub fn process(&self, pid: i32) -> Option<ThreadId> {
+        let stat = ProcFs::open(&self.members.roots.proc).ok()?.stat(pid, pid).ok().flatten()?;
+        Some(ThreadId { tid: pid, start: stat.start })
+    }
+
+    /// The latest processes that left a workload and run on, with the reason for each and the line of the configuration that
+    /// keeps it; those that have ended since are left out.
+    pub fn departures(&mut self, id: WorkloadId) -> &[Departure] {
+        self.members.departures(id)
+    }
+
     /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
     #[must_use]
     pub fn programs(&self, target: Target) -> String {
@@ -259,6 +278,8 @@ impl LinuxHost {
             self.writes.ledger.forget_thread(thread);
             self.standing.values.forget_thread(thread);
         }
+        self.let_go(&news.left);
+        news.left.clear();
         for (id, group) in news.groups.drain(..) {
             self.writes.ledger.forget_group(&group);
             self.sensors.groups_changed(id);

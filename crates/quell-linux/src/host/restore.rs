@@ -64,8 +64,40 @@ impl LinuxHost {
         limits.for_each(|(_, limit)| *limit = None);
         self.standing.values.clear(only);
         self.unsettled.retain(|owner| is_kept(*owner));
-        touched.extend(self.inherited(&touched));
+        let threads = std::mem::take(&mut self.members.threads);
+        let inherited = self.inherited(&threads, &touched);
+        self.members.threads = threads;
+        touched.extend(inherited);
         self.put_places_back(touched)
+    }
+
+    /// Threads that run on outside of their workload get their own values back, each where it has Quell's still: what a thread
+    /// set itself meanwhile is its own.
+    pub(super) fn let_go(&mut self, left: &[Thread]) {
+        if left.is_empty() {
+            return;
+        }
+        left.iter().for_each(|thread| self.standing.values.forget_thread(thread.id));
+        let all = self.writes.ledger.latest_first();
+        let mut touched = self.inherited(left, &all);
+        touched.extend(
+            all.into_iter()
+                .filter(|touched| touched.place.thread().is_some_and(|of| left.iter().any(|thread| thread.id == of))),
+        );
+        for refused in self.put_places_back(touched).left {
+            let is_ours = match self.writes.ledger.touched(&refused.place).map(|touched| touched.last.clone()) {
+                Some(last) => {
+                    let now = self.writes.medium.read(&refused.place);
+                    now.map_or(true, |now| now.is_some_and(|now| last.is_still(&now)))
+                }
+                None => false,
+            };
+            if is_ours {
+                tracing::warn!("a thread that left its workload: {refused}");
+            } else {
+                self.writes.ledger.forget(&refused.place);
+            }
+        }
     }
 
     /// Restores the settings on cgroups that are no longer the workload's.
@@ -90,13 +122,9 @@ impl LinuxHost {
 
     /// Threads that have a value that Quell set on another thread of their workload, without having been set
     /// themselves: they inherited it.
-    fn inherited(&mut self, touched: &[Touched]) -> Vec<Touched> {
+    fn inherited(&mut self, threads: &[Thread], touched: &[Touched]) -> Vec<Touched> {
         let mut swept = Vec::new();
-        for at in 0..self.members.threads.len() {
-            let thread = self.members.threads[at];
-            if !thread.born_under {
-                continue;
-            }
+        for thread in threads.iter().filter(|thread| thread.born_under) {
             for place in [Place::Affinity(thread.id), Place::Class(thread.id)] {
                 if touched.iter().any(|touched| touched.place == place) {
                     continue;
@@ -105,7 +133,7 @@ impl LinuxHost {
                 let model = touched.iter().find(|touched| {
                     touched.last.is_still(&now)
                         && touched.last != touched.origin
-                        && self.concerns(touched, &thread)
+                        && concerns(touched, thread, threads)
                         && std::mem::discriminant(&touched.place) == std::mem::discriminant(&place)
                 });
                 if let Some(model) = model {
@@ -114,14 +142,6 @@ impl LinuxHost {
             }
         }
         swept
-    }
-
-    /// Was the change made on the thread's workload, before the thread was created?
-    fn concerns(&self, touched: &Touched, thread: &Thread) -> bool {
-        let (Place::Affinity(other) | Place::Class(other)) = touched.place else { return false };
-        let same = touched.workload == Some(thread.workload)
-            || self.members.threads.iter().any(|known| known.id == other && known.workload == thread.workload);
-        same && thread.id.start >= other.start
     }
 
     /// Control groups first (with them go their lines and members), partitions, then CPU sets in an order in which every set stays within its parent's, then the rest.
@@ -167,6 +187,14 @@ impl LinuxHost {
             })
             .collect()
     }
+}
+
+/// Was the change made on the thread's workload, before the thread was created?
+fn concerns(touched: &Touched, thread: &Thread, threads: &[Thread]) -> bool {
+    let (Place::Affinity(other) | Place::Class(other)) = touched.place else { return false };
+    let same = touched.workload == Some(thread.workload)
+        || threads.iter().any(|known| known.id == other && known.workload == thread.workload);
+    same && thread.id.start >= other.start
 }
 
 impl Drop for LinuxHost {

@@ -28,16 +28,28 @@ impl Command {
         Ok(Command { line: line.clone(), uid })
     }
 
-    /// Is a process whose command line fits of the user that is meant, and does it execute the file? `before`: what it
-    /// executed when that was found last; a file that is replaced, as by an upgrade, does not change what a process is.
+    /// Does it ask for a user?
+    pub fn asks_for_user(&self) -> bool {
+        self.uid.is_some()
+    }
+
+    /// Is a process of this user, if all of its numbers agree, of the user that is meant?
+    pub fn is_users(&self, user: Option<u32>) -> bool {
+        self.uid.is_none() || self.uid == user
+    }
+
+    /// Does a process execute the file that is meant? `before`: what it executed when that was found last; a file that is
+    /// replaced, as by an upgrade, does not change what a process is.
+    pub fn is_executed(&self, proc: &ProcFs, pid: i32, before: Option<FileId>) -> bool {
+        let Some(path) = &self.line.exe else { return true };
+        proc.exe(pid).is_some_and(|executes| Some(executes) == before || Some(executes) == FileId::at(path))
+    }
+
+    /// Is a process of the user that is meant, and does it execute the file? Asked before its command line is read: that is
+    /// memory of the process, which may be long in coming.
     pub fn is_meant(&self, proc: &mut ProcFs, pid: i32, before: Option<FileId>) -> Result<bool, LinuxError> {
-        if let Some(uid) = self.uid
-            && proc.user(pid)? != Some(uid)
-        {
-            return Ok(false);
-        }
-        let Some(path) = &self.line.exe else { return Ok(true) };
-        Ok(proc.exe(pid).is_some_and(|executes| Some(executes) == before || Some(executes) == FileId::at(path)))
+        let user = if self.asks_for_user() { proc.user(pid)? } else { None };
+        Ok(self.is_users(user) && self.is_executed(proc, pid, before))
     }
 }
 

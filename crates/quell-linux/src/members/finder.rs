@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use quell_model::{Nanos, WorkloadId};
 
 use super::{Processes, Resolved};
-use crate::procfs::ProcFs;
+use crate::cgroup::Kind;
+use crate::procfs::{Numbers, ProcFs};
 use crate::{LinuxError, cgroup};
 
 /// A thread that was found.
@@ -42,6 +43,14 @@ pub(crate) struct Finder {
     processes: Processes,
     /// Processes in the workloads' cgroups.
     claims: Vec<(i32, WorkloadId)>,
+    /// Threads in the workloads' threaded cgroups.
+    threads: Vec<(i32, WorkloadId)>,
+    /// The processes of such threads, as of the last scan.
+    homes: Vec<(i32, i32)>,
+    /// Which numbers may have been given out again since the last look at everything.
+    numbers: Numbers,
+    /// Number of the machine's CPUs; 0: not known.
+    pub cpus: usize,
     tids: Vec<i32>,
     pids: Vec<i32>,
     exempt: Vec<i32>,
@@ -63,6 +72,16 @@ impl Finder {
         self.processes.invalidate();
     }
 
+    /// May the thread with this number be another one since the last look at everything?
+    pub fn is_doubtful(&self, tid: i32) -> bool {
+        self.numbers.is_doubtful(tid)
+    }
+
+    /// Is every thread with a known number the same since the last look at everything?
+    pub fn all_certain(&self) -> bool {
+        self.numbers.all_certain()
+    }
+
     /// Finds all threads of all workloads, ascending by number.
     pub fn scan(
         &mut self,
@@ -71,9 +90,10 @@ impl Finder {
         now: Nanos,
         found: &mut Vec<Found>,
     ) -> Result<(), LinuxError> {
+        self.numbers.look(proc, self.cpus, now);
         self.claim_cgroups(workloads, &|_| true)?;
         if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
-            self.processes.scan(proc, workloads, &self.claims, &self.exempt, now)?;
+            self.processes.scan(proc, workloads, &self.claims, &self.exempt, &self.numbers, now)?;
             for (pid, workload, explicit) in self.processes.owned() {
                 match self.claims.binary_search_by_key(&pid, |claim| claim.0) {
                     Ok(at) if explicit => self.claims[at].1 = workload,
@@ -100,25 +120,52 @@ impl Finder {
 
     fn list_threads(&mut self, proc: &mut ProcFs, found: &mut Vec<Found>) -> Result<(), LinuxError> {
         found.clear();
+        self.list_single_threads(proc, found)?;
+        let single = found.len();
         for &(pid, workload) in self.claims.iter().filter(|(pid, _)| Some(pid) != self.exempt.first()) {
             self.tids.clear();
             proc.threads(pid, &mut self.tids)?;
             let explicit = self.processes.is_explicit(pid);
             found.extend(self.tids.iter().map(|&tid| Found { tid, pid, workload, explicit }));
         }
-        found.sort_unstable();
-        // A thread of a threaded cgroup is listed by its own number and by its process's.
-        found.dedup_by_key(|found| found.tid);
+        if single > 0 {
+            // A thread's own cgroup counts before its process's.
+            found.sort_by_key(|found| found.tid);
+            found.dedup_by_key(|found| found.tid);
+        } else {
+            found.sort_unstable();
+        }
         Ok(())
     }
 
-    /// The processes that sit in these workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
+    /// The threads of threaded cgroups, but for those of processes that are selected by themselves.
+    fn list_single_threads(&mut self, proc: &mut ProcFs, found: &mut Vec<Found>) -> Result<(), LinuxError> {
+        if self.threads.is_empty() {
+            self.homes.clear();
+            return Ok(());
+        }
+        for &(tid, workload) in &self.threads {
+            let known = self.homes.binary_search_by_key(&tid, |home| home.0).map(|at| self.homes[at].1);
+            let home = match known {
+                Ok(pid) if proc.has_thread(pid, tid) => Some(pid),
+                _ => proc.process_of(tid)?,
+            };
+            let is_own = |pid: &i32| Some(pid) != self.exempt.first() && !self.processes.is_explicit(*pid);
+            found.extend(home.filter(is_own).map(|pid| Found { tid, pid, workload, explicit: false }));
+        }
+        self.homes.clear();
+        self.homes.extend(found.iter().map(|found| (found.tid, found.pid)));
+        Ok(())
+    }
+
+    /// The processes and threads that sit in these workloads' cgroups, ascending; a deeper cgroup counts before a higher one.
     fn claim_cgroups(
         &mut self,
         workloads: &[(WorkloadId, Resolved)],
         which: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<(), LinuxError> {
         self.claims.clear();
+        self.threads.clear();
         // Made where a cgroup has some below it.
         let owned: LazyCell<HashSet<&PathBuf>, _> =
             LazyCell::new(|| workloads.iter().flat_map(|(_, resolved)| resolved.group_paths()).collect());
@@ -126,13 +173,18 @@ impl Finder {
             for path in resolved.group_paths() {
                 for group in cgroup::subtree(path, &|below| !owned.contains(below))? {
                     self.pids.clear();
-                    cgroup::members(&group, &mut self.pids)?;
-                    self.claims.extend(self.pids.iter().map(|&pid| (pid, *id)));
+                    let claims = match cgroup::members(&group, &mut self.pids)? {
+                        Kind::Processes => &mut self.claims,
+                        Kind::Threads => &mut self.threads,
+                    };
+                    claims.extend(self.pids.iter().map(|&number| (number, *id)));
                 }
             }
         }
-        self.claims.sort_unstable();
-        self.claims.dedup_by_key(|claim| claim.0);
+        for claims in [&mut self.claims, &mut self.threads] {
+            claims.sort_unstable();
+            claims.dedup_by_key(|claim| claim.0);
+        }
         Ok(())
     }
 }

@@ -5,10 +5,17 @@
 //! workload, because its parent number is then 1.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
-//! is in, the deepest; else its parent's. Quell's own process belongs to none, unless the options say otherwise.
+//! is in, the deepest; else its parent's. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process
+//! does. Quell's own process belongs to none, unless the options say otherwise.
+//!
+//! A thread is *there*, has *left* (it runs on and is another program, user or cgroup now, or its parent left), or has *ended*
+//! (`departure`). What leaves gets its own values back in the same scan. A process and a thread are known by number and start
+//! time: every process that a workload owns by number, command line or descent is asked for its start at each scan, everything
+//! else where the kernel may have given its number out again since the last one (`procfs::Numbers`).
 
 mod census;
 mod command;
+mod departure;
 mod finder;
 mod history;
 mod names;
@@ -24,6 +31,7 @@ mod watchdog;
 
 pub use census::{Census, Counted, mounted_hierarchies};
 pub use command::{user_id, user_name};
+pub use departure::{Departure, Why};
 pub(crate) use finder::{Finder, Found};
 pub(crate) use history::History;
 pub use names::program;
@@ -40,6 +48,7 @@ use std::sync::Arc;
 
 use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
 
+use self::departure::Departures;
 use self::scout::{Away, Scout};
 use crate::clock::Look;
 use crate::procfs::ProcFs;
@@ -56,6 +65,9 @@ pub(crate) struct Member {
     pub threads: u32,
     /// Have its threads been looked for since it attached?
     scanned: bool,
+    /// Has its description changed since the last scan? What leaves then is selected no more.
+    has_new_selectors: bool,
+    departures: Departures,
 }
 
 /// How threads are found.
@@ -108,6 +120,8 @@ impl Members {
         let mut proc = ProcFs::open(&roots.proc)?;
         let counts_itself = options.include_self || !roots.is_this_machine();
         let exempt = if counts_itself { Vec::new() } else { finder::own_line(&mut proc)? };
+        let mut finder = Finder::new(exempt);
+        finder.cpus = topology.cpus().len();
         Ok(Members {
             online: topology.all(),
             controls: Arc::new(controls(&roots, &options, &topology)),
@@ -120,7 +134,7 @@ impl Members {
             threads: Vec::new(),
             threads_changed: 0,
             wanted: SignalSet::default(),
-            search: Search { finder: Finder::new(exempt), ..Search::default() },
+            search: Search { finder, ..Search::default() },
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -161,6 +175,12 @@ impl Members {
     /// A workload's selectors; None if there is no such workload.
     pub fn resolved(&self, id: WorkloadId) -> Option<&Resolved> {
         resolved(&self.selectors, id)
+    }
+
+    /// The latest processes that left a workload and run on outside of it.
+    pub fn departures(&mut self, id: WorkloadId) -> &[Departure] {
+        let member = self.slots.get_mut(id.index()).and_then(Option::as_mut);
+        member.map_or(&[], |member| member.departures.of_the_living(&mut self.proc))
     }
 
     /// Are there workloads whose values are set on single threads?
@@ -240,6 +260,8 @@ impl Members {
             history: History::default(),
             threads: 0,
             scanned: false,
+            has_new_selectors: false,
+            departures: Departures::default(),
         };
         if id.index() == self.slots.len() {
             self.slots.push(None);
@@ -259,7 +281,7 @@ impl Members {
     ) -> Result<Vec<PathBuf>, LinuxError> {
         let level = self.level_of(&resolved);
         let member = self.get_mut(id)?;
-        (member.spec, member.level) = (Arc::new(workload), level);
+        (member.spec, member.level, member.has_new_selectors) = (Arc::new(workload), level, true);
         let mut left = Vec::new();
         if let Some((_, old)) = self.selectors.iter_mut().find(|(other, _)| *other == id) {
             let is_left = |group: &&PathBuf| !resolved.group_paths().any(|path| path == *group);

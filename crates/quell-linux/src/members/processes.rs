@@ -1,11 +1,13 @@
 //! The machine's processes and their workloads, for workloads that are selected by process number or command line.
 
-use quell_model::{Nanos, WorkloadId};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use quell_model::{Nanos, ThreadState, WorkloadId};
 
 use super::Resolved;
 use crate::LinuxError;
 use crate::cgroup::line_contains;
-use crate::procfs::{FileId, ProcFs};
+use crate::procfs::{FileId, Numbers, ProcFs};
 
 /// Interval of reading command lines again: a process may become another program at any time.
 const COMMANDS_EVERY: Nanos = Nanos::from_secs(1);
@@ -17,11 +19,23 @@ struct Process {
     /// The parent when the process was first seen; a process whose parent dies stays in its workload.
     parent: i32,
     owner: Option<WorkloadId>,
+    /// The owner before the last decision.
+    was: Option<WorkloadId>,
+    /// Has nothing been decided about it yet?
+    is_new: bool,
     /// Owned by its own number or command line, not by its parent's.
     explicit: bool,
+    /// Owned as a child.
+    by_descent: bool,
     by_command: Option<WorkloadId>,
+    /// Hash of the text that its command line had.
+    matched: u64,
     /// The file that it executed when its command line was found to be meant, if the selector asks for that.
     executed: Option<FileId>,
+    /// Has its first thread ended? It is a process as long as others run.
+    has_lost_leader: bool,
+    /// Is it one of the kernel's own, which have no command line?
+    is_kernels: bool,
     listed: bool,
 }
 
@@ -34,6 +48,8 @@ pub(crate) struct Processes {
     /// Indices into `all`, oldest process first: a parent comes before its children.
     by_age: Vec<u32>,
     changed: bool,
+    /// Those of the last decision.
+    claims: Vec<(i32, WorkloadId)>,
     commands_at: Nanos,
 }
 
@@ -62,16 +78,22 @@ impl Processes {
         workloads: &[(WorkloadId, Resolved)],
         claims: &[(i32, WorkloadId)],
         exempt: &[i32],
+        numbers: &Numbers,
         now: Nanos,
     ) -> Result<(), LinuxError> {
         proc.pids(&mut self.pids)?;
         let known = self.all.len();
-        for process in &mut self.all {
-            process.listed = self.pids.binary_search(&process.pid).is_ok();
+        for at in 0..known {
+            self.look_again(proc, numbers, at)?;
         }
+        let mut next = 0;
         for at in 0..self.pids.len() {
             let pid = self.pids[at];
-            if self.all[..known].binary_search_by_key(&pid, |process| process.pid).is_ok() {
+            // Both lists ascend; of one number the one that is listed comes last.
+            while next < known && (self.all[next].pid < pid || self.all[next].pid == pid && !self.all[next].listed) {
+                next += 1;
+            }
+            if next < known && self.all[next].pid == pid {
                 continue;
             }
             if let Some(stat) = proc.stat(pid, pid)? {
@@ -80,9 +102,15 @@ impl Processes {
                     start: stat.start,
                     parent: stat.parent,
                     owner: None,
+                    was: None,
+                    is_new: true,
                     explicit: false,
+                    by_descent: false,
                     by_command: None,
+                    matched: 0,
                     executed: None,
+                    has_lost_leader: stat.state == ThreadState::Dead,
+                    is_kernels: stat.is_kernels,
                     listed: true,
                 });
             }
@@ -98,14 +126,29 @@ impl Processes {
             }
             self.changed = true;
         }
-        if born || self.changed {
-            self.all.sort_unstable_by_key(|process| process.pid);
-            self.decide(workloads, claims);
-            self.changed = false;
+        if born || self.changed || self.claims != claims {
+            self.claims.clear();
+            self.claims.extend_from_slice(claims);
+            self.all.sort_unstable_by_key(|process| (process.pid, process.start));
+            self.changed = self.decide(workloads, claims);
         }
         // Dead processes are forgotten only now: their children that were created meanwhile have been given to their
         // workload.
         self.all.retain(|process| process.listed);
+        Ok(())
+    }
+
+    /// Is a known process still there? Its number is not enough: it may be another's now. Asked of each that a workload owns,
+    /// and of the others where the kernel may have given the number out again.
+    fn look_again(&mut self, proc: &mut ProcFs, numbers: &Numbers, at: usize) -> Result<(), LinuxError> {
+        let process = &mut self.all[at];
+        process.listed = self.pids.binary_search(&process.pid).is_ok();
+        if process.listed && (process.owner.is_some() || numbers.is_doubtful(process.pid)) {
+            match proc.stat(process.pid, process.pid)? {
+                Some(stat) if stat.start == process.start => process.has_lost_leader = stat.state == ThreadState::Dead,
+                _ => process.listed = false,
+            }
+        }
         Ok(())
     }
 
@@ -116,16 +159,28 @@ impl Processes {
         exempt: &[i32],
         from: usize,
     ) -> Result<(), LinuxError> {
-        for process in self.all[from..].iter_mut().filter(|process| !exempt.contains(&process.pid)) {
+        let commands =
+            || workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |one| (*id, one)));
+        let asks_for_user = commands().any(|(_, command)| command.asks_for_user());
+        let is_program = |process: &&mut Process| !process.is_kernels && !exempt.contains(&process.pid);
+        for process in self.all[from..].iter_mut().filter(is_program) {
+            if process.has_lost_leader || !process.listed {
+                // Nothing says now what it executes, though its other threads may run on: it is what it was.
+                let mut same = commands().filter(|(_, command)| hash(&command.line.text) == process.matched);
+                process.by_command = process.by_command.and_then(|_| same.next()).map(|(id, _)| id);
+                continue;
+            }
             let before = process.executed.take();
             process.by_command = None;
-            self.line.clear();
-            self.line.extend_from_slice(proc.command_line(process.pid)?.unwrap_or_default());
-            let commands =
-                workloads.iter().flat_map(|(id, resolved)| resolved.commands.iter().map(move |one| (id, one)));
-            for (id, command) in commands {
-                if line_contains(&self.line, &command.line.text) && command.is_meant(proc, process.pid, before)? {
-                    process.by_command = Some(*id);
+            let user = if asks_for_user { proc.user(process.pid)? } else { None };
+            let mut is_read = false;
+            for (id, command) in commands().filter(|(_, command)| command.is_users(user)) {
+                if !std::mem::replace(&mut is_read, true) {
+                    self.line.clear();
+                    self.line.extend_from_slice(proc.command_line(process.pid)?.unwrap_or_default());
+                }
+                if line_contains(&self.line, &command.line.text) && command.is_executed(proc, process.pid, before) {
+                    (process.by_command, process.matched) = (Some(id), hash(&command.line.text));
                     process.executed = command.line.exe.as_ref().and_then(|_| proc.exe(process.pid));
                     break;
                 }
@@ -134,7 +189,10 @@ impl Processes {
         Ok(())
     }
 
-    fn decide(&mut self, workloads: &[(WorkloadId, Resolved)], claims: &[(i32, WorkloadId)]) {
+    /// Gives every process its owner. True if that is to be done at the next scan again: the child of a process that has just
+    /// left may have its values, so that it is its workload's until then.
+    fn decide(&mut self, workloads: &[(WorkloadId, Resolved)], claims: &[(i32, WorkloadId)]) -> bool {
+        let mut again = false;
         self.by_age.clear();
         self.by_age.extend(0..self.all.len() as u32);
         self.by_age.sort_unstable_by_key(|&at| (self.all[at as usize].start, self.all[at as usize].pid));
@@ -145,17 +203,43 @@ impl Processes {
                 resolved.roots.iter().any(|root| root.tid == process.pid && root.start == process.start)
             });
             let explicit = by_number.map(|(id, _)| *id).or(process.by_command);
+            self.all[at].was = process.owner;
             let in_cgroup = || claims.binary_search_by_key(&process.pid, |claim| claim.0).ok().map(|at| claims[at].1);
-            let inherited = || {
-                let parent = self.all.binary_search_by_key(&process.parent, |process| process.pid).ok()?;
-                // A younger process with the parent's number is not the parent.
-                let parent = Some(self.all[parent]).filter(|parent| parent.start <= process.start);
-                parent.and_then(|parent| parent.owner)
+            let kept = || process.owner.filter(|owner| workloads.iter().any(|(id, _)| id == owner));
+            // One that has ended counts for those that are seen for the first time.
+            let parent = self.parent_of(&process).filter(|parent| parent.listed || process.is_new);
+            let mut by_descent = || match parent {
+                // What has ended was its workload's, for the children that it had.
+                _ if !process.listed => kept(),
+                Some(parent) => parent.owner.or_else(|| {
+                    let of_before =
+                        parent.was.filter(|was| process.is_new && workloads.iter().any(|(id, _)| id == was));
+                    again |= of_before.is_some();
+                    of_before
+                }),
+                // What has lost its parent stays where it was.
+                None => kept().filter(|_| process.by_descent),
             };
-            let kept =
-                || process.owner.filter(|owner| !process.explicit && workloads.iter().any(|(id, _)| id == owner));
-            self.all[at].owner = explicit.or_else(in_cgroup).or_else(inherited).or_else(kept);
+            let by_itself = explicit.or_else(|| in_cgroup().filter(|_| process.listed));
+            self.all[at].owner = by_itself.or_else(&mut by_descent);
             self.all[at].explicit = explicit.is_some();
+            self.all[at].by_descent = by_itself.is_none();
+            self.all[at].is_new = false;
         }
+        again
     }
+
+    /// The parent that a process had when it was first seen, if it is known still.
+    fn parent_of(&self, process: &Process) -> Option<Process> {
+        // A younger process with the parent's number is not the parent.
+        let is_before = |other: &Process| (other.pid, other.start) <= (process.parent, process.start);
+        let at = self.all.partition_point(is_before).checked_sub(1)?;
+        Some(self.all[at]).filter(|parent| parent.pid == process.parent)
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
+use super::departure::{Fate, fate, why};
 use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout};
-use super::{Found, Members, Thread};
+use super::{Finder, Found, Members, Thread, resolved};
 use crate::clock::cpu_time;
 use crate::procfs::{SchedStat, ticks};
 use crate::{LinuxError, sysfs};
@@ -16,6 +17,8 @@ pub(crate) struct News {
     pub events: Vec<Event>,
     /// Threads that are gone.
     pub died: Vec<ThreadId>,
+    /// Threads that run on, outside of the workload that they are said to be of.
+    pub left: Vec<Thread>,
     /// Cgroups that were made again.
     pub groups: Vec<(WorkloadId, PathBuf)>,
     /// Workloads with new threads or cgroups, each at least once.
@@ -41,7 +44,7 @@ impl Members {
         } else {
             self.prompt_look.at = Some(now);
             let begun = cpu_time();
-            let result = self.look_where_somebody_waits(news);
+            let result = self.look_where_somebody_waits(now, news);
             self.prompt_look.cost = cpu_time() - begun;
             if result? {
                 return Ok(());
@@ -92,7 +95,7 @@ impl Members {
         self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
         let found = self.with_what_was_seen_since(since, report.found);
-        self.take_up(report.result, found, news)
+        self.take_up(report.result, found, now, news)
     }
 
     /// The scout's threads; of workloads that were looked at after it had left, those that were seen then.
@@ -113,11 +116,11 @@ impl Members {
         self.scan_groups(|_| true, news);
         let mut found = std::mem::take(&mut self.search.found);
         let result = self.search.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
-        self.take_up(result, found, news)
+        self.take_up(result, found, now, news)
     }
 
     /// False, with nothing done, if a thread left its workload alive: then only a full scan finds its place.
-    fn look_where_somebody_waits(&mut self, news: &mut News) -> Result<bool, LinuxError> {
+    fn look_where_somebody_waits(&mut self, now: Nanos, news: &mut News) -> Result<bool, LinuxError> {
         self.scan_cpus(news)?;
         let waiting: Vec<bool> =
             (0..self.slots.len()).map(|slot| self.waits_for_threads(WorkloadId(slot as u32))).collect();
@@ -148,7 +151,7 @@ impl Members {
         }
         found.sort_unstable();
         self.scan_groups(waits, news);
-        self.take_up(result, found, news).map(|()| true)
+        self.take_up(result, found, now, news).map(|()| true)
     }
 
     /// Are these all threads of the workloads that wait, as they are known?
@@ -163,9 +166,10 @@ impl Members {
         &mut self,
         result: Result<(), LinuxError>,
         found: Vec<Found>,
+        now: Nanos,
         news: &mut News,
     ) -> Result<(), LinuxError> {
-        let result = result.and_then(|()| self.merge(&found, news));
+        let result = result.and_then(|()| self.merge(&found, now, news));
         self.search.found = found;
         result?;
         self.count_threads();
@@ -173,51 +177,85 @@ impl Members {
     }
 
     /// Two ascending lists: the threads that are known and those that were found.
-    fn merge(&mut self, found: &[Found], news: &mut News) -> Result<(), LinuxError> {
-        let unchanged =
-            self.threads.len() == found.len() && self.threads.iter().zip(found).all(|(known, found)| known.is(found));
-        if unchanged {
+    fn merge(&mut self, found: &[Found], now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        let finder = &self.search.finder;
+        let certain = finder.all_certain();
+        let is_same =
+            |(known, found): (&Thread, &Found)| known.is(found) && (certain || !finder.is_doubtful(found.tid));
+        if self.threads.len() == found.len() && self.threads.iter().zip(found).all(is_same) {
             return Ok(());
         }
-        let before: Vec<i32> = self.threads.iter().map(|thread| thread.id.tid).collect();
+        let before = Before::of(&self.threads);
         let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
         let mut threads = Vec::with_capacity(found.len());
+        let told = news.died.len() + news.left.len();
+        let first_left = news.left.len();
+        let mut born = 0;
         for found in found {
-            while let Some(dead) = known.next_if(|known| known.id.tid < found.tid) {
-                self.died(&dead, news);
+            while let Some(missing) = known.next_if(|known| known.id.tid < found.tid) {
+                self.missed(&missing, now, news)?;
             }
-            let same = known.next_if(|known| known.id.tid == found.tid);
-            if let Some(known) = same {
-                if (known.pid, known.workload) == (found.pid, found.workload) && !known.is_dead() {
+            let mut was_elsewhere = false;
+            if let Some(known) = known.next_if(|known| known.id.tid == found.tid) {
+                if is_same_still(&known, found, &self.search.finder) {
                     threads.push(known);
                     continue;
                 }
-                self.died(&known, news);
+                let stat = self.proc.stat(found.pid, found.tid)?;
+                match fate(known.id, known.is(found), stat.as_ref()) {
+                    Fate::There => {
+                        threads.push(known);
+                        continue;
+                    }
+                    Fate::Left => {
+                        was_elsewhere = true;
+                        self.left(&known, now, news);
+                    }
+                    Fate::Ended => self.died(&known, news),
+                }
             }
             if let Some(thread) = self.born(found, &before, news)? {
-                threads.push(thread);
+                // What moved from one workload to another has its own values again by then.
+                threads.push(Thread { born_under: thread.born_under && !was_elsewhere, ..thread });
                 news.dirty.push(thread.workload);
+                born += 1;
             }
         }
-        known.for_each(|dead| self.died(&dead, news));
+        for missing in known {
+            self.missed(&missing, now, news)?;
+        }
         self.threads = threads;
-        self.threads_changed += 1;
+        for at in first_left..news.left.len() {
+            self.add_those_born_since(at, &before, news)?;
+        }
+        self.threads_changed += u64::from(born + news.died.len() + news.left.len() > told);
         Ok(())
     }
 
-    /// A thread that is new; `before` are the numbers of those that were there at the last scan, ascending.
-    fn born(&mut self, found: &Found, before: &[i32], news: &mut News) -> Result<Option<Thread>, LinuxError> {
+    /// A thread was not found again.
+    fn missed(&mut self, thread: &Thread, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        let stat = self.proc.stat(thread.pid, thread.id.tid)?;
+        match fate(thread.id, false, stat.as_ref()) {
+            Fate::Ended => self.died(thread, news),
+            Fate::Left | Fate::There => self.left(thread, now, news),
+        }
+        Ok(())
+    }
+
+    /// A thread that is new; `before` are those that were there at the last scan.
+    fn born(&mut self, found: &Found, before: &Before, news: &mut News) -> Result<Option<Thread>, LinuxError> {
         let stat = self.proc.stat(found.pid, found.tid)?;
         // A dead one that its parent has not asked for yet is still listed.
         let Some(stat) = stat.filter(|stat| stat.state != ThreadState::Dead) else { return Ok(None) };
         let counted = self.proc.schedstat(found.pid, found.tid)?;
         let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
         let id = ThreadId { tid: found.tid, start: stat.start };
-        let Some(member) = self.get(found.workload) else { return Ok(None) };
+        let Ok(member) = self.get_mut(found.workload) else { return Ok(None) };
+        member.departures.returned(found.pid);
         // A program that another process started, and that is found with all its threads at once, inherited nothing.
-        let is_ours = |pid: i32| before.binary_search(&pid).is_ok();
-        let joined = found.explicit && !is_ours(found.pid) && !is_ours(stat.parent);
-        let born_under = (self.adopted || !member.history.is_empty()) && !joined;
+        let born_of = before.workload_of(found.pid).or_else(|| before.workload_of(stat.parent));
+        let joined = found.explicit && born_of.is_none();
+        let has_history = !member.history.is_empty();
         // Born since the workload attached: all its time counts.
         let run = if member.scanned { SchedStat::default() } else { run };
         news.events.push(Event::ThreadBorn(found.workload, id));
@@ -226,7 +264,9 @@ impl Members {
             pid: found.pid,
             parent: stat.parent,
             workload: found.workload,
-            born_under,
+            explicit: found.explicit,
+            born_under: (self.adopted || has_history || born_of.is_some_and(|id| id != found.workload)) && !joined,
+            born_of,
             state: stat.state,
             cpu: stat.cpu,
             class: stat.class,
@@ -242,8 +282,37 @@ impl Members {
         }
     }
 
+    fn left(&mut self, thread: &Thread, now: Nanos, news: &mut News) {
+        news.left.push(*thread);
+        let Members { slots, selectors, proc, roots, .. } = self;
+        let Some(member) = slots.get_mut(thread.workload.index()).and_then(Option::as_mut) else { return };
+        news.events.push(Event::ThreadLeft(thread.workload, thread.id));
+        if let Some(resolved) = resolved(selectors, thread.workload).filter(|_| !member.has_new_selectors) {
+            member.departures.note(thread, why(proc, &roots.cgroup, resolved, thread), now);
+        }
+    }
+
+    /// Threads that a process which left had created since the last scan may have inherited values, and leave as well.
+    fn add_those_born_since(&mut self, at: usize, before: &Before, news: &mut News) -> Result<(), LinuxError> {
+        let left = news.left[at];
+        let mut tids = Vec::new();
+        self.proc.threads(left.pid, &mut tids)?;
+        for tid in tids {
+            let is_known = before.tids.binary_search(&tid).is_ok()
+                || self.thread(tid).is_some()
+                || news.left.iter().any(|other| other.id.tid == tid);
+            if let (false, Some(stat)) = (is_known, self.proc.stat(left.pid, tid)?) {
+                let id = ThreadId { tid, start: stat.start };
+                news.left.push(Thread { id, parent: stat.parent, born_under: true, ..left });
+            }
+        }
+        Ok(())
+    }
+
     fn count_threads(&mut self) {
-        self.slots.iter_mut().flatten().for_each(|member| (member.threads, member.scanned) = (0, true));
+        self.slots.iter_mut().flatten().for_each(|member| {
+            (member.threads, member.scanned, member.has_new_selectors) = (0, true, false);
+        });
         for thread in &self.threads {
             if let Some(member) = self.slots.get_mut(thread.workload.index()).and_then(Option::as_mut) {
                 member.threads += 1;
@@ -270,6 +339,33 @@ impl Members {
             }
         }
     }
+}
+
+/// The threads of the last scan.
+struct Before {
+    /// Ascending.
+    tids: Vec<i32>,
+    /// Processes, ascending, each with its workload: with one of them, where its threads are several's.
+    pids: Vec<(i32, WorkloadId)>,
+}
+
+impl Before {
+    fn of(threads: &[Thread]) -> Before {
+        let mut pids: Vec<_> = threads.iter().map(|thread| (thread.pid, thread.workload)).collect();
+        // Sorted almost, because a process's threads have numbers close to its own.
+        pids.sort();
+        pids.dedup();
+        Before { tids: threads.iter().map(|thread| thread.id.tid).collect(), pids }
+    }
+
+    fn workload_of(&self, pid: i32) -> Option<WorkloadId> {
+        let at = self.pids.binary_search_by_key(&pid, |known| known.0).ok()?;
+        Some(self.pids[at].1)
+    }
+}
+
+fn is_same_still(known: &Thread, found: &Found, finder: &Finder) -> bool {
+    known.is(found) && !finder.is_doubtful(found.tid)
 }
 
 #[cfg(test)]
@@ -388,7 +484,7 @@ mod tests {
         tree.write("cgroup/be/cgroup.procs", "100\n200\n");
         let (seen, events) = look(&mut host);
         assert_eq!(seen, [0; 0]);
-        let [Event::ThreadDied(WorkloadId(0), died), Event::ThreadBorn(WorkloadId(1), born)] = events[..] else {
+        let [Event::ThreadLeft(WorkloadId(0), died), Event::ThreadBorn(WorkloadId(1), born)] = events[..] else {
             panic!("{events:?}")
         };
         assert_eq!(died, born);

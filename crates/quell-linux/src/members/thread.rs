@@ -22,8 +22,12 @@ pub(crate) struct Thread {
     /// The process's parent when the thread was found.
     pub parent: i32,
     pub workload: WorkloadId,
+    /// Was its process selected by its own number or command line when the thread was found?
+    pub explicit: bool,
     /// Born after Quell had set values on its workload, so that it may have inherited them.
     pub born_under: bool,
+    /// The workload of its process, or of its process's parent, when it was found; None: they were no workload's.
+    pub born_of: Option<WorkloadId>,
     pub state: ThreadState,
     pub cpu: CpuId,
     pub class: SchedClass,
@@ -45,7 +49,7 @@ impl Thread {
 
     /// As a look would find it again.
     pub fn as_found(&self) -> Found {
-        Found { tid: self.id.tid, pid: self.pid, workload: self.workload, explicit: false }
+        Found { tid: self.id.tid, pid: self.pid, workload: self.workload, explicit: self.explicit }
     }
 
     /// Is it its process's first thread, which represents the process?

@@ -14,6 +14,13 @@ use super::watchdog::Watchdog;
 use crate::LinuxError;
 
 pub(super) const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+
+/// No file of a process is read beyond this: what a process says of itself may be as long as it likes.
+const PROCESS_FILE: usize = 64 * 1024;
+/// Nor its command line beyond this (prctl(2), PR_SET_MM_MAP: any memory of a process may be called its command line).
+const COMMAND_LINE: usize = 4 * 1024;
+/// The numbers of a thread's children: as many as the kernel has (4,194,304), of 8 digits.
+const CHILDREN: usize = 32 * 1024 * 1024;
 const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
 
 /// A file, whatever its path.
@@ -96,7 +103,7 @@ impl ProcFs {
         self.threads(pid, &mut tids)?;
         for tid in tids {
             let name = Name::new(format_args!("{pid}/task/{tid}/children"));
-            let Some(text) = self.read(&name)? else { continue };
+            let Some(text) = self.read(&name, CHILDREN)? else { continue };
             listed = true;
             into.extend(text.split(u8::is_ascii_whitespace).filter_map(number).map(|child| child as i32));
         }
@@ -109,7 +116,7 @@ impl ProcFs {
     /// If the file cannot be read or understood.
     pub fn stat(&mut self, pid: i32, tid: i32) -> Result<Option<ThreadStat>, LinuxError> {
         let name = Name::new(format_args!("{pid}/task/{tid}/stat"));
-        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let Some(text) = self.read(&name, PROCESS_FILE)? else { return Ok(None) };
         match ThreadStat::parse(text) {
             Some(stat) => Ok(Some(stat)),
             None => Err(self.unreadable(&name, "a thread's stat line")),
@@ -122,7 +129,7 @@ impl ProcFs {
     /// If the file cannot be read or understood.
     pub fn schedstat(&mut self, pid: i32, tid: i32) -> Result<Option<SchedStat>, LinuxError> {
         let name = Name::new(format_args!("{pid}/task/{tid}/schedstat"));
-        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let Some(text) = self.read(&name, PROCESS_FILE)? else { return Ok(None) };
         match SchedStat::parse(text) {
             Some(stat) => Ok(Some(stat)),
             None => Err(self.unreadable(&name, "three numbers")),
@@ -135,7 +142,7 @@ impl ProcFs {
     /// If the file cannot be read or understood.
     pub fn switches(&mut self, pid: i32, tid: i32) -> Result<Option<(u64, u64)>, LinuxError> {
         let name = Name::new(format_args!("{pid}/task/{tid}/status"));
-        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let Some(text) = self.read(&name, PROCESS_FILE)? else { return Ok(None) };
         let value = |key: &[u8]| {
             let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(key))?;
             number(line.trim_ascii()).map(|count| count as u64)
@@ -161,7 +168,7 @@ impl ProcFs {
     /// If the file cannot be read.
     pub fn command_line(&mut self, pid: i32) -> Result<Option<&[u8]>, LinuxError> {
         let name = Name::new(format_args!("{pid}/cmdline"));
-        if self.read(&name)?.is_none() {
+        if self.read(&name, COMMAND_LINE)?.is_none() {
             return Ok(None);
         }
         let length = self.text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -177,7 +184,7 @@ impl ProcFs {
     /// If the file cannot be read.
     pub fn user(&mut self, pid: i32) -> Result<Option<u32>, LinuxError> {
         let name = Name::new(format_args!("{pid}/status"));
-        let Some(text) = self.read(&name)? else { return Ok(None) };
+        let Some(text) = self.read(&name, PROCESS_FILE)? else { return Ok(None) };
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
         let mut numbers = line.unwrap_or_default().split(u8::is_ascii_whitespace).filter_map(number);
         let first = numbers.next();
@@ -195,7 +202,7 @@ impl ProcFs {
     /// The watchdog that a process's environment tells of; None, too, if the process vanished or its environment may not be
     /// read.
     pub fn watchdog(&mut self, pid: i32) -> Option<Watchdog> {
-        self.read(&Name::new(format_args!("{pid}/environ"))).ok().flatten().and_then(Watchdog::of)
+        self.read(&Name::new(format_args!("{pid}/environ")), PROCESS_FILE).ok().flatten().and_then(Watchdog::of)
     }
 
     /// Has the process another number in a namespace of its own? False if it vanished.
@@ -203,7 +210,7 @@ impl ProcFs {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_in_namespace(&mut self, pid: i32) -> Result<bool, LinuxError> {
-        let Some(text) = self.read(&Name::new(format_args!("{pid}/status")))? else { return Ok(false) };
+        let Some(text) = self.read(&Name::new(format_args!("{pid}/status")), PROCESS_FILE)? else { return Ok(false) };
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
         Ok(line.is_some_and(|line| line.split(u8::is_ascii_whitespace).filter_map(number).nth(1).is_some()))
     }
@@ -214,12 +221,45 @@ impl ProcFs {
     /// If the file cannot be read.
     pub fn command(&mut self, pid: i32) -> Result<Option<String>, LinuxError> {
         let name = Name::new(format_args!("{pid}/cmdline"));
-        let text = self.read(&name)?.map(|text| String::from_utf8_lossy(text).replace('\0', " ").trim().to_owned());
+        let text = self
+            .read(&name, COMMAND_LINE)?
+            .map(|text| String::from_utf8_lossy(text).replace('\0', " ").trim().to_owned());
         Ok(text.map(|text| text.chars().take(80).collect()))
     }
 
-    /// Reads a whole file into the buffer; None if it vanished. The rest of the buffer is zero.
-    fn read(&mut self, name: &Name) -> Result<Option<&[u8]>, LinuxError> {
+    /// The cgroup of a thread, below the root of its hierarchy: version 2's, or the first. None if it vanished or the file cannot
+    /// be read.
+    pub(crate) fn cgroup(&mut self, pid: i32, tid: i32) -> Option<String> {
+        let text = self.read(&Name::new(format_args!("{pid}/task/{tid}/cgroup")), PROCESS_FILE).ok().flatten()?;
+        let text = String::from_utf8_lossy(text);
+        let line = text.lines().find(|line| line.starts_with("0::")).or_else(|| text.lines().next())?;
+        line.splitn(3, ':').nth(2).filter(|path| path.starts_with('/')).map(str::to_owned)
+    }
+
+    /// The process of a thread; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn process_of(&mut self, tid: i32) -> Result<Option<i32>, LinuxError> {
+        let Some(text) = self.read(&Name::new(format_args!("{tid}/status")), PROCESS_FILE)? else { return Ok(None) };
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
+        Ok(line.and_then(|line| number(line.trim_ascii())).map(|pid| pid as i32))
+    }
+
+    /// Has this process this thread now?
+    pub(crate) fn has_thread(&self, pid: i32, tid: i32) -> bool {
+        let name = Name::new(format_args!("{pid}/task/{tid}"));
+        rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).is_ok()
+    }
+
+    /// The number in a file of the machine; None if it is not there or no number.
+    pub(crate) fn number(&mut self, path: &str) -> Option<i32> {
+        let text = self.read(&Name::new(format_args!("{path}")), PROCESS_FILE).ok().flatten()?;
+        number(text.trim_ascii()).and_then(|number| i32::try_from(number).ok())
+    }
+
+    /// Reads a file into the buffer, its first `limit` bytes; None if it vanished. The rest of the buffer is zero.
+    fn read(&mut self, name: &Name, limit: usize) -> Result<Option<&[u8]>, LinuxError> {
         let file = match rustix::fs::openat(&self.directory, name.as_c_str(), FILE, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
@@ -227,10 +267,14 @@ impl ProcFs {
         };
         let mut filled = 0;
         loop {
+            if filled == limit {
+                break;
+            }
             if filled == self.text.len() {
                 self.text.resize(filled * 2, 0);
             }
-            match rustix::io::read(&file, &mut self.text[filled..]) {
+            let end = self.text.len().min(limit);
+            match rustix::io::read(&file, &mut self.text[filled..end]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}

@@ -50,6 +50,17 @@ pub enum Place {
     Membership(Membership),
 }
 
+impl Place {
+    /// The thread that it is a place of; of a process: its first.
+    pub(crate) fn thread(&self) -> Option<ThreadId> {
+        match self {
+            Place::Affinity(thread) | Place::Class(thread) | Place::Stopped(thread) => Some(*thread),
+            Place::Membership(of) => Some(of.thread),
+            Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Cgroup(_) | Place::Line(_) => None,
+        }
+    }
+}
+
 /// A value of a [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -345,6 +345,12 @@ impl Guard {
 
     fn hear(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
         for event in events {
+            if let Event::ThreadLeft(_, id) = event
+                && let Ok(at) = self.threads.binary_search_by_key(id, |record| record.id)
+            {
+                // What comes back comes as a thread that is new.
+                self.threads.remove(at);
+            }
             if let Event::Outcome(outcome) = event
                 && outcome.part == Part::Knobs
                 && let Verdict::Refused(why) = &outcome.verdict
