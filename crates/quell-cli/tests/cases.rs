@@ -49,7 +49,6 @@ cases! {
     label_sets_with_unlike_bounds_are_not_added = "histogram-unlike-buckets";
     #[ignore = "until a process outlives its first thread"]
     a_process_without_its_first_thread_remains_managed = "leader-gone";
-    #[ignore = "until guard keeps a service's own real-time threads"]
     a_services_own_realtime_threads_are_kept = "own-realtime";
     #[ignore = "until pods are found below a root of kubelet's own"]
     a_pod_is_found_below_kubelets_own_root = "pod-below-own-root";

@@ -23,6 +23,7 @@ pub mod lease;
 pub mod need;
 pub mod plan;
 pub mod rule;
+pub mod sched_class;
 pub mod scheduler;
 pub mod scope;
 pub mod signal;
@@ -49,13 +50,12 @@ pub use error::ModelError;
 pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use holders::Holders;
 pub use key::{Heeds, Key};
-pub use knob::{
-    Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, SchedClass, Target, TargetKind, Warp,
-};
+pub use knob::{Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, Target, TargetKind, Warp};
 pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Need, Support};
 pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};
 pub use rule::{DeferrableServer, Rule, RuleKind};
+pub use sched_class::SchedClass;
 pub use scheduler::Scheduler;
 pub use scope::{Claimed, Overlap, Scope};
 pub use signal::{BytesPerSecond, Quality, Sample, Signal, SignalInfo, SignalSet};

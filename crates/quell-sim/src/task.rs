@@ -41,6 +41,8 @@ pub(crate) struct Task {
     /// In a queue of some class, running or not.
     pub queued: bool,
     pub class: SchedClass,
+    /// Its owner's, before any policy.
+    pub own_class: SchedClass,
     /// The CPU of its queue; where it ran last, if it is in none.
     pub cpu: usize,
     pub affinity: Option<CpuSet>,

@@ -68,7 +68,10 @@ fn class(
     let Some(now @ Value::Class(before)) = draft.read(&place)? else { return Ok(None) };
     let origin = draft.origin(subject, thread, &place, &now, threads)?;
     let Value::Class(origin) = origin else { return Ok(None) };
-    let after = class_of(wanted, &origin);
+    // What it set itself since Quell's last write is its own, too.
+    let is_its = draft.ledger.touched(&place).is_some_and(|touched| !touched.last.is_still(&now));
+    let own = if is_its { before } else { origin };
+    let after = class_of(wanted, &origin, &own);
     let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
     let inherited = draft.inherited(&place, !before.is_like(&origin));
     Ok((!same || inherited).then_some(Write {
@@ -80,10 +83,13 @@ fn class(
     }))
 }
 
-/// The class of a thread for which these values stand: idle-only before everything, then the class that was set, with
-/// the weight as its nice value.
-fn class_of(wanted: &Wanted, origin: &ThreadClass) -> ThreadClass {
-    let class = if wanted.idle == Some(true) { Some(SchedClass::Idle) } else { wanted.class };
+/// The class of a thread for which these values stand: idle-only before everything, then the class that was set, as its
+/// own class allows ([`SchedClass::beside`]), with the weight as its nice value.
+fn class_of(wanted: &Wanted, origin: &ThreadClass, own: &ThreadClass) -> ThreadClass {
+    let class = match wanted.idle {
+        Some(true) => Some(SchedClass::Idle),
+        _ => wanted.class.map(|class| class.beside(own.class)),
+    };
     let base = class.unwrap_or(origin.class);
     let base = match (base, wanted.latency) {
         (SchedClass::Fair { nice, .. }, Some(slice)) => SchedClass::Fair { nice, slice },
@@ -94,7 +100,7 @@ fn class_of(wanted: &Wanted, origin: &ThreadClass) -> ThreadClass {
         (SchedClass::Batch { .. }, Some(weight)) => SchedClass::Batch { nice: nice_of_weight(weight) },
         (other, _) => other,
     };
-    if class == origin.class { *origin } else { ThreadClass::of(class) }
+    [origin, own].into_iter().find(|had| had.class == class).copied().unwrap_or_else(|| ThreadClass::of(class))
 }
 
 fn is_real_time(value: &Value) -> bool {
@@ -108,19 +114,38 @@ mod tests {
     #[test]
     fn values_combine_to_one_class() {
         let origin = ThreadClass::of(SchedClass::Batch { nice: 3 });
-        let wanted =
-            |class, weight, idle| class_of(&Wanted { class, weight, idle, ..Wanted::default() }, &origin).class;
+        let wanted = |class, weight, idle| {
+            class_of(&Wanted { class, weight, idle, ..Wanted::default() }, &origin, &origin).class
+        };
         assert_eq!(wanted(None, None, None), SchedClass::Batch { nice: 3 });
         assert_eq!(wanted(None, Some(100), None), SchedClass::Batch { nice: 0 });
-        assert_eq!(wanted(Some(SchedClass::NORMAL), Some(1), None), SchedClass::Fair { nice: 19, slice: None });
+        assert_eq!(wanted(Some(SchedClass::NORMAL), Some(1), None), SchedClass::Batch { nice: 19 });
         let latency = Some(Some(quell_model::Nanos::from_millis(1)));
         let both = Wanted { class: Some(SchedClass::NORMAL), weight: Some(125), latency, ..Wanted::default() };
         let fair = SchedClass::Fair { nice: -1, slice: latency.flatten() };
-        assert_eq!(class_of(&both, &origin).class, fair, "a weight and a latency are one class");
+        let normal = ThreadClass::of(SchedClass::NORMAL);
+        assert_eq!(class_of(&both, &normal, &normal).class, fair, "a weight and a latency are one class");
         assert_eq!(wanted(Some(SchedClass::Fifo { priority: 1 }), Some(1), Some(true)), SchedClass::Idle);
-        assert!(
-            class_of(&Wanted { class: Some(SchedClass::Fifo { priority: 1 }), ..Wanted::default() }, &origin)
-                .reset_on_fork
-        );
+        assert!(class_of(&fifo(), &normal, &normal).reset_on_fork);
+    }
+
+    fn fifo() -> Wanted {
+        Wanted { class: Some(SchedClass::Fifo { priority: 1 }), ..Wanted::default() }
+    }
+
+    #[test]
+    fn a_threads_own_class_is_kept_as_it_was() {
+        let own = ThreadClass { reset_on_fork: false, ..ThreadClass::of(SchedClass::Fifo { priority: 50 }) };
+        assert_eq!(class_of(&fifo(), &own, &own), own, "its children stay real-time, too");
+        let demoted = Wanted { class: Some(SchedClass::NORMAL), ..Wanted::default() };
+        assert_eq!(class_of(&demoted, &own, &own), own);
+        let idle = ThreadClass::of(SchedClass::Idle);
+        assert_eq!(class_of(&fifo(), &idle, &idle), idle);
+        let normal = ThreadClass::of(SchedClass::NORMAL);
+        assert_eq!(class_of(&demoted, &normal, &own), own, "what it set itself meanwhile");
+        assert_eq!(class_of(&fifo(), &normal, &idle), idle);
+        assert_eq!(class_of(&Wanted { weight: Some(1), ..Wanted::default() }, &own, &own), own);
+        let idle_only = Wanted { idle: Some(true), ..Wanted::default() };
+        assert_eq!(class_of(&idle_only, &own, &own), idle, "best-effort work is bounded");
     }
 }

@@ -14,6 +14,11 @@
 //! Where a workload's cgroup has no budget for real-time classes (RT group scheduling), the kernel refuses SCHED_FIFO: its
 //! threads get the highest weight and the shortest slice of the fair class instead, under the same budgets.
 //! Best-effort workloads run as SCHED_IDLE, so that a demoted thread and all unmanaged threads still come before them.
+//!
+//! A thread that its service made real-time itself keeps its priority and is not demoted: its time counts against its
+//! workload's budget, which the workload's other threads then lack. One that its service made SCHED_IDLE or SCHED_BATCH stays
+//! that and counts against no budget: it takes a CPU from no real-time thread. The host keeps both classes
+//! ([`SchedClass::beside`]).
 
 mod invariants;
 
@@ -167,6 +172,12 @@ impl Guard {
         grants: false,
     };
 
+    /// A class that the service gave its thread: not the ordinary one and not the one that is given here.
+    fn own(&self, class: Option<SchedClass>) -> Option<SchedClass> {
+        let ours = SchedClass::Fifo { priority: self.config.priority };
+        class.filter(|class| !matches!(class, SchedClass::Fair { .. }) && *class != ours)
+    }
+
     /// Brings the workload records up to date; a guarantee beyond the pool counts as none.
     fn meet_workloads(&mut self, view: &View, plan: &mut Plan) {
         self.workloads.iter_mut().for_each(|record| record.seen = false);
@@ -253,6 +264,7 @@ impl Guard {
                 }
             };
             next = place + 1;
+            let own = self.own(columns.class.get(index).copied());
             let record = &mut self.threads[place];
             let used = run_time - record.run_time;
             let wanted = used + (run_delay - record.run_delay);
@@ -261,9 +273,13 @@ impl Guard {
             let no_pause = elapsed > Nanos::ZERO && wanted >= elapsed.scaled(self.config.no_pause);
             (record.streak, record.calm) =
                 if no_pause { (record.streak + used, Nanos::ZERO) } else { (Nanos::ZERO, record.calm + elapsed) };
-            self.workloads[owner].used += used;
-            self.workloads[owner].wanted += wanted;
-
+            if own.is_none_or(SchedClass::is_real_time) {
+                self.workloads[owner].used += used;
+                self.workloads[owner].wanted += wanted;
+            }
+            if own.is_some() {
+                continue;
+            }
             let target = Target::Thread(id);
             match record.conduct.demoted_until {
                 None if record.streak >= self.config.run_budget && self.workloads[owner].is_promoted() => {

@@ -196,3 +196,35 @@ fn without_real_time_budget_it_has_the_highest_weight_and_a_short_slice_under_th
         "it got a budget"
     );
 }
+
+impl Bench {
+    fn class(&mut self, tid: i32, class: SchedClass) {
+        let index = self.view.threads.id.iter().position(|id| id.tid == tid).unwrap();
+        self.view.threads.class[index] = class;
+    }
+}
+
+#[test]
+fn a_real_time_thread_of_the_services_own_is_not_demoted_and_counts_against_its_budget() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
+    bench.pass(&[(0, 1, 0), (0, 2, 0)]);
+    bench.class(1, SchedClass::Fifo { priority: 50 });
+    bench.class(2, SchedClass::Fifo { priority: 1 });
+    for look in 0..50 {
+        assert!(bench.pass(&[(0, 1, 19), (0, 2, 0)]).knobs.is_empty(), "look {look}: within its one CPU");
+    }
+    let plan = std::iter::repeat_with(|| bench.pass(&[(0, 1, 20), (0, 2, 10)])).take(50);
+    let knobs: Vec<KnobSetting> = plan.flat_map(|plan| plan.knobs).collect();
+    assert_eq!(knobs, [set(Target::Workload(WorkloadId(0)), NORMAL)], "its other threads");
+}
+
+#[test]
+fn background_threads_of_a_service_use_up_no_budget() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
+    bench.pass(&[(0, 1, 0), (0, 2, 0), (0, 3, 0)]);
+    bench.class(2, SchedClass::Idle);
+    bench.class(3, SchedClass::Batch { nice: 0 });
+    for look in 0..100 {
+        assert!(bench.pass(&[(0, 1, 5), (0, 2, 20), (0, 3, 20)]).knobs.is_empty(), "look {look}");
+    }
+}

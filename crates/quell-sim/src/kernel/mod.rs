@@ -122,6 +122,7 @@ impl Kernel {
             ended: false,
             queued: false,
             class: SchedClass::NORMAL,
+            own_class: class,
             cpu: usize::MAX,
             affinity: None,
             allowed: self.masks.online,

@@ -1,4 +1,4 @@
-//! Scheduling classes of threads.
+//! Scheduling classes of threads. A thread's own class counts as on a real machine ([`quell_model::SchedClass::beside`]).
 
 use quell_model::{Capabilities, Knob, KnobKind, KnobSetting, Support};
 
@@ -15,7 +15,10 @@ impl Actuator for Classes {
     fn set(&self, setting: &KnobSetting, on: &mut On<'_>) {
         if let Knob::Class(class) = setting.knob {
             let (threads, kernel) = on.threads(setting.target);
-            threads.into_iter().for_each(|task| kernel.set_class(task, class));
+            for task in threads {
+                let own = kernel.task(task).own_class;
+                kernel.set_class(task, class.beside(own));
+            }
         }
     }
 }
