@@ -94,6 +94,42 @@ impl Journal for Log {
 }
 
 #[test]
+fn a_burst_is_lowered_before_a_smaller_quota_and_both_are_put_back() {
+    let tree = machine();
+    tree.write("cgroup/batch/cpu.max", "200000 100000");
+    tree.write("cgroup/batch/cpu.max.burst", "100000");
+    let log = Log::default();
+    let mut host = host(&tree).with_journal(Box::new(log.clone()));
+    let id = host.attach(limited(500)).unwrap();
+    let burst = || tree.read("cgroup/batch/cpu.max.burst");
+    assert_eq!((max(&tree), burst()), ("50000 100000".into(), "50000".into()));
+    let order: Vec<String> = log.0.lock().unwrap().iter().map(|write| write.place.to_string()).collect();
+    assert!(order[0].ends_with("burst") && order[1].ends_with("cpu.max"), "{order:?}");
+    assert!(matches!(set(&mut host, id, Knob::Quota(Some(CpuCount(200)))), Verdict::Applied(_)));
+    assert_eq!((max(&tree), burst()), ("20000 100000".into(), "20000".into()));
+    assert!(matches!(set(&mut host, id, Knob::Quota(Some(CpuCount(400)))), Verdict::Applied(_)));
+    assert_eq!((max(&tree), burst()), ("40000 100000".into(), "40000".into()));
+    let last: Vec<String> = log.0.lock().unwrap().iter().rev().take(2).map(|write| write.place.to_string()).collect();
+    assert!(last[0].ends_with("burst"), "the burst is raised after the quota: {last:?}");
+    let before = log.0.lock().unwrap().len();
+    assert!(host.restore().left.is_empty());
+    assert_eq!((max(&tree), burst()), ("200000 100000".into(), "100000".into()));
+    let back: Vec<String> = log.0.lock().unwrap()[before..].iter().map(|write| write.place.to_string()).collect();
+    assert!(back[0].ends_with("cpu.max") && back[1].ends_with("burst"), "{back:?}");
+}
+
+#[test]
+fn a_limit_in_a_short_period_is_kept_in_a_longer_one() {
+    let tree = machine();
+    tree.write("cgroup/batch/cpu.max", "max 10000");
+    let mut host = host(&tree);
+    host.attach(limited(50)).unwrap();
+    assert_eq!(max(&tree), "1000 20000");
+    host.restore();
+    assert_eq!(max(&tree), "max 10000");
+}
+
+#[test]
 fn a_limit_is_kept_without_any_policy_and_put_back_from_the_journal() {
     let tree = machine();
     let log = Log::default();

@@ -95,7 +95,9 @@ fn mend_of(name: &str, error: &io::Error) -> &'static str {
         (_, Some(libc::EACCES | libc::EPERM | libc::EROFS)) => "run as root, or have the cgroup delegated to this user",
         ("cpu.weight", Some(libc::EINVAL)) => "cpu.idle is 1 there, which fixes the weight; write 0 to cpu.idle first",
         ("cpu.weight", Some(libc::ERANGE)) => "choose a weight from 1 to 10000",
-        ("cpu.max", Some(libc::EINVAL)) => "a quota is at least 1000 us in a period of 1000 to 1000000 us",
+        ("cpu.max", Some(libc::EINVAL)) => {
+            "a quota is at least 1000 us in a period of 1000 to 1000000 us, and not below cpu.max.burst"
+        }
         ("cpuset.cpus.exclusive", Some(libc::EINVAL)) => {
             "the CPUs must be in the parent's cpuset.cpus.exclusive and in no sibling's"
         }
