@@ -40,7 +40,10 @@ fn every_failed_test_is_named_at_the_end_and_the_status_is_cargos() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(101), "{text}");
     assert!(text.contains("arguments: test --no-fail-fast --workspace --locked\n"), "{text}");
-    assert!(text.contains("\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n"), "what cargo says stands there: {text}");
+    assert!(
+        text.contains("\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n"),
+        "what cargo says stands there: {text}"
+    );
     let (_, named) = text.rsplit_once("failed:\n").expect("a summary");
     let mut named: Vec<_> = named.lines().map(str::trim).collect();
     named.sort_unstable();

@@ -157,7 +157,11 @@ mod tests {
         };
         for (raw, console, why) in [
             (0, "[ 9.1] sysrq: Power Off\n[ 9.2] reboot: Power down", "it powered itself off before the status came"),
-            (0, "lab: the port 'status' did not come within 120 s\n[ 9.2] reboot: Power down", "\"the port 'status' did not"),
+            (
+                0,
+                "lab: the port 'status' did not come within 120 s\n[ 9.2] reboot: Power down",
+                "\"the port 'status' did not",
+            ),
             (0, "[ 9.2] reboot: Restarting system", "it restarted itself"),
             (9, "[ 0.1] hello", "QEMU was killed by signal 9, as the host's kernel does where memory is short"),
             (256, "[ 0.1] hello", "QEMU failed (exit status: 1)"),

@@ -17,8 +17,7 @@
 //!
 //! A thread that its service made real-time itself keeps its priority and is not demoted: its time counts against its
 //! workload's budget, which the workload's other threads then lack. One that its service made SCHED_IDLE or SCHED_BATCH stays
-//! that and counts against no budget: it takes a CPU from no real-time thread. The host keeps both classes
-//! ([`SchedClass::beside`]).
+//! that and counts against no budget. The host keeps both classes ([`SchedClass::beside`]).
 
 mod invariants;
 
