@@ -122,8 +122,7 @@ impl WorkloadGap {
 pub(crate) fn name_of(proc: &Path, tid: i32) -> Option<String> {
     let status = std::fs::read_to_string(proc.join(tid.to_string()).join("status")).ok()?;
     let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim();
-    let name = std::fs::read_to_string(proc.join(pid).join("comm")).ok()?;
-    Some(name.trim_end().to_owned())
+    Some(quell_linux::comm(&proc.join(pid).join("comm"))).filter(|name| !name.is_empty())
 }
 
 /// Adds up the time taken by threads of one name.

@@ -1,14 +1,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use quell_model::{ModelError, Refusal};
+use quell_model::{ModelError, Refusal, foreign};
 use thiserror::Error;
 
 /// Failures of operations on a Linux machine. A vanished object is no error but a value.
 #[derive(Debug, Error)]
 pub enum LinuxError {
     /// A file or directory could not be read or written.
-    #[error("cannot {op} {}: {source}{}", path.display(), mend_of(source))]
+    #[error("cannot {op} {}: {source}{}", foreign::path(path), mend_of(source))]
     Io {
         /// The failed operation.
         op: &'static str,
@@ -18,7 +18,7 @@ pub enum LinuxError {
         source: io::Error,
     },
     /// A file holds something else than expected.
-    #[error("{} holds '{text}', expected {expected}", path.display())]
+    #[error("{} holds '{}', expected {expected}", foreign::path(path), foreign::text(text))]
     Parse {
         /// The file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum LinuxError {
         expected: &'static str,
     },
     /// A cgroup file refused a value.
-    #[error("{} refuses '{value}': {source}; {mend}", path.display())]
+    #[error("{} refuses '{value}': {source}; {mend}", foreign::path(path))]
     Cgroup {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum LinuxError {
         mend: &'static str,
     },
     /// A cpuset partition did not become valid.
-    #[error("{} says '{verdict}' after '{value}' was written; {mend}", path.display())]
+    #[error("{} says '{verdict}' after '{value}' was written; {mend}", foreign::path(path))]
     Partition {
         /// The file.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum LinuxError {
         mend: &'static str,
     },
     /// resctrl refused a change.
-    #[error("cannot set {} to '{value}': {source}{status}; {mend}", path.display())]
+    #[error("cannot set {} to '{value}': {source}{status}; {mend}", foreign::path(path))]
     Resctrl {
         /// The file or directory.
         path: PathBuf,

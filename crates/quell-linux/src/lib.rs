@@ -40,8 +40,8 @@ pub use error::LinuxError;
 pub use host::{LinuxHost, Waker};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{
-    Census, Contested, Counted, Departure, Level, Matched, Survey, Why, mounted_hierarchies, program, survey, user_id,
-    user_name,
+    Census, Contested, Counted, Departure, Level, Matched, Survey, Why, comm, mounted_hierarchies, program, survey, user_id,
+    user_name, users_of,
 };
 pub use options::HostOptions;
 pub use roots::Roots;

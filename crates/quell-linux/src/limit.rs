@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quell_model::{CpuCount, Knob, Selector, Workload};
+use quell_model::{CpuCount, Knob, Selector, Workload, foreign};
 
 use crate::members::{Places, Resolved, Sighting};
 use crate::procfs::ProcFs;
@@ -66,7 +66,7 @@ pub(crate) fn place(
         (_, true) => Ok(file),
         (true, false) => Err(format!(
             "{} is not there: the cpu controller is not enabled for it; write enable_controllers = true under [machine]",
-            file.display()
+            foreign::path(&file)
         )),
         (false, false) => Err(no_controller(limit)),
     }

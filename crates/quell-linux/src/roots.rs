@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Mount points of the pseudo-filesystems. Tests put trees of plain files in a temporary directory here.
+/// Mount points of the pseudo-filesystems, and the way to systemd. Tests put trees of plain files in a temporary directory here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// procfs.
@@ -10,6 +10,10 @@ pub struct Roots {
     pub sys: PathBuf,
     /// The cgroup v2 hierarchy. It need not exist.
     pub cgroup: PathBuf,
+    /// `/run`.
+    pub run: PathBuf,
+    /// The program that asks systemd. It need not exist.
+    pub systemctl: PathBuf,
 }
 
 impl Default for Roots {
@@ -17,15 +21,19 @@ impl Default for Roots {
     /// hosts that mount both versions.
     fn default() -> Roots {
         let cgroup = fs::read_to_string("/proc/self/mountinfo").ok().and_then(|mounts| cgroup2_mount(&mounts));
-        Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: cgroup.unwrap_or_else(|| "/sys/fs/cgroup".into()) }
+        let cgroup = cgroup.unwrap_or_else(|| "/sys/fs/cgroup".into());
+        let (run, systemctl) = ("/run".into(), "/usr/bin/systemctl".into());
+        Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup, run, systemctl }
     }
 }
 
 impl Roots {
-    /// The trees of a machine under one directory: `proc`, `sys` and `cgroup` in it.
+    /// The trees of a machine under one directory: `proc`, `sys`, `cgroup` and `run` in it.
     #[must_use]
     pub fn under(directory: &Path) -> Roots {
-        Roots { proc: directory.join("proc"), sys: directory.join("sys"), cgroup: directory.join("cgroup") }
+        let [proc, sys, cgroup, run, systemctl] =
+            ["proc", "sys", "cgroup", "run", "systemctl"].map(|name| directory.join(name));
+        Roots { proc, sys, cgroup, run, systemctl }
     }
 
     /// Are these the running machine's own processes? Otherwise no system call may be made about a thread number

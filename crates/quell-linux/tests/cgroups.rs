@@ -9,7 +9,7 @@ use quell_linux::testkit::FakeTree;
 use quell_linux::write::{Fate, Journal, Place, Write};
 use quell_linux::{HostOptions, Level, LinuxHost};
 use quell_model::{
-    Class, CpuCount, CpuSet, Event, Host, Knob, KnobKind, KnobSetting, Lease, LeaseRequest, Nanos, Plan,
+    Class, CpuCount, CpuSet, Event, Host, Knob, KnobKind, KnobSetting, Lease, LeaseLimits, LeaseRequest, Nanos, Plan,
     PreemptionMode, Refusal, SchedClass, Selector, Signal, SignalSet, SoloEnd, Support, Target, Topology, Verdict,
     View, Workload, WorkloadId,
 };
@@ -218,31 +218,68 @@ fn a_solo_run_freezes_the_others_and_ends_by_itself() {
     assert!(host.thread_count(batch) > 0);
 }
 
+/// A machine whose systemd answers this about each unit; None: it does not answer.
+fn with_systemd(answer: Option<&str>) -> FakeTree {
+    let tree = machine();
+    tree.write("proc/1020/cgroup", "0::/be.slice/batch.service\n");
+    tree.write("run/systemd/system/sign", "");
+    if let Some(answer) = answer {
+        tree.write("systemctl", &format!("#!/bin/sh\nshift 3\nfor unit; do echo WatchdogUSec={answer}; echo; done\n"));
+        let script = tree.path().join("systemctl");
+        std::fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    tree
+}
+
 #[test]
 fn a_unit_with_a_watchdog_is_paused_for_less_than_half_of_it_or_not() {
-    let frozen = |environment: &str, at_most: u64| {
-        let tree = machine();
-        tree.write("proc/1020/environ", environment);
-        tree.write("proc/1020/status", "NSpid:\t1020");
-        let (mut host, db, batch) = attached(&tree, HostOptions::default());
-        let lease = Lease::of(db, true, Nanos::from_millis(at_most));
-        let began = host.now();
-        let (_, events) = carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
-        assert!(events.contains(&Event::SoloBegan(db)));
-        if tree.read("cgroup/be.slice/batch.service/cgroup.freeze") == "0" {
+    let frozen = |tree: &FakeTree, at_most: u64| {
+        let leases = LeaseLimits { longest: Nanos::from_secs(60), duty_per_mille: 1000 };
+        let (mut host, db, batch) = attached(tree, HostOptions { leases, ..HostOptions::default() });
+        // Until systemd has answered, the unit is not paused.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let lease = Lease::of(db, true, Nanos::from_millis(at_most));
+            let began = host.now();
+            let (_, events) =
+                carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
+            assert!(events.contains(&Event::SoloBegan(db)));
+            if tree.read("cgroup/be.slice/batch.service/cgroup.freeze") != "0" {
+                host.wait(quell_model::Wake::OnEvent).unwrap();
+                assert!(observe(&mut host, &[]).1.contains(&Event::SoloEnded(db, SoloEnd::Elapsed)));
+                assert_eq!(tree.read("cgroup/be.slice/batch.service/cgroup.freeze"), "0");
+                return Some(host.now() - began);
+            }
             assert!(events.contains(&Event::Spared(batch)), "{events:?}");
-            return None;
+            carry_out(&mut host, Plan { leases: vec![LeaseRequest::End(db)], ..Plan::default() });
+            if std::time::Instant::now() > deadline || tree.path().join("answered").exists() {
+                return None;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        host.wait(quell_model::Wake::OnEvent).unwrap();
-        assert!(observe(&mut host, &[]).1.contains(&Event::SoloEnded(db, SoloEnd::Elapsed)));
-        assert_eq!(tree.read("cgroup/be.slice/batch.service/cgroup.freeze"), "0");
-        Some(host.now() - began)
     };
-    let shortened = frozen("A=1\0WATCHDOG_USEC=400000\0WATCHDOG_PID=1020\0", 300).expect("paused");
+    let shortened = frozen(&with_systemd(Some("400ms")), 300).expect("paused");
     assert!(shortened >= Nanos::from_millis(175), "{shortened}");
-    assert_eq!(frozen("WATCHDOG_USEC=100000\0WATCHDOG_PID=1020\0", 300), None, "half of it is too short");
-    assert!(frozen("WATCHDOG_USEC=100000\0WATCHDOG_PID=77\0", 30).is_some(), "inherited: another unit's");
-    assert!(frozen("WATCHDOG_USEC=10000000\0WATCHDOG_PID=1020\0", 30).is_some());
+    assert!(frozen(&with_systemd(Some("10s")), 30).is_some());
+    assert!(frozen(&with_systemd(Some("infinity")), 30).is_some());
+    let short = with_systemd(Some("100ms"));
+    short.write("answered", "");
+    assert_eq!(frozen(&short, 300), None, "half of it is too short, or systemd has not answered yet");
+    let silent = with_systemd(None);
+    silent.write("answered", "");
+    assert_eq!(frozen(&silent, 300), None, "a systemd that does not answer");
+}
+
+#[test]
+fn a_process_cannot_exempt_itself_by_its_own_environment() {
+    let tree = machine();
+    tree.write("proc/1020/environ", "WATCHDOG_USEC=1\0WATCHDOG_PID=1020\0");
+    tree.write("proc/1020/status", "NSpid:\t1020");
+    tree.write("proc/1020/cgroup", "0::/be.slice/batch.service\n");
+    let (mut host, db, _) = attached(&tree, HostOptions::default());
+    let lease = Lease::of(db, true, Nanos::from_millis(30));
+    carry_out(&mut host, Plan { leases: vec![LeaseRequest::Begin(lease)], ..Plan::default() });
+    assert_eq!(tree.read("cgroup/be.slice/batch.service/cgroup.freeze"), "1");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod cpuset;
 pub mod demand;
 pub mod domain;
 pub mod event;
+pub mod foreign;
 pub mod holders;
 pub mod key;
 pub mod knob;

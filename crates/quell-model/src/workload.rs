@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::demand::{Asks, Demand};
-use crate::{ModelError, Nanos};
+use crate::{ModelError, Nanos, foreign};
 
 /// A workload's slot in the view's columns; reused only after the workload detached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -345,6 +345,10 @@ impl Workload {
         let bad = |why: String| Err(ModelError::Workload { workload: self.name.clone(), why });
         if self.name.is_empty() {
             return bad("it has no name; give it one".into());
+        }
+        if !foreign::is_plain(&self.name) {
+            let why = "its name has characters that a terminal would obey, or hide; write letters, digits and signs";
+            return Err(ModelError::Workload { workload: foreign::text(&self.name).into_owned(), why: why.into() });
         }
         if let Some(slo) = self.slo {
             if !(slo.quantile > 0.0 && slo.quantile < 1.0) {

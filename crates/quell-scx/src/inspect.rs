@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libbpf_rs::skel::Skel;
@@ -159,7 +160,7 @@ fn number(info: &str, field: &str) -> Option<u64> {
 }
 
 fn name_of(tid: u32) -> String {
-    fs::read_to_string(format!("/proc/{tid}/comm")).map(|name| name.trim_end().to_owned()).unwrap_or_default()
+    quell_linux::comm(Path::new(&format!("/proc/{tid}/comm")))
 }
 
 /// Up to the zero byte.

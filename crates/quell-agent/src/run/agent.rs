@@ -15,7 +15,7 @@ use quell_thread::clock::now;
 use super::failures::{Failures, Next};
 use super::membership::Membership;
 use super::vigil::Vigil;
-use super::warnings::Warnings;
+use super::warnings::{Warnings, unreadable};
 use super::{Degraded, Shadow};
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed};
@@ -130,6 +130,7 @@ impl Agent {
             socket: socket.clone(),
             group: config.api.group.clone(),
             metrics: config.metrics.listen,
+            metrics_socket: config.metrics.socket.clone(),
             sources: config.sources().cloned().collect(),
         });
         let mode = if extras.shadow {
@@ -442,6 +443,9 @@ pub fn check(
     };
     let was_understood = !before.are_fatal();
     let mut problems = config::check_rest(config, before, topology, Some(capabilities), &mut seen);
+    if let Some(line) = unreadable(survey.unreadable) {
+        problems.warning(&Place::file(roots.cgroup.clone()), line);
+    }
     if rustix::process::geteuid().is_root() {
         config::selector::forbid_disguises(config, &mut users_of, &mut problems);
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
-use quell_linux::program;
 use quell_linux::write::{Fate, Journal, Place, Value, Write};
-use quell_model::WorkloadId;
+use quell_linux::{comm, program};
+use quell_model::{WorkloadId, foreign};
 
 /// A journal that prints each write as it would be made. With `HostOptions::dry_run` the host makes none of them.
 pub struct PrintedJournal<W> {
@@ -33,12 +34,12 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
         let (before, after) = (&write.before, &write.after);
         match &write.place {
             Place::File(path) => {
-                let file = path.file_name().unwrap_or_default().display();
-                let directory = path.parent().unwrap_or(path).display();
+                let file = foreign::path(Path::new(path.file_name().unwrap_or_default()));
+                let directory = foreign::path(path.parent().unwrap_or(path));
                 writeln!(self.out, "would set {file} {after} on {name} ({directory}); it is {before}")
             }
             Place::Controllers(cgroup) => {
-                let cgroup = cgroup.display();
+                let cgroup = foreign::path(cgroup);
                 writeln!(
                     self.out,
                     "would set the controllers {after} for {name} (children of {cgroup}); they are {before}"
@@ -49,18 +50,18 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
             }
             Place::Group(group) => {
                 let what = if *after == Value::There(true) { "make" } else { "remove" };
-                writeln!(self.out, "would {what} the resctrl group {} of {name}", group.display())
+                writeln!(self.out, "would {what} the resctrl group {} of {name}", foreign::path(group))
             }
             Place::Cgroup(group) => {
                 let what = if *after == Value::There(true) { "make" } else { "remove" };
                 writeln!(self.out, "would {what} the cgroup {} for {name}", group.path.display())
             }
             Place::Line(line) => {
-                let (group, resource, domain) = (line.group.display(), &line.resource, line.domain);
+                let (group, resource, domain) = (foreign::path(&line.group), &line.resource, line.domain);
                 writeln!(self.out, "would set {resource}:{domain} {after} on {name} ({group}); it is {before}")
             }
             Place::Membership(of) => {
-                let group = of.group.display();
+                let group = foreign::path(&of.group);
                 writeln!(self.out, "would move {name} ({}) into {group}", program_of(of.thread.tid))
             }
             Place::Class(thread) | Place::Stopped(thread) => {
@@ -88,7 +89,8 @@ fn program_of(tid: i32) -> String {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let status = read(format!("/proc/{tid}/status"));
     let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()).unwrap_or(tid);
-    program(read(format!("/proc/{pid}/comm")).trim(), pid, read(format!("/proc/{tid}/comm")).trim(), tid)
+    let name = |number: i32| comm(Path::new(&format!("/proc/{number}/comm")));
+    program(&name(pid), pid, &name(tid), tid)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use quell_linux::write::Conflict;
 use quell_linux::{Departure, LinuxHost};
-use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount};
+use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount, foreign};
 use quell_thread::clock::cpu_time;
 
 use super::rivals::{self, Rivals, Verdict};
@@ -194,14 +194,15 @@ impl Membership {
         self.look_at = Nanos::ZERO;
         match self.rivals.overwrote(path, now) {
             Verdict::SetAgain => {
-                tracing::info!(workload = %name, file = %path.display(), found, "somebody else changed it: setting it again");
+                tracing::info!(workload = %name, file = %foreign::path(path), found, "somebody else changed it: setting it again");
             }
             Verdict::GiveWay(until) => {
                 member.paused_until = until;
-                member.said = Some(format!("somebody else keeps changing {}; {}", path.display(), rivals::mend(path)));
+                member.said =
+                    Some(format!("somebody else keeps changing {}; {}", foreign::path(path), rivals::mend(path)));
                 self.news |= member.stands(Standing::LeftAlone, now);
                 tracing::warn!(
-                    workload = %name, file = %path.display(), found,
+                    workload = %name, file = %foreign::path(path), found,
                     "somebody else keeps changing it: Quell leaves this workload alone for {}; {}",
                     until - now, rivals::mend(path)
                 );

@@ -54,6 +54,16 @@ impl Warnings {
     }
 }
 
+/// What is said of cgroups that cannot be looked into; None: there is none.
+pub(super) fn unreadable(count: usize) -> Option<String> {
+    let cgroups = match count {
+        0 => return None,
+        1 => "1 cgroup".to_owned(),
+        count => format!("{count} cgroups"),
+    };
+    Some(format!("{cgroups} cannot be looked into and may hide what a selector names; as root every one can"))
+}
+
 fn lines(
     config: &Config,
     capabilities: &Capabilities,
@@ -81,5 +91,5 @@ fn lines(
     let unused =
         found.into_iter().map(|(at, line)| format!("workload '{}': {line}", config.workloads[at].workload.name));
     let whole = whole_machine(config, host.topology().all()).into_iter().map(|(_, line)| line);
-    unused.chain(whole).collect()
+    unused.chain(whole).chain(unreadable(host.unreadable_cgroups())).collect()
 }

@@ -3,6 +3,7 @@
 
 mod scene;
 
+mod edge;
 mod failed_reads;
 mod locks;
 mod strangers;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quell_model::{Capabilities, CpuSet, KnobKind};
+use quell_model::{Capabilities, CpuSet, KnobKind, foreign};
 
 use super::{Actuator, Aim, Draft, Here, NO_CGROUP, Subject, forbidden};
 use crate::LinuxError;
@@ -56,7 +56,7 @@ impl Actuator for Partitions {
             let Some(cpus) = draft.text(&own)? else { continue };
             let cpus: CpuSet = cpus.parse()?;
             if cpus.is_empty() {
-                let what = format!("{} is empty: a partition needs CPUs of its own", own.display());
+                let what = format!("{} is empty: a partition needs CPUs of its own", foreign::path(&own));
                 return Err(LinuxError::unsupported(what, "set the workload's CPUs with the same plan"));
             }
             for ancestor in ancestors(draft, group).into_iter().chain([group.to_owned()]) {
@@ -65,8 +65,10 @@ impl Actuator for Partitions {
                     if ancestor == *group {
                         break;
                     }
-                    let what =
-                        format!("{} is not there: only children of the root can be partitions", exclusive.display());
+                    let what = format!(
+                        "{} is not there: only children of the root can be partitions",
+                        foreign::path(&exclusive)
+                    );
                     return Err(LinuxError::unsupported(what, "use a kernel from 6.7 on"));
                 };
                 let all = now.parse::<CpuSet>()?.union(&cpus);

@@ -1,6 +1,6 @@
 //! The machine's preemption mode.
 
-use quell_model::{Capabilities, KnobKind, Support};
+use quell_model::{Capabilities, KnobKind, Support, foreign};
 
 use super::{Actuator, Aim, Draft, Here, forbidden};
 use crate::LinuxError;
@@ -18,7 +18,7 @@ impl Actuator for Preemption {
         let support = match (here.options.preemption_mode, path.exists()) {
             (false, _) => forbidden("it concerns the whole machine", "machine.preemption"),
             (true, true) => Support::Yes,
-            (true, false) => Support::No { why: format!("{} is not there", path.display()), mend: MEND.into() },
+            (true, false) => Support::No { why: format!("{} is not there", foreign::path(&path)), mend: MEND.into() },
         };
         found.knobs.insert(KnobKind::Preemption, support);
     }
@@ -27,7 +27,7 @@ impl Actuator for Preemption {
         let Some(mode) = aim.preemption else { return Ok(()) };
         let path = preempt::path(draft.sys_root);
         if draft.text(&path)?.is_none() {
-            return Err(LinuxError::unsupported(format!("{} is not there", path.display()), MEND));
+            return Err(LinuxError::unsupported(format!("{} is not there", foreign::path(&path)), MEND));
         }
         draft.set(None, Place::File(path), Value::Text(preempt::word(mode).into()))
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use quell_model::{Capabilities, Knob, KnobKind, KnobSetting, LlcWays, Support, ThreadId};
+use quell_model::{Capabilities, Knob, KnobKind, KnobSetting, LlcWays, Support, ThreadId, foreign};
 
 use super::{Actuator, Aim, Draft, Here, Subject};
 use crate::LinuxError;
@@ -141,8 +141,8 @@ fn keep(
     let place = Place::Group(group.clone());
     let there = draft.read(&place)?;
     if there == Some(Value::There(true)) && draft.ledger.touched(&place).is_none() && !draft.is_planned(&place) {
-        let what = format!("{} is there already and is not this agent's", group.display());
-        return Err(LinuxError::unsupported(what, format!("remove it: rmdir {}", group.display())));
+        let what = format!("{} is there already and is not this agent's", foreign::path(&group));
+        return Err(LinuxError::unsupported(what, format!("remove it: rmdir {}", foreign::path(&group))));
     }
     if there == Some(Value::There(false)) {
         let used = resctrl.groups().len() as u32 + draft.planned_groups();
@@ -171,8 +171,12 @@ fn keep(
 
 /// A workload in a group that another program made stays there.
 fn in_anothers(thread: &ThreadId, subject: &Subject<'_>, group: &Path) -> LinuxError {
-    let what =
-        format!("thread {} of workload '{}' is in the resctrl group {}", thread.tid, subject.name, group.display());
+    let what = format!(
+        "thread {} of workload '{}' is in the resctrl group {}",
+        thread.tid,
+        subject.name,
+        foreign::path(group)
+    );
     LinuxError::unsupported(
         what,
         "let that program give it back (echo the thread into the root's tasks), or leave the workload out",

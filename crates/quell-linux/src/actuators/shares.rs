@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use quell_model::{Capabilities, KnobKind};
+use quell_model::{Capabilities, KnobKind, foreign};
 
 use super::{Actuator, Aim, Draft, Here, Subject, threaded};
 use crate::LinuxError;
@@ -32,7 +32,7 @@ fn shares(draft: &mut Draft<'_>, subject: &Subject<'_>) -> Result<(), LinuxError
     for group in &subject.resolved.groups {
         let (idle, weight) = (group.path.join("cpu.idle"), group.path.join("cpu.weight"));
         if wanted.idle == Some(true) && draft.text(&idle)?.is_none() && group.path.is_dir() {
-            let what = format!("{} is not there", idle.display());
+            let what = format!("{} is not there", foreign::path(&idle));
             return Err(LinuxError::unsupported(what, "use a kernel from 5.15 on, or a small weight"));
         }
         if wanted.idle != Some(true) {

@@ -1,6 +1,7 @@
 //! Paths of cgroups, and the processes and threads in them.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -43,38 +44,50 @@ impl Group {
     }
 }
 
-/// A cgroup and everything below it into which `descend` leads, parents first; nothing if it is gone.
+/// A cgroup and everything below it into which `descend` leads, parents first; nothing if it is gone. What may not be listed
+/// is taken to have nothing below it.
 ///
 /// # Errors
-/// If a directory cannot be read.
+/// If a directory cannot be read for another reason than a missing right.
 pub fn subtree(group: &Path, descend: &dyn Fn(&PathBuf) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
-    let Ok(top) = fs::metadata(group) else { return Ok(Vec::new()) };
-    if !top.is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut found = vec![group.to_owned()];
-    if has_no_children(&top) {
-        return Ok(found);
-    }
-    found.extend(children(group)?.into_iter().filter(descend));
-    let mut next = 1;
-    while let Some(directory) = found.get(next).cloned() {
-        next += 1;
-        if !fs::metadata(&directory).is_ok_and(|below| has_no_children(&below)) {
-            found.extend(children(&directory)?.into_iter().filter(descend));
-        }
-    }
-    Ok(found)
+    Ok(subtree_counted(group, descend)?.0)
 }
 
-/// The cgroups right below one, by name; none if it is gone.
+/// As [`subtree`], with the number of directories that may not be listed.
+pub(super) fn subtree_counted(
+    group: &Path,
+    descend: &dyn Fn(&PathBuf) -> bool,
+) -> Result<(Vec<PathBuf>, usize), LinuxError> {
+    let Ok(top) = fs::metadata(group) else { return Ok((Vec::new(), 0)) };
+    if !top.is_dir() {
+        return Ok((Vec::new(), 0));
+    }
+    let (mut found, mut unreadable) = (vec![group.to_owned()], 0);
+    if has_no_children(&top) {
+        return Ok((found, 0));
+    }
+    let mut next = 0;
+    while let Some(directory) = found.get(next).cloned() {
+        if next == 0 || !fs::metadata(&directory).is_ok_and(|below| has_no_children(&below)) {
+            let listed = children(&directory)?;
+            unreadable += usize::from(listed.is_none());
+            found.extend(listed.into_iter().flatten().filter(descend));
+        }
+        next += 1;
+    }
+    Ok((found, unreadable))
+}
+
+/// The cgroups right below one, by name; empty if it is gone, None if this process may not list them: another user has made
+/// it so.
 ///
 /// # Errors
-/// If the directory cannot be read.
-pub(super) fn children(directory: &Path) -> Result<Vec<PathBuf>, LinuxError> {
+/// If the directory cannot be read for another reason.
+pub(super) fn children(directory: &Path) -> Result<Option<Vec<PathBuf>>, LinuxError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) if is_gone(&error) => return Ok(Some(Vec::new())),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(LinuxError::io("list", directory)(error)),
     };
     let mut children: Vec<PathBuf> = entries
@@ -83,7 +96,7 @@ pub(super) fn children(directory: &Path) -> Result<Vec<PathBuf>, LinuxError> {
         .map(|entry| entry.path())
         .collect();
     children.sort_unstable();
-    Ok(children)
+    Ok(Some(children))
 }
 
 /// A directory has a link from its parent, one from itself and one from each child. To list the many files of a cgroup
@@ -109,6 +122,8 @@ pub fn members(group: &Path, into: &mut Vec<i32>) -> Result<Kind, LinuxError> {
     let (mut path, mut kind) = (group.join("cgroup.procs"), Kind::Processes);
     let text = match file::read(&path) {
         Ok(Some(text)) => Some(text),
+        // Another user owns this cgroup and has closed it.
+        Err(LinuxError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => return Ok(kind),
         Err(error) if !is_of_threads(&error) => return Err(error),
         _ => {
             (path, kind) = (group.join("cgroup.threads"), Kind::Threads);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use quell_model::{
     Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, ThreadId, Topology, View,
-    Wake, Workload, WorkloadId,
+    Wake, Workload, WorkloadId, foreign,
 };
 
 use crate::actuators::{self, Standing};
@@ -61,7 +61,7 @@ impl LinuxHost {
     /// [`LinuxHost::with_calls`]).
     pub fn new(roots: Roots, options: HostOptions) -> Result<LinuxHost, LinuxError> {
         if !roots.is_this_machine() {
-            let what = format!("the threads in {} are not the running kernel's", roots.proc.display());
+            let what = format!("the threads in {} are not the running kernel's", foreign::path(&roots.proc));
             return Err(LinuxError::unsupported(what, "give calls that act on that tree (LinuxHost::with_calls)"));
         }
         LinuxHost::with_calls(roots, options, Box::new(Kernel::new()?))
@@ -206,6 +206,12 @@ impl LinuxHost {
     /// From now on each is compared with the machine as it is then.
     pub fn end_look(&mut self) {
         self.members.look_once(false);
+    }
+
+    /// Cgroups that the last look for a workload could not look into, for want of a right.
+    #[must_use]
+    pub fn unreadable_cgroups(&self) -> usize {
+        self.members.unreadable_cgroups()
     }
 
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?

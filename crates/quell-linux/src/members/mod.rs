@@ -26,6 +26,7 @@ mod scout;
 mod selectors;
 mod sighting;
 mod survey;
+mod systemd;
 mod thread;
 mod watchdog;
 
@@ -34,19 +35,20 @@ pub use command::{user_id, user_name};
 pub use departure::{Departure, Why};
 pub(crate) use finder::{Finder, Found};
 pub(crate) use history::History;
-pub use names::program;
+pub use names::{comm, program};
 pub(crate) use processes::Processes;
 pub(crate) use scan::News;
 pub(crate) use selectors::{Places, Resolved};
 pub(crate) use sighting::Sighting;
-pub use survey::{Contested, Matched, Survey, survey};
+pub use survey::{Contested, Matched, Survey, survey, users_of};
+use systemd::Systemd;
 pub use thread::Level;
 pub(crate) use thread::Thread;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId};
+use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId, foreign};
 
 use self::departure::Departures;
 use self::scout::{Away, Scout};
@@ -78,6 +80,9 @@ struct Search {
     found: Vec<Found>,
     /// What is seen of the machine in the look at all selectors that is under way.
     sighting: Option<Sighting>,
+    /// Cgroups that the last look for a workload could not look into.
+    unreadable: usize,
+    systemd: Systemd,
     /// Who looks where that takes long, once it did.
     scout: Option<Scout>,
     away: Option<Away>,
@@ -122,6 +127,7 @@ impl Members {
         let exempt = if counts_itself { Vec::new() } else { finder::own_line(&mut proc)? };
         let mut finder = Finder::new(exempt);
         finder.cpus = topology.cpus().len();
+        let systemd = Systemd::of(&roots);
         Ok(Members {
             online: topology.all(),
             controls: Arc::new(controls(&roots, &options, &topology)),
@@ -134,7 +140,7 @@ impl Members {
             threads: Vec::new(),
             threads_changed: 0,
             wanted: SignalSet::default(),
-            search: Search { finder, ..Search::default() },
+            search: Search { finder, systemd, ..Search::default() },
             full_look: Look::default(),
             prompt_look: Look::default(),
             adopted: false,
@@ -234,13 +240,15 @@ impl Members {
         let sighting = self.search.sighting.as_ref().unwrap_or(&fresh);
         let mut places =
             Places { roots: &self.roots, proc: &mut self.proc, sighting, exempt: self.search.finder.exempt() };
-        let resolved = places.resolve(workload)?;
+        let resolved = places.resolve(workload);
+        self.search.unreadable = sighting.tree.unreadable();
+        let resolved = resolved?;
         for (id, other) in self.selectors.iter().filter(|(id, _)| Some(*id) != of) {
             if let Some(group) =
                 resolved.groups.iter().find(|group| other.group_paths().any(|path| *path == group.path))
             {
                 let owner = self.get(*id).map_or("", |member| &member.spec.name);
-                let what = format!("{} belongs to workload '{owner}' already", group.path.display());
+                let what = format!("{} belongs to workload '{owner}' already", foreign::path(&group.path));
                 return Err(LinuxError::unsupported(what, "select each cgroup for one workload only"));
             }
         }
@@ -254,6 +262,7 @@ impl Members {
 
     /// Takes a workload in.
     pub fn add(&mut self, id: WorkloadId, workload: Workload, resolved: Resolved) {
+        self.ask_for_watchdogs(&workload, &resolved);
         let member = Member {
             level: self.level_of(&resolved),
             spec: Arc::new(workload),

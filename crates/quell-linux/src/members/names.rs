@@ -1,8 +1,9 @@
 //! Programs and threads by their names, for people; and cgroups that come later.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use quell_model::{Selector, Target, WorkloadId};
+use quell_model::{Selector, Target, WorkloadId, foreign};
 
 use super::Members;
 use super::sighting::Sighting;
@@ -41,9 +42,13 @@ impl Members {
     }
 
     fn program(&self, pid: i32, tid: i32) -> String {
-        let name = |path: String| std::fs::read_to_string(self.roots.proc.join(path)).unwrap_or_default();
-        let (process, thread) = (name(format!("{pid}/comm")), name(format!("{pid}/task/{tid}/comm")));
-        program(process.trim(), pid, thread.trim(), tid)
+        let name = |path: String| comm(&self.roots.proc.join(path));
+        program(&name(format!("{pid}/comm")), pid, &name(format!("{pid}/task/{tid}/comm")), tid)
+    }
+
+    /// Cgroups that the last look for a workload could not look into, for want of a right.
+    pub fn unreadable_cgroups(&self) -> usize {
+        self.search.unreadable
     }
 
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?
@@ -67,6 +72,13 @@ impl Members {
         let known: BTreeSet<_> = known.into_iter().flat_map(|resolved| resolved.group_paths().cloned()).collect();
         !now.is_empty() && now != known
     }
+}
+
+/// The name in a file `comm`, made safe to print; empty if there is none. Any user names programs and threads.
+#[must_use]
+pub fn comm(path: &Path) -> String {
+    let name = std::fs::read(path).unwrap_or_default();
+    foreign::bytes(name.strip_suffix(b"\n").unwrap_or(&name))
 }
 
 /// A thread by its names: `memcached 4711/worker`; the first thread of a process is the process.

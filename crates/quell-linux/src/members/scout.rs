@@ -19,7 +19,7 @@ pub(super) const LOOPS_SHARE: Nanos = Nanos::from_millis(2);
 pub(super) const ASK_EVERY: Nanos = Nanos::from_millis(2);
 
 /// The calling thread is of the ordinary class and may run on any CPU.
-fn become_ordinary() -> io::Result<()> {
+pub(super) fn become_ordinary() -> io::Result<()> {
     become_class(Class::Normal)?;
     let mut cpus = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| cpus.set(cpu));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quell_model::{Selector, ThreadId, Workload};
+use quell_model::{Selector, ThreadId, Workload, foreign};
 
 use super::command::Command;
 use super::sighting::Sighting;
@@ -85,7 +85,7 @@ impl Places<'_> {
                     return Err(Miss::Nothing("name a cgroup below the root, such as system.slice/db.service".into()));
                 }
                 let nothing = || {
-                    let there = existing(&self.roots.cgroup.join(below)).display().to_string();
+                    let there = foreign::path(existing(&self.roots.cgroup.join(below)));
                     format!("see what is there: ls {there}")
                 };
                 into.groups.extend(self.groups(selector, &nothing)?);
@@ -128,7 +128,10 @@ impl Places<'_> {
     fn groups(&self, selector: &Selector, nothing: &dyn Fn() -> String) -> Result<Vec<Group>, Miss> {
         let paths = self.sighting.tree.named(selector)?.unwrap_or_default();
         let groups: Vec<Group> = paths.into_iter().map(Group::at).filter(Group::exists).collect();
-        if groups.is_empty() { Err(Miss::Nothing(nothing())) } else { Ok(groups) }
+        if !groups.is_empty() {
+            return Ok(groups);
+        }
+        Err(Miss::Nothing(self.sighting.tree.ambiguity(selector)?.unwrap_or_else(nothing)))
     }
 }
 

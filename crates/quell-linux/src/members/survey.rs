@@ -1,13 +1,13 @@
 //! Present matches of selectors, each by itself, and the overlaps of workloads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use quell_model::{Nanos, Selector, Workload, WorkloadId};
+use quell_model::{Nanos, Selector, Workload, WorkloadId, foreign};
 
 use super::finder::own_line;
 use super::sighting::Sighting;
-use super::{Finder, Places, Resolved};
+use super::{Finder, Found, Places, Resolved};
 use crate::procfs::ProcFs;
 use crate::{LinuxError, Roots, clock};
 
@@ -42,6 +42,8 @@ pub struct Survey {
     pub matched: Vec<Vec<Result<Matched, String>>>,
     /// Common matches of two workloads.
     pub contested: Vec<Contested>,
+    /// Cgroups that could not be looked into, for want of a right.
+    pub unreadable: usize,
 }
 
 /// Finds the present matches of these workloads' selectors. Quell's own processes match no command line.
@@ -90,6 +92,7 @@ pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxErr
         }
         survey.matched.push(matched);
     }
+    survey.unreadable = sighting.tree.unreadable();
     // One example for each pair of selectors is enough.
     let mut seen = Vec::new();
     survey.contested.retain(|found| {
@@ -99,21 +102,48 @@ pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxErr
     Ok(survey)
 }
 
+/// The users of the processes that these selectors match now.
+///
+/// # Errors
+/// If the procfs cannot be read.
+pub fn users_of(roots: &Roots, selectors: &[Selector]) -> Result<BTreeSet<u32>, LinuxError> {
+    let mut proc = ProcFs::open(&roots.proc)?;
+    let exempt = own_line(&mut proc)?;
+    let sighting = Sighting::of(&roots.cgroup);
+    let mut users = BTreeSet::new();
+    for selector in selectors {
+        let found = Places { roots, proc: &mut proc, sighting: &sighting, exempt: &exempt }.find(selector)?;
+        let Ok(resolved) = found else { continue };
+        let mut threads = members(&mut proc, &exempt, resolved)?;
+        threads.dedup_by_key(|thread| thread.pid);
+        for thread in threads {
+            users.extend(proc.user(thread.pid)?);
+        }
+    }
+    Ok(users)
+}
+
+/// The threads of the processes that are meant, by process.
+fn members(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Vec<Found>, LinuxError> {
+    let mut found = Vec::new();
+    let mut finder = Finder::new(exempt.to_vec());
+    finder.scan(proc, &[(WorkloadId(0), resolved)], clock::now().max(Nanos(1)), &mut found)?;
+    found.sort_unstable_by_key(|thread| thread.pid);
+    Ok(found)
+}
+
 fn contest(owner: &(usize, Selector), at: usize, selector: &Selector, what: &dyn Fn() -> String) -> Option<Contested> {
     let (first, second) = (owner.1.clone(), selector.clone());
     (owner.0 != at).then(|| Contested { workloads: (owner.0, at), first, second, what: what() })
 }
 
 fn shown(roots: &Roots, group: &std::path::Path) -> String {
-    group.strip_prefix(&roots.cgroup).unwrap_or(group).display().to_string()
+    foreign::path(group.strip_prefix(&roots.cgroup).unwrap_or(group))
 }
 
 fn count(proc: &mut ProcFs, exempt: &[i32], resolved: Resolved) -> Result<Matched, LinuxError> {
-    let mut found = Vec::new();
-    let mut members = Finder::new(exempt.to_vec());
-    members.scan(proc, &[(WorkloadId(0), resolved)], clock::now().max(Nanos(1)), &mut found)?;
+    let mut found = members(proc, exempt, resolved)?;
     let threads = found.len();
-    found.sort_unstable_by_key(|thread| thread.pid);
     found.dedup_by_key(|thread| thread.pid);
     Ok(Matched { processes: found.len(), threads, users: Vec::new() })
 }

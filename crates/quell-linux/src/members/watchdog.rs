@@ -1,22 +1,40 @@
 //! For how long a workload may be paused: systemd ends a unit whose watchdog hears nothing, frozen or not (systemd issue 38517).
 
-use quell_model::{Nanos, WorkloadId};
+use quell_model::{Class, Nanos, Workload, WorkloadId};
 
-use super::Members;
+use super::systemd::Watchdog;
+use super::{Members, Resolved};
+use crate::{cgroup, clock};
 
 impl Members {
-    /// The longest pause that the watchdogs of a workload's units allow; None: it has none. A watchdog counts if the process
-    /// that gives the sign of life is of the workload: environments are inherited by what a unit starts elsewhere.
+    /// The longest pause that the watchdogs of a workload's units allow; None: it has none. None at all while systemd has not
+    /// said it: a unit that is ended costs more than a pause that is left out.
     pub fn longest_pause(&mut self, id: WorkloadId) -> Option<Nanos> {
-        let Members { threads, proc, .. } = self;
-        let is_own = |pid: i32| threads.iter().any(|thread| thread.workload == id && thread.pid == pid);
+        let Members { threads, proc, search, .. } = self;
+        let now = clock::now();
         let processes = threads.iter().filter(|thread| thread.workload == id && thread.is_first());
         let allowed = processes.filter_map(|process| {
-            let watchdog = proc.watchdog(process.pid)?;
-            // Numbers of another namespace say nothing here.
-            let counts = watchdog.pid.is_none_or(is_own) || proc.is_in_namespace(process.pid).unwrap_or(true);
-            counts.then(|| watchdog.longest_pause())
+            let path = proc.systemd_cgroup(process.pid)?;
+            match search.systemd.watchdog(cgroup::unit_of(path)?, now) {
+                Watchdog::Absent => None,
+                Watchdog::Unknown => Some(Nanos::ZERO),
+                // Less than half of it, because a unit gives a sign of life every half of it.
+                Watchdog::Every(time) => Some(Nanos(time.0 / 16 * 7)),
+            }
         });
         allowed.min()
+    }
+
+    /// Asks systemd about a workload that may be paused, so that its answer is there when it is.
+    pub(super) fn ask_for_watchdogs(&mut self, workload: &Workload, resolved: &Resolved) {
+        if !workload.pausable && workload.class != Class::BestEffort {
+            return;
+        }
+        for path in resolved.group_paths() {
+            let below = path.strip_prefix(&self.roots.cgroup).ok().and_then(|below| below.to_str());
+            if let Some(unit) = below.and_then(cgroup::unit_of) {
+                self.search.systemd.watchdog(unit, clock::now());
+            }
+        }
     }
 }

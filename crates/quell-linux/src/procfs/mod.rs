@@ -5,11 +5,9 @@ mod numbers;
 mod reader;
 mod stat;
 mod times;
-mod watchdog;
 
 pub use machine::{steal, ticks};
 pub(crate) use numbers::Numbers;
 pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};
 pub use times::TimesFile;
-pub use watchdog::Watchdog;

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
+use quell_model::foreign;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::stat::{SchedStat, ThreadStat, number};
-use super::watchdog::Watchdog;
 use crate::LinuxError;
 
 pub(super) const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
@@ -199,20 +199,15 @@ impl ProcFs {
         Some(FileId { device: found.st_dev, inode: found.st_ino })
     }
 
-    /// The watchdog that a process's environment tells of; None, too, if the process vanished or its environment may not be
-    /// read.
-    pub fn watchdog(&mut self, pid: i32) -> Option<Watchdog> {
-        self.read(&Name::new(format_args!("{pid}/environ")), PROCESS_FILE).ok().flatten().and_then(Watchdog::of)
-    }
-
-    /// Has the process another number in a namespace of its own? False if it vanished.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn is_in_namespace(&mut self, pid: i32) -> Result<bool, LinuxError> {
-        let Some(text) = self.read(&Name::new(format_args!("{pid}/status")), PROCESS_FILE)? else { return Ok(false) };
-        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
-        Ok(line.is_some_and(|line| line.split(u8::is_ascii_whitespace).filter_map(number).nth(1).is_some()))
+    /// A process's cgroup, in the hierarchy that systemd uses: that of cgroup v2, or else its own; a path from the root. None,
+    /// too, if the process vanished.
+    pub fn systemd_cgroup(&mut self, pid: i32) -> Option<&str> {
+        let text = self.read(&Name::new(format_args!("{pid}/cgroup")), PROCESS_FILE).ok().flatten()?;
+        let lines = || text.split(|&byte| byte == b'\n');
+        let is_systemds = |line: &&[u8]| line.splitn(3, |&byte| byte == b':').nth(1) == Some(b"name=systemd");
+        let own = lines().find(is_systemds);
+        let line = own.or_else(|| lines().find(|line| line.starts_with(b"0::")))?;
+        std::str::from_utf8(line.splitn(3, |&byte| byte == b':').nth(2)?).ok()
     }
 
     /// A process's command line, its arguments separated by spaces, for people; None if it vanished.
@@ -221,10 +216,9 @@ impl ProcFs {
     /// If the file cannot be read.
     pub fn command(&mut self, pid: i32) -> Result<Option<String>, LinuxError> {
         let name = Name::new(format_args!("{pid}/cmdline"));
-        let text = self
-            .read(&name, COMMAND_LINE)?
-            .map(|text| String::from_utf8_lossy(text).replace('\0', " ").trim().to_owned());
-        Ok(text.map(|text| text.chars().take(80).collect()))
+        let text = self.read(&name, COMMAND_LINE)?.map(|text| String::from_utf8_lossy(text).replace('\0', " "));
+        let start = |text: String| text.trim().chars().take(80).collect::<String>();
+        Ok(text.map(|text| foreign::text(&start(text)).into_owned()))
     }
 
     /// The cgroup of a thread, below the root of its hierarchy: version 2's, or the first. None if it vanished or the file cannot

@@ -10,7 +10,7 @@ mod transaction;
 use std::fmt;
 use std::path::PathBuf;
 
-use quell_model::{CpuSet, ThreadId, WorkloadId};
+use quell_model::{CpuSet, ThreadId, WorkloadId, foreign};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
@@ -161,17 +161,17 @@ impl Value {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File(path) => write!(f, "{}", path.display()),
-            Place::Controllers(cgroup) => write!(f, "{}", cgroup.join("cgroup.subtree_control").display()),
+            Place::File(path) => write!(f, "{}", foreign::path(path)),
+            Place::Controllers(cgroup) => write!(f, "{}", foreign::path(&cgroup.join("cgroup.subtree_control"))),
             Place::Affinity(thread) => write!(f, "thread {} CPUs", thread.tid),
             Place::Class(thread) => write!(f, "thread {} class", thread.tid),
             Place::Stopped(process) => write!(f, "process {} state", process.tid),
-            Place::Group(group) => write!(f, "{}", group.display()),
-            Place::Cgroup(group) => write!(f, "{}", group.path.display()),
+            Place::Group(group) => write!(f, "{}", foreign::path(group)),
+            Place::Cgroup(group) => write!(f, "{}", foreign::path(&group.path)),
             Place::Line(line) => {
-                write!(f, "{} {}:{}", line.group.join("schemata").display(), line.resource, line.domain)
+                write!(f, "{} {}:{}", foreign::path(&line.group.join("schemata")), line.resource, line.domain)
             }
-            Place::Membership(of) => write!(f, "thread {} in {}", of.thread.tid, of.group.display()),
+            Place::Membership(of) => write!(f, "thread {} in {}", of.thread.tid, foreign::path(&of.group)),
         }
     }
 }

@@ -282,9 +282,6 @@ pub fn check(pid: i32) -> Result<()> {
 
 /// A process's name, as ps(1) shows it.
 pub fn name_of(pid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    match name.trim() {
-        "" => format!("process {pid}"),
-        name => name.to_owned(),
-    }
+    let name = quell_linux::comm(std::path::Path::new(&format!("/proc/{pid}/comm")));
+    if name.is_empty() { format!("process {pid}") } else { name }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use quell_model::CpuSet;
+use quell_model::{CpuSet, foreign};
 
 use crate::{LinuxError, cgroup};
 
@@ -119,7 +119,7 @@ fn nodes(changes: &[Change], above: &dyn Fn(&Path) -> Result<CpuSet, LinuxError>
         let to = set(&change.to, &to_above)?;
         if !to.is_subset(&to_above) {
             let path = change.group.join("cpuset.cpus");
-            let what = format!("{} cannot be {to}: its parent has only {to_above}", path.display());
+            let what = format!("{} cannot be {to}: its parent has only {to_above}", foreign::path(&path));
             return Err(LinuxError::unsupported(what, "widen the parent's cpuset.cpus, or choose CPUs that it has"));
         }
         // A set that now lies outside its parent's has the effect of the part that does not.
