@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
-use quell_agent::scrape::Source;
+use quell_agent::scrape::{Source, Unit};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, Watch, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake};
@@ -234,8 +234,14 @@ fn a_services_own_histogram_is_read_as_if_it_were_posted() {
     let (mut watch, watched) = watch(bench.stack.view(), bench.stack.layers());
     watch.turned(bench.stack.view(), bench.stack.layers());
     let (state, feed) = api::state(About::default(), watched);
-    let source =
-        Source { workload: "db".into(), address: instrumented(), path: "/metrics".into(), metric: "d_seconds".into() };
+    let source = Source {
+        workload: "db".into(),
+        selectors: Vec::new(),
+        address: instrumented(),
+        path: "/metrics".into(),
+        metric: "d_seconds".into(),
+        unit: Unit::Seconds,
+    };
     let config = ApiConfig { socket: directory.path().join("s"), sources: vec![source], ..ApiConfig::default() };
     let _api = Api::start(&config, state).unwrap();
     let began = std::time::Instant::now();
@@ -246,6 +252,6 @@ fn a_services_own_histogram_is_read_as_if_it_were_posted() {
         assert!(began.elapsed() < Duration::from_secs(60), "nothing was read");
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!(posted.sample.value, Nanos::from_millis(1));
+    assert_eq!(posted.sample.value, Nanos(990_000), "p99 of what lies evenly in the bucket");
     assert!(posted.rate > 0.0 && posted.sample.window >= Nanos::from_millis(100), "{posted:?}");
 }

@@ -38,19 +38,15 @@ macro_rules! cases {
 }
 
 cases! {
-    #[ignore = "until foreign names are escaped"]
     control_characters_of_other_programs_are_escaped = "control-characters";
     a_daemon_is_managed_or_put_back = "exec-daemon";
     a_command_counts_the_cpus_that_it_has = "exec-sized-at-start";
     orphans_are_reaped = "exec-zombies";
-    #[ignore = "until a histogram's unit is asked for"]
     a_histogram_in_milliseconds_is_read_as_one = "histogram-unit";
-    #[ignore = "until unlike bounds are kept apart"]
     label_sets_with_unlike_bounds_are_not_added = "histogram-unlike-buckets";
     #[ignore = "until a process outlives its first thread"]
     a_process_without_its_first_thread_remains_managed = "leader-gone";
     a_services_own_realtime_threads_are_kept = "own-realtime";
-    #[ignore = "until pods are found below a root of kubelet's own"]
     a_pod_is_found_below_kubelets_own_root = "pod-below-own-root";
     #[ignore = "until what leaves its workload is put back"]
     what_is_renamed_is_put_back_or_remains_managed = "renamed";

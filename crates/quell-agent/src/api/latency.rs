@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use quell_model::{Nanos, Sample, View, WorkloadId};
 
+use crate::scrape::Reading;
 use crate::wire::{Accepted, Histogram};
 
 /// Buckets that one histogram may have.
@@ -59,11 +60,7 @@ pub enum Rejected {
 impl Inbox {
     /// Takes a histogram for a workload of this view; `now` is CLOCK_MONOTONIC.
     pub(super) fn post(&self, view: &View, now: Nanos, histogram: &Histogram) -> Result<Accepted, Rejected> {
-        let named = |spec: &quell_model::Workload| spec.name == histogram.workload;
-        let slot = view.workloads.spec.iter().position(|spec| spec.as_deref().is_some_and(named));
-        let slot = slot.ok_or(Rejected::Unknown)?;
-        let slo = view.workloads.spec[slot].as_ref().and_then(|spec| spec.slo);
-        let quantile = slo.map_or(USUAL_QUANTILE, |slo| slo.quantile);
+        let (id, quantile) = wanted(view, &histogram.workload)?;
         let (latency, requests) = quantile_of(&histogram.buckets, quantile)?;
         if histogram.window_ns == 0 {
             let text = "its window has no length; say in window_ns for how long it was gathered".to_owned();
@@ -76,12 +73,30 @@ impl Inbox {
                 at.0, now.0
             )));
         }
-        let sample = Sample::over(latency, at.min(now), Nanos(histogram.window_ns));
-        let rate = requests as f64 / sample.window.as_secs_f64();
-        let posted = Posted { workload: WorkloadId(slot as u32), sample, rate };
-        self.0.try_send(posted).map_err(|_| Rejected::Busy)?;
+        self.send(id, Sample::over(latency, at.min(now), Nanos(histogram.window_ns)), requests)?;
         Ok(Accepted { quantile, latency_ns: latency.0, requests })
     }
+
+    /// Takes what was read of a service's histogram.
+    pub(super) fn take(&self, view: &View, reading: &Reading) -> Result<(), Rejected> {
+        let (id, quantile) = wanted(view, &reading.workload)?;
+        let Some(latency) = reading.counts.quantile(quantile) else { return Ok(()) };
+        self.send(id, Sample::over(latency, reading.ended, reading.window), reading.counts.requests())
+    }
+
+    fn send(&self, workload: WorkloadId, sample: Sample<Nanos>, requests: u64) -> Result<(), Rejected> {
+        let rate = requests as f64 / sample.window.as_secs_f64();
+        self.0.try_send(Posted { workload, sample, rate }).map_err(|_| Rejected::Busy)
+    }
+}
+
+/// A workload by its name, and the quantile that is wanted of its latency.
+fn wanted(view: &View, name: &str) -> Result<(WorkloadId, f64), Rejected> {
+    let named = |spec: &quell_model::Workload| spec.name == name;
+    let slot = view.workloads.spec.iter().position(|spec| spec.as_deref().is_some_and(named));
+    let slot = slot.ok_or(Rejected::Unknown)?;
+    let slo = view.workloads.spec[slot].as_ref().and_then(|spec| spec.slo);
+    Ok((WorkloadId(slot as u32), slo.map_or(USUAL_QUANTILE, |slo| slo.quantile)))
 }
 
 /// The smallest latency that at least this part of the requests did not exceed, and the number of requests.

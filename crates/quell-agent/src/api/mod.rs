@@ -11,6 +11,7 @@ pub mod socket;
 pub mod state;
 
 mod reading;
+mod seats;
 mod serve;
 
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub struct ApiConfig {
     pub group: Option<String>,
     /// A loopback address for Prometheus; None: no metrics.
     pub metrics: Option<SocketAddr>,
+    /// A socket for Prometheus, for the same users as the API's; None: none.
+    pub metrics_socket: Option<PathBuf>,
     /// Services whose latency is read, as if they posted it.
     #[serde(skip)]
     pub sources: Vec<Source>,
@@ -54,7 +57,7 @@ pub struct ApiConfig {
 
 impl Default for ApiConfig {
     fn default() -> ApiConfig {
-        ApiConfig { socket: SOCKET.into(), group: None, metrics: None, sources: Vec::new() }
+        ApiConfig { socket: SOCKET.into(), group: None, metrics: None, metrics_socket: None, sources: Vec::new() }
     }
 }
 
@@ -79,6 +82,8 @@ impl Api {
     pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
         let socket = socket::Socket::bind(&config.socket, config.group.as_deref())?;
         let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
+        let own = |path: &PathBuf| socket::Socket::bind(path, config.group.as_deref());
+        let metrics_socket = config.metrics_socket.as_ref().map(own).transpose()?;
         let state = Arc::new(Mutex::new(state));
         let sources = config.sources.clone();
         Api::on_a_thread(async move {
@@ -87,8 +92,13 @@ impl Api {
                 Ok(listener) => drop(tokio::spawn(serve::serve(listener, router::router(Arc::clone(&state))))),
                 Err(error) => {
                     tracing::error!("the API cannot listen: {error}");
-                    return socket;
+                    return (socket, metrics_socket);
                 }
+            }
+            if let Some(socket) = &metrics_socket
+                && let Ok(listener) = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std)
+            {
+                tokio::spawn(serve::serve_metrics_socket(listener, router::metrics_router(Arc::clone(&state))));
             }
             if let Some(Ok(listener)) = metrics.map(tokio::net::TcpListener::from_std) {
                 tokio::spawn(serve::serve_metrics(listener, router::metrics_router(Arc::clone(&state))));
@@ -104,12 +114,12 @@ impl Api {
                     router::locked(&state, |_| ());
                 }
             });
-            socket
+            (socket, metrics_socket)
         })
     }
 
-    /// Runs the work that begins so on a thread of its own until the value is dropped; the socket goes then.
-    fn on_a_thread(begin: impl Future<Output = socket::Socket> + Send + 'static) -> Result<Api, AgentError> {
+    /// Runs the work that begins so on a thread of its own until the value is dropped; what it returns goes then.
+    fn on_a_thread<T: Send + 'static>(begin: impl Future<Output = T> + Send + 'static) -> Result<Api, AgentError> {
         let fail = |operation| move |source| AgentError::System { operation, source };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -117,9 +127,9 @@ impl Api {
             .map_err(fail("start the API's event queue"))?;
         let (stop, stopped) = oneshot::channel();
         let work = async move {
-            let socket = begin.await;
+            let kept = begin.await;
             let _ = stopped.await;
-            drop(socket);
+            drop(kept);
         };
         let thread = std::thread::Builder::new()
             .name("quell-api".into())
@@ -139,9 +149,9 @@ async fn read_latency(source: Source, state: Arc<Mutex<State>>) {
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        if let Some(histogram) = scraper.read(clock::now).await {
+        if let Some(reading) = scraper.read(clock::now).await {
             // A workload that is not attached needs none.
-            let _ = router::locked(&state, |state| state.post(clock::now(), &histogram));
+            let _ = router::locked(&state, |state| state.take_reading(&reading));
         }
     }
 }

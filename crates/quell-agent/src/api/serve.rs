@@ -2,23 +2,38 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::extract::Request;
+use axum::{Extension, Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::router::Peer;
+use super::seats::Seats;
 use crate::AgentError;
 
 /// Connections of root and of the agent's own user at once.
 const WRITERS: usize = 16;
 /// Connections of all other users at once, so that readers cannot keep root out.
 const READERS: usize = 32;
+
+/// Seats of one listener.
+#[derive(Clone)]
+struct Room {
+    writers: Seats,
+    readers: Seats,
+}
+
+impl Room {
+    fn new() -> Room {
+        Room { writers: Seats::of(WRITERS), readers: Seats::of(READERS) }
+    }
+}
+
 /// A connection is closed after this time, whatever it does.
 const LONGEST: Duration = Duration::from_secs(15);
 /// A request's header must have arrived within this time.
@@ -46,28 +61,9 @@ pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener,
     listen().map_err(|error| fail(error, "choose another port"))
 }
 
-/// Number of free connections.
-#[derive(Clone)]
-struct Seats {
-    writers: Arc<Semaphore>,
-    readers: Arc<Semaphore>,
-}
-
-impl Seats {
-    fn new() -> Seats {
-        Seats { writers: Arc::new(Semaphore::new(WRITERS)), readers: Arc::new(Semaphore::new(READERS)) }
-    }
-
-    /// A seat at once, or none: a client without a seat is turned away, and the kernel's queue stays short.
-    fn take(&self, peer: Peer) -> Option<OwnedSemaphorePermit> {
-        let seats = if peer.may_write { &self.writers } else { &self.readers };
-        Arc::clone(seats).try_acquire_owned().ok()
-    }
-}
-
 /// Answers on the socket for ever.
 pub(super) async fn serve(listener: tokio::net::UnixListener, router: Router) {
-    let seats = Seats::new();
+    let room = Room::new();
     let own = rustix::process::geteuid().as_raw();
     loop {
         let stream = match listener.accept().await {
@@ -79,16 +75,27 @@ pub(super) async fn serve(listener: tokio::net::UnixListener, router: Router) {
         };
         let Ok(credentials) = stream.peer_cred() else { continue };
         let peer = Peer { may_write: credentials.uid() == 0 || credentials.uid() == own };
-        answer(&seats, stream, peer, &router);
+        answer(&room, stream, peer, &router);
+    }
+}
+
+/// Answers on the metrics' own socket for ever. Root's connections count as any other's: it has nothing to write there.
+pub(super) async fn serve_metrics_socket(listener: tokio::net::UnixListener, router: Router) {
+    let room = Room::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false }, &router),
+            Err(error) => pause_after(&error).await,
+        }
     }
 }
 
 /// Answers on the loopback address for ever.
 pub(super) async fn serve_metrics(listener: tokio::net::TcpListener, router: Router) {
-    let seats = Seats::new();
+    let room = Room::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => answer(&seats, stream, Peer { may_write: false }, &router),
+            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false }, &router),
             Err(error) => pause_after(&error).await,
         }
     }
@@ -101,21 +108,26 @@ async fn pause_after(error: &io::Error) {
 }
 
 /// One request, then the connection ends.
-fn answer<S>(seats: &Seats, stream: S, peer: Peer, router: &Router)
+fn answer<S>(room: &Room, stream: S, peer: Peer, router: &Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(seat) = seats.take(peer) else { return };
-    let service = TowerToHyperService::new(router.clone().layer(Extension(peer)));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .header_read_timeout(HEADER)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::spawn(async move {
-        let _ = tokio::time::timeout(LONGEST, connection).await;
-        drop(seat);
+    let seats = if peer.may_write { &room.writers } else { &room.readers };
+    seats.give(|spoke| {
+        let heard = middleware::map_request(move |request: Request| {
+            spoke.store(true, Ordering::Relaxed);
+            async move { request }
+        });
+        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)).layer(heard));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(false)
+            .header_read_timeout(HEADER)
+            .max_buf_size(BUFFER)
+            .serve_connection(TokioIo::new(stream), service);
+        async move {
+            let _ = tokio::time::timeout(LONGEST, connection).await;
+        }
     });
 }
 

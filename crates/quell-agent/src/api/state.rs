@@ -10,6 +10,7 @@ use quell_policy::AnyPolicy;
 
 use super::latency::{Inbox, Rejected};
 use crate::explain::{Explanations, knob_text, per_time};
+use crate::scrape::Reading;
 use crate::watch::{Entry, Glance, Roster, Standing, Watched};
 use crate::wire::{self, Measured, Measurements};
 
@@ -121,6 +122,11 @@ impl State {
     /// Takes a histogram that a client posted; `now` is CLOCK_MONOTONIC.
     pub(super) fn post(&mut self, now: Nanos, histogram: &wire::Histogram) -> Result<wire::Accepted, Rejected> {
         self.latencies.post(&self.watched.glance().view, now, histogram)
+    }
+
+    /// Takes what was read of a service's own histogram.
+    pub(super) fn take_reading(&mut self, reading: &Reading) -> Result<(), Rejected> {
+        self.latencies.take(&self.watched.glance().view, reading)
     }
 
     /// Everything at a glance.

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::keys::{Form, Key, Keys, Source, key, kind, one_line, wrong_form};
 use super::selector::{same, selectors};
 use super::{Config, Layer, Member, Problems};
-use crate::scrape;
+use crate::scrape::{self, Unit};
 
 const WORKLOAD: &[Key] = &[
     key("name", Form::Text, "\"web\""),
@@ -33,6 +33,7 @@ const LATENCY: &[Key] = &[
     key("address", Form::Text, "\"127.0.0.1:9102\""),
     key("metric", Form::Text, "\"request_duration_seconds\""),
     key("path", Form::Text, "\"/metrics\""),
+    key("unit", Form::Text, "\"ms\""),
 ];
 const POLICY: &[Key] = &[
     key("name", Form::Text, "\"guard\""),
@@ -126,7 +127,7 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
         }
         workload.selectors.push(selector);
     }
-    let latency = latency(keys, &workload.name, problems);
+    let latency = latency(keys, &workload, problems);
     config.workloads.push(Member { workload, latency, place });
 }
 
@@ -178,12 +179,13 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
 }
 
 /// Where its latency is read.
-fn latency(keys: &Keys, name: &str, problems: &mut Problems) -> Option<scrape::Source> {
+fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<scrape::Source> {
     let (keys, byte) = keys.inner("latency", "latency", LATENCY, problems)?;
     let span = byte..byte;
     let address = required::<String>(&keys, "address", "latency", &span, problems);
     let metric = required::<String>(&keys, "metric", "latency", &span, problems);
     let path = keys.take::<String>("path", problems).map_or("/metrics".into(), |(path, _)| path);
+    let unit = keys.take::<String>("unit", problems);
     let ((address, at), (metric, metric_at)) = address.zip(metric)?;
     let mut wrong = |byte: usize, what: String| problems.error(&keys.source.at(byte), what);
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
@@ -193,11 +195,26 @@ fn latency(keys: &Keys, name: &str, problems: &mut Problems) -> Option<scrape::S
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         wrong(byte, format!("the path '{path}' is none; write what follows the address, such as \"/metrics\""));
     }
+    let unit = match &unit {
+        Some((word, at)) => Unit::named(word)
+            .ok_or_else(|| (*at, format!("'{word}' is no unit of time; write \"s\", \"ms\", \"us\" or \"ns\""))),
+        None => Unit::of_metric(&metric).ok_or_else(|| {
+            let metric = &metric;
+            (
+                metric_at,
+                format!(
+                    "the name {metric} does not say the unit of its bounds; write unit = \"ms\" beside it, or s, us, ns"
+                ),
+            )
+        }),
+    };
+    let unit = unit.map_err(|(byte, what)| wrong(byte, what)).ok();
     let Ok(address) = address.parse() else {
         wrong(at, format!("'{address}' is no address; write numbers: an IP address and a port, \"127.0.0.1:9102\""));
         return None;
     };
-    Some(scrape::Source { workload: name.to_owned(), address, path, metric })
+    let (workload, selectors) = (workload.name.clone(), workload.selectors.clone());
+    Some(scrape::Source { workload, selectors, address, path, metric, unit: unit? })
 }
 
 /// Place of the key that makes the workload impossible: the one without which it is possible.

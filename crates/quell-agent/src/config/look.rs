@@ -72,10 +72,19 @@ pub fn look(config: &Config, start: &Start) -> Problems {
         (None, Some(path)) => Some((path.clone(), place_of(&config.places.socket, "[api]"))),
         (None, None) => usual.map(|path| (path.clone(), Place::file(path))),
     };
+    let api = asked.as_ref().map(|(path, _)| path.clone());
     if let Some((path, place)) = asked
         && let Err(why) = look_at_socket(&path, runs, anothers)
     {
         problems.error(&place, why);
+    }
+    if let Some(path) = config.metrics.socket.as_ref().filter(|_| !start.only_looks) {
+        let place = place_of(&config.places.metrics_socket, "[metrics]");
+        if api.as_ref() == Some(path) {
+            problems.error(&place, "the API has this socket; write another path, such as \"/run/quell/metrics.sock\"");
+        } else if let Err(why) = look_at_socket(path, runs, anothers) {
+            problems.error(&place, why);
+        }
     }
     if let Some(address) = config.metrics.listen.filter(|address| !start.only_looks && address.ip().is_loopback())
         && let Err(why) = look_at_port(address, runs || anothers)
@@ -192,6 +201,11 @@ mod tests {
         assert_eq!(said(&socket("live"), &start), "", "it is dead");
         let text = said("api.group = \"no-such-group\"", &start);
         assert!(text.starts_with("q.toml:1:13: error: ") && text.contains("groupadd"), "{text}");
+        std::fs::create_dir(at("run")).unwrap();
+        let metrics = |name: &str| format!("metrics.socket = '{}'", at(name).display());
+        assert_eq!(said(&metrics("run/metrics.sock"), &start), "");
+        assert!(said(&metrics("run/api.sock"), &start).contains("the API has this socket"));
+        assert!(said(&metrics("file"), &start).contains("there is a file already"));
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = format!("metrics.listen = \"{}\"", taken.local_addr().unwrap());
         assert!(said(&listen, &start).contains("choose another port"));

@@ -71,6 +71,8 @@ pub struct Places {
     pub group: Option<Place>,
     /// `metrics.listen`.
     pub listen: Option<Place>,
+    /// `metrics.socket`.
+    pub metrics_socket: Option<Place>,
 }
 
 /// Quell's permissions on the machine as a whole.
@@ -135,6 +137,8 @@ pub struct Api {
 pub struct Metrics {
     /// The loopback address and port to listen on; None: off.
     pub listen: Option<std::net::SocketAddr>,
+    /// The socket file, for the users that may read the API's; None: off.
+    pub socket: Option<PathBuf>,
 }
 
 /// One policy of the stack.

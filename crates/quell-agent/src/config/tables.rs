@@ -37,7 +37,8 @@ const AGENT: &[Key] = &[
     key("hung_after", Form::Any, "\"5s\""),
 ];
 const API: &[Key] = &[key("socket", Form::Text, "\"/run/quell/api.sock\""), key("group", Form::Text, "\"adm\"")];
-const METRICS: &[Key] = &[key("listen", Form::Text, "\"127.0.0.1:9464\"")];
+const METRICS: &[Key] =
+    &[key("listen", Form::Text, "\"127.0.0.1:9464\""), key("socket", Form::Text, "\"/run/quell/metrics.sock\"")];
 
 /// The tables and lists that a file has, and how each begins.
 const TABLES: [&str; 4] = ["machine", "agent", "api", "metrics"];
@@ -158,6 +159,14 @@ fn api(config: &mut Config, keys: &Keys, problems: &mut Problems) {
 }
 
 fn metrics(config: &mut Config, keys: &Keys, problems: &mut Problems) {
+    if let Some((socket, byte)) = keys.take::<PathBuf>("socket", problems) {
+        if socket.as_os_str().is_empty() {
+            let what = "an empty path; write \"/run/quell/metrics.sock\", or leave it out";
+            problems.error(&keys.source.at(byte), what);
+        }
+        config.metrics.socket = Some(socket);
+        config.places.metrics_socket = Some(keys.source.at(byte));
+    }
     let Some((text, byte)) = keys.take::<String>("listen", problems) else { return };
     let place = keys.source.at(byte);
     let Ok(address) = text.parse::<SocketAddr>() else {

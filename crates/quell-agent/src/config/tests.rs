@@ -69,8 +69,11 @@ fn what_is_commented_out_in_the_example_is_right_too() {
 #[test]
 fn a_latency_is_read_at_an_address_by_a_metrics_name() {
     let with = |latency: &str| GOOD.replace("cpus = 1", &format!("latency = {latency}"));
-    let config = parse(&with(r#"{ address = "[::1]:80", metric = "a:b_1", path = "/m?x=1" }"#)).unwrap();
+    let config = parse(&with(r#"{ address = "[::1]:80", metric = "a:b_ms", path = "/m?x=1" }"#)).unwrap();
     assert_eq!(config.sources().next().unwrap().address.to_string(), "[::1]:80");
+    assert_eq!(config.sources().next().unwrap().unit, crate::scrape::Unit::Milliseconds);
+    let config = parse(&with(r#"{ address = "[::1]:80", metric = "took", unit = "us" }"#)).unwrap();
+    assert_eq!(config.sources().next().unwrap().unit, crate::scrape::Unit::Microseconds);
     assert!(parse(GOOD).unwrap().needs_restart(&config));
     for (latency, says) in [
         (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is no address"),
@@ -79,6 +82,8 @@ fn a_latency_is_read_at_an_address_by_a_metrics_name() {
         (r#"{ address = "127.0.0.1:80", metric = "x", path = "m" }"#, "the path 'm' is none"),
         (r#"{ address = "127.0.0.1:80", metric = "x", url = "m" }"#, "there is no latency key 'url'"),
         ("1", "latency is the number 1; write latency = {"),
+        (r#"{ address = "127.0.0.1:80", metric = "took" }"#, "does not say the unit of its bounds; write unit = "),
+        (r#"{ address = "127.0.0.1:80", metric = "x", unit = "minutes" }"#, "'minutes' is no unit of time"),
     ] {
         let said = refused(&with(latency));
         assert!(said.contains(says), "{latency}: {said}");

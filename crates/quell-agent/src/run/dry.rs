@@ -54,7 +54,7 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
             }
             Place::Cgroup(group) => {
                 let what = if *after == Value::There(true) { "make" } else { "remove" };
-                writeln!(self.out, "would {what} the cgroup {} for {name}", group.path.display())
+                writeln!(self.out, "would {what} the cgroup {} for {name}", foreign::path(&group.path))
             }
             Place::Line(line) => {
                 let (group, resource, domain) = (foreign::path(&line.group), &line.resource, line.domain);

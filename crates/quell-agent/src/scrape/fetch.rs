@@ -18,14 +18,14 @@ pub const LONGEST: usize = 1024 * 1024;
 ///
 /// # Errors
 /// The reason, in words.
-pub async fn page(address: SocketAddr, path: &str) -> Result<String, String> {
+pub async fn page(address: SocketAddr, path: &str) -> Result<Bytes, String> {
     match tokio::time::timeout(PATIENCE, exchange(address, path)).await {
         Ok(page) => page,
         Err(_) => Err(format!("no whole answer within {} s", PATIENCE.as_secs())),
     }
 }
 
-async fn exchange(address: SocketAddr, path: &str) -> Result<String, String> {
+async fn exchange(address: SocketAddr, path: &str) -> Result<Bytes, String> {
     let words = |error: hyper::Error| error.to_string();
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
@@ -42,7 +42,7 @@ async fn exchange(address: SocketAddr, path: &str) -> Result<String, String> {
     let body = Limited::new(response.into_body(), LONGEST).collect().await;
     let body = body.map_err(|error| format!("no page of at most {LONGEST} bytes: {error}"))?.to_bytes();
     drop(driver);
-    String::from_utf8(body.into()).map_err(|_| "the page is no text".to_owned())
+    Ok(body)
 }
 
 /// Ends the connection whatever became of the page.

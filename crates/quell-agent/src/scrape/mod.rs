@@ -2,15 +2,24 @@
 
 mod counts;
 mod fetch;
+mod listener;
 mod text;
+mod unit;
 
+use std::collections::BTreeSet;
+use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use quell_model::Nanos;
+use quell_linux::Roots;
+use quell_model::{Nanos, Selector};
+use thiserror::Error;
 
-use crate::wire::Histogram;
-use counts::Counts;
+pub use counts::Counts;
+pub use unit::Unit;
+
+use text::Fault;
 
 /// Time between two readings.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -20,12 +29,49 @@ pub const EVERY: Duration = Duration::from_secs(1);
 pub struct Source {
     /// The workload's name.
     pub workload: String,
+    /// Its processes: the listener is to be of a user of theirs.
+    pub selectors: Vec<Selector>,
     /// Address of the service's metrics.
     pub address: SocketAddr,
     /// The page.
     pub path: String,
     /// The histogram's name, without `_bucket`.
     pub metric: String,
+    /// The unit of its bounds.
+    pub unit: Unit,
+}
+
+/// The requests between two readings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The workload's name.
+    pub workload: String,
+    /// Time between the readings.
+    pub window: Nanos,
+    /// The second reading, on CLOCK_MONOTONIC.
+    pub ended: Nanos,
+    /// The requests up to each bound.
+    pub counts: Counts,
+}
+
+/// A latency cannot be read now.
+#[derive(Clone, Debug, Error)]
+enum Trouble {
+    /// The page.
+    #[error("{0}")]
+    Page(String),
+    /// The socket is another user's.
+    #[error("{0}")]
+    Listener(String),
+    /// No such histogram.
+    #[error("the page has no histogram {0}")]
+    Missing(String),
+    /// No sum can be made.
+    #[error(
+        "the label sets of {metric} have unlike bounds and cannot be added: {one} bounds, {other}; let the service use the \
+         same bounds for all, or name a histogram of one label set"
+    )]
+    Unlike { metric: String, one: String, other: String },
 }
 
 /// Reads one service's histogram again and again.
@@ -33,49 +79,97 @@ pub struct Source {
 pub struct Scraper {
     source: Source,
     last: Option<(Nanos, Counts)>,
-    fails: bool,
+    /// Kinds of trouble that were logged since it was last read.
+    said: Vec<Discriminant<Trouble>>,
+    /// Is its listener on this machine? None: not looked yet.
+    is_local: Option<bool>,
 }
 
 impl Scraper {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(source: Source) -> Scraper {
-        Scraper { source, last: None, fails: false }
+        Scraper { source, last: None, said: Vec::new(), is_local: None }
     }
 
     /// Reads it; returns the requests since the last reading, if there were some. `clock` is CLOCK_MONOTONIC. A trouble is
     /// logged when it begins and when it ends.
-    pub async fn read(&mut self, clock: impl Fn() -> Nanos) -> Option<Histogram> {
+    pub async fn read(&mut self, clock: impl Fn() -> Nanos) -> Option<Reading> {
         let at = clock();
-        let read = match fetch::page(self.source.address, &self.source.path).await {
-            Ok(page) => text::buckets(&page, &self.source.metric)
-                .ok_or_else(|| format!("the page has no histogram {}", self.source.metric)),
-            Err(why) => Err(why),
-        };
+        let read = self.counts().await;
         let Source { workload, address, path, .. } = &self.source;
         match read {
             Ok(counts) => {
-                if std::mem::take(&mut self.fails) {
+                if !std::mem::take(&mut self.said).is_empty() {
                     tracing::info!(%workload, "its latency is read again at http://{address}{path}");
                 }
                 self.since(at, counts)
             }
-            Err(why) => {
-                if !std::mem::replace(&mut self.fails, true) {
-                    tracing::warn!(%workload, "its latency cannot be read at http://{address}{path}: {why}");
+            Err(trouble) => {
+                let kind = discriminant(&trouble);
+                if !self.said.contains(&kind) {
+                    self.said.push(kind);
+                    tracing::warn!(%workload, "its latency cannot be read at http://{address}{path}: {trouble}");
                 }
                 None
             }
         }
     }
 
-    fn since(&mut self, at: Nanos, counts: Counts) -> Option<Histogram> {
+    async fn counts(&mut self) -> Result<Counts, Trouble> {
+        let before = self.believed().await?;
+        let page = fetch::page(self.source.address, &self.source.path).await.map_err(Trouble::Page)?;
+        // The answer is of a socket that was there before and after.
+        if self.believed().await? != before {
+            return Err(Trouble::Listener("another socket listens there since it was asked".to_owned()));
+        }
+        let metric = self.source.metric.clone();
+        text::buckets(&page, &metric, self.source.unit).map_err(|fault| match fault {
+            Fault::Missing => Trouble::Missing(metric),
+            Fault::Unlike(one, other) => Trouble::Unlike { metric, one, other },
+        })
+    }
+
+    /// The sockets that answer, if they may be believed; none where the address is another machine's.
+    async fn believed(&mut self) -> Result<BTreeSet<listener::Listener>, Trouble> {
+        let Source { workload, address, selectors, .. } = &self.source;
+        let is_local = *self.is_local.get_or_insert_with(|| {
+            let is_local = listener::is_local(*address);
+            if !is_local {
+                tracing::info!(
+                    %workload,
+                    "its latency is read at {address}, which is not of this machine: the user that answers is not checked"
+                );
+            }
+            is_local
+        });
+        if !is_local {
+            return Ok(BTreeSet::new());
+        }
+        let (address, selectors) = (*address, selectors.clone());
+        let look = move || {
+            let cannot = |error| Trouble::Listener(format!("the user that listens there is not known: {error}"));
+            let found = listener::at(address, Path::new("/proc/self/net")).map_err(cannot)?;
+            let users = || {
+                let mut users = quell_linux::users_of(&Roots::default(), &selectors).unwrap_or_default();
+                users.insert(rustix::process::geteuid().as_raw());
+                users
+            };
+            match listener::objection(&found, users) {
+                Some(why) => Err(Trouble::Listener(why)),
+                None => Ok(found),
+            }
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        looked.unwrap_or_else(|error| Err(Trouble::Listener(error.to_string())))
+    }
+
+    fn since(&mut self, at: Nanos, counts: Counts) -> Option<Reading> {
         let before = self.last.replace((at, counts));
         let (then, before) = before?;
-        let buckets = self.last.as_ref()?.1.since(&before)?;
-        let window_ns = (at - then).0;
+        let counts = self.last.as_ref()?.1.since(&before)?;
         let workload = self.source.workload.clone();
-        (!buckets.is_empty()).then_some(Histogram { workload, window_ns, ended_ns: Some(at.0), buckets })
+        (counts.requests() > 0).then_some(Reading { workload, window: at - then, ended: at, counts })
     }
 }
 
@@ -96,6 +190,8 @@ mod tests {
                 let _ = stream.read(&mut [0; 1024]);
                 let _ = stream.write_all(&answer);
             }
+            // It goes on listening.
+            std::mem::forget(listener);
         });
         address
     }
@@ -112,7 +208,8 @@ mod tests {
     }
 
     fn source(address: SocketAddr) -> Source {
-        Source { workload: "db".into(), address, path: "/metrics".into(), metric: "x".into() }
+        let (selectors, unit) = (Vec::new(), Unit::Seconds);
+        Source { workload: "db".into(), selectors, address, path: "/metrics".into(), metric: "x".into(), unit }
     }
 
     #[test]
@@ -126,12 +223,11 @@ mod tests {
             }
             told
         });
-        let counts: Vec<u64> =
-            told.iter().map(|one| one.iter().flat_map(|one| &one.buckets).map(|bucket| bucket.1).sum()).collect();
+        let counts: Vec<u64> = told.iter().map(|one| one.as_ref().map_or(0, |one| one.counts.requests())).collect();
         assert_eq!(counts, [0, 4, 0, 0, 1]);
         let last = told[4].as_ref().unwrap();
-        assert_eq!((last.window_ns, last.ended_ns), (1_000_000_000, Some(5_000_000_000)));
-        assert_eq!(last.buckets, [(2_000_000, 1)]);
+        assert_eq!((last.window, last.ended), (Nanos::from_secs(1), Nanos::from_secs(5)));
+        assert_eq!(last.counts.quantile(0.99), Some(Nanos(1_990_000)));
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn start_of(arguments: &Arguments) -> Start {
 /// Changes nothing: needs no guardian, no lock and no privilege.
 fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
     // The configured address is the agent's that may run beside.
-    config.metrics.listen = None;
+    (config.metrics.listen, config.metrics.socket) = (None, None);
     let stop = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&stop)?;
     let journal: Box<dyn Journal> =

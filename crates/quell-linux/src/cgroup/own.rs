@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quell_model::{CpuCount, Knob};
+use quell_model::{CpuCount, Knob, foreign};
 use serde::{Deserialize, Serialize};
 
 use super::version1::{CpuV1, has_cpu};
@@ -119,7 +119,7 @@ impl OwnGroup {
             let error = io::Error::from(errno);
             format!(
                 "a cgroup of its own cannot be made in {}: {error}; run as root, or leave the limit out",
-                parent.display()
+                foreign::path(parent)
             )
         })
     }
