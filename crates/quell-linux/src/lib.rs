@@ -37,11 +37,11 @@ mod sensors;
 
 pub use clock::{cpu_time, now};
 pub use error::LinuxError;
-pub use host::{LinuxHost, Waker};
+pub use host::{Difference, LinuxHost, Waker, Within};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{
-    Census, Contested, Counted, Departure, Level, Matched, Survey, Why, comm, mounted_hierarchies, program, survey, user_id,
-    user_name, users_of,
+    Census, Contested, Counted, Departure, Level, Matched, Survey, Why, comm, mounted_hierarchies, program, survey,
+    user_id, user_name, users_of,
 };
 pub use options::HostOptions;
 pub use roots::Roots;

@@ -124,9 +124,12 @@ impl FileJournal {
                     && (alive.contains(&thread.tid) || entry.owner.is_some_and(|owner| alive.contains(&owner.pid)))
             }
             Place::Membership(ref of) => !entry.is_closed() && alive.contains(&of.thread.tid),
-            Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Cgroup(_) | Place::Line(_) => {
-                !entry.is_closed()
-            }
+            Place::File(_)
+            | Place::Controllers(_)
+            | Place::Group(_)
+            | Place::Cgroup(_)
+            | Place::Line(_)
+            | Place::Autogroup(_) => !entry.is_closed(),
         });
         let mut text = Vec::new();
         if let Some(begin) = self.state.begin.clone() {
@@ -260,7 +263,8 @@ pub(super) fn thread_of(place: &Place) -> Option<ThreadId> {
         | Place::Group(_)
         | Place::Cgroup(_)
         | Place::Line(_)
-        | Place::Membership(_) => None,
+        | Place::Membership(_)
+        | Place::Autogroup(_) => None,
     }
 }
 

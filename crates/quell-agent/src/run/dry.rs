@@ -64,6 +64,9 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
                 let group = foreign::path(&of.group);
                 writeln!(self.out, "would move {name} ({}) into {group}", program_of(of.thread.tid))
             }
+            Place::Autogroup(of) => {
+                writeln!(self.out, "would make session {} of {name} nice {after}; it is {before}", of.session)
+            }
             Place::Class(thread) | Place::Stopped(thread) => {
                 writeln!(self.out, "would set {after} on {name} ({}); it is {before}", program_of(thread.tid))
             }

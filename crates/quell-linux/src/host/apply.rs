@@ -250,6 +250,9 @@ impl LinuxHost {
 
     /// Makes writes, all or none, and remembers them.
     pub(super) fn make(&mut self, writes: &[Write]) -> Result<(), LinuxError> {
+        if self.suspended {
+            return Ok(());
+        }
         for write in self.writes.make(writes)? {
             if let Some(Ok(member)) = write.workload.map(|id| self.members.get_mut(id)) {
                 member.history.note(write);
@@ -263,7 +266,12 @@ impl LinuxHost {
     pub(super) fn reapply(&mut self, dirty: &[WorkloadId], refused_before: &[WorkloadId]) {
         for id in dirty {
             self.settle_limit(*id);
-            let result = self.compile(&[*id], None, false).and_then(|writes| self.make(&writes));
+            let result = self.compile(&[*id], None, false).and_then(|mut writes| {
+                // A class that another program changed is not fought over.
+                let ledger = &self.writes.ledger;
+                writes.retain(|write| !ledger.is_overridden(write));
+                self.make(&writes)
+            });
             if let Err(error) = result {
                 if !refused_before.contains(id) {
                     tracing::warn!(workload = id.0, %error, "a workload's values could not be made true again");

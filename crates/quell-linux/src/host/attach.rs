@@ -15,12 +15,16 @@ impl LinuxHost {
     /// If its numbers contradict each other, its name is taken, one of its selectors matches nothing, or a cgroup of
     /// it belongs to another workload already.
     pub fn attach(&mut self, workload: Workload) -> Result<WorkloadId, LinuxError> {
-        self.scheduler.check(&workload)?;
+        if !self.suspended {
+            self.scheduler.check(&workload)?;
+        }
         let resolved = self.members.resolve(&workload, None)?;
         let id = self.members.next_id();
         self.enable_controllers(id, &resolved)?;
         self.sensors.begin(id, &resolved.groups)?;
-        self.scheduler.attach(id, &workload)?;
+        if !self.suspended {
+            self.scheduler.attach(id, &workload)?;
+        }
         if workload.is_lc() && !workload.pausable {
             self.end_solos(SoloEnd::Interrupted, clock::now());
         }
@@ -40,7 +44,9 @@ impl LinuxHost {
     /// As [`LinuxHost::attach`]; then nothing changed.
     pub fn update(&mut self, id: WorkloadId, workload: Workload) -> Result<(), LinuxError> {
         self.members.get_mut(id)?;
-        self.scheduler.check(&workload)?;
+        if !self.suspended {
+            self.scheduler.check(&workload)?;
+        }
         let resolved = self.members.resolve(&workload, Some(id))?;
         self.begin_limit(id, &workload);
         self.sensors.groups_changed(id);
@@ -50,8 +56,8 @@ impl LinuxHost {
         self.pending.push(Event::Attached(id));
         self.unsettled.push(id);
         match self.members.get(id) {
-            Some(member) => self.scheduler.update(id, &member.spec),
-            None => Ok(()),
+            Some(member) if !self.suspended => self.scheduler.update(id, &member.spec),
+            _ => Ok(()),
         }
     }
 
@@ -67,7 +73,9 @@ impl LinuxHost {
         self.members.remove(id);
         self.settle_limits();
         self.pending.push(Event::Detached(id));
-        self.scheduler.detach(id)?;
+        if !self.suspended {
+            self.scheduler.detach(id)?;
+        }
         Ok(report)
     }
 

@@ -38,6 +38,9 @@ impl LinuxHost {
 
     /// Keeps a workload's limit, in writes of its own: one that is refused keeps no policy from its work.
     pub(super) fn settle_limit(&mut self, id: WorkloadId) {
+        if self.suspended {
+            return;
+        }
         let Some(state) = self.limit_to_be(id) else { return };
         self.standing.limits[id.index()] = Some(state);
         if let Err(error) = self.write_limit(id) {

@@ -2,12 +2,17 @@
 
 mod apply;
 mod attach;
+mod differences;
 mod limit;
 mod own;
 mod restore;
+mod sessions;
 mod solo;
+mod suspend;
 mod wait;
 
+pub use differences::Difference;
+pub use sessions::Within;
 pub use wait::Waker;
 
 use std::any::Any;
@@ -18,6 +23,7 @@ use quell_model::{
     Wake, Workload, WorkloadId, foreign,
 };
 
+use self::sessions::Sessions;
 use crate::actuators::{self, Standing};
 use crate::clock;
 use crate::members::{Departure, Level, Members, News};
@@ -51,6 +57,9 @@ pub struct LinuxHost {
     /// The change of the threads of which the journal knows.
     told: u64,
     waker: Waker,
+    /// Is nothing to be set until [`LinuxHost::resume`]?
+    suspended: bool,
+    sessions: Sessions,
 }
 
 impl LinuxHost {
@@ -93,6 +102,8 @@ impl LinuxHost {
             pending: Vec::new(),
             told: 0,
             waker: Waker::new()?,
+            suspended: false,
+            sessions: Sessions::default(),
             members,
         })
     }
@@ -307,6 +318,7 @@ impl LinuxHost {
         }
         if result.is_ok() {
             self.meet_again();
+            self.settle_sessions(now);
         }
         result
     }

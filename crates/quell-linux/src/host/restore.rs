@@ -17,6 +17,12 @@ impl LinuxHost {
         self.writes.ledger.latest_first()
     }
 
+    /// What Quell changed for no workload, the latest change first.
+    #[must_use]
+    pub fn touched_of_the_machine(&self) -> Vec<Touched> {
+        self.writes.ledger.latest_first_of(|touched| touched.workload.is_none())
+    }
+
     /// The present value of a place; None if the place is gone.
     ///
     /// # Errors
@@ -64,6 +70,7 @@ impl LinuxHost {
         limits.for_each(|(_, limit)| *limit = None);
         self.standing.values.clear(only);
         self.unsettled.retain(|owner| is_kept(*owner));
+        self.forget_sessions(only);
         let threads = std::mem::take(&mut self.members.threads);
         let inherited = self.inherited(&threads, &touched);
         self.members.threads = threads;
@@ -110,7 +117,7 @@ impl LinuxHost {
         }
     }
 
-    fn put_places_back(&mut self, touched: Vec<Touched>) -> RestoreReport {
+    pub(super) fn put_places_back(&mut self, touched: Vec<Touched>) -> RestoreReport {
         let places: Vec<Place> = touched.iter().map(|touched| touched.place.clone()).collect();
         let touched = self.in_order(touched);
         let report = write::restore(&mut *self.writes.medium, &mut *self.writes.journal, &touched);

@@ -1,11 +1,13 @@
 //! procfs: processes, threads, command lines, the machine's own times.
 
+mod autogroup;
 mod machine;
 mod numbers;
 mod reader;
 mod stat;
 mod times;
 
+pub use autogroup::Autogroup;
 pub use machine::{steal, ticks};
 pub(crate) use numbers::Numbers;
 pub use reader::{FileId, ProcFs};

@@ -16,7 +16,7 @@ use crate::LinuxError;
 pub(super) const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// No file of a process is read beyond this: what a process says of itself may be as long as it likes.
-const PROCESS_FILE: usize = 64 * 1024;
+pub(super) const PROCESS_FILE: usize = 64 * 1024;
 /// Nor its command line beyond this (prctl(2), PR_SET_MM_MAP: any memory of a process may be called its command line).
 const COMMAND_LINE: usize = 4 * 1024;
 /// The numbers of a thread's children: as many as the kernel has (4,194,304), of 8 digits.
@@ -253,7 +253,7 @@ impl ProcFs {
     }
 
     /// Reads a file into the buffer, its first `limit` bytes; None if it vanished. The rest of the buffer is zero.
-    fn read(&mut self, name: &Name, limit: usize) -> Result<Option<&[u8]>, LinuxError> {
+    pub(super) fn read(&mut self, name: &Name, limit: usize) -> Result<Option<&[u8]>, LinuxError> {
         let file = match rustix::fs::openat(&self.directory, name.as_c_str(), FILE, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(None),

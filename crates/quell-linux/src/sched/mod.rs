@@ -71,6 +71,14 @@ pub trait ThreadCalls: fmt::Debug + Send {
         Box::new(KernelGroups)
     }
 
+    /// Sets the nice value of the autogroup of a process's session.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_autogroup(&self, pid: i32, nice: &str) -> io::Result<()> {
+        std::fs::write(format!("/proc/{pid}/autogroup"), nice)
+    }
+
     /// Is there a thread of this number and start time? A number may have been given to another thread.
     ///
     /// # Errors

@@ -66,6 +66,13 @@ impl ThreadCalls for FakeThreads {
         Box::new(self.groups.clone())
     }
 
+    fn set_autogroup(&self, pid: i32, nice: &str) -> io::Result<()> {
+        let path = self.proc.join(format!("{pid}/autogroup"));
+        let text = fs::read_to_string(&path)?;
+        let name = text.split(' ').next().unwrap_or_default();
+        fs::write(path, format!("{name} nice {nice}\n"))
+    }
+
     fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError> {
         Ok(self.fields(thread.tid).is_ok_and(|(_, _, fields)| fields[22 - 3] == thread.start.to_string()))
     }

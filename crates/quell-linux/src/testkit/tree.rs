@@ -67,6 +67,16 @@ impl FakeTree {
         FakeThreads::new(self.path().join("proc"), self.online(), groups)
     }
 
+    /// A process is in this session from now on.
+    pub fn set_session(&self, pid: i32, session: i32) {
+        let path = format!("proc/{pid}/task/{pid}/stat");
+        let text = self.read(&path);
+        let (name, rest) = text.rsplit_once(") ").expect("a stat line");
+        let mut fields: Vec<String> = rest.split(' ').map(str::to_owned).collect();
+        fields[6 - 3] = session.to_string();
+        self.write(&path, &format!("{name}) {}", fields.join(" ")));
+    }
+
     /// Writes a file, and the directories on the way to it.
     pub fn write(&self, path: impl AsRef<Path>, text: &str) {
         let path = self.path().join(path);

@@ -25,6 +25,12 @@ impl Ledger {
         self.touched(place).map(|touched| &touched.origin)
     }
 
+    /// Would this write only take back another program's change of a thread's class?
+    pub fn is_overridden(&self, write: &Write) -> bool {
+        let theirs = |touched: &Touched| touched.last == write.after && !touched.last.is_still(&write.before);
+        matches!(write.place, Place::Class(_)) && self.touched(&write.place).is_some_and(theirs)
+    }
+
     /// A write was made.
     pub fn note(&mut self, write: &Write) {
         self.adopt(Touched {
@@ -88,7 +94,12 @@ impl Ledger {
 
     /// All changes, the latest touched place first.
     pub fn latest_first(&self) -> Vec<Touched> {
-        let mut all: Vec<&(u64, Touched)> = self.entries.values().collect();
+        self.latest_first_of(|_| true)
+    }
+
+    /// These changes, the latest touched place first.
+    pub fn latest_first_of(&self, which: impl Fn(&Touched) -> bool) -> Vec<Touched> {
+        let mut all: Vec<&(u64, Touched)> = self.entries.values().filter(|(_, touched)| which(touched)).collect();
         all.sort_unstable_by_key(|(order, _)| std::cmp::Reverse(*order));
         all.into_iter().map(|(_, touched)| touched.clone()).collect()
     }

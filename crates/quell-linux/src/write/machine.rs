@@ -67,6 +67,10 @@ impl Medium for Machine {
                 let inside = resctrl::threads(&of.group)?;
                 Ok(inside.map(|inside| Value::There(inside.binary_search(&of.thread.tid).is_ok())))
             }
+            Place::Autogroup(of) => {
+                let found = self.proc.in_session(of.session, of.autogroup)?;
+                Ok(found.map(|(_, autogroup)| Value::Text(autogroup.nice.to_string())))
+            }
             Place::Stopped(process) => {
                 let stat = self.proc.stat(process.tid, process.tid)?.filter(|stat| stat.start == process.start);
                 Ok(stat.map(|stat| Value::Stopped(stat.state == ThreadState::Stopped)))
@@ -87,6 +91,17 @@ impl Medium for Machine {
             (Place::Membership(of), _) if !self.calls.exists(of.thread)? => return Ok(Written::Vanished),
             (Place::Membership(of), &Value::There(inside)) => return resctrl::set_member(&*self.groups, of, inside),
             _ => {}
+        }
+        if let (Place::Autogroup(of), Value::Text(nice)) = (place, value) {
+            let Some((pid, _)) = self.proc.in_session(of.session, of.autogroup)? else { return Ok(Written::Vanished) };
+            let result = self.calls.set_autogroup(pid, nice);
+            return result.map(|()| Written::Done).or_else(|source| match is_gone(&source) {
+                true => Ok(Written::Vanished),
+                false => {
+                    let (op, mend) = ("set the autogroup of", "run as root; see sched(7), the autogroup feature");
+                    Err(LinuxError::Thread { op, tid: pid, value: format!("nice {nice}"), source, mend })
+                }
+            });
         }
         let (result, op, thread) = match (place, value) {
             (Place::File(path), Value::Text(text)) => return cgroup::write_file(path, text),

@@ -48,6 +48,17 @@ pub enum Place {
     Line(Line),
     /// Is a thread in a control group?
     Membership(Membership),
+    /// The nice value of a session's autogroup.
+    Autogroup(Session),
+}
+
+/// A session, and its autogroup: the number of a session may be another one's later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Session {
+    /// Its number, that of its leader.
+    pub session: i32,
+    /// The number of its autogroup.
+    pub autogroup: i64,
 }
 
 impl Place {
@@ -56,7 +67,12 @@ impl Place {
         match self {
             Place::Affinity(thread) | Place::Class(thread) | Place::Stopped(thread) => Some(*thread),
             Place::Membership(of) => Some(of.thread),
-            Place::File(_) | Place::Controllers(_) | Place::Group(_) | Place::Cgroup(_) | Place::Line(_) => None,
+            Place::File(_)
+            | Place::Controllers(_)
+            | Place::Group(_)
+            | Place::Cgroup(_)
+            | Place::Line(_)
+            | Place::Autogroup(_) => None,
         }
     }
 }
@@ -172,6 +188,7 @@ impl fmt::Display for Place {
                 write!(f, "{} {}:{}", foreign::path(&line.group.join("schemata")), line.resource, line.domain)
             }
             Place::Membership(of) => write!(f, "thread {} in {}", of.thread.tid, foreign::path(&of.group)),
+            Place::Autogroup(of) => write!(f, "session {} nice value of its autogroup", of.session),
         }
     }
 }

@@ -1,0 +1,258 @@
+//! Idle-only work against other sessions. Autogroups compete as groups: SCHED_IDLE counts within a session alone. Where every process
+//! of a session belongs to such a workload, the session's autogroup gets nice 19; elsewhere it is said.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+use quell_model::{Nanos, ThreadState, WorkloadId};
+
+use super::LinuxHost;
+use crate::LinuxError;
+use crate::members::Level;
+use crate::procfs::Autogroup;
+use crate::write::{Place, Session, Touched, Value, Write};
+
+/// Interval of the looks at sessions.
+const EVERY: Nanos = Nanos::from_secs(5);
+/// Longest walk over the machine's processes; a session of which not all is known is not taken for the workload's.
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// How far idle-only counts, where that is not the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// Within sessions.
+    Session,
+    /// Within cgroups that have a cpu controller.
+    Cgroup,
+}
+
+/// The sessions of idle-only workloads.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    next: Nanos,
+    /// Those with a nice value of Quell's, and whose they are.
+    ours: BTreeMap<i32, WorkloadId>,
+    within: BTreeMap<WorkloadId, Within>,
+}
+
+/// A session that is to be looked at.
+struct Asked {
+    workload: WorkloadId,
+    autogroup: Autogroup,
+    is_alone: bool,
+}
+
+impl LinuxHost {
+    /// How far an idle-only workload is idle-only; None: on the whole machine, or it is not idle-only.
+    #[must_use]
+    pub fn idle_within(&self, id: WorkloadId) -> Option<Within> {
+        self.sessions.within.get(&id).copied()
+    }
+
+    /// At its interval: gives sessions of idle-only workloads their nice value, and takes it back from those that are none any
+    /// more.
+    pub(super) fn settle_sessions(&mut self, now: Nanos) {
+        if now < self.sessions.next || self.suspended || self.members.options.dry_run {
+            return;
+        }
+        let idle: Vec<WorkloadId> = self.members.workloads().map(|(id, _)| id).filter(|id| self.is_idle(*id)).collect();
+        if idle.is_empty() && self.sessions.ours.is_empty() {
+            self.sessions.within.clear();
+            return;
+        }
+        self.sessions.next = now + EVERY;
+        self.leave_sessions(|id| !idle.contains(&id));
+        if let Err(error) = self.look_at_sessions(&idle) {
+            tracing::debug!(%error, "sessions could not be looked at");
+        }
+    }
+
+    /// Restores the nice values of sessions of these workloads.
+    fn leave_sessions(&mut self, whose: impl Fn(WorkloadId) -> bool) {
+        if !self.sessions.ours.values().any(|id| whose(*id)) {
+            return;
+        }
+        let is_theirs =
+            |touched: &Touched| matches!(touched.place, Place::Autogroup(_)) && touched.workload.is_some_and(&whose);
+        let touched = self.writes.ledger.latest_first_of(is_theirs);
+        for left in self.put_places_back(touched).left {
+            tracing::warn!("{left}");
+        }
+        self.sessions.ours.retain(|_, id| !whose(*id));
+    }
+
+    /// What was put back is set again at the next look.
+    pub(super) fn forget_sessions(&mut self, only: Option<WorkloadId>) {
+        self.sessions.ours.retain(|_, id| only.is_some_and(|only| only != *id));
+        self.sessions.within.retain(|id, _| only.is_some_and(|only| only != *id));
+        self.sessions.next = Nanos::ZERO;
+    }
+
+    fn is_idle(&self, id: WorkloadId) -> bool {
+        let on_threads = self.members.get(id).is_some_and(|member| member.level == Level::Threads);
+        on_threads && self.standing.values.of(id).idle == Some(true)
+    }
+
+    fn look_at_sessions(&mut self, idle: &[WorkloadId]) -> Result<(), LinuxError> {
+        let (mut within, mut asked, mut seen) = (BTreeMap::new(), BTreeMap::new(), HashSet::new());
+        let has_autogroups = self.members.proc.has_autogroups();
+        for at in 0..self.members.threads.len() {
+            let thread = self.members.threads[at];
+            if !thread.is_first() || thread.is_dead() || !idle.contains(&thread.workload) {
+                continue;
+            }
+            let (id, members) = (thread.workload, &mut self.members);
+            let Some(stat) = members.proc.stat(thread.pid, thread.pid)? else { continue };
+            if members.proc.has_own_shares(thread.pid, &members.roots.cgroup)? {
+                within.insert(id, Within::Cgroup);
+            } else if has_autogroups && seen.insert(stat.session) {
+                match members.proc.autogroup(thread.pid)? {
+                    // The session of another pid namespace, or a kernel without autogroups.
+                    _ if stat.session == 0 => _ = within.insert(id, Within::Session),
+                    None => {}
+                    Some(_) if self.sessions.ours.get(&stat.session) == Some(&id) => {}
+                    Some(autogroup) => {
+                        asked.insert(stat.session, Asked { workload: id, autogroup, is_alone: true });
+                    }
+                }
+            }
+        }
+        self.sessions.ours.retain(|session, _| seen.contains(session));
+        if !asked.is_empty() {
+            self.walk(&mut asked)?;
+        }
+        for (session, asked) in asked {
+            if !(asked.is_alone && self.make_nice(session, &asked)) {
+                within.insert(asked.workload, Within::Session);
+            }
+        }
+        self.sessions.within = within;
+        Ok(())
+    }
+
+    /// Looks for processes of other programs in these sessions.
+    fn walk(&mut self, asked: &mut BTreeMap<i32, Asked>) -> Result<(), LinuxError> {
+        let begun = Instant::now();
+        let members = &mut self.members;
+        let owner = |pid: i32| {
+            let at = members.threads.binary_search_by_key(&pid, |thread| thread.id.tid).ok()?;
+            Some(members.threads[at].workload)
+        };
+        let mut own = vec![std::process::id().cast_signed()];
+        let mut pids = Vec::new();
+        members.proc.pids(&mut pids)?;
+        // `setsid quell exec …`: Quell's own processes are in the session, too.
+        let parent = members.proc.stat(own[0], own[0])?.map_or(0, |stat| stat.parent);
+        let is_ours = members.proc.exe(parent).is_some_and(|exe| members.proc.exe(own[0]) == Some(exe));
+        own.extend(is_ours.then_some(parent));
+        for pid in pids {
+            let Some(stat) = members.proc.stat(pid, pid)? else { continue };
+            let is_late = begun.elapsed() > LONGEST;
+            let Some(session) = asked.get_mut(&stat.session) else {
+                if is_late {
+                    asked.values_mut().for_each(|session| session.is_alone = false);
+                    return Ok(());
+                }
+                continue;
+            };
+            // A child that was created since the scan is its parent's.
+            let belongs = [pid, stat.parent].iter().any(|pid| owner(*pid) == Some(session.workload));
+            if !belongs && !own.contains(&pid) && stat.state != ThreadState::Dead {
+                session.is_alone = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a session's autogroup the nice value of idle work; false if the system refuses.
+    fn make_nice(&mut self, session: i32, asked: &Asked) -> bool {
+        let place = Place::Autogroup(Session { session, autogroup: asked.autogroup.id });
+        let before = Value::Text(asked.autogroup.nice.to_string());
+        let origin = self.writes.ledger.origin(&place).unwrap_or(&before).clone();
+        let write = Write { workload: Some(asked.workload), place, origin, before, after: Value::Text("19".into()) };
+        match self.make(&[write]) {
+            Ok(()) => _ = self.sessions.ours.insert(session, asked.workload),
+            Err(error) => tracing::debug!(%error, session, "a session could not be made nice"),
+        }
+        self.sessions.ours.contains_key(&session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{
+        Class, CpuCount, Host, Knob, KnobSetting, Plan, Selector, SignalSet, Target, Topology, View, Workload,
+    };
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    /// A workload of process 10, in session 10, and a process 20 beside it.
+    fn machine() -> FakeTree {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        tree.write("proc/sys/kernel/sched_autogroup_enabled", "1");
+        for pid in [10, 20] {
+            tree.process(pid, 1, "work");
+            tree.set_session(pid, pid);
+            tree.write(format!("proc/{pid}/autogroup"), &format!("/autogroup-{pid} nice 0"));
+            tree.write(format!("proc/{pid}/cgroup"), "5:cpu,cpuacct:/\n0::/");
+        }
+        tree
+    }
+
+    fn look(host: &mut LinuxHost) {
+        host.sessions.next = Nanos::ZERO;
+        host.members.full_look.at = None;
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+    }
+
+    fn set(host: &mut LinuxHost, id: WorkloadId, knob: Knob) {
+        let mut plan = Plan::default();
+        plan.knobs.push(KnobSetting { target: Target::Workload(id), knob });
+        host.apply(&plan, &mut Vec::new()).unwrap();
+        look(host);
+    }
+
+    fn idle_host(tree: &FakeTree) -> (LinuxHost, WorkloadId) {
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        let selectors = vec![Selector::Pid(10)];
+        let id =
+            host.attach(Workload { selectors, ..Workload::new("batch", Class::BestEffort, CpuCount::ZERO) }).unwrap();
+        set(&mut host, id, Knob::IdleOnly(true));
+        (host, id)
+    }
+
+    #[test]
+    fn a_session_that_is_the_workloads_alone_is_nice_until_it_is_idle_only_no_more() {
+        let tree = machine();
+        let (mut host, id) = idle_host(&tree);
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 19");
+        assert_eq!(host.idle_within(id), None);
+        assert_eq!(tree.read("proc/20/autogroup"), "/autogroup-20 nice 0");
+        set(&mut host, id, Knob::IdleOnly(false));
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 0", "given back");
+        set(&mut host, id, Knob::IdleOnly(true));
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 19");
+        tree.write("proc/10/autogroup", "/autogroup-10 nice 3");
+        let report = host.restore();
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 3", "another program's value stays");
+        assert_eq!(report.left.len(), 1, "{report:?}");
+    }
+
+    #[test]
+    fn a_session_with_another_program_in_it_is_left_and_said() {
+        let tree = machine();
+        tree.set_session(20, 10);
+        let (mut host, id) = idle_host(&tree);
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 0");
+        assert_eq!(host.idle_within(id), Some(Within::Session));
+        tree.write("proc/sys/kernel/sched_autogroup_enabled", "0");
+        look(&mut host);
+        assert_eq!(host.idle_within(id), None, "no autogroups, no difference");
+        tree.write("proc/10/cgroup", "5:cpu,cpuacct:/batch\n0::/");
+        look(&mut host);
+        assert_eq!(host.idle_within(id), Some(Within::Cgroup));
+    }
+}
