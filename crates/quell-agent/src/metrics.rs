@@ -50,6 +50,7 @@ pub fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("quell");
     workloads(&mut registry, &status.workloads);
     states(&mut registry, &status.configured);
+    overridden(&mut registry, &status.configured);
     layers(&mut registry, status);
     machine(&mut registry, status);
     let mut out = String::new();
@@ -134,7 +135,24 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
     registry.register("workload_state", "Where the workload of the configuration stands: 1 for its state", family);
 }
 
+fn overridden(registry: &mut Registry, configured: &[Configured]) {
+    let family = Numbers::<OfWorkload>::default();
+    for workload in configured {
+        let label = OfWorkload { workload: workload.name.clone(), class: class(workload.class) };
+        let threads = workload.overridden.as_ref().map_or(0, |overridden| overridden.threads);
+        family.get_or_create(&label).set(f64::from(threads));
+    }
+    let help = "Threads on which another program changed what Quell had set";
+    registry.register("workload_overridden_threads", help, family);
+}
+
 fn machine(registry: &mut Registry, status: &Status) {
+    let switched = Gauge::<i64>::default();
+    switched.set(status.agent.off.is_some().into());
+    registry.register("off", "Is the agent switched off (quell off)? 1: yes", switched);
+    let refused = Gauge::<i64>::default();
+    refused.set(status.agent.not_reloaded.is_some().into());
+    registry.register("configuration_refused", "Was the configuration in the files refused? 1: yes", refused);
     let off = Gauge::<i64>::default();
     off.set(status.agent.degraded.is_some().into());
     registry.register("scheduler_off", "Is Quell's scheduler off, though a policy asks for it? 1: yes", off);

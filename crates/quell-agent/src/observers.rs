@@ -6,7 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use quell_model::View;
 
 use crate::AgentError;
-use crate::api::{self, About, Api, ApiConfig, Feed};
+use crate::api::control::{Call, Calls, calls};
+use crate::api::{self, About, Api, ApiConfig, Feed, News};
 use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
@@ -24,7 +25,8 @@ pub struct ObserverConfig {
 #[derive(Default)]
 pub struct Observers {
     watch: Option<Watch>,
-    warnings: Option<Sender<Vec<String>>>,
+    news: Option<Sender<News>>,
+    calls: Option<Calls>,
     recorder: Option<Recorder>,
     _api: Option<Api>,
 }
@@ -55,9 +57,12 @@ impl Observers {
             if let Some(recorder) = &observers.recorder {
                 state.tell_recording(recorder.progress());
             }
-            let (warnings, heard) = channel();
-            state.hear_warnings(heard);
-            observers.warnings = Some(warnings);
+            let (news, followed) = channel();
+            state.follow(followed);
+            observers.news = Some(news);
+            let (caller, calls) = calls();
+            state.obey(caller);
+            observers.calls = Some(calls);
             observers._api = Some(Api::start(config, state)?);
             observers.watch = Some(watch);
             feed = Some(posts);
@@ -65,11 +70,23 @@ impl Observers {
         Ok((observers, feed))
     }
 
-    /// Sets the lines about keys without effect.
-    pub fn warn(&self, lines: &[String]) {
-        if let Some(warnings) = &self.warnings {
+    /// Sets the facts about the agent.
+    pub fn inform(&self, news: &News) {
+        if let Some(sender) = &self.news {
             // The send fails once the API has ended.
-            let _ = warnings.send(lines.to_vec());
+            let _ = sender.send(news.clone());
+        }
+    }
+
+    /// The requests to the loop since the last call.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.iter().flat_map(Calls::drain).collect()
+    }
+
+    /// Ends the record: there is one stack in it.
+    pub fn end_record(&mut self) {
+        if self.recorder.take().is_some() {
+            tracing::warn!("the record ends here: a switched-off agent has no policies to replay");
         }
     }
 }
@@ -79,6 +96,12 @@ impl Observers {
     #[cfg(test)]
     pub(crate) fn of(watch: Watch) -> Observers {
         Observers { watch: Some(watch), ..Observers::default() }
+    }
+
+    /// Sends the facts about the agent there.
+    #[cfg(test)]
+    pub(crate) fn tell_news(&mut self, news: Sender<News>) {
+        self.news = Some(news);
     }
 
     /// Hands over where the workloads of the configuration stand.

@@ -185,6 +185,14 @@ fn metrics_are_what_the_status_says() {
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
         left: Vec::new(),
+        overridden: Some(wire::Overridden {
+            threads: 5,
+            of: 5,
+            since_ns: 1,
+            differences: vec!["5 threads: SCHED_OTHER nice 0 instead of SCHED_FIFO 1".into()],
+            then: "Quell leaves them so".into(),
+        }),
+        remarks: vec![],
     }];
     let text = quell_agent::metrics::text(&status);
     assert!(text.contains("quell_workload_slo_kept{workload=\"db\",class=\"lc\"} 0.0"), "{text}");
@@ -193,6 +201,8 @@ fn metrics_are_what_the_status_says() {
         let line = format!("quell_workload_state{{workload=\"web\",class=\"lc\",state=\"{state}\"}} {is_so}");
         assert!(text.contains(&line), "{text}");
     }
+    let line = "quell_workload_overridden_threads{workload=\"web\",class=\"lc\"} 5.0";
+    assert!(text.contains(line) && text.contains("quell_off 0\n"), "{text}");
     assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");
     assert!(text.contains("quell_workload_cpus_requested{workload=\"db\",class=\"lc\"} 1.0"), "{text}");
     assert!(text.contains("quell_workload_slo_bound_seconds{workload=\"db\",class=\"lc\"} 0.001"), "{text}");
@@ -254,4 +264,16 @@ fn a_services_own_histogram_is_read_as_if_it_were_posted() {
     };
     assert_eq!(posted.sample.value, Nanos(990_000), "p99 of what lies evenly in the bucket");
     assert!(posted.rate > 0.0 && posted.sample.window >= Nanos::from_millis(100), "{posted:?}");
+}
+
+#[test]
+fn control_calls_need_a_loop_that_obeys() {
+    let mut bench = Bench::new();
+    bench.run(Nanos::from_secs(1));
+    let refused = bench.client().control(wire::Command::Off).unwrap_err().to_string();
+    assert!(refused.contains("the agent is ending"), "{refused}");
+    let body = r#"{"version":2,"command":"off"}"#;
+    let request = format!("POST /v1/control HTTP/1.1\r\nhost: quell\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let answer = bench.raw(request.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("version 2"), "{answer}");
 }

@@ -5,14 +5,17 @@
 //! The socket file's owner and group decide which users may connect; SO_PEERCRED decides which may write.
 
 pub mod client;
+pub mod control;
 pub mod latency;
 pub mod router;
 pub mod socket;
 pub mod state;
 
+mod lasting;
 mod reading;
 mod seats;
 mod serve;
+mod standing;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,7 +34,7 @@ use crate::watch::Watched;
 pub use crate::wire;
 pub use client::Client;
 pub use latency::{Feed, Posted};
-pub use state::{About, State};
+pub use state::{About, News, State};
 
 /// Default path of the agent's socket.
 pub const SOCKET: &str = "/run/quell/api.sock";
@@ -67,7 +70,7 @@ pub struct Api {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The state behind the API, and the loop's end of the posted histograms.
+/// The state behind the API, and the loop's end of the posted histograms. Nothing answers control calls, see [`State::obey`].
 #[must_use]
 pub fn state(about: About, watched: Watched) -> (State, Feed) {
     let (inbox, feed) = latency::inbox();

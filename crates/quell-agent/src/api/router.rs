@@ -13,6 +13,7 @@ use axum::{Extension, Json, Router};
 use quell_thread::clock;
 use serde::Serialize;
 
+use super::lasting;
 use super::latency::{MAX_BUCKETS, Rejected};
 use super::state::State;
 use crate::metrics;
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Peer {
     /// May it change anything?
     pub may_write: bool,
+    /// Its user and process; None: not known.
+    pub is: Option<(u32, i32)>,
 }
 
 /// The state, shared by the requests of one thread; the loop's thread never takes this lock.
@@ -46,6 +49,7 @@ pub fn router(state: SharedState) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(patience))
+        .merge(lasting::router())
         .with_state(state)
 }
 
@@ -72,7 +76,7 @@ async fn patience(request: Request, next: Next) -> Response {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Response {
+pub(super) fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => ([("content-type", "application/json")], Bytes::from(text)).into_response(),
         Err(error) => {
@@ -81,7 +85,7 @@ fn json<T: Serialize>(value: &T) -> Response {
     }
 }
 
-fn refuse(status: StatusCode, error: &str, mend: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, error: &str, mend: &str) -> Response {
     (status, Json(Problem { error: error.to_owned(), mend: mend.to_owned() })).into_response()
 }
 
@@ -180,6 +184,11 @@ pub fn schemas() -> serde_json::Value {
             "request": schemars::schema_for!(Histogram),
             "answer": schemars::schema_for!(wire::Accepted),
         },
+        "POST /v1/control": {
+            "request": schemars::schema_for!(wire::Control),
+            "answer": schemars::schema_for!(wire::Controlled),
+        },
+        "GET /v1/verify": schemars::schema_for!(wire::Verified),
         "errors": schemars::schema_for!(Problem),
     })
 }
@@ -189,6 +198,6 @@ async fn unknown(request: Request) -> Response {
     refuse(StatusCode::NOT_FOUND, &format!("there is no '{path}'"), "see GET /v1/schema for what there is")
 }
 
-async fn wrong_method() -> Response {
+pub(super) async fn wrong_method() -> Response {
     refuse(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method", "see GET /v1/schema")
 }

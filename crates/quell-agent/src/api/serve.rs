@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::lasting::Lasting;
 use super::router::Peer;
 use super::seats::Seats;
 use crate::AgentError;
@@ -74,7 +75,8 @@ pub(super) async fn serve(listener: tokio::net::UnixListener, router: Router) {
             }
         };
         let Ok(credentials) = stream.peer_cred() else { continue };
-        let peer = Peer { may_write: credentials.uid() == 0 || credentials.uid() == own };
+        let is = credentials.pid().map(|pid| (credentials.uid(), pid));
+        let peer = Peer { may_write: credentials.uid() == 0 || credentials.uid() == own, is };
         answer(&room, stream, peer, &router);
     }
 }
@@ -84,7 +86,7 @@ pub(super) async fn serve_metrics_socket(listener: tokio::net::UnixListener, rou
     let room = Room::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false }, &router),
+            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false, is: None }, &router),
             Err(error) => pause_after(&error).await,
         }
     }
@@ -95,7 +97,7 @@ pub(super) async fn serve_metrics(listener: tokio::net::TcpListener, router: Rou
     let room = Room::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false }, &router),
+            Ok((stream, _)) => answer(&room, stream, Peer { may_write: false, is: None }, &router),
             Err(error) => pause_after(&error).await,
         }
     }
@@ -107,7 +109,7 @@ async fn pause_after(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// One request, then the connection ends.
+/// One request, then the connection ends; a lease lasts longer.
 fn answer<S>(room: &Room, stream: S, peer: Peer, router: &Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -118,7 +120,9 @@ where
             spoke.store(true, Ordering::Relaxed);
             async move { request }
         });
-        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)).layer(heard));
+        let lasting = Lasting::default();
+        let router = router.clone().layer(Extension(peer)).layer(Extension(lasting.clone())).layer(heard);
+        let service = TowerToHyperService::new(router);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(false)
@@ -126,7 +130,10 @@ where
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(stream), service);
         async move {
-            let _ = tokio::time::timeout(LONGEST, connection).await;
+            tokio::pin!(connection);
+            if tokio::time::timeout(LONGEST, &mut connection).await.is_err() && lasting.is_set() {
+                let _ = connection.await;
+            }
         }
     });
 }

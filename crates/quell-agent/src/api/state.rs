@@ -8,14 +8,18 @@ use quell_model::view::at;
 use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, Signal, ThreadState, View, WorkloadId};
 use quell_policy::AnyPolicy;
 
+use super::control::Caller;
 use super::latency::{Inbox, Rejected};
-use crate::explain::{Explanations, knob_text, per_time};
+use super::standing::{configured, standing};
+use crate::explain::{Explanations, per_time};
 use crate::scrape::Reading;
-use crate::watch::{Entry, Glance, Roster, Standing, Watched};
+use crate::watch::{Glance, Roster, Watched};
 use crate::wire::{self, Measured, Measurements};
 
 /// Rates are taken over at least this long.
 const RATE_OVER: Nanos = Nanos::from_millis(900);
+/// Demotions within this time are frequent.
+const MINUTE: Nanos = Nanos::from_secs(60);
 /// Decisions in the status.
 const DECISIONS: usize = 24;
 
@@ -28,10 +32,25 @@ pub struct About {
     pub host: String,
     /// Limits of the policies here and their reasons, one line each.
     pub limits: Vec<String>,
-    /// Keys of workloads without effect, one line each.
-    pub warnings: Vec<String>,
     /// Why Quell's scheduler is off, if a policy asks for it.
     pub degraded: Option<String>,
+    /// Data that changes seldom.
+    pub news: News,
+}
+
+/// Data about the agent that changes seldom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Keys of workloads without effect, and a refused configuration; one line each.
+    pub warnings: Vec<String>,
+    /// What needs no action, one line each.
+    pub notices: Vec<String>,
+    /// It is switched off.
+    pub off: Option<wire::Off>,
+    /// A configuration was refused when it was to be read again.
+    pub not_reloaded: Option<wire::NotReloaded>,
+    /// The machine cannot be read.
+    pub stale: Option<wire::Stale>,
 }
 
 /// The API's data.
@@ -42,7 +61,9 @@ pub struct State {
     rates: BTreeMap<WorkloadId, Rate>,
     recording: Option<Box<dyn Fn() -> wire::Recording + Send>>,
     latencies: Inbox,
-    warnings: Option<Receiver<Vec<String>>>,
+    news: Option<Receiver<News>>,
+    caller: Option<Caller>,
+    leases: u64,
 }
 
 /// The readings that a workload's rates are taken from.
@@ -79,21 +100,41 @@ impl Since {
 impl State {
     pub(super) fn new(about: About, watched: Watched, latencies: Inbox) -> State {
         let (told, rates) = (Explanations::default(), BTreeMap::new());
-        State { about, watched, told, rates, recording: None, latencies, warnings: None }
+        State { about, watched, told, rates, recording: None, latencies, news: None, caller: None, leases: 0 }
     }
 
     pub(crate) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
         self.recording = Some(Box::new(recording));
     }
 
-    pub(crate) fn hear_warnings(&mut self, warnings: Receiver<Vec<String>>) {
-        self.warnings = Some(warnings);
+    pub(crate) fn follow(&mut self, news: Receiver<News>) {
+        self.news = Some(news);
+    }
+
+    /// Control calls go to this loop.
+    pub fn obey(&mut self, caller: Caller) {
+        self.caller = Some(caller);
+    }
+
+    /// The way to the loop, and the number of a new lease; None: nothing obeys.
+    pub(super) fn caller(&mut self) -> Option<(Caller, u64)> {
+        self.leases += 1;
+        Some((self.caller.clone()?, self.leases))
+    }
+
+    /// The workloads whose last settings were refused, one line each.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.told.refused().map(|(name, why)| format!("{name}: the last settings were refused: {why}")).collect()
     }
 
     /// Takes in the loop's snapshots and decisions. Must be called several times a second, so that none is lost.
     pub fn refresh(&mut self) {
-        if let Some(newest) = self.warnings.as_ref().and_then(|warnings| warnings.try_iter().last()) {
-            self.about.warnings = newest;
+        if let Some(newest) = self.news.as_ref().and_then(|news| news.try_iter().last()) {
+            if newest.off.is_some() != self.about.news.off.is_some() {
+                // Everything was put back, or is about to be set anew.
+                self.told.keep_knobs(|_| false);
+            }
+            self.about.news = newest;
         }
         for decision in self.watched.decisions() {
             self.told.add(decision);
@@ -143,7 +184,7 @@ impl State {
             turns: glance.turn,
             layers: glance.layers.iter().map(|layer| told_layer(view, layer)).collect(),
             workloads: ids
-                .filter_map(|(slot, _)| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told))
+                .filter_map(|(slot, _)| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told, &roster))
                 .collect(),
             configured,
             cpus: cpus(view),
@@ -160,7 +201,7 @@ impl State {
         let glance = self.watched.glance();
         let configured = configured(&named, &glance.view).pop();
         let slot = glance.view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|s| s.name == name));
-        let workload = slot.and_then(|slot| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told));
+        let workload = slot.and_then(|slot| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told, &named));
         let decisions = self.told.of(name);
         if workload.is_none() && configured.is_none() && decisions.is_none() {
             return None;
@@ -217,7 +258,11 @@ fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
         mode: about.mode.clone(),
         host: about.host.clone(),
         limits: about.limits.clone(),
-        warnings: about.warnings.clone(),
+        warnings: about.news.warnings.clone(),
+        notices: about.news.notices.clone(),
+        off: about.news.off.clone(),
+        not_reloaded: about.news.not_reloaded.clone(),
+        stale: about.news.stale.clone(),
         degraded: about.degraded.clone(),
         cpu_seconds: own.cpu_seconds,
         resident_bytes: own.resident_bytes,
@@ -251,6 +296,7 @@ fn workload(
     id: WorkloadId,
     rates: &BTreeMap<WorkloadId, Rate>,
     told: &Explanations,
+    roster: &Roster,
 ) -> Option<wire::Workload> {
     let (view, slot) = (&glance.view, id.index());
     let spec = view.workloads.spec.get(slot)?.as_ref()?;
@@ -268,6 +314,7 @@ fn workload(
     let latency = at(&columns.latency, slot);
     let known = latency.usable();
     let exhausted = glance.exhausted.get(slot).copied().unwrap_or_default();
+    let entry = roster.iter().find(|entry| entry.workload.name == spec.name);
     Some(wire::Workload {
         name: spec.name.clone(),
         class: if spec.is_lc() { wire::Class::Lc } else { wire::Class::Be },
@@ -288,11 +335,13 @@ fn workload(
         slo_kept: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
         slo_ratio: spec.slo.and_then(|slo| Some(known?.0 as f64 / slo.bound.0.max(1) as f64)),
         demotions: told.demotions(&spec.name),
+        demotions_last_minute: told.demotions_since(&spec.name, now - MINUTE),
+        refused: told.refusal(&spec.name).map(str::to_owned),
         budgets_exhausted: exhausted.times,
         longest_overrun_ns: exhausted.longest_overrun.0,
         cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, told, id, &own)),
         measured: Measurements::by(|signal| measured(view, id, signal)),
-        knobs: knobs.into_iter().map(knob_text).collect(),
+        knobs: knobs.into_iter().map(|knob| standing(knob, entry)).collect(),
     })
 }
 
@@ -304,33 +353,6 @@ fn exclusive(glance: &Glance, told: &Explanations, id: WorkloadId, own: &CpuSet)
     let alone = specs.filter(|(other, _)| *other != id).all(|(_, spec)| apart(&spec.name));
     let name = &glance.view.workloads.spec.get(id.index())?.as_ref()?.name;
     alone.then(|| told.knobs(name).any(|knob| *knob == Knob::Partition(true)))
-}
-
-/// States of the configured workloads.
-fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured> {
-    let threads = |name: &str| {
-        let slot = view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|spec| spec.name == name))?;
-        at(&view.workloads.thread_count, slot).usable()
-    };
-    let told = |entry: &Entry| wire::Configured {
-        name: entry.workload.name.clone(),
-        class: if entry.workload.is_lc() { wire::Class::Lc } else { wire::Class::Be },
-        cpus_requested: entry.workload.cpus.as_f64(),
-        state: match entry.standing {
-            Standing::Waiting => wire::State::Waiting,
-            Standing::Attached => wire::State::Attached,
-            Standing::Gone => wire::State::Gone,
-            Standing::Left => wire::State::Left,
-            Standing::LeftAlone => wire::State::LeftAlone,
-            Standing::Refused => wire::State::Refused,
-        },
-        since_ns: entry.since.0,
-        threads: threads(&entry.workload.name),
-        looks_for: entry.workload.selectors.iter().map(ToString::to_string).collect(),
-        why: entry.why.clone(),
-        left: entry.left.iter().map(ToString::to_string).collect(),
-    };
-    roster.iter().map(told).collect()
 }
 
 fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)> + '_ {

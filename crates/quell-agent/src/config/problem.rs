@@ -56,6 +56,20 @@ pub enum Severity {
     Error,
     /// It works, but perhaps not as meant.
     Warning,
+    /// It works as meant, and this is worth knowing.
+    Info,
+}
+
+impl Severity {
+    /// In a word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+        }
+    }
 }
 
 /// One problem.
@@ -71,11 +85,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        write!(f, "{}: {word}: {}", self.place, self.what)
+        write!(f, "{}: {}: {}", self.place, self.severity.word(), self.what)
     }
 }
 
@@ -92,6 +102,11 @@ impl Problems {
     /// Adds a warning.
     pub fn warning(&mut self, place: &Place, what: impl Into<String>) {
         self.0.push(Problem { severity: Severity::Warning, place: place.clone(), what: what.into() });
+    }
+
+    /// Adds what needs no action.
+    pub fn info(&mut self, place: &Place, what: impl Into<String>) {
+        self.0.push(Problem { severity: Severity::Info, place: place.clone(), what: what.into() });
     }
 
     /// In the order of these files, and of their lines.

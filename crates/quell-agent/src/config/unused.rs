@@ -22,9 +22,8 @@ pub fn unused(
         let heeding = policies.iter().find(|policy| policy.heeds(key, workload));
         match (key, heeding) {
             (Key::Limit, _) => over_limit(workload, heeding, obstacle).map(|why| format!("{asked} is not kept: {why}")),
-            (Key::Slo, None) => {
-                Some(format!("{asked} is watched and not acted on: {}", no_policy(key, workload, policies)))
-            }
+            // Watched all the same: see `notices_in`.
+            (Key::Slo, None) => None,
             (_, None) => Some(format!("{asked} has no effect: {}", no_policy(key, workload, policies))),
             (Key::Grace, Some(_)) => match capabilities.map(|can| can.keys.get(&key)) {
                 None | Some(Some(Support::Yes | Support::Partly(_))) => None,
@@ -74,12 +73,7 @@ pub fn unused_in(
     capabilities: Option<&Capabilities>,
     obstacle: &mut Obstacle<'_>,
 ) -> Vec<(usize, String)> {
-    let owned = |at: usize| {
-        let name = &config.workloads[at].workload.name;
-        let owns = |names: &Vec<String>| names.contains(name);
-        let owners = config.policies.iter().filter(move |layer| layer.workloads.as_ref().is_none_or(owns));
-        owners.map(|layer| layer.policy.describe()).collect::<Vec<_>>()
-    };
+    let owned = |at: usize| owners(config, &config.workloads[at].workload.name);
     let mut found = Vec::new();
     for (at, member) in config.workloads.iter().enumerate() {
         let lines = unused(&member.workload, &owned(at), capabilities, obstacle);
@@ -88,7 +82,35 @@ pub fn unused_in(
     found
 }
 
-/// Warns of the findings of [`unused_in`].
+/// Keys that are watched and that no policy of the workload needs: its place in the list, and the line. No fault: a policy that
+/// gives up best-effort work for an SLO is mostly the worse choice.
+#[must_use]
+pub fn notices_in(config: &Config) -> Vec<(usize, String)> {
+    let line = |(at, asked, policies): (usize, String, Vec<&'static Description>)| {
+        let names: Vec<&str> = policies.iter().map(|policy| policy.name).collect();
+        let then = match names[..] {
+            [] | ["none"] => "no policy acts on it".to_owned(),
+            ["guard"] => "guard keeps latency without it".to_owned(),
+            _ => format!("{} works without it", names.join(" and ")),
+        };
+        (at, format!("{asked} is watched: `quell status` shows whether it is kept; {then}"))
+    };
+    let watched = config.workloads.iter().enumerate().filter_map(|(at, member)| {
+        let policies = owners(config, &member.workload.name);
+        let acted_on = policies.iter().any(|policy| policy.heeds(Key::Slo, &member.workload));
+        Some((at, Key::Slo.asked(&member.workload).filter(|_| !acted_on)?, policies))
+    });
+    watched.map(line).collect()
+}
+
+/// The policies that own a workload.
+fn owners(config: &Config, name: &str) -> Vec<&'static Description> {
+    let owns = |names: &Vec<String>| names.iter().any(|other| other == name);
+    let owners = config.policies.iter().filter(|layer| layer.workloads.as_ref().is_none_or(owns));
+    owners.map(|layer| layer.policy.describe()).collect()
+}
+
+/// Warns of the findings of [`unused_in`], and adds those of [`notices_in`].
 pub fn warn(
     config: &Config,
     capabilities: Option<&Capabilities>,
@@ -98,6 +120,10 @@ pub fn warn(
     for (at, line) in unused_in(config, capabilities, obstacle) {
         let member = &config.workloads[at];
         problems.warning(&member.place, format!("workload '{}': {line}", member.workload.name));
+    }
+    for (at, line) in notices_in(config) {
+        let member = &config.workloads[at];
+        problems.info(&member.place, format!("workload '{}': {line}", member.workload.name));
     }
 }
 
@@ -132,17 +158,17 @@ mod tests {
     fn each_key_that_nothing_acts_on_is_named_once_with_who_would() {
         let no = Support::No { why: "no warning is given".into(), mend: "use Quell's scheduler".into() };
         let said = lines(&everything(), &["guard"], no.clone(), Some("it has no cpu.max; make one"));
-        assert_eq!(said.len(), 5, "{said:#?}");
+        assert_eq!(said.len(), 4, "{said:#?}");
         assert_eq!(said[0], "limit = 1.5 is not kept: it has no cpu.max; make one");
         let of = |text: &str| said.iter().find(|line| line.starts_with(text)).unwrap();
         assert_eq!(
             of("reservation"),
             "reservation = \"strict\" has no effect: policy guard does not heed it; take one that does (rkube), or leave it out"
         );
-        assert!(of("slo").contains("watched") && of("slo").contains("parties"));
+        assert!(said.iter().all(|line| !line.starts_with("slo")), "an SLO under guard is no fault");
         assert!(of("grace").contains("caladan") && of("pausable").contains("his"));
         let said = lines(&everything(), &["rkube", "guard"], no.clone(), None);
-        assert_eq!(said.len(), 3, "{said:#?}");
+        assert_eq!(said.len(), 2, "{said:#?}");
         let said = lines(&everything(), &["caladan"], no, None);
         assert!(said.iter().any(|line| line.ends_with("no warning is given; use Quell's scheduler")), "{said:#?}");
         let said = lines(&everything(), &["caladan"], Support::Yes, None);

@@ -26,7 +26,17 @@ pub struct Explanations {
     of: BTreeMap<String, Ring>,
     recent: VecDeque<wire::Decision>,
     in_force: InForce,
-    demotions: BTreeMap<String, u64>,
+    demotions: BTreeMap<String, Demotions>,
+    /// Workloads whose last settings were refused, and why.
+    refused: BTreeMap<String, String>,
+}
+
+/// Demotions of a workload.
+#[derive(Debug, Default)]
+struct Demotions {
+    count: u64,
+    /// Times of the last ones, oldest first.
+    last: VecDeque<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -40,9 +50,15 @@ impl Explanations {
     /// Takes one more decision in.
     pub fn add(&mut self, decision: Decision) {
         let concerned = self.in_force.hear(&decision);
+        self.note_refusal(&decision, &concerned);
         let Some((kind, text)) = words::of(&decision) else { return };
         if let (Some(workload), true) = (&decision.about, is_demotion(&decision)) {
-            *self.demotions.entry(workload.name.clone()).or_default() += 1;
+            let of = self.demotions.entry(workload.name.clone()).or_default();
+            of.count += 1;
+            if of.last.len() == KEPT {
+                of.last.pop_front();
+            }
+            of.last.push_back(decision.at.0);
         }
         let about = decision.about.as_ref().map_or(concerned, |workload| vec![workload.name.clone()]);
         let told = wire::Decision {
@@ -82,6 +98,7 @@ impl Explanations {
         if let Some(name) = quietest {
             self.of.remove(&name);
             self.demotions.remove(&name);
+            self.refused.remove(&name);
         }
     }
 
@@ -104,7 +121,40 @@ impl Explanations {
     /// Number of demotions of a workload or one of its threads.
     #[must_use]
     pub fn demotions(&self, workload: &str) -> u64 {
-        self.demotions.get(workload).copied().unwrap_or(0)
+        self.demotions.get(workload).map_or(0, |of| of.count)
+    }
+
+    /// Number of those since a time, at most [`KEPT`].
+    #[must_use]
+    pub fn demotions_since(&self, workload: &str, time: Nanos) -> u64 {
+        self.demotions.get(workload).map_or(0, |of| of.last.iter().filter(|at| **at >= time.0).count() as u64)
+    }
+
+    /// Why the last settings of a workload were refused; None: they were taken.
+    #[must_use]
+    pub fn refusal(&self, workload: &str) -> Option<&str> {
+        self.refused.get(workload).map(String::as_str)
+    }
+
+    /// The workloads whose last settings were refused, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.refused.iter().map(|(name, why)| (name.as_str(), why.as_str()))
+    }
+
+    /// Knobs that were refused are remembered until the host takes some.
+    fn note_refusal(&mut self, decision: &Decision, concerned: &[String]) {
+        let (names, verdict) = match (&decision.what, &decision.fate, &decision.about) {
+            (What::Knob(_), Some(verdict), Some(workload)) => (std::slice::from_ref(&workload.name), verdict),
+            (What::Outcome(Part::Knobs, verdict), ..) => (concerned, verdict),
+            _ => return,
+        };
+        for name in names {
+            match verdict {
+                Verdict::Refused(why) => _ = self.refused.insert(name.clone(), why.to_string()),
+                Verdict::Applied(_) => _ = self.refused.remove(name),
+                Verdict::Pending(_) | Verdict::Vanished => {}
+            }
+        }
     }
 
     /// Are knobs kept of more workloads than there are?
@@ -116,6 +166,7 @@ impl Explanations {
     /// Forgets the knobs of workloads that are gone: their restoring is not a policy's decision.
     pub fn keep_knobs(&mut self, attached: impl Fn(&str) -> bool) {
         self.in_force.of.retain(|name, _| attached(name));
+        self.refused.retain(|name, _| attached(name));
     }
 }
 
@@ -294,6 +345,10 @@ mod tests {
         assert_eq!(knobs(&told), [cpus]);
         let newest = &told.of("a").unwrap()[0];
         assert!(newest.kind == DecisionKind::Refused && newest.text.contains("EPERM"), "{newest:?}");
+        assert!(told.refusal("a").unwrap().contains("EPERM"));
+        told.add(knob("a", 3, cpus));
+        told.add(outcome(3, Verdict::Applied(Nanos(9))));
+        assert_eq!(told.refusal("a"), None);
         told.keep_knobs(|name| name == "b");
         assert_eq!(knobs(&told), []);
     }
@@ -336,6 +391,7 @@ mod tests {
             told.add(Decision { policy: "guard", ..decision("a", 1, 1, what) });
         }
         assert_eq!((told.demotions("a"), told.demotions("b")), (1, 0));
+        assert_eq!((told.demotions_since("a", Nanos(1)), told.demotions_since("a", Nanos(2))), (1, 0));
     }
 
     #[test]

@@ -16,15 +16,16 @@ use super::failures::{Failures, Next};
 use super::membership::Membership;
 use super::vigil::Vigil;
 use super::warnings::{Warnings, unreadable};
-use super::{Degraded, Shadow};
+use super::{Degraded, Shadow, Switch};
 use crate::AgentError;
-use crate::api::{About, ApiConfig, Feed};
+use crate::api::{About, ApiConfig, Feed, News};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
 use crate::stack::{self, Layer, Stack, Witness};
+use crate::wire;
 
 /// The loop's real-time priority at first; above it as soon as a policy gives a higher one to others.
 const PRIORITY: u8 = 50;
@@ -52,6 +53,10 @@ pub struct Extras {
     pub off_since: Option<Nanos>,
     /// The file that keeps the ends of Quell's scheduler; None: they are forgotten with this process.
     pub ends: Option<PathBuf>,
+    /// The file that keeps whether the agent is switched off; None: that is forgotten with this process.
+    pub switch: Option<PathBuf>,
+    /// The errors of the configuration that stands in the files now, if that was refused.
+    pub refused: Option<String>,
 }
 
 /// The end of a run.
@@ -76,12 +81,16 @@ pub enum Outcome {
 
 /// An agent at work.
 pub struct Agent {
-    config: Config,
+    pub(super) config: Config,
     extras: Extras,
-    host: LinuxHost,
-    stack: Stack,
-    membership: Membership,
-    observers: Observers,
+    pub(super) host: LinuxHost,
+    pub(super) stack: Stack,
+    pub(super) membership: Membership,
+    pub(super) observers: Observers,
+    pub(super) switch: Switch,
+    /// Answers that are due when the next turn's plans are in force.
+    pub(super) switched_on: Vec<(tokio::sync::oneshot::Sender<wire::Controlled>, wire::Controlled)>,
+    not_reloaded: Option<wire::NotReloaded>,
     feed: Option<Feed>,
     priority: u8,
     sentry: Option<Sentry>,
@@ -146,12 +155,17 @@ impl Agent {
             mode: mode.into(),
             host: capabilities.host.clone(),
             limits,
-            warnings: warnings.lines().to_vec(),
+            news: News::default(),
             degraded: extras.degraded.as_ref().map(Degraded::line),
         };
         let observed = ObserverConfig { api, record: extras.record.clone() };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
-        Ok(Agent {
+        let switch = Switch::kept_in(extras.switch.clone(), now());
+        let refused = |why: &String| wire::NotReloaded { since_ns: now().0, why: why.clone() };
+        let mut agent = Agent {
+            not_reloaded: extras.refused.as_ref().map(refused),
+            switch,
+            switched_on: Vec::new(),
             config,
             extras,
             host,
@@ -164,7 +178,9 @@ impl Agent {
             vigil: Vigil::default(),
             warnings,
             failures: Failures::default(),
-        })
+        };
+        agent.follow_switch("an earlier request", None)?;
+        Ok(agent)
     }
 
     /// Turns until asked to stop, and restores everything.
@@ -206,7 +222,7 @@ impl Agent {
                 Ok(wake) => wake,
             };
             if self.failures.none(now()) {
-                self.warn();
+                self.inform();
             }
             if let Some(at) = self.extras.off_since.take() {
                 let ms = now().since(at).0 / 1_000_000;
@@ -228,6 +244,9 @@ impl Agent {
             }
         }
         self.put_back();
+        if outcome == Outcome::Stopped {
+            self.switch.forget();
+        }
         Ok(outcome)
     }
 
@@ -240,7 +259,7 @@ impl Agent {
         let Next::Again(pause) = self.failures.another(&why, now()) else { return Err(error) };
         if self.failures.is_news() {
             tracing::warn!("the machine could not be observed, and is tried again: {why}");
-            self.warn();
+            self.inform();
         }
         if let Some(worker) = worker {
             worker.beat(self.config.agent.hung_after);
@@ -249,15 +268,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Hands the warnings to the observers.
-    fn warn(&mut self) {
-        let lines: Vec<String> = self.warnings.lines().iter().cloned().chain(self.failures.warning()).collect();
-        self.observers.warn(&lines);
-    }
-
     fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
         let came_or_went = self.membership.look(&mut self.host, time);
-        let writes = !self.extras.shadow && !self.extras.dry_run;
+        let writes = !self.extras.shadow && !self.extras.dry_run && !self.host.is_suspended();
         let overwritten = writes && self.vigil.look(&mut self.membership, &mut self.host, time).0;
         if came_or_went.0 || overwritten {
             self.assign();
@@ -283,6 +296,8 @@ impl Agent {
             }
         }
         self.membership.count(&mut self.host, time);
+        self.answer_calls(worker, time)?;
+        self.vigil.remark(&mut self.membership, &self.host, time);
         if let Some(roster) = self.membership.news(&self.config) {
             self.observers.tell(roster);
         }
@@ -321,6 +336,9 @@ impl Agent {
             Ok(config) => config,
             Err(problems) => {
                 tracing::error!("the new configuration is refused, the old one stays:\n{problems}");
+                let why = problems.of(config::Severity::Error).map(ToString::to_string).collect::<Vec<_>>().join("\n");
+                self.not_reloaded = Some(wire::NotReloaded { since_ns: now().0, why });
+                self.inform();
                 return false;
             }
         };
@@ -337,18 +355,38 @@ impl Agent {
             return true;
         }
         tracing::info!("the configuration was read again");
+        self.not_reloaded = None;
         self.membership.configure(&config, &mut self.host, now());
         self.config = config;
         self.assign();
         self.look_for_warnings(true, now());
+        self.inform();
         false
     }
 
     /// Reports keys without effect, in the log and by the API.
     fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
         if self.warnings.look(changed, &self.config, &self.membership, &mut self.host, time) {
-            self.warn();
+            self.inform();
         }
+    }
+
+    /// Tells the API what changed of the agent.
+    pub(super) fn inform(&self) {
+        let refused = self.not_reloaded.iter().map(|refused| {
+            let why = refused.why.replace('\n', "; ");
+            format!(
+                "the configuration in the files is refused, the one before stays: {why}; correct it (`quell check`), then \
+                 reload (SIGHUP, systemctl reload quell)"
+            )
+        });
+        self.observers.inform(&News {
+            warnings: refused.chain(self.warnings.lines().iter().cloned()).chain(self.failures.warning()).collect(),
+            notices: self.warnings.notices().to_vec(),
+            off: self.switch.told(),
+            not_reloaded: self.not_reloaded.clone(),
+            stale: self.failures.stale(),
+        });
     }
 
     /// Tells every layer which of its workloads are there.

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use quell_linux::HostOptions;
+use quell_linux::sched::{ThreadCalls, ThreadClass};
 use quell_linux::testkit::FakeTree;
-use quell_model::{CpuSet, Nanos, Topology, View};
+use quell_model::{CpuSet, Nanos, SchedClass, Topology, View};
 use quell_policy::AnyPolicy;
 
 use super::super::rivals::{FIRST_PAUSE, ROUNDS};
@@ -265,4 +266,86 @@ fn a_workloads_own_cpus_are_not_exclusive_where_no_partition_keeps_others_out() 
     assert_eq!(of("batch").cpus_exclusive, None, "it has what is left");
     let told = state.why("web").unwrap().decisions;
     assert!(told.iter().any(|note| note.text.ends_with("are its own, but unmanaged work may run there")), "{told:#?}");
+}
+
+#[test]
+fn a_class_that_another_program_changed_is_a_state_and_not_only_a_line_in_the_log() {
+    let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+    tree.process(100, 1, "work");
+    let text = "[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"web\"\nclass = \"lc\"\ncpus = 1\n\
+                match = [{ pid = 100 }]\n";
+    tree.write("quell.toml", text);
+    let mut agent = agent_of(&tree, &tree.path().join("quell.toml"));
+    let mut state = watched(&mut agent);
+    turns(&mut agent, 0..7);
+    state.refresh();
+    let overridden = |state: &mut api::State| state.status().configured[0].overridden.clone();
+    assert_eq!(overridden(&mut state), None);
+    assert_eq!(state.status().workloads[0].knobs, ["SCHED_FIFO 1"]);
+    tree.threads().set_class(100, &ThreadClass::of(SchedClass::NORMAL)).unwrap();
+    turns(&mut agent, 7..13);
+    state.refresh();
+    let found = overridden(&mut state).expect("it is found within the vigil's interval");
+    assert_eq!((found.threads, found.of), (1, 1));
+    let why = state.why("web").unwrap();
+    assert_eq!(why.workload.unwrap().knobs, ["SCHED_OTHER nice 0 instead of SCHED_FIFO 1"]);
+    assert_eq!(why.configured.unwrap().overridden, Some(found));
+    tree.threads().set_class(100, &ThreadClass::of(SchedClass::Fifo { priority: 1 })).unwrap();
+    turns(&mut agent, 13..19);
+    state.refresh();
+    assert_eq!(overridden(&mut state), None, "it stands again");
+}
+
+#[test]
+fn a_refused_reload_is_told_until_it_is_repaired() {
+    let tree = machine();
+    let file = limited(&tree, "");
+    let mut agent = agent_of(&tree, &file);
+    let mut state = watched(&mut agent);
+    let (news, followed) = std::sync::mpsc::channel();
+    agent.observers.tell_news(news);
+    state.follow(followed);
+    turns(&mut agent, 0..1);
+    limited(&tree, "limit = \"much\"");
+    assert!(!agent.reload());
+    state.refresh();
+    let told = state.status().agent;
+    assert!(told.not_reloaded.unwrap().why.contains("quell.toml:"), "{:?}", told.warnings);
+    assert!(told.warnings[0].contains("is refused, the one before stays"), "{:?}", told.warnings);
+    limited(&tree, "limit = 0.5");
+    assert!(!agent.reload());
+    state.refresh();
+    let told = state.status().agent;
+    assert_eq!((told.not_reloaded, told.warnings), (None, vec![]));
+}
+
+#[test]
+fn switched_off_it_puts_everything_back_and_observes_and_switched_on_it_sets_all_again() {
+    let tree = machine();
+    tree.write(CPUS, OTHERS);
+    let kept = tree.path().join("switched-off.json");
+    let extras = || Extras { switch: Some(kept.clone()), ..Extras::default() };
+    let mut first = agent(&tree, extras());
+    turns(&mut first, 0..1);
+    let ours = tree.read(CPUS);
+    assert_ne!(ours, OTHERS);
+    first.switch.off("root (process 1)", Nanos(1)).unwrap();
+    let (put_back, left) = first.follow_switch("root", None).unwrap();
+    assert!(put_back > 0 && left.is_empty(), "{left:?}");
+    assert_eq!(tree.read(CPUS), OTHERS);
+    turns(&mut first, 1..20);
+    assert_eq!(tree.read(CPUS), OTHERS, "nothing is set");
+    assert!(first.membership.ids(&first.config).iter().all(Option::is_some), "it observes");
+    // The worker dies; the next one is off.
+    drop(first);
+    let mut next = agent(&tree, extras());
+    turns(&mut next, 0..3);
+    assert_eq!(tree.read(CPUS), OTHERS, "a worker that is started again is off");
+    next.switch.on();
+    next.follow_switch("root", None).unwrap();
+    turns(&mut next, 3..5);
+    assert_eq!(tree.read(CPUS), ours, "set again");
+    assert!(!kept.exists());
+    next.put_back();
+    assert_eq!(tree.read(CPUS), OTHERS);
 }

@@ -2,6 +2,8 @@
 
 use quell_model::Nanos;
 
+use crate::wire::Stale;
+
 /// This many in a row end the worker …
 const MOST: u32 = 10;
 /// … and so does a row that lasts this long.
@@ -68,6 +70,12 @@ impl Failures {
         row || over
     }
 
+    /// A row that is under way: what is shown is that of the last look.
+    #[must_use]
+    pub fn stale(&self) -> Option<Stale> {
+        (self.in_a_row > 0).then(|| Stale { since_ns: self.since.0, why: self.why.clone() })
+    }
+
     /// The warning for `status`; `None`: no look failed lately.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
@@ -107,6 +115,7 @@ mod tests {
         let text = failures.warning().unwrap();
         assert!(text.starts_with("1 look at the machine failed") && text.contains("cannot read x"), "{text}");
         assert!(text.contains("what stands"), "{text}");
+        assert_eq!(failures.stale().map(|stale| stale.since_ns), Some(MS));
         assert!(failures.none(Nanos(2 * MS)) && !failures.none(Nanos(3 * MS)), "told once");
         assert!(!failures.warning().unwrap().contains("what stands"));
         failures.another("cannot read x", Nanos(4 * MS));

@@ -10,7 +10,8 @@ use quell_thread::clock::cpu_time;
 
 use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
-use crate::watch::{Entry, Roster, Standing};
+use crate::watch::{Entry, LEFT_SO, Overridden, Roster, Standing};
+use crate::wire::Remark;
 
 /// Interval of looking for workloads that do not exist yet.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
@@ -35,6 +36,8 @@ struct Member {
     left: Vec<Departure>,
     /// Its processes by number, as they were when it was attached last: another one with such a number is not its.
     numbered: Vec<ThreadId>,
+    overridden: Option<Overridden>,
+    remarks: Vec<Remark>,
 }
 
 /// The workloads of the configuration, and which of them are attached.
@@ -79,6 +82,8 @@ impl Membership {
             since: member.since,
             why: member.said.clone(),
             left: member.left.clone(),
+            overridden: member.overridden.clone().filter(|_| member.id.is_some()),
+            remarks: member.remarks.clone(),
         };
         Some(members.map(entry).collect())
     }
@@ -177,6 +182,62 @@ impl Membership {
         Changed(true)
     }
 
+    /// Takes in what other programs changed of the attached workloads, by their numbers; logs once where that begins.
+    pub fn overridden(&mut self, mut found: BTreeMap<WorkloadId, Overridden>, now: Nanos) {
+        for (name, member) in &mut self.members {
+            let mut overridden = member.id.and_then(|id| found.remove(&id));
+            match (&mut overridden, &member.overridden) {
+                (Some(now), Some(before)) => now.since = before.since,
+                (Some(now), None) => tracing::warn!(
+                    workload = %name,
+                    "overridden by another program ({} of {} threads): {}; {LEFT_SO}",
+                    now.threads, now.of, now.lines().join(", ")
+                ),
+                (None, Some(before)) if member.id.is_some() => {
+                    tracing::info!(workload = %name, "what was overridden for {} stands again", now - before.since);
+                }
+                (None, _) => {}
+            }
+            self.news |= overridden != member.overridden;
+            member.overridden = overridden;
+        }
+    }
+
+    /// Everything was put back: nothing is overridden.
+    pub fn forget_overridden(&mut self) {
+        self.members.values_mut().for_each(|member| member.overridden = None);
+        self.news = true;
+    }
+
+    /// The workloads that are there and not managed, one line each.
+    pub fn troubles(&self) -> Vec<String> {
+        let is_troubled = |member: &&Member| matches!(member.standing, Standing::LeftAlone | Standing::Refused);
+        let line = |member: &Member| {
+            let why = member.said.as_deref().unwrap_or("it is left alone");
+            format!("{}: nothing is set: {why}", member.workload.name)
+        };
+        self.members.values().filter(is_troubled).map(line).collect()
+    }
+
+    /// Sets the facts about the attached workloads.
+    pub fn remark(&mut self, mut remarks: impl FnMut(WorkloadId, &Workload) -> Vec<Remark>) {
+        for member in self.members.values_mut() {
+            let found = member.id.map_or_else(Vec::new, |id| remarks(id, &member.workload));
+            self.news |= found != member.remarks;
+            member.remarks = found;
+        }
+    }
+
+    /// Lets all workloads go; those that are there are attached again at the next scan.
+    pub fn detach_all(&mut self, host: &mut LinuxHost) {
+        for (name, member) in &mut self.members {
+            detach(member.id.take(), name, host);
+            (member.paused_until, member.overridden) = (Nanos::ZERO, None);
+        }
+        self.look_at = Nanos::ZERO;
+        self.news = true;
+    }
+
     /// Another program overwrote a file that Quell had set for this workload.
     pub fn overwritten(
         &mut self,
@@ -217,8 +278,10 @@ impl Member {
     fn new(workload: &Workload, now: Nanos) -> Member {
         let (paused_until, standing) = (Nanos::ZERO, Standing::Waiting);
         let (anothers, left, numbered) = (None, Vec::new(), Vec::new());
+        let (id, said, overridden, remarks) = (None, None, None, Vec::new());
         let workload = workload.clone();
-        Member { workload, id: None, paused_until, anothers, said: None, standing, since: now, left, numbered }
+        let since = now;
+        Member { workload, id, paused_until, anothers, said, standing, since, left, numbered, overridden, remarks }
     }
 
     /// Sets its state. Returns true, and logs it, if it changed.

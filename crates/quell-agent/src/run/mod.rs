@@ -1,18 +1,23 @@
 //! `quell run`: the agent's work, from its configuration to the last value that is put back.
 //!
 //! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches the configured workloads as
-//! they start and end; [`vigil`] detects other programs that set the same values, and [`rivals`] decides when Quell
-//! backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
-//! that are not needed; [`degraded`] is what follows when Quell's scheduler ended (pure).
+//! they start and end; [`vigil`] detects other programs that set the same values, [`overridden`] sums up what they changed
+//! (pure), and [`rivals`] decides when Quell backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
+//! that are not needed; [`control`] carries out what it is asked to do, and [`switch`] is whether it is off;
+//! [`degraded`] is what follows when Quell's scheduler ended (pure).
 
 pub mod agent;
+mod control;
 pub mod degraded;
 pub mod dry;
 mod failures;
 pub mod membership;
+pub mod overridden;
 pub mod privileges;
+pub mod remarks;
 pub mod rivals;
 pub mod shadow;
+pub mod switch;
 pub mod vigil;
 mod warnings;
 
@@ -20,3 +25,4 @@ pub use agent::{Agent, Extras, Outcome};
 pub use degraded::{Degraded, Ends};
 pub use dry::PrintedJournal;
 pub use shadow::Shadow;
+pub use switch::Switch;

@@ -5,7 +5,7 @@ use quell_model::{Capabilities, Nanos, Workload};
 
 use super::membership::Membership;
 use crate::config::Config;
-use crate::config::unused::unused_in;
+use crate::config::unused::{notices_in, unused_in};
 use crate::config::whole::whole_machine;
 
 /// Interval of checking limits that cannot be kept any more, or can again.
@@ -17,6 +17,7 @@ pub struct Warnings {
     /// Asking for them again and again would hold the loop up.
     capabilities: Capabilities,
     lines: Vec<String>,
+    notices: Vec<String>,
     next: Nanos,
 }
 
@@ -24,12 +25,17 @@ impl Warnings {
     /// The warnings of `quell check`, from before anything is attached: known to the user who started the agent.
     pub fn begin(config: &Config, capabilities: &Capabilities, host: &mut LinuxHost) -> Warnings {
         let lines = lines(config, capabilities, &Membership::default(), host, Nanos::ZERO);
-        Warnings { capabilities: capabilities.clone(), lines, next: Nanos::ZERO }
+        Warnings { capabilities: capabilities.clone(), lines, notices: notices(config), next: Nanos::ZERO }
     }
 
     /// One line each.
     pub fn lines(&self) -> &[String] {
         &self.lines
+    }
+
+    /// What needs no action, one line each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// When due, or after a change: collects the warnings again, and logs the new ones. True if they differ from
@@ -50,7 +56,8 @@ impl Warnings {
         for line in found.iter().filter(|line| !self.lines.contains(line)) {
             tracing::warn!("{line}");
         }
-        std::mem::replace(&mut self.lines, found) != self.lines
+        let noticed = std::mem::replace(&mut self.notices, notices(config)) != self.notices;
+        std::mem::replace(&mut self.lines, found) != self.lines || noticed
     }
 }
 
@@ -62,6 +69,11 @@ pub(super) fn unreadable(count: usize) -> Option<String> {
         count => format!("{count} cgroups"),
     };
     Some(format!("{cgroups} cannot be looked into and may hide what a selector names; as root every one can"))
+}
+
+fn notices(config: &Config) -> Vec<String> {
+    let of = |(at, line): (usize, String)| format!("workload '{}': {line}", config.workloads[at].workload.name);
+    notices_in(config).into_iter().map(of).collect()
 }
 
 fn lines(

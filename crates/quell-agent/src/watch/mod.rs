@@ -19,7 +19,7 @@ use crate::stack::{Layer, Witness};
 
 pub use decision::{Decision, Seen, Tried, What};
 pub use glance::{Counts, Exhausted, Glance, LayerGlance, Trials};
-pub use roster::{Entry, Roster, Standing};
+pub use roster::{Differing, Entry, LEFT_SO, Overridden, Roster, Setting, Standing};
 
 /// Signals for people, besides those that the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays
 /// are not among them: where no policy needs them, they would cost a program at every wake-up.

@@ -3,6 +3,8 @@
 use quell_linux::Departure;
 use quell_model::{Nanos, Workload};
 
+use crate::wire::Remark;
+
 /// State of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -33,6 +35,73 @@ pub struct Entry {
     pub why: Option<String>,
     /// The latest processes that left it and run on.
     pub left: Vec<Departure>,
+    /// Values that are not what Quell set; `None`: all stand.
+    pub overridden: Option<Overridden>,
+    /// Facts beside the state.
+    pub remarks: Vec<Remark>,
+}
+
+/// What becomes of values of threads that another program changed.
+pub const LEFT_SO: &str =
+    "Quell leaves them so until its policy sets them again; `quell off` and then `quell on` sets all again";
+
+/// A setting of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// The scheduling class of threads, and their nice values.
+    Class,
+    /// The CPUs of threads.
+    Cpus,
+    /// Another place, by its name.
+    Other(String),
+}
+
+/// Equal differences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differing {
+    /// What differs.
+    pub setting: Setting,
+    /// Number of places.
+    pub count: u32,
+    /// The value that was set.
+    pub wanted: String,
+    /// The present value.
+    pub found: String,
+}
+
+/// What differs of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overridden {
+    /// When it was first found so, on the loop's clock.
+    pub since: Nanos,
+    /// Number of its threads with another value.
+    pub threads: u32,
+    /// Number of its threads.
+    pub of: u32,
+    /// The differences, the commonest first.
+    pub differing: Vec<Differing>,
+}
+
+impl Overridden {
+    /// No differences yet.
+    #[must_use]
+    pub fn since(now: Nanos) -> Overridden {
+        Overridden { since: now, threads: 0, of: 0, differing: Vec::new() }
+    }
+
+    /// One line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let line = |differing: &Differing| {
+            let of = match (&differing.setting, differing.count) {
+                (Setting::Other(place), _) => place.clone(),
+                (_, 1) => "1 thread".to_owned(),
+                (_, count) => format!("{count} threads"),
+            };
+            format!("{of}: {} instead of {}", differing.found, differing.wanted)
+        };
+        self.differing.iter().map(line).collect()
+    }
 }
 
 /// The workloads of the configuration, in its order.

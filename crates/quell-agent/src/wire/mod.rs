@@ -1,9 +1,13 @@
 //! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
 
+mod control;
 mod measured;
+mod standing;
 mod trial;
 
+pub use control::{CONTROL_VERSION, Command, Control, Controlled, Off, Verified};
 pub use measured::{Measured, Measurements, Of, OfMachine, OfWorkload, Quality};
+pub use standing::{NotReloaded, Overridden, Remark, RemarkKind, Stale};
 pub use trial::{FoundBy, Judge, KnownBy, Resource, Then, Trial, TrialCounts, TrialVerdict, Windows};
 
 use schemars::JsonSchema;
@@ -60,6 +64,18 @@ pub struct Agent {
     /// What is asked for of workloads and nothing acts on, one line each.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// What is worth knowing and needs no action, one line each.
+    #[serde(default)]
+    pub notices: Vec<String>,
+    /// It is switched off: everything is put back, and it observes; null: it is at work.
+    #[serde(default)]
+    pub off: Option<Off>,
+    /// The configuration that it was to read again and refused; null: the last one was taken.
+    #[serde(default)]
+    pub not_reloaded: Option<NotReloaded>,
+    /// It cannot read the machine: what it shows is old; null: it can.
+    #[serde(default)]
+    pub stale: Option<Stale>,
     /// Why Quell's scheduler is off, though a policy asks for it.
     #[serde(default)]
     pub degraded: Option<String>,
@@ -183,6 +199,12 @@ pub struct Configured {
     /// The latest processes that left it and run on: why, and the line of the configuration that keeps them.
     #[serde(default)]
     pub left: Vec<String>,
+    /// What another program changed of Quell's settings; null: all stand.
+    #[serde(default)]
+    pub overridden: Option<Overridden>,
+    /// Facts beside its state.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
 }
 
 impl Configured {
@@ -204,6 +226,8 @@ impl Configured {
             slo_kept: None,
             slo_ratio: None,
             demotions: 0,
+            demotions_last_minute: 0,
+            refused: None,
             budgets_exhausted: 0,
             longest_overrun_ns: 0,
             cpus_exclusive: None,
@@ -246,6 +270,12 @@ pub struct Workload {
     /// How often it or one of its threads was demoted (by `guard`) since the agent started.
     #[serde(default)]
     pub demotions: u64,
+    /// How many of those were in the last minute.
+    #[serde(default)]
+    pub demotions_last_minute: u64,
+    /// Why the host refused the last settings that a policy asked for; null: it took them.
+    #[serde(default)]
+    pub refused: Option<String>,
     /// Periods in which a budget of its servers was used up while threads wanted to run, since it attached.
     #[serde(default)]
     pub budgets_exhausted: u64,
@@ -259,7 +289,7 @@ pub struct Workload {
     /// What is measured of it and, summed, of its threads.
     #[serde(flatten)]
     pub measured: Measurements<OfWorkload>,
-    /// What Quell has set on it and the host has taken.
+    /// What is set on it and stands. Where another program changed it: what stands instead.
     pub knobs: Vec<String>,
 }
 

@@ -1,11 +1,13 @@
 //! A workload's numbers as table cells, the same in `quell status` and `quell top`. `–`: not measured.
 
-use quell_agent::api::wire::{Class, Configured, Measured, Quality, State, Status, Workload};
+use quell_agent::api::wire::{Agent, Class, Configured, Measured, Quality, State, Status, Workload};
 use quell_model::Signal;
 use quell_report::human;
 
 /// Text of an absent measurement.
 pub const NOTHING: &str = "–";
+/// A workload with this many demotions in a minute flaps.
+const FLAPS: u64 = 3;
 
 /// `LC` or `BE`.
 pub fn class(class: Class) -> &'static str {
@@ -73,6 +75,12 @@ pub fn latency(workload: &Workload) -> String {
 /// State of a configured workload: `attached (7 threads)`, `waiting`, `gone since 14 s`.
 pub fn state(configured: &Configured, now_ns: u64) -> String {
     let since = || whole_units(now_ns.saturating_sub(configured.since_ns));
+    if let (State::Attached, Some(overridden)) = (configured.state, &configured.overridden) {
+        return match overridden.threads {
+            0 => "! overridden".to_owned(),
+            count => format!("! overridden ({count} of {})", threads(overridden.of)),
+        };
+    }
     match configured.state {
         State::Waiting => "waiting".to_owned(),
         State::Attached => {
@@ -85,8 +93,63 @@ pub fn state(configured: &Configured, now_ns: u64) -> String {
     }
 }
 
-fn threads(count: u32) -> String {
+/// `1 thread`, `7 threads`.
+pub fn threads(count: u32) -> String {
     quell_model::amount(count, "thread", "threads")
+}
+
+/// What is set on a workload and stands, with how often it was demoted where that is often.
+pub fn knobs(workload: &Workload) -> String {
+    let demoted = match workload.demotions_last_minute {
+        0..FLAPS => None,
+        times => Some(format!("demoted {times} times in the last minute")),
+    };
+    workload.knobs.iter().cloned().chain(demoted).collect::<Vec<_>>().join(", ")
+}
+
+/// Does its class go to and fro?
+pub fn is_flapping(workload: &Workload) -> bool {
+    workload.demotions_last_minute >= FLAPS
+}
+
+/// The facts about a workload beside its state, one line each.
+pub fn remarks(configured: &Configured, workload: Option<&Workload>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let name = &configured.name;
+    if let Some(overridden) = &configured.overridden {
+        let differences = overridden.differences.join("; ");
+        lines.push(format!("! {name}: another program changed what Quell set: {differences}; {}", overridden.then));
+    }
+    let flaps = workload.filter(|workload| is_flapping(workload));
+    lines.extend(flaps.map(|_| {
+        format!(
+            "! {name}: its threads lose and get their class again and again: it runs long without a pause; see `quell why \
+             {name}`, or take policy rkube with reservation = \"strict\""
+        )
+    }));
+    lines.extend(configured.left.iter().map(|why| format!("! {name}: left: {why}")));
+    lines.extend(configured.remarks.iter().map(|remark| {
+        let mark = if remark.about.is_bad() { "! " } else { "" };
+        format!("{mark}{name}: {}: {}", remark.about.word(), remark.text)
+    }));
+    let refused = workload.and_then(|workload| workload.refused.as_ref());
+    lines.extend(refused.map(|why| format!("! {name}: the last settings were refused: {why}")));
+    lines
+}
+
+/// The states of the agent in which what it shows is not what it was started for.
+pub fn exceptions(agent: &Agent, now_ns: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(off) = &agent.off {
+        let (since, by) = (whole_units(now_ns.saturating_sub(off.since_ns)), off.by.join(", "));
+        let end = if off.leased { "it is on again when that ends" } else { "`quell on` sets everything again" };
+        lines.push(format!("! switched off since {since} by {by}: nothing is set; {end}"));
+    }
+    if let Some(stale) = &agent.stale {
+        let since = whole_units(now_ns.saturating_sub(stale.since_ns));
+        lines.push(format!("! the machine cannot be read since {since}: what stands here is old: {}", stale.why));
+    }
+    lines
 }
 
 /// A time in whole units, as people say it: `14 s`, `3 min`, `2 h`, `5 d`.
@@ -145,6 +208,8 @@ mod tests {
             looks_for: vec!["systemd unit db.service".into()],
             why: None,
             left: Vec::new(),
+            overridden: None,
+            remarks: vec![],
         }
     }
 

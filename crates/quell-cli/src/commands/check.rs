@@ -239,7 +239,7 @@ fn as_json(examined: &Examined) -> Value {
         .iter()
         .map(|problem| {
             json!({
-                "severity": if problem.severity == Severity::Error { "error" } else { "warning" },
+                "severity": problem.severity.word(),
                 "file": *problem.place.file,
                 "line": problem.place.line,
                 "column": problem.place.column,

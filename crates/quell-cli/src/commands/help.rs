@@ -30,6 +30,9 @@ const GROUPS: [Group; 6] = [
             ("status", ["quell status", "quell status --socket /tmp/quell.sock --json"]),
             ("top", ["quell top", "quell top --interval 500ms"]),
             ("why", ["quell why memcached", "quell why memcached --last 5 --json"]),
+            ("verify", ["quell verify", "quell verify --socket /tmp/quell.sock --json"]),
+            ("off", ["quell off", "quell off --lease"]),
+            ("on", ["quell on", "quell on --json"]),
         ],
     },
     Group {

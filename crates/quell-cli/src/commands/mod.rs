@@ -13,6 +13,8 @@ mod generate;
 mod help;
 mod lab;
 mod load;
+mod off;
+mod on;
 mod output;
 mod outputs;
 mod parameters;
@@ -31,6 +33,7 @@ mod top;
 mod units;
 mod validate;
 mod vas;
+mod verify;
 mod why;
 
 use std::process::ExitCode;
@@ -54,6 +57,8 @@ pub enum Command {
     Generate(generate::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    Off(off::Arguments),
+    On(on::Arguments),
     Play(play::Arguments),
     Replay(replay::Arguments),
     Reproduce(reproduce::Arguments),
@@ -64,6 +69,7 @@ pub enum Command {
     Top(top::Arguments),
     Validate(validate::Arguments),
     Vas(vas::Arguments),
+    Verify(verify::Arguments),
     Why(why::Arguments),
 }
 
@@ -83,6 +89,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Off(arguments) => off::run(&arguments),
+        Command::On(arguments) => on::run(&arguments),
         Command::Play(arguments) => play::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
@@ -93,6 +101,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Vas(arguments) => vas::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }
 }

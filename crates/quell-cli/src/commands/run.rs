@@ -105,6 +105,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let directory = RunDir::locate(arguments.run_dir.as_deref())?;
     let usual = directory.path().join("api.sock");
     let ends = directory.path().join("scheduler-ends.json");
+    let switch = directory.path().join("switched-off.json");
     let claim = directory.claim("agent")?;
     // As it stands in the files, for the workers.
     let read = config::read_all(&arguments.config).0;
@@ -115,7 +116,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     options.restart = true;
     options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
-        work(arguments, (&read, &config), (&usual, &ends), worker, journal).unwrap_or_else(|failure| {
+        work(arguments, (&read, &config), (&usual, &ends, &switch), worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
             if is_refusal(&failure) { REFUSED } else { 1 }
         })
@@ -144,17 +145,19 @@ fn is_refusal(failure: &anyhow::Error) -> bool {
 fn work(
     arguments: &Arguments,
     (read, first): (&Config, &Config),
-    (usual_socket, ends): (&Path, &Path),
+    (usual_socket, ends, switch): (&Path, &Path, &Path),
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
     worker.stop_on_signals()?;
-    let config = present(arguments, read, first)?;
+    let (config, refused) = present(arguments, read, first)?;
     let extras = Extras {
         record: arguments.record.clone(),
         socket: arguments.socket.clone(),
         usual_socket: Some(usual_socket.to_owned()),
         ends: Some(ends.to_owned()),
+        switch: Some(switch.to_owned()),
+        refused,
         ..Extras::default()
     };
     info!(policies = config.policies.len(), workloads = config.workloads.len(), "at work");
@@ -166,15 +169,17 @@ fn work(
 
 /// What stands in the files now, unless that is wrong. What has been examined at the start is not examined again: that walks
 /// over all processes.
-fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<Config> {
+fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Config, Option<String>)> {
     if config::read_all(&arguments.config).0 == *read {
-        return Ok(first.clone());
+        return Ok((first.clone(), None));
     }
     let examined = check::examine(&arguments.config, &start_of(arguments))?;
     if examined.problems.are_fatal() {
         error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
     }
-    Ok(examined.usable().unwrap_or_else(|| first.clone()))
+    let errors = examined.problems.of(config::Severity::Error).map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let refused = (!errors.is_empty()).then_some(errors);
+    Ok((examined.usable().unwrap_or_else(|| first.clone()), refused))
 }
 
 /// Passes the guardian's news on: to the log, and to systemd's watchdog.

@@ -32,11 +32,30 @@ pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         slo_kept: None,
         slo_ratio: None,
         demotions: 0,
+        demotions_last_minute: 0,
+        refused: None,
         budgets_exhausted: 0,
         longest_overrun_ns: 0,
         cpus_exclusive: None,
         measured: Measurements::default(),
         knobs: vec![],
+    }
+}
+
+/// An attached workload of the configuration.
+pub fn configured(name: &str) -> Configured {
+    Configured {
+        name: name.into(),
+        class: Class::Lc,
+        cpus_requested: 2.0,
+        state: State::Attached,
+        since_ns: 0,
+        threads: Some(5),
+        looks_for: vec![],
+        why: None,
+        left: vec![],
+        overridden: None,
+        remarks: vec![],
     }
 }
 
@@ -81,6 +100,10 @@ pub fn status(cpus: u32) -> Status {
             host: "linux".into(),
             limits: vec!["guard: knob 'idle-only': no permission".into()],
             warnings: Vec::new(),
+            notices: Vec::new(),
+            off: None,
+            not_reloaded: None,
+            stale: None,
             degraded: None,
             cpu_seconds: 1.0,
             resident_bytes: 12 << 20,

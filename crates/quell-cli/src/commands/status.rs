@@ -63,6 +63,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
         let line = format!("recording to {}: {turns} turns, {lost} lost{trouble}", recording.file);
         lines.push(screen.wrap(&line));
     }
+    lines.extend(cells::exceptions(agent, status.now_ns).iter().map(|line| screen.wrap(line)));
     lines.push(String::new());
     let layers = status.layers.iter().map(|layer| {
         let owns = layer.workloads.as_ref().map_or("all workloads".to_owned(), |names| names.join(", "));
@@ -84,6 +85,10 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
         let least = ["queueing", "waiting", "granted", "knobs", "state"];
         lines.push(table(head, attached.chain(absent)).least(least).fit(screen));
         lines.extend(cells::not_exclusive(&status.workloads).into_iter().map(|line| screen.wrap(&line)));
+        for configured in &status.configured {
+            let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
+            lines.extend(cells::remarks(configured, workload).iter().map(|line| screen.wrap(line)));
+        }
         let why =
             |absent: &Configured| Some(screen.wrap(&format!("{}: {}", absent.state.word(), absent.why.as_ref()?)));
         lines.extend(status.absent().filter_map(why));
@@ -96,6 +101,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     }
     lines.extend(agent.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.extend(agent.warnings.iter().map(|warning| screen.wrap(&format!("! {warning}"))));
+    lines.extend(agent.notices.iter().map(|notice| screen.wrap(notice)));
     match agent.limits.len() {
         0 => {}
         _ if all_limits => lines.extend(agent.limits.iter().map(|limit| screen.wrap(&format!("! {limit}")))),
@@ -111,16 +117,20 @@ fn attached_row(status: &Status, workload: &Workload) -> Vec<Cell> {
         Some(false) => marked(Mark::Bad, cells::latency(workload)),
         _ => cells::latency(workload).into(),
     };
+    let state = configured.map_or("attached".to_owned(), |configured| cells::state(configured, status.now_ns));
+    let state = if state.starts_with('!') { marked(Mark::Bad, state) } else { state.into() };
+    let knobs = cells::knobs(workload);
+    let knobs = if cells::is_flapping(workload) { marked(Mark::Bad, format!("! {knobs}")) } else { knobs.into() };
     vec![
         workload.name.as_str().into(),
         cells::class(workload.class).into(),
-        configured.map_or("attached".to_owned(), |configured| cells::state(configured, status.now_ns)).into(),
+        state,
         cells::granted(workload).into(),
         cells::got(workload).into(),
         cells::waiting(workload).into(),
         cells::queueing(workload).into(),
         latency,
-        workload.knobs.join(", ").into(),
+        knobs,
     ]
 }
 
@@ -159,7 +169,7 @@ fn cpus(cpus: &[Cpu]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::commands::sample;
-    use quell_agent::api::wire::{Class, State};
+    use quell_agent::api::wire::{Class, NotReloaded, Off, Overridden, Remark, RemarkKind, Stale, State};
     use quell_model::Signal;
 
     #[test]
@@ -175,6 +185,8 @@ mod tests {
             looks_for: vec![],
             why: None,
             left: Vec::new(),
+            overridden: None,
+            remarks: vec![],
         };
         status.configured =
             vec![configured("db", State::Attached, Some(12)), configured("cache", State::Waiting, None)];
@@ -208,6 +220,99 @@ mod tests {
             let text = text(&sample::status(4), false, &Screen::columns(columns));
             sample::assert_fits(&text, columns);
             insta::assert_snapshot!(format!("status_{columns}"), text);
+        }
+    }
+
+    fn overridden(threads: u32, of: u32, difference: &str) -> Option<Overridden> {
+        let then = quell_agent::watch::LEFT_SO.to_owned();
+        Some(Overridden { threads, of, since_ns: 0, differences: vec![difference.into()], then })
+    }
+
+    /// A status of one service with these facts, and those of its agent.
+    fn situation(change: impl FnOnce(&mut Status)) -> String {
+        let mut status = sample::status(2);
+        let knobs = vec!["SCHED_FIFO 1".to_owned()];
+        status.workloads = vec![Workload { knobs, ..sample::workload("web", Class::Lc, 1.0, 0.5) }];
+        status.configured = vec![sample::configured("web")];
+        (status.decisions, status.agent.limits) = (vec![], vec![]);
+        change(&mut status);
+        let text = text(&status, false, &Screen::columns(110));
+        sample::assert_fits(&text, 110);
+        text
+    }
+
+    fn remark(about: RemarkKind, text: &str) -> impl FnOnce(&mut Status) {
+        move |status| status.configured[0].remarks = vec![Remark { about, text: text.into() }]
+    }
+
+    #[test]
+    fn what_does_not_stand_is_said_in_each_situation() {
+        let text = [
+            situation(|status| {
+                status.configured[0].overridden =
+                    overridden(5, 5, "5 threads: SCHED_OTHER nice 0 instead of SCHED_FIFO 1");
+                status.workloads[0].knobs = vec!["SCHED_OTHER nice 0 instead of SCHED_FIFO 1".into()];
+            }),
+            situation(|status| {
+                let why = "2 threads, put back: their user is now www-data: write user = \"www-data\" to keep them";
+                status.configured[0].left = vec![why.into()];
+            }),
+            situation(remark(RemarkKind::Threaded, "its cgroup is threaded: membership is by thread")),
+            situation(|status| {
+                status.workloads[0].knobs = vec![];
+                status.workloads[0].refused = Some("sched_setattr of thread 7: EPERM; run as root".into());
+            }),
+            situation(remark(
+                RemarkKind::Limited,
+                "web.slice allows 0.5 CPUs (cpu.max), less than the 1 that is asked for; raise CPUQuota= there",
+            )),
+            situation(remark(
+                RemarkKind::NoRealTimeBudget,
+                "its cgroup has no real-time budget (cpu.rt_runtime_us): weight 10000 protects it instead of SCHED_FIFO",
+            )),
+            situation(|status| {
+                let within = quell_agent::run::remarks::not_idle_only(quell_linux::Within::Session);
+                status.configured[0].remarks = vec![within];
+                status.workloads[0].class = Class::Be;
+                status.workloads[0].knobs = vec!["SCHED_IDLE".into()];
+            }),
+            situation(|status| {
+                status.workloads[0].demotions = 9;
+                status.workloads[0].demotions_last_minute = 4;
+            }),
+            situation(|status| {
+                let why = "cannot read /proc/stat: too many open files".into();
+                status.agent.stale = Some(Stale { since_ns: 2_000_000_000, why });
+            }),
+            situation(|status| {
+                status.agent.not_reloaded = Some(NotReloaded { since_ns: 0, why: "quell.toml:3:1: error: x".into() });
+                status.agent.warnings = vec![
+                    "the configuration in the files is refused, the one before stays: quell.toml:3:1: error: x; correct \
+                     it (`quell check`), then reload (SIGHUP, systemctl reload quell)"
+                        .into(),
+                ];
+            }),
+            situation(|status| {
+                let by = vec!["root (process 4711)".into()];
+                status.agent.off = Some(Off { since_ns: 4_000_000_000, by, leased: false });
+                status.workloads[0].knobs = vec![];
+            }),
+        ];
+        let names = [
+            "overridden",
+            "left",
+            "threaded",
+            "refused",
+            "limited",
+            "no_rt_budget",
+            "autogroup",
+            "flapping",
+            "stale",
+            "reload_refused",
+            "off",
+        ];
+        for (name, text) in names.iter().zip(&text) {
+            insta::assert_snapshot!(format!("situation_{name}"), text);
         }
     }
 }

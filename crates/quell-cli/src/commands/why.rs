@@ -54,13 +54,15 @@ fn text(name: &str, why: &Why, screen: &Screen) -> String {
             cells::got(workload),
             cells::granted(workload),
             cells::latency(workload),
-            if workload.knobs.is_empty() { String::new() } else { format!("; set: {}", workload.knobs.join(", ")) },
+            if workload.knobs.is_empty() { String::new() } else { format!("; set: {}", cells::knobs(workload)) },
         ),
         None => match (&why.configured, state) {
             (Some(configured), Some(state)) => format!("{name} ({}) is {state}", cells::class(configured.class)),
             _ => format!("{name} is not in the configuration any more"),
         },
     }];
+    let remarks = why.configured.iter().flat_map(|configured| cells::remarks(configured, why.workload.as_ref()));
+    lines.extend(remarks.map(|line| screen.wrap(&line)));
     lines.extend(cells::not_exclusive(&why.workload));
     lines.extend(why.workload.as_ref().and_then(cells::over_budget));
     if let Some(configured) = why.configured.as_ref().filter(|configured| configured.state != State::Attached) {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use quell_agent::explain::knob_text;
 use quell_agent::stack::{Layer, Witness};
 use quell_linux::LimitState;
-use quell_model::{CpuCount, Event, NoteKind, Part, Policy, Target, Verdict, View, WorkloadId};
+use quell_linux::procfs::ProcFs;
+use quell_model::{CpuCount, Event, Knob, NoteKind, Part, Policy, Target, Verdict, View, WorkloadId};
 
 /// Reports to the user.
 pub struct Voice {
@@ -39,7 +40,7 @@ impl Managed {
                 matches!(event, Event::Outcome(outcome) if outcome.part == Part::Knobs && !matches!(outcome.verdict, Verdict::Refused(_)))
             });
             let knobs = layer.plan.knobs.iter().filter(|setting| was_set && setting.target == Target::Workload(self.id));
-            let mut set: Vec<String> = knobs.map(|setting| knob_text(&setting.knob)).collect();
+            let mut set: Vec<String> = knobs.map(|setting| in_words(&setting.knob)).collect();
             if policy.grants {
                 set.push("CPUs as they are granted".to_owned());
             }
@@ -53,6 +54,17 @@ impl Managed {
             LimitState::NotKept(_) => None,
         });
         by_policy.chain(limit).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A knob as it counts here: autogroups compete with each other as groups.
+fn in_words(knob: &Knob) -> String {
+    let has_autogroups = || ProcFs::open("/proc".as_ref()).is_ok_and(|mut proc| proc.has_autogroups());
+    match knob {
+        Knob::IdleOnly(true) if has_autogroups() => {
+            "SCHED_IDLE, which counts within its session; one of its own gets nice 19".to_owned()
+        }
+        knob => knob_text(knob),
     }
 }
 

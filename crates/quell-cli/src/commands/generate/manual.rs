@@ -22,7 +22,7 @@ const FILES: [(&str, &str, &[&str]); 6] = [
     ("/etc/quell/quell.toml", "the configuration, see quell.toml(5)", &["run", "check"]),
     ("/etc/quell/quell.d/*.toml", "its drop-ins, in the order of their names", &["run", "check"]),
     ("/run/quell", "the lock, and the journal of what was there before Quell", &["run", "exec", "restore"]),
-    ("/run/quell/api.sock", "where the agent answers", &["run", "status", "top", "why"]),
+    ("/run/quell/api.sock", "where the agent answers", &["run", "status", "top", "why", "verify", "off", "on"]),
     ("~/.cache/quell/lab", "kernels and QEMU of the lab", &["lab"]),
     ("./report.json, ./report.html", "what quell demo reports", &["demo"]),
 ];

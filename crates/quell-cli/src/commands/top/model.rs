@@ -134,8 +134,15 @@ impl Model {
         let mut configured = self.status.configured.iter().filter(|configured| configured.state != State::Attached);
         match configured.find(|configured| configured.name == workload.name) {
             Some(configured) => format!("{} ({})", workload.name, cells::state(configured, self.status.now_ns)),
+            None if self.is_overridden(workload) => format!("! {}", workload.name),
             None => workload.name.clone(),
         }
+    }
+
+    /// Did another program change what Quell set on it, or does its class go to and fro?
+    fn is_overridden(&self, workload: &Workload) -> bool {
+        let mut configured = self.status.configured.iter().filter(|configured| configured.name == workload.name);
+        configured.any(|configured| configured.overridden.is_some()) || cells::is_flapping(workload)
     }
 
     /// The workloads in order.

@@ -91,6 +91,9 @@ fn problem_line(model: &Model) -> Line<'static> {
     if let Some(why) = &agent.degraded {
         return Line::styled(why.clone(), BAD);
     }
+    if let Some(line) = trouble(model) {
+        return Line::styled(line, BAD);
+    }
     if let Some(why) = agent.recording.as_ref().and_then(|recording| recording.failed.as_ref()) {
         return Line::styled(format!("the record ended: {why}"), BAD);
     }
@@ -106,6 +109,18 @@ fn problem_line(model: &Model) -> Line<'static> {
         let more = if more == 0 { String::new() } else { format!(" (and {more} more: quell status)") };
         Line::styled(format!("! {limit}{more}"), FAINT)
     })
+}
+
+/// What does not stand as it was set: of the agent, else of the first workload that has some.
+fn trouble(model: &Model) -> Option<String> {
+    let status = &model.status;
+    let refused = status.agent.not_reloaded.as_ref();
+    let refused = refused.map(|_| "! the configuration in the files is refused: see `quell status`".to_owned());
+    let of_workloads = status.configured.iter().flat_map(|configured| {
+        let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
+        cells::remarks(configured, workload).into_iter().filter(|line| line.starts_with('!'))
+    });
+    cells::exceptions(&status.agent, status.now_ns).into_iter().chain(refused).chain(of_workloads).next()
 }
 
 fn cpu_columns(width: u16) -> u16 {

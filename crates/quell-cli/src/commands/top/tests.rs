@@ -101,6 +101,8 @@ fn a_workload_that_waits_is_listed_and_a_history_follows_the_looks() {
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
         left: Vec::new(),
+        overridden: None,
+        remarks: vec![],
     }];
     let mut model = Model::new(next.clone());
     model.take(Ok(next));
@@ -169,4 +171,21 @@ fn a_wide_terminal_shows_history_slo_and_demotions() {
         "{text}"
     );
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_another_program_changed_is_said_above_the_table() {
+    let mut status = status(4);
+    status.configured = vec![Configured {
+        overridden: Some(quell_agent::api::wire::Overridden {
+            threads: 5,
+            of: 5,
+            since_ns: 0,
+            differences: vec!["5 threads: SCHED_OTHER nice 0 instead of SCHED_FIFO 1".into()],
+            then: "Quell leaves them so".into(),
+        }),
+        ..crate::commands::sample::configured("db")
+    }];
+    let text = screen(&Model::new(status), 120, 24);
+    assert!(text.contains("! db: another program changed what Quell set: 5 threads"), "{text}");
 }

@@ -1,0 +1,131 @@
+//! What the agent is asked to do while it runs.
+
+use quell_model::{Nanos, View};
+use quell_policy::AnyPolicy;
+
+use super::agent::Agent;
+use crate::AgentError;
+use crate::api::control::Call;
+use crate::guardian::Worker;
+use crate::stack;
+use crate::watch::SIGNALS;
+use crate::wire::{Command, Controlled, Verified};
+
+impl Agent {
+    /// Answers what was asked since the last turn. To be called at a turn's end, when its plans are in force.
+    pub(super) fn answer_calls(&mut self, worker: Option<&Worker>, now: Nanos) -> Result<(), AgentError> {
+        // What was switched on before this turn stands now. The caller may have gone.
+        self.switched_on.drain(..).for_each(|(answer, told)| _ = answer.send(told));
+        for call in self.observers.calls() {
+            match call {
+                Call::Control { command, by, lease, answer } => {
+                    let told = self.control(command, &by, lease, worker, now)?;
+                    match command {
+                        Command::On => self.switched_on.push((answer, told)),
+                        Command::Off | Command::OffWhileConnected => _ = answer.send(told),
+                    }
+                }
+                Call::LeaseEnded(number) => {
+                    self.switch.end_lease(number);
+                    self.follow_switch("a lease ended", worker)?;
+                }
+                Call::Verify(answer) => _ = answer.send(self.verify()),
+            }
+        }
+        Ok(())
+    }
+
+    fn control(
+        &mut self,
+        command: Command,
+        by: &str,
+        lease: u64,
+        worker: Option<&Worker>,
+        now: Nanos,
+    ) -> Result<Controlled, AgentError> {
+        let mut left = Vec::new();
+        match command {
+            Command::Off => left.extend(self.switch.off(by, now).err()),
+            Command::On => self.switch.on(),
+            Command::OffWhileConnected => self.switch.lease(lease, by, now),
+        }
+        let (put_back, not_put_back) = self.follow_switch(by, worker)?;
+        left.extend(not_put_back);
+        Ok(Controlled { off: self.switch.told(), put_back, left })
+    }
+
+    /// Makes the agent what its switch says. Returns the number of values put back, and what could not be put back.
+    pub(super) fn follow_switch(
+        &mut self,
+        by: &str,
+        worker: Option<&Worker>,
+    ) -> Result<(u64, Vec<String>), AgentError> {
+        let mut done = (0, Vec::new());
+        if self.switch.is_off() && !self.host.is_suspended() {
+            let report = self.host.suspend().map_err(|error| AgentError::Host(error.to_string()))?;
+            self.observers.end_record();
+            // No solo run is under way any more.
+            worker.into_iter().for_each(|worker| worker.lease(None));
+            self.restack(true)?;
+            self.membership.forget_overridden();
+            done = (report.restored.len() as u64, report.left.iter().map(ToString::to_string).collect());
+            tracing::warn!("switched off by {by}: {} values put back, nothing is set until it is switched on", done.0);
+        } else if !self.switch.is_off() && self.host.is_suspended() {
+            // Policies begin anew: what they know of is put back.
+            self.host.resume().map_err(|error| AgentError::Host(error.to_string()))?;
+            self.membership.detach_all(&mut self.host);
+            self.restack(false)?;
+            tracing::warn!("switched on: {by}");
+        }
+        self.inform();
+        Ok(done)
+    }
+
+    /// A stack of fresh policies, or of the same number of those that do nothing.
+    fn restack(&mut self, idle: bool) -> Result<(), AgentError> {
+        let topology = self.host.topology();
+        let pool = self.config.pool(topology.all());
+        let mut layers = self.config.layers(&self.membership.ids(&self.config));
+        if idle {
+            let none = AnyPolicy::named("none").expect("it is in the registry");
+            layers.iter_mut().for_each(|layer| layer.policy = none.clone());
+        }
+        self.stack = stack::over(layers, View::new(topology), pool)?;
+        self.stack.also_measure(SIGNALS, quell_linux::cpu_time);
+        Ok(())
+    }
+
+    /// Reads everything back.
+    fn verify(&mut self) -> Verified {
+        let name = |config: &crate::config::Config, at: usize| config.workloads[at].workload.name.clone();
+        let ids = self.membership.ids(&self.config);
+        let mut verified = Verified { workloads: 0, threads: 0, differences: Vec::new() };
+        if let Some(off) = self.switch.told() {
+            verified.differences.push(format!("switched off by {}: nothing is set; `quell on`", off.by.join(", ")));
+            return verified;
+        }
+        for (at, id) in ids.iter().enumerate().filter_map(|(at, id)| Some((at, (*id)?))) {
+            verified.workloads += 1;
+            verified.threads += self.host.thread_count(id) as u64;
+            if let Some(quell_linux::LimitState::NotKept(why)) = self.host.limit_state(id) {
+                verified.differences.push(format!("{}: its limit is not kept: {why}", name(&self.config, at)));
+            }
+        }
+        for difference in self.host.differences() {
+            let at = difference.workload.and_then(|workload| ids.iter().position(|id| *id == Some(workload)));
+            let of = at.map_or_else(|| "the machine".to_owned(), |at| name(&self.config, at));
+            let (place, found, wanted) = (&difference.place, &difference.found, &difference.wanted);
+            verified.differences.push(format!("{of}: {place}: {found} instead of {wanted}"));
+        }
+        for touched in self.host.touched_of_the_machine() {
+            let Ok(Some(found)) = self.host.standing(&touched.place) else { continue };
+            if !crate::journal::replay::same(&found, &touched.last) {
+                verified
+                    .differences
+                    .push(format!("the machine: {}: {found} instead of {}", touched.place, touched.last));
+            }
+        }
+        verified.differences.extend(self.membership.troubles());
+        verified
+    }
+}

@@ -1,0 +1,71 @@
+//! The agent's one control call: `POST /v1/control`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of [`Control`]; an agent refuses a newer one.
+pub const CONTROL_VERSION: u32 = 1;
+
+/// A request to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// [`CONTROL_VERSION`].
+    pub version: u32,
+    /// The request.
+    pub command: Command,
+}
+
+impl Control {
+    /// A request of this version.
+    #[must_use]
+    pub fn new(command: Command) -> Control {
+        Control { version: CONTROL_VERSION, command }
+    }
+}
+
+/// What an agent is asked to do. Variants are added, never changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Put everything back now, and observe only, until [`Command::On`].
+    Off,
+    /// Work again. A lease of another caller still counts.
+    On,
+    /// A lease: as [`Command::Off`], until this connection ends. The answer is a line; its body goes on with empty lines for as
+    /// long as the lease lasts.
+    OffWhileConnected,
+}
+
+/// The agent's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Controlled {
+    /// Is it off now? Null: it works.
+    pub off: Option<Off>,
+    /// Number of values that were put back.
+    pub put_back: u64,
+    /// What could not be put back, one line each.
+    pub left: Vec<String>,
+}
+
+/// An agent that is switched off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Off {
+    /// Since when, on the host's monotonic clock, in nanoseconds.
+    pub since_ns: u64,
+    /// By whom: users and their processes, one each.
+    pub by: Vec<String>,
+    /// Does it last only while a caller is connected?
+    pub leased: bool,
+}
+
+/// Do all settings stand? `GET /v1/verify`; read back at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// Number of workloads whose settings were read.
+    pub workloads: u64,
+    /// Number of their threads.
+    pub threads: u64,
+    /// What does not stand, one line each; empty: everything stands.
+    pub differences: Vec<String>,
+}

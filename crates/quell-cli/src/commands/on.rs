@@ -1,0 +1,28 @@
+//! `quell on`: the end of `quell off`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use quell_agent::api::wire::Command;
+
+use super::agent_socket::AgentSocket;
+use super::off;
+
+/// Set everything again after `quell off`.
+///
+/// Policies begin anew. While another program holds a lease, the agent stays off until that ends. Where the agent is on,
+/// nothing changes.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    agent: AgentSocket,
+    /// Print the answer as JSON (`POST /v1/control`)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    off::tell(&arguments.agent.client()?.control(Command::On)?, arguments.json)
+}

@@ -1,0 +1,70 @@
+//! `quell verify`: do all settings stand?
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use quell_agent::AgentError;
+use quell_agent::api::wire::Verified;
+
+use super::agent_socket::AgentSocket;
+use super::{cells, output};
+
+/// The exit status where no agent answers.
+const NO_AGENT: u8 = 3;
+
+/// Read every setting of every workload back, now.
+///
+/// The exit status is 0 if all stand, 1 if one does not (with a line for each difference), 3 if no agent answers. Only root and
+/// the agent's own user may ask for it.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    agent: AgentSocket,
+    /// Print the answer as JSON (`GET /v1/verify`)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let verified = match arguments.agent.client()?.verify() {
+        Err(error @ AgentError::NoAgent { .. }) => {
+            eprintln!("quell: {error}");
+            return Ok(ExitCode::from(NO_AGENT));
+        }
+        answer => answer?,
+    };
+    if arguments.json {
+        output::json_line(&verified)?;
+    } else {
+        write!(io::stdout(), "{}", text(&verified))?;
+    }
+    Ok(if verified.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn text(verified: &Verified) -> String {
+    let workloads = match verified.workloads {
+        1 => "1 workload".to_owned(),
+        count => format!("{count} workloads"),
+    };
+    let threads = cells::threads(u32::try_from(verified.threads).unwrap_or(u32::MAX));
+    match &verified.differences[..] {
+        [] => format!("all settings stand ({workloads}, {threads})\n"),
+        differences => differences.iter().map(|line| format!("! {line}\n")).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_difference_is_a_line() {
+        let mut verified = Verified { workloads: 1, threads: 5, differences: vec![] };
+        assert_eq!(text(&verified), "all settings stand (1 workload, 5 threads)\n");
+        verified.differences = vec!["a: x".into(), "b: y".into()];
+        assert_eq!(text(&verified), "! a: x\n! b: y\n");
+    }
+}
