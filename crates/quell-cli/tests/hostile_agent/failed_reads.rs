@@ -46,6 +46,8 @@ fn reads_that_fail_for_a_moment_are_tried_again_and_are_a_warning_of_status() {
     scene.configure("guard", &[("web", CRITICAL)]);
     let agent = scene.run(&[]);
     until("it is protected", || server.policy() == 1);
+    // The API's thread opens its socket a moment later.
+    until("status answers", || scene.status().is_some());
     let worker = agent.child().unwrap();
     let before = limit(worker, Some(10));
     until("a look has failed", || scene.log_of("run").contains("could not be observed"));
