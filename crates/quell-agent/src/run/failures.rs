@@ -97,7 +97,7 @@ mod tests {
         let (mut failures, mut now, mut tries) = (Failures::default(), Nanos(7), 0);
         let begun = now;
         while let Next::Again(pause) = failures.another("no", now) {
-            now = now + pause;
+            now += pause;
             tries += 1;
             assert!(tries < 100);
         }

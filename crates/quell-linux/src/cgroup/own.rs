@@ -208,7 +208,7 @@ mod tests {
             fs::write(home.join("quell-exec-1").join(file), "-1").unwrap();
         }
         found.limit(CpuCount(500)).unwrap();
-        assert_eq!(fs::read_to_string(found.quota_file()).unwrap(), "50000");
+        assert_eq!(fs::read_to_string(found.quota_file()).unwrap().trim(), "50000");
         found.limit(CpuCount(10)).unwrap();
         assert_eq!(fs::read_to_string(found.quota_file()).unwrap(), "10000", "of a second");
     }

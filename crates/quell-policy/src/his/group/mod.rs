@@ -25,6 +25,7 @@ use crate::kit::retry;
 use crate::kit::trial::{Gauge, Trials};
 
 /// Beside others, or alone.
+#[expect(clippy::large_enum_variant, reason = "one a group, and a step allocates nothing")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum Mode {
     /// Beside others.
