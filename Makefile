@@ -52,6 +52,7 @@ soak: setup
 	$(CARGO) test -p quell-cli --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test injected -- --include-ignored --show-output
+	$(CARGO) test -p quell-cli --locked --test hotplug -- --include-ignored --show-output
 	$(CARGO) test -p quell-scx --locked --test lab -- --include-ignored --skip cookies --show-output
 	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab -- chaos:: --include-ignored --show-output
 	$(CARGO) test -p quell-lab --locked --test breakpoints -- --include-ignored

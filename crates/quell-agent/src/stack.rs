@@ -1,6 +1,6 @@
 //! The agent's stack: the loop of [`quell_model::Stack`] over any policies on one machine, and its observers.
 
-use quell_model::{CpuSet, View};
+use quell_model::{Capabilities, CpuSet, View};
 use quell_policy::AnyPolicy;
 
 use crate::AgentError;
@@ -27,6 +27,14 @@ pub fn over(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, Agent
         });
     }
     Ok(Stack::new(layers, view, pool).expect("no two layers clash"))
+}
+
+/// The same layers, for a host with these capabilities: a rule that it declared impossible is in none of their plans.
+#[must_use]
+pub fn curbed(mut layers: Vec<Layer>, capabilities: &Capabilities) -> Vec<Layer> {
+    let impossible = capabilities.impossible_rules();
+    layers.iter_mut().for_each(|layer| layer.impossible.clone_from(&impossible));
+    layers
 }
 
 /// Sees every turn and cannot change it. Called on the loop's thread: it must be quick and must not block.

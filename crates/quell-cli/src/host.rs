@@ -12,7 +12,7 @@ use quell_agent::stack::Layer;
 use quell_linux::scheduler::{Affinity, affinity};
 use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, CpuSet, Description, Host, Nanos, Policy, Support};
+use quell_model::{Capabilities, Description, Host, Nanos, Policy, Support};
 use quell_policy::AnyPolicy;
 use quell_scx::{Parts, Scx, ScxError, ScxOptions};
 use tracing::error;
@@ -132,7 +132,7 @@ fn on_linuxs_scheduler(mut config: Config, extras: Extras, journal: Box<dyn Jour
         });
     }
     if config.grants() {
-        let pool = config.pool(linux.topology().all());
+        let pool = config.pool_to_come(linux.cpus());
         let scheduler = Affinity::new(&linux.topology(), pool, config.granted());
         linux = linux.with_scheduler(scheduler)?;
     }
@@ -153,10 +153,7 @@ fn with_scheduler(
         Poll::Adaptive => quell_scx::Poll::Adaptive(LOOK),
         Poll::Dedicated => quell_scx::Poll::Dedicated,
     };
-    // Without a choice of CPUs, those that come later are in the pool too.
-    let possible = quell_linux::sysfs::possible("/sys".as_ref())?;
-    let later = if config.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
-    let pool = Some(config.pool(all).union(&later));
+    let pool = Some(config.pool_to_come(linux.cpus()));
     let options = ScxOptions {
         pool,
         poll,

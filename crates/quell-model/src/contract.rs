@@ -52,8 +52,8 @@ pub trait Policy<D: Domain = HostDomain> {
     /// **The view.** `scope` is this policy's own: its workloads, its pool, its knobs. A signal outside the
     /// [`Policy::signals`] of all layers may be empty, absent or old: each sample says so.
     ///
-    /// **The plan.** It is empty except for its number. Its knobs apply all or not at all; everything else command by
-    /// command. It is carried out before the next layer of the stack steps. That layer's view is still this turn's:
+    /// **The plan.** It is empty except for its number. Its knobs and rules apply all or not at all; everything else command
+    /// by command. What the host declared impossible is taken out and has no outcome. It is carried out before the next layer of the stack steps. That layer's view is still this turn's:
     /// changes are visible in the next turn. An empty plan leaves everything as it is.
     fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake;
 }

@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use crate::{
-    Capabilities, CpuSet, Description, Event, KnobKind, Nanos, Overlap, Plan, Scope, SignalSet, View, WorkloadId,
+    Capabilities, CpuSet, Description, Event, KnobKind, Nanos, Overlap, Plan, RuleKind, Scope, SignalSet, View,
+    WorkloadId,
 };
 
 /// A domain: its view, events and plans. The machine is one ([`HostDomain`]); a cluster, whose commands take tens of
@@ -27,6 +28,8 @@ pub trait Domain: Sized {
     type Pool: Clone + Debug + Default;
     /// An element of two scopes.
     type Overlap: Copy + Debug;
+    /// Commands that a host declared impossible.
+    type Impossible: Clone + Debug + Default;
 
     /// The view's time.
     fn now(view: &Self::View) -> Nanos;
@@ -48,6 +51,8 @@ pub trait Domain: Sized {
     fn begin(plan: &mut Self::Plan, number: u64);
     /// The part of its pool that the plan leaves to the next layer; None: all of it.
     fn left(plan: &Self::Plan) -> Option<&Self::Pool>;
+    /// Takes out of a plan what the host declared impossible: it is known as a limit, and no refusal of each plan.
+    fn curb(plan: &mut Self::Plan, impossible: &Self::Impossible);
 }
 
 /// One machine.
@@ -64,6 +69,8 @@ impl Domain for HostDomain {
     type Scope = Scope;
     type Pool = CpuSet;
     type Overlap = Overlap;
+    /// Kinds of rules. Of knobs, which apply all or none, a plan with an impossible one is refused.
+    type Impossible = Vec<RuleKind>;
 
     #[inline]
     fn now(view: &View) -> Nanos {
@@ -112,5 +119,12 @@ impl Domain for HostDomain {
     #[inline]
     fn left(plan: &Plan) -> Option<&CpuSet> {
         plan.leaves.as_ref()
+    }
+
+    #[inline]
+    fn curb(plan: &mut Plan, impossible: &Vec<RuleKind>) {
+        if !impossible.is_empty() {
+            plan.rules.retain(|rule| !impossible.contains(&rule.kind()));
+        }
     }
 }

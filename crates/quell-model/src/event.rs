@@ -66,7 +66,7 @@ pub enum SoloEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// All knobs of the plan together: they apply as a whole or not at all.
+    /// All knobs of the plan together: they and the rules apply as a whole or not at all.
     Knobs,
     /// The grant command at this index.
     Grant(u32),

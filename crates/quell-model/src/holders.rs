@@ -15,6 +15,13 @@ impl Holders {
         Holders { holder: vec![None; cpus] }
     }
 
+    /// There are at least this many CPUs now; those that came are held by no workload.
+    pub fn grow(&mut self, cpus: usize) {
+        if self.holder.len() < cpus {
+            self.holder.resize(cpus, None);
+        }
+    }
+
     /// The holders by CPU.
     #[must_use]
     pub fn all(&self) -> &[Option<WorkloadId>] {

@@ -149,6 +149,13 @@ impl Capabilities {
         here.or_else(|| self.knobs.get(&knob)).cloned().unwrap_or_default()
     }
 
+    /// The kinds of rules that it does not execute.
+    #[must_use]
+    pub fn impossible_rules(&self) -> Vec<RuleKind> {
+        let is_possible = |kind: &RuleKind| matches!(self.rules.get(kind), Some(Support::Yes | Support::Partly(_)));
+        RuleKind::ALL.iter().copied().filter(|kind| !is_possible(kind)).collect()
+    }
+
     /// Limits the support for a knob on targets of this kind.
     pub fn limit_on(&mut self, knob: KnobKind, on: TargetKind, support: Support) {
         self.knobs_on.entry(knob).or_default().insert(on, support);

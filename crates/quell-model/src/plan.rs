@@ -14,11 +14,12 @@ use crate::{CpuId, CpuSet, KnobSetting, LeaseRequest, Rule, SignalSet, Trial, Wo
 pub struct Plan {
     /// Counts the steps; outcomes name it.
     pub number: u64,
-    /// All of these apply, or none.
+    /// All of these and of the rules apply, or none.
     pub knobs: Vec<KnobSetting>,
     /// CPUs to workloads; acknowledged one by one.
     pub grants: Vec<GrantCommand>,
-    /// Actions that the host takes by itself from now on; each rule replaces the one with the same [`Rule::key`].
+    /// Actions that the host takes by itself from now on; each rule replaces the one with the same [`Rule::key`]. All of them and
+    /// of the knobs apply, or none; a kind that the host declared impossible is left out.
     pub rules: Vec<Rule>,
     /// Measurements with a cost.
     pub samples: Vec<SampleRequest>,

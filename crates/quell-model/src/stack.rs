@@ -17,6 +17,8 @@ pub struct Layer<P, D: Domain = HostDomain> {
     pub plan: D::Plan,
     /// The plan's outcomes, for its next step.
     pub outcomes: Vec<D::Event>,
+    /// What the host declared impossible: it is in none of its plans.
+    pub impossible: D::Impossible,
     wake: Wake,
     leaves: Option<D::Pool>,
     stepped: bool,
@@ -33,6 +35,7 @@ impl<P: Policy<D>, D: Domain> Layer<P, D> {
             events: Vec::new(),
             plan: D::Plan::default(),
             outcomes: Vec::new(),
+            impossible: D::Impossible::default(),
             wake: Wake::At(Nanos::ZERO),
             leaves: None,
             stepped: false,
@@ -190,6 +193,7 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
                 std::mem::swap(D::scope(&mut self.view), scope);
                 layer.wake = layer.policy.step(&self.view, &layer.events, &mut layer.plan);
                 std::mem::swap(D::scope(&mut self.view), scope);
+                D::curb(&mut layer.plan, &layer.impossible);
                 layer.leaves = D::left(&layer.plan).cloned();
                 host.apply(&layer.plan, &mut layer.outcomes)?;
             }

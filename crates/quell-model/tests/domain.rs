@@ -41,6 +41,7 @@ impl Domain for Library {
     type Scope = Shelves;
     type Pool = Shelves;
     type Overlap = ();
+    type Impossible = ();
 
     fn now(view: &Seen) -> Nanos {
         view.now
@@ -71,6 +72,7 @@ impl Domain for Library {
     fn left(plan: &Chores) -> Option<&Shelves> {
         plan.left.as_ref()
     }
+    fn curb(_: &mut Chores, (): &()) {}
 }
 
 /// Tidies its full shelves once a day, and leaves the last ones to the next.

@@ -199,8 +199,10 @@ impl Elfen {
         let yields = |on: WorkloadId| {
             on != id && self.tasks.get(on).is_some_and(|task| task.right_to_keep(self.cores.held(on)) < right)
         };
+        let own = self.tasks.get(id);
         let fits = |&core: &CpuId| {
-            self.is_request_lane(core) == lc
+            own.is_none_or(|own| own.may_run_on(core))
+                && self.is_request_lane(core) == lc
                 && (lc || self.may_borrow(core))
                 && self.cores.task_on(core).is_none_or(yields)
         };

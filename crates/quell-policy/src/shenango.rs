@@ -145,7 +145,10 @@ impl Shenango {
 
     /// The next core of a task (`pick_core_for_proc`).
     fn pick_core(&self, id: WorkloadId, may_preempt: bool) -> Option<CpuId> {
-        let allowed = self.cores.allowed();
+        let mut allowed = self.cores.allowed();
+        if let Some(own) = self.tasks.get(id).and_then(|task| task.cores) {
+            allowed = allowed.intersection(&own);
+        }
         let has_idle = allowed.iter().any(|core| self.cores.task_on(core).is_none());
         let can_be_had = |core: &CpuId| {
             allowed.contains(*core)
@@ -171,7 +174,8 @@ impl Shenango {
         }
         let [had, before] = self.history.of(core);
         let on_sibling = |id| self.cores.siblings(core).iter().any(|&sibling| self.cores.task_on(sibling) == Some(id));
-        let congested = self.tasks.iter().filter(|(id, task)| self.is_congested(view, *id, task));
+        let congested =
+            self.tasks.iter().filter(|(id, task)| task.may_run_on(core) && self.is_congested(view, *id, task));
         let heir = congested
             .max_by_key(|&(id, _)| (had == Some(id), on_sibling(id), before == Some(id), Reverse(id)))
             .map(|(id, _)| id);

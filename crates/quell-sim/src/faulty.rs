@@ -130,12 +130,16 @@ impl<H> Faulty<H> {
             }
             passes
         };
-        if !plan.knobs.is_empty() && told(Part::Knobs, self.knobs_fail(&plan.knobs)) {
+        let others = self.faults.others_refused;
+        // All or none: one that is refused sinks the others.
+        let knobs = if plan.knobs.is_empty() { None } else { self.knobs_fail(&plan.knobs) };
+        let of_rules = plan.rules.iter().fold(None, |sunk, _| self.refused(others).or(sunk));
+        let sunk = knobs.or(of_rules);
+        if !plan.knobs.is_empty() && told(Part::Knobs, sunk.clone()) {
             self.passed.knobs.extend_from_slice(&plan.knobs);
         }
-        let others = self.faults.others_refused;
         for (at, &rule) in (0..).zip(&plan.rules) {
-            if told(Part::Rule(at), self.refused(others)) {
+            if told(Part::Rule(at), sunk.clone()) {
                 self.passed.rules.push(rule);
             }
         }

@@ -4,6 +4,7 @@
 //! with a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
 //! file, line and the mend. `docs/use/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
 
+pub mod allowed;
 mod check;
 mod entries;
 mod keys;
@@ -78,7 +79,7 @@ pub struct Places {
 /// Quell's permissions on the machine as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The CPUs that Quell manages; None: all that are online.
+    /// The CPUs that Quell manages; None: all, but for isolated ones, as they come online.
     pub cpus: Option<CpuSet>,
     /// The scheduler in charge of the machine's CPUs.
     pub scheduler: Scheduler,
@@ -274,6 +275,13 @@ impl Config {
             pool.remove(cpu);
         }
         pool
+    }
+
+    /// The same while the agent runs: without a choice of CPUs, those that come later are in the pool too.
+    #[must_use]
+    pub fn pool_to_come(&self, (all, possible): (CpuSet, CpuSet)) -> CpuSet {
+        let later = if self.machine.cpus.is_none() { possible.difference(&all) } else { CpuSet::EMPTY };
+        self.pool(all).union(&later)
     }
 
     /// The workload of this name.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
 use quell_model::{
-    Allowance, BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, Sample, Topology, WorkloadId,
+    Allowance, BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, RuleKind, Sample, Topology,
+    WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use serde::de::IgnoredAny;
@@ -42,6 +43,9 @@ pub struct LayerStart {
     pub policy: State,
     /// The workloads that it owns; None: all.
     pub workloads: Option<Vec<WorkloadId>>,
+    /// The kinds of rules that the host declared impossible: they are in none of its plans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impossible: Vec<RuleKind>,
 }
 
 /// A policy's whole state. It is no part of the format's promise: another version of Quell may have written a form that

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use quell_model::{Event, HostDomain, Plan, Policy, View};
+use quell_model::{Domain, Event, HostDomain, Plan, Policy, View};
 use quell_policy::AnyPolicy;
 
-use super::format::{State, Step, Turn};
+use super::format::{LayerStart, State, Step, Turn};
 use super::reader::Record;
 use crate::AgentError;
 use crate::stack::Layer;
@@ -85,20 +85,18 @@ pub fn replay<R: Read>(
         .layers
         .iter()
         .map(|start| match &start.policy {
-            State::Known(policy) => Some(((**policy).clone(), Layer::new((**policy).clone(), start.workloads.clone()))),
+            State::Known(policy) => Some(((**policy).clone(), layer((**policy).clone(), start))),
             State::Unknown(_) => None,
         })
         .collect();
     match with {
-        With::Other { layer, policy } => {
-            let Some(start) = header.layers.get(*layer) else {
+        With::Other { layer: at, policy } => {
+            let Some(start) = header.layers.get(*at) else {
                 let count = layers.len();
-                return Err(bad(format!(
-                    "it has {count} policies, and layer {layer} was asked for; they count from 0"
-                )));
+                return Err(bad(format!("it has {count} policies, and layer {at} was asked for; they count from 0")));
             };
             let policy = (**policy).clone();
-            layers[*layer] = Some((policy.clone(), Layer::new(policy, start.workloads.clone())));
+            layers[*at] = Some((policy.clone(), layer(policy, start)));
         }
         With::Recorded => {
             if let Some(at) = layers.iter().position(Option::is_none) {
@@ -159,7 +157,9 @@ pub fn replay<R: Read>(
             };
             // A policy that panicked in the run does so again; a forged state may make it panic too.
             let step = AssertUnwindSafe(|| policy.step(&view, heard, &mut plan));
-            if catch_unwind(step).is_err() {
+            let stepped = catch_unwind(step);
+            HostDomain::curb(&mut plan, &scoped.impossible);
+            if stepped.is_err() {
                 let why = format!("policy '{}' panics in turn {} at {}", name(policy), summary.turns, view.now);
                 return Err(AgentError::Record { record: "the replay stopped".to_owned(), why });
             }
@@ -173,6 +173,12 @@ pub fn replay<R: Read>(
     }
     summary.torn = record.is_torn();
     Ok(summary)
+}
+
+fn layer(policy: AnyPolicy, start: &LayerStart) -> Layer {
+    let mut layer = Layer::new(policy, start.workloads.clone());
+    layer.impossible.clone_from(&start.impossible);
+    layer
 }
 
 /// The name of a policy.

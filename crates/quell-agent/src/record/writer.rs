@@ -90,7 +90,11 @@ impl Recorder {
             topology: Arc::clone(&view.topology),
             layers: layers
                 .iter()
-                .map(|layer| LayerStart { policy: layer.policy.clone().into(), workloads: layer.workloads.clone() })
+                .map(|layer| LayerStart {
+                    policy: layer.policy.clone().into(),
+                    workloads: layer.workloads.clone(),
+                    impossible: layer.impossible.clone(),
+                })
                 .collect(),
         };
         let mut out = Out::new(out).map_err(failed("write", name))?;

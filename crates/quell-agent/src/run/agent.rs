@@ -14,11 +14,13 @@ use quell_thread::clock::now;
 
 use super::failures::{Failures, Next};
 use super::membership::Membership;
+use super::refusals::Refusals;
 use super::vigil::Vigil;
 use super::warnings::{Warnings, unreadable};
 use super::{Degraded, Shadow, Switch};
 use crate::AgentError;
 use crate::api::{About, ApiConfig, Feed, News};
+use crate::config::allowed::{allowed, too_little};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::guardian::Worker;
@@ -95,6 +97,7 @@ pub struct Agent {
     priority: u8,
     sentry: Option<Sentry>,
     vigil: Vigil,
+    refusals: Refusals,
     warnings: Warnings,
     failures: Failures,
 }
@@ -132,8 +135,9 @@ impl Agent {
             }
         }
         let topology = host.topology();
-        let pool = config.pool(topology.all());
-        let mut stack = stack::over(config.layers(&vec![None; config.workloads.len()]), View::new(topology), pool)?;
+        let pool = config.pool_to_come(host.cpus());
+        let layers = stack::curbed(config.layers(&vec![None; config.workloads.len()]), &capabilities);
+        let mut stack = stack::over(layers, View::new(topology), pool)?;
         let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
         let api = extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
             socket: socket.clone(),
@@ -176,6 +180,7 @@ impl Agent {
             priority: 0,
             sentry: None,
             vigil: Vigil::default(),
+            refusals: Refusals::default(),
             warnings,
             failures: Failures::default(),
         };
@@ -303,6 +308,7 @@ impl Agent {
         }
         self.observers.turned(self.stack.view(), self.stack.layers());
         log(&self.stack, self.extras.shadow, &self.host);
+        self.refusals.look(self.stack.layers(), time);
         self.stay_above();
         if self.sentry.as_ref().is_some_and(Sentry::heard) {
             tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
@@ -449,6 +455,7 @@ impl Agent {
     }
 
     fn put_back(&mut self) {
+        self.refusals.end(self.stack.layers(), now());
         if self.extras.shadow || self.extras.dry_run {
             return;
         }
@@ -491,6 +498,12 @@ pub fn check(
     let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);
     if was_understood {
         config::unused::warn(config, Some(capabilities), &mut obstacle, &mut problems);
+        for member in &config.workloads {
+            let workload = &member.workload;
+            let Some(allowance) = quell_linux::allowance(&roots, &options, workload) else { continue };
+            let line = too_little(workload, &allowance).unwrap_or_else(|| allowed(&allowance));
+            problems.warning(&member.place, format!("workload '{}': {line}", workload.name));
+        }
     }
     Ok((problems, survey))
 }

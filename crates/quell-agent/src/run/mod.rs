@@ -14,6 +14,7 @@ mod failures;
 pub mod membership;
 pub mod overridden;
 pub mod privileges;
+mod refusals;
 pub mod remarks;
 pub mod rivals;
 pub mod shadow;

@@ -5,6 +5,7 @@ use quell_model::{Capabilities, Nanos, Workload};
 
 use super::membership::Membership;
 use crate::config::Config;
+use crate::config::allowed::too_little;
 use crate::config::unused::{notices_in, unused_in};
 use crate::config::whole::whole_machine;
 
@@ -102,6 +103,11 @@ fn lines(
     let found = unused_in(config, Some(capabilities), &mut obstacle);
     let unused =
         found.into_iter().map(|(at, line)| format!("workload '{}': {line}", config.workloads[at].workload.name));
+    let tight = config.workloads.iter().zip(&ids).filter_map(|(member, id)| {
+        let line = too_little(&member.workload, &host.allowance((*id)?)?)?;
+        Some(format!("workload '{}': {line}", member.workload.name))
+    });
+    let tight: Vec<String> = tight.collect();
     let whole = whole_machine(config, host.topology().all()).into_iter().map(|(_, line)| line);
-    unused.chain(whole).chain(unreadable(host.unreadable_cgroups())).collect()
+    unused.chain(tight).chain(whole).chain(unreadable(host.unreadable_cgroups())).collect()
 }

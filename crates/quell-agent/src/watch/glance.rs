@@ -148,7 +148,7 @@ impl Glance {
         self.view.copy_from(view);
         for ((glance, layer), counts) in self.layers.iter_mut().zip(layers).zip(counts) {
             glance.workloads.clone_from(&layer.workloads);
-            glance.pool = layer.pool;
+            glance.pool = layer.pool.intersection(&view.cpus.online);
             glance.counts = *counts;
         }
     }

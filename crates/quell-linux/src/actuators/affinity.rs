@@ -34,7 +34,10 @@ fn affinity(
     let Some(now @ Value::Cpus(before)) = draft.read(&place)? else { return Ok(()) };
     let origin = draft.origin(subject, thread, &place, &now, threads)?;
     let Value::Cpus(origin) = origin else { return Ok(()) };
-    let after = wanted.cpus.map_or(origin, |cpus| within(&cpus.intersection(&draft.online), &origin));
+    let after = match wanted.cpus {
+        Some(cpus) => within(&draft.fitting(subject, &cpus)?, &origin),
+        None => origin,
+    };
     if before != after || draft.inherited(&place, before != origin) {
         draft.push(Write {
             workload: Some(subject.id),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use quell_model::{CpuSet, SchedClass, ThreadId, Topology, WorkloadId};
+use quell_model::{Allowance, CpuSet, SchedClass, ThreadId, Topology, WorkloadId};
 
 use super::{Subject, threaded};
 use crate::members::{Members, Thread};
@@ -15,6 +15,7 @@ use crate::{LinuxError, Roots};
 pub(crate) struct Draft<'a> {
     pub ledger: &'a Ledger,
     pub online: CpuSet,
+    pub allowances: &'a [Allowance],
     pub cgroup_root: &'a Path,
     pub sys_root: &'a Path,
     pub roots: &'a Roots,
@@ -41,6 +42,7 @@ impl<'a> Draft<'a> {
         Draft {
             ledger,
             online,
+            allowances: &members.allowances,
             cgroup_root,
             sys_root,
             roots,
@@ -58,6 +60,24 @@ impl<'a> Draft<'a> {
     /// The writes in the order in which they are to be made.
     pub fn finish(self) -> Vec<Write> {
         self.writes
+    }
+
+    /// Those of the CPUs that a policy wants for a workload that are online and that its cgroups allow.
+    ///
+    /// # Errors
+    /// If they allow none of them.
+    pub fn fitting(&self, subject: &Subject<'_>, wanted: &CpuSet) -> Result<CpuSet, LinuxError> {
+        let here = wanted.intersection(&self.online);
+        let own = self.allowances.binary_search_by_key(&subject.id, |one| one.workload);
+        let Some(allowed) = own.ok().and_then(|at| self.allowances[at].cpus) else { return Ok(here) };
+        if here.is_disjoint(&allowed) {
+            let what = format!("workload '{}' cannot have CPUs {here}: its cgroups allow it {allowed}", subject.name);
+            return Err(LinuxError::unsupported(
+                what,
+                "widen AllowedCPUs= of its unit or slice, or choose CPUs that it has",
+            ));
+        }
+        Ok(here.intersection(&allowed))
     }
 
     /// The place's value after the writes so far; None if the place is gone.

@@ -38,7 +38,10 @@ impl Actuator for Partitions {
                 continue;
             }
             let Some(now) = draft.text(&group.join("cpuset.cpus"))? else { continue };
-            let moves = subject.wanted.cpus.is_some_and(|cpus| cpus.intersection(&draft.online).to_string() != now);
+            let moves = match &subject.wanted.cpus {
+                Some(cpus) => draft.fitting(subject, cpus)?.to_string() != now,
+                None => false,
+            };
             if subject.wanted.partition == Some(true) && !moves {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! cgroup v2 (Documentation/admin-guide/cgroup-v2.rst): one file, one value.
 
+mod allowance;
 mod controllers;
 mod files;
 mod named;
@@ -10,6 +11,7 @@ mod tree;
 mod usage;
 mod version1;
 
+pub use allowance::{Allowed, Reading};
 pub use controllers::{controllers_given, controllers_here, give_controllers};
 pub use files::{read_file, verify_partition, write_file};
 pub use named::{Tree, is_pattern, line_contains, named, pattern_error};

@@ -1,7 +1,8 @@
 //! Carries plans out.
 
 use quell_model::{
-    CpuSet, Event, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, Target, ThreadId, Verdict, WorkloadId,
+    CpuSet, Event, Host, Knob, KnobSetting, Outcome, Part, Plan, PreemptionMode, RuleKind, Target, ThreadId, Verdict,
+    WorkloadId,
 };
 
 use super::LinuxHost;
@@ -20,11 +21,6 @@ impl LinuxHost {
     pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         self.hand_out(plan, events)?;
         let mut tell = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
-        if !plan.knobs.is_empty() {
-            self.look_first()?;
-            let verdict = self.set_or_leave(&plan.knobs)?;
-            tell(Part::Knobs, verdict);
-        }
         for (at, request) in plan.samples.iter().enumerate() {
             tell(Part::Sample(at as u32), self.sensors.ask(request));
         }
@@ -37,31 +33,89 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Carries out rules and grants as far as possible; no grants if a setting that they need is refused.
+    /// Carries out rules, grants and knobs: rules and knobs all or none, with the settings that rules need, and no grants if a
+    /// setting that they need is refused.
     fn hand_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
+        // A scan gives threads their servers: it comes before those of this plan, which has its own transaction.
+        if plan.rules.iter().any(|rule| rule.kind() == RuleKind::Server) {
+            self.look_first()?;
+        }
         let first = events.len();
         let mut settings = std::mem::take(&mut self.settings);
         settings.clear();
         self.scheduler.carry_out(plan, &mut settings, events)?;
+        let mut sunk = self.refused_rule(plan, &events[first..]);
+        if let Some(why) = &sunk {
+            self.take_rules_back(plan, &mut events[first..], why)?;
+        }
         if self.scheduler.wants_threads() {
             self.look_first()?;
             self.meet(&mut settings);
         }
+        let of_scheduler = settings.len();
+        if sunk.is_none() {
+            settings.extend_from_slice(&plan.knobs);
+        }
+        let mut verdict = Verdict::Vanished;
         if !settings.is_empty() {
             self.look_first()?;
-            let verdict = self.set_knobs(&settings);
-            let refused = matches!(verdict, Verdict::Refused(_));
-            self.scheduler.settled(!refused);
-            for event in events[first..].iter_mut().filter(|_| refused) {
-                if let Event::Outcome(Outcome { part: Part::Grant(_) | Part::Rule(_), verdict: done, .. }) = event
-                    && matches!(done, Verdict::Applied(_))
+            let made = self.set_or_leave(&settings)?;
+            let is_refused = matches!(made, Verdict::Refused(_));
+            if of_scheduler > 0 {
+                self.scheduler.settled(!is_refused);
+            }
+            for event in events[first..].iter_mut().filter(|_| is_refused && of_scheduler > 0) {
+                if let Event::Outcome(Outcome { part: Part::Grant(_), verdict: done @ Verdict::Applied(_), .. }) = event
                 {
-                    *done = verdict.clone();
+                    *done = made.clone();
                 }
             }
+            if is_refused && sunk.is_none() {
+                self.take_rules_back(plan, &mut events[first..], &made)?;
+                sunk = Some(made.clone());
+            }
+            verdict = made;
+        }
+        match sunk {
+            Some(why) => verdict = why,
+            None => plan.rules.iter().for_each(|rule| self.rules.note(*rule)),
+        }
+        if !plan.knobs.is_empty() {
+            events.push(Event::Outcome(Outcome { plan: plan.number, part: Part::Knobs, verdict }));
         }
         self.settings = settings;
         Ok(())
+    }
+
+    /// The first refusal of a rule that this host has; what it declared impossible is no part of a plan.
+    fn refused_rule(&self, plan: &Plan, outcomes: &[Event]) -> Option<Verdict> {
+        let refused = |event: &Event| match event {
+            Event::Outcome(Outcome { part: Part::Rule(at), verdict: verdict @ Verdict::Refused(_), .. }) => {
+                Some((plan.rules.get(*at as usize)?.kind(), verdict.clone()))
+            }
+            _ => None,
+        };
+        let mut refused = outcomes.iter().filter_map(refused).peekable();
+        refused.peek()?;
+        let impossible = self.capabilities().impossible_rules();
+        refused.find(|(kind, _)| !impossible.contains(kind)).map(|(_, verdict)| verdict)
+    }
+
+    /// Takes back the rules of a plan that was refused in part.
+    fn take_rules_back(&mut self, plan: &Plan, outcomes: &mut [Event], why: &Verdict) -> Result<(), LinuxError> {
+        let rules = self.rules.back(plan, outcomes);
+        for event in outcomes.iter_mut() {
+            if let Event::Outcome(Outcome { part: Part::Rule(_), verdict, .. }) = event
+                && matches!(verdict, Verdict::Applied(_) | Verdict::Pending(_))
+            {
+                *verdict = why.clone();
+            }
+        }
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let back = Plan { number: plan.number, rules, ..Plan::default() };
+        self.scheduler.carry_out(&back, &mut Vec::new(), &mut Vec::new())
     }
 
     /// The scheduler meets the threads of its workloads. Those that it lets go have their class back.
@@ -84,19 +138,25 @@ impl LinuxHost {
 
     /// After a scan: a new thread may inherit the place of one that ended.
     pub(super) fn meet_again(&mut self) {
+        const WHAT: &str = "a thread that came could not have its workload's server";
+        let now = clock::now();
         if !self.scheduler.wants_threads() {
+            return self.serverless.over(WHAT);
+        }
+        if !self.serverless.is_due(now) {
             return;
         }
         let mut settings = Vec::new();
         self.meet(&mut settings);
         if settings.is_empty() {
-            return;
+            return self.serverless.over(WHAT);
         }
         let verdict = self.set_knobs(&settings);
         let refused = matches!(verdict, Verdict::Refused(_));
         self.scheduler.settled(!refused);
-        if let Verdict::Refused(why) = verdict {
-            tracing::warn!(%why, "a thread that came could not have its workload's server");
+        match verdict {
+            Verdict::Refused(why) => self.serverless.refused(WHAT, &why, now),
+            _ => self.serverless.over(WHAT),
         }
     }
 

@@ -33,6 +33,7 @@ impl LinuxHost {
         self.standing.values.clear(Some(id));
         self.members.add(id, workload, resolved);
         self.settle_limits();
+        self.look_at_allowance_of(id);
         self.pending.push(Event::Attached(id));
         Ok(id)
     }
@@ -53,6 +54,7 @@ impl LinuxHost {
         let left = self.members.change(id, workload, resolved)?;
         self.leave_groups(&left);
         self.settle_limits();
+        self.look_at_allowance_of(id);
         self.pending.push(Event::Attached(id));
         self.unsettled.push(id);
         match self.members.get(id) {
@@ -70,6 +72,7 @@ impl LinuxHost {
         self.end_solo(id, SoloEnd::Detached, clock::now());
         let report = self.restore_workload(id);
         self.standing.values.clear(Some(id));
+        self.rules.forget(id);
         self.members.remove(id);
         self.settle_limits();
         self.pending.push(Event::Detached(id));

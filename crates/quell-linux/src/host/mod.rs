@@ -1,16 +1,20 @@
 //! The stock Linux host.
 
+mod again;
+mod allowances;
 mod apply;
 mod attach;
 mod differences;
 mod limit;
 mod own;
 mod restore;
+mod rules;
 mod sessions;
 mod solo;
 mod suspend;
 mod wait;
 
+pub use allowances::allowance;
 pub use differences::Difference;
 pub use sessions::Within;
 pub use wait::Waker;
@@ -34,6 +38,9 @@ use crate::sensors::Sensors;
 use crate::write::{Conflict, DryRun, Journal, Machine, Medium, NoJournal, Writes};
 use crate::{HostOptions, LinuxError, Roots};
 
+use self::again::Again;
+use self::rules::Rules;
+
 /// A Linux machine.
 ///
 /// Values of a workload persist: threads that are created later get them at the next scan, and so does a cgroup that is
@@ -45,6 +52,12 @@ pub struct LinuxHost {
     writes: Writes,
     standing: Standing,
     scheduler: Box<dyn Scheduler>,
+    /// The rules that stand.
+    rules: Rules,
+    /// When it is read next what the workloads' cgroups allow.
+    reading: allowances::Next,
+    /// Threads that cannot have their workload's server.
+    serverless: Again,
     /// Settings that the scheduler needs: kept for its memory.
     settings: Vec<KnobSetting>,
     /// Workloads whose standing values could not be made true; tried again at each scan.
@@ -95,6 +108,9 @@ impl LinuxHost {
             writes: Writes::to(medium),
             standing: Standing::new(members.options.leases),
             scheduler,
+            rules: Rules::default(),
+            reading: allowances::Next::default(),
+            serverless: Again::default(),
             settings: Vec::new(),
             unsettled: Vec::new(),
             frequencies_due: false,
@@ -303,6 +319,14 @@ impl LinuxHost {
         }
         let refused_before = self.unsettled.len();
         self.unsettled.append(&mut news.dirty);
+        if result.is_ok() {
+            self.look_at_allowances(now);
+        }
+        if !returned.is_empty() {
+            // A set has those of its CPUs that are online.
+            let bound = self.members.workloads().map(|(id, _)| id);
+            self.unsettled.extend(bound.filter(|&id| self.standing.values.of(id).cpus.is_some()));
+        }
         self.news = news;
         if result.is_ok() && !self.unsettled.is_empty() {
             let mut dirty = std::mem::take(&mut self.unsettled);

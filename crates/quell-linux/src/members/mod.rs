@@ -48,7 +48,7 @@ pub(crate) use thread::Thread;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quell_model::{Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId, foreign};
+use quell_model::{Allowance, Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId, foreign};
 
 use self::departure::Departures;
 use self::scout::{Away, Scout};
@@ -83,6 +83,8 @@ struct Search {
     /// Cgroups that the last look for a workload could not look into.
     unreadable: usize,
     systemd: Systemd,
+    /// Are there changes of an earlier run, which threads may have inherited?
+    adopted: bool,
     /// Who looks where that takes long, once it did.
     scout: Option<Scout>,
     away: Option<Away>,
@@ -95,6 +97,8 @@ pub(crate) struct Members {
     pub options: HostOptions,
     pub topology: Arc<Topology>,
     pub online: CpuSet,
+    /// What its cgroups allow each workload that they limit; ascending by workload.
+    pub allowances: Arc<Vec<Allowance>>,
     /// What there is to turn.
     pub controls: Arc<Controls>,
     pub proc: ProcFs,
@@ -111,8 +115,6 @@ pub(crate) struct Members {
     /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
     pub full_look: Look,
     pub prompt_look: Look,
-    /// Are there changes of an earlier run, which threads may have inherited?
-    adopted: bool,
 }
 
 impl Members {
@@ -130,6 +132,7 @@ impl Members {
         let systemd = Systemd::of(&roots);
         Ok(Members {
             online: topology.all(),
+            allowances: Arc::default(),
             controls: Arc::new(controls(&roots, &options, &topology)),
             topology,
             roots,
@@ -143,7 +146,6 @@ impl Members {
             search: Search { finder, systemd, ..Search::default() },
             full_look: Look::default(),
             prompt_look: Look::default(),
-            adopted: false,
         })
     }
 
@@ -207,6 +209,9 @@ impl Members {
         }
         if !Arc::ptr_eq(&view.controls, &self.controls) {
             view.controls = Arc::clone(&self.controls);
+        }
+        if !Arc::ptr_eq(&view.allowances, &self.allowances) {
+            view.allowances = Arc::clone(&self.allowances);
         }
         view.now = now;
         view.cpus.online = self.online;
@@ -312,7 +317,7 @@ impl Members {
 
     /// Any thread may have inherited the values of an earlier run.
     pub fn adopt(&mut self) {
-        self.adopted = true;
+        self.search.adopted = true;
         self.threads.iter_mut().for_each(|thread| thread.born_under = true);
     }
 

@@ -1,6 +1,7 @@
 //! Finds new threads, CPUs and cgroups.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
@@ -265,7 +266,8 @@ impl Members {
             parent: stat.parent,
             workload: found.workload,
             explicit: found.explicit,
-            born_under: (self.adopted || has_history || born_of.is_some_and(|id| id != found.workload)) && !joined,
+            born_under: (self.search.adopted || has_history || born_of.is_some_and(|id| id != found.workload))
+                && !joined,
             born_of,
             state: stat.state,
             cpu: stat.cpu,
@@ -323,6 +325,10 @@ impl Members {
     fn scan_cpus(&mut self, news: &mut News) -> Result<(), LinuxError> {
         let online = sysfs::online(&self.roots.sys)?;
         if online != self.online {
+            if !online.is_subset(&self.topology.all()) {
+                self.topology = Arc::new(sysfs::grown(&self.roots.sys, &self.topology)?);
+                self.controls_changed();
+            }
             news.events.extend(self.online.difference(&online).iter().map(Event::Offline));
             news.events.extend(online.difference(&self.online).iter().map(Event::Online));
             self.online = online;

@@ -5,10 +5,11 @@
 //! other workloads off its CPUs for as long as it holds them. Queueing delays are the tracepoints'.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Outcome, Part, Plan, Refusal, Signal,
-    SignalSet, Support, Target, Topology, Verdict, View, Wake, Workload, WorkloadId,
+    Allowance, Capabilities, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Outcome, Part, Plan,
+    Refusal, Signal, SignalSet, Support, Target, Topology, Verdict, View, Wake, Workload, WorkloadId,
 };
 
 use super::{Activity, Scheduler, refuse_rules};
@@ -40,6 +41,7 @@ pub struct Affinity {
     /// The holders before the plan that is being carried out, and the CPUs that follow from them.
     before: Holders,
     rooms: Vec<(WorkloadId, CpuSet)>,
+    allowances: Arc<Vec<Allowance>>,
 }
 
 /// A workload.
@@ -65,6 +67,7 @@ impl Affinity {
             patience: LOOK,
             before: Holders::default(),
             rooms: Vec::new(),
+            allowances: Arc::default(),
         }
     }
 
@@ -99,7 +102,9 @@ impl Affinity {
         self.rooms.clear();
         for (at, slot) in self.slots.iter().enumerate() {
             let (id, Some(Slot { is_bound: true, room: before })) = (WorkloadId(at as u32), slot) else { continue };
-            let room = self.holders.room_for(id, &before.unwrap_or(CpuSet::EMPTY), &pool);
+            let allowed = self.allowances.iter().find(|one| one.workload == id).and_then(|one| one.cpus);
+            let own = allowed.map_or(pool, |allowed| pool.intersection(&allowed));
+            let room = self.holders.room_for(id, &before.unwrap_or(CpuSet::EMPTY), &own);
             if *before != Some(room) && !room.is_empty() {
                 self.rooms.push((id, room));
             }
@@ -142,6 +147,10 @@ impl Scheduler for Affinity {
 
     fn observe(&mut self, _: SignalSet, activities: &[Activity], view: &mut View, events: &mut Vec<Event>) {
         self.looked_at = view.now;
+        self.holders.grow(view.topology.columns());
+        if !Arc::ptr_eq(&self.allowances, &view.allowances) {
+            self.allowances = Arc::clone(&view.allowances);
+        }
         for gone in self.online.difference(&view.cpus.online).iter() {
             self.holders.hand(gone, None);
         }

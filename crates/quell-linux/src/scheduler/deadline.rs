@@ -74,7 +74,10 @@ impl Deadline {
         let server = Server { workload, cpu, budget, period, thread: None };
         match known {
             Some(at) if (self.servers[at].budget, self.servers[at].period) == (budget, period) => {}
-            Some(at) => self.servers[at] = server,
+            Some(at) => {
+                let before = std::mem::replace(&mut self.servers[at], server);
+                self.freed.extend(before.thread);
+            }
             None => self.servers.push(server),
         }
         Verdict::Applied(clock::now())
@@ -153,6 +156,8 @@ impl Deadline {
         for server in &mut self.servers {
             server.thread = server.thread.filter(|thread| !self.given.contains(thread));
         }
+        // One may have a class of before: it keeps it if it has a server when threads are met next, or gets its own back.
+        self.freed.extend_from_slice(&self.given);
     }
 
     /// What was set on its threads is put back by others.

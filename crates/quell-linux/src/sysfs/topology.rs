@@ -30,6 +30,44 @@ pub fn possible(sys: &Path) -> Result<CpuSet, LinuxError> {
     possible.filter(|set| !set.is_empty()).map_or_else(|| online(sys), Ok)
 }
 
+/// The CPUs from which the kernel keeps threads that do not ask for them (`cpu/isolated`, from `isolcpus=`).
+///
+/// # Errors
+/// If the file is there but cannot be read or holds no CPU list.
+pub fn isolated(sys: &Path) -> Result<CpuSet, LinuxError> {
+    Ok(file::parse::<CpuSet>(&sys.join("devices/system/cpu/isolated"), "a CPU list")?.unwrap_or_default())
+}
+
+/// The same machine with the CPUs that came online since: what was known before keeps its numbers, whether it is online or not.
+///
+/// # Errors
+/// As [`topology`].
+pub fn grown(sys: &Path, before: &Topology) -> Result<Topology, LinuxError> {
+    let now = topology(sys)?;
+    let known = before.all();
+    let mut cpus: Vec<Cpu> = before.cpus().to_vec();
+    let mut next = [core, llc, socket].map(|of: fn(&Cpu) -> u32| before.cpus().iter().map(of).max());
+    // Numbers that new units of this reading got, by their number in it.
+    let mut fresh: [BTreeMap<u32, u32>; 3] = Default::default();
+    for cpu in now.cpus().iter().filter(|cpu| !known.contains(cpu.id)) {
+        let mut number = |unit: usize, of: fn(&Cpu) -> u32| {
+            // A unit is the one that a CPU of before has that is in it.
+            let mate = now.cpus().iter().find(|other| of(other) == of(cpu) && known.contains(other.id));
+            if let Some(place) = mate.and_then(|mate| before.cpu(mate.id)) {
+                return of(place);
+            }
+            let next = &mut next[unit];
+            *fresh[unit].entry(of(cpu)).or_insert_with(|| {
+                *next = Some(next.map_or(0, |last| last + 1));
+                next.unwrap_or(0)
+            })
+        };
+        let (core, llc, socket) = (number(0, core), number(1, llc), number(2, socket));
+        cpus.push(Cpu { id: cpu.id, core, llc, node: cpu.node, socket });
+    }
+    Ok(Topology::new(cpus)?)
+}
+
 /// The online CPUs and the units they form. If a file is missing, the machine is taken as the simplest one: every CPU
 /// its own core, one cache, one node, one socket. An offline CPU has no files on its place and is left out.
 ///
@@ -56,6 +94,18 @@ pub fn topology(sys: &Path) -> Result<Topology, LinuxError> {
         cpus.push(Cpu { id, core, llc, node, socket });
     }
     Ok(Topology::new(cpus)?)
+}
+
+fn core(cpu: &Cpu) -> u32 {
+    cpu.core
+}
+
+fn llc(cpu: &Cpu) -> u32 {
+    cpu.llc
+}
+
+fn socket(cpu: &Cpu) -> u32 {
+    cpu.socket
 }
 
 /// Numbers units in the order in which they are met, so that numbers are unique over the whole machine (the kernel's
@@ -129,4 +179,48 @@ fn numbered(directory: &Path, prefix: &str) -> impl Iterator<Item = u32> {
         .collect();
     numbers.sort_unstable();
     numbers.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn a_cpu_that_comes_joins_its_units_and_the_others_keep_their_numbers() {
+        let all = Topology::synthetic(2, 1, 2, 2);
+        let tree = FakeTree::new(&all);
+        let sys = tree.roots().sys;
+        for gone in [1, 5, 2] {
+            let rest: CpuSet = all.all().iter().filter(|cpu| cpu.0 != gone).collect();
+            tree.online_are(&all, &rest);
+            let before = topology(&sys).unwrap();
+            assert_eq!(before.all(), rest);
+            tree.online_are(&all, &all.all());
+            let after = grown(&sys, &before).unwrap();
+            assert_eq!(after.all(), all.all());
+            assert!(before.cpus().iter().all(|cpu| after.cpu(cpu.id) == Some(cpu)), "{gone}");
+            for units in [Topology::cores, Topology::llcs, Topology::sockets] {
+                let sorted = |of: &Topology| {
+                    let mut sets: Vec<String> = units(of).iter().map(CpuSet::to_string).collect();
+                    sets.sort();
+                    sets
+                };
+                assert_eq!(sorted(&after), sorted(&all), "{gone}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_of_its_own_gets_a_number_of_its_own() {
+        let all = Topology::synthetic(1, 1, 4, 1);
+        let tree = FakeTree::new(&all);
+        let sys = tree.roots().sys;
+        tree.online_are(&all, &"0-1,3".parse().unwrap());
+        let before = topology(&sys).unwrap();
+        tree.online_are(&all, &all.all());
+        let after = grown(&sys, &before).unwrap();
+        assert_eq!(after.cores().len(), 4);
+        assert_eq!(after.llcs().len(), 1);
+    }
 }

@@ -103,6 +103,18 @@ impl FakeTree {
         self.read("sys/devices/system/cpu/online").parse().expect("a CPU list")
     }
 
+    /// These CPUs of a machine are online from now on, the others offline: those have no files on their place.
+    pub fn online_are(&self, machine: &Topology, online: &CpuSet) {
+        self.write("sys/devices/system/cpu/possible", &machine.all().to_string());
+        for cpu in machine.cpus() {
+            let directory = self.path().join(format!("sys/devices/system/cpu/cpu{}", cpu.id));
+            let _ = fs::remove_dir_all(directory);
+        }
+        let there = machine.cpus().iter().filter(|cpu| online.contains(cpu.id)).copied().collect();
+        self.cpus(&Topology::new(there).expect("a CPU that is online"));
+        self.write("cgroup/cpuset.cpus.effective", &online.to_string());
+    }
+
     /// A cgroup with the cpu and cpuset controllers, and those above it; the path is below the cgroup root. Returns its
     /// directory.
     pub fn cgroup(&self, path: &str) -> PathBuf {

@@ -84,6 +84,14 @@ impl Ledger {
         self.entries.retain(|place, _| !matches!(place, Place::Membership(of) if of.thread == thread));
     }
 
+    /// Files that Quell changed.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.entries.keys().filter_map(|place| match place {
+            Place::File(path) => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
     /// Control groups that Quell made.
     pub fn groups(&self) -> impl Iterator<Item = &Path> {
         self.entries.values().filter_map(|(_, touched)| match (&touched.place, &touched.last) {

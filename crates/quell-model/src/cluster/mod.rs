@@ -49,6 +49,7 @@ impl Domain for ClusterDomain {
     /// The hosts of a layer; None: all.
     type Pool = Option<Vec<HostId>>;
     type Overlap = WorkloadId;
+    type Impossible = ();
 
     fn now(view: &ClusterView) -> Nanos {
         view.now
@@ -91,4 +92,6 @@ impl Domain for ClusterDomain {
     fn left(_: &ClusterPlan) -> Option<&Self::Pool> {
         None
     }
+
+    fn curb(_: &mut ClusterPlan, (): &()) {}
 }

@@ -138,6 +138,13 @@ impl View {
         }
     }
 
+    /// The same; where its cgroups allow a workload none of them, those of the pool that they allow, and else all of them.
+    #[must_use]
+    pub fn within_or_any(&self, id: WorkloadId, cpus: &CpuSet) -> CpuSet {
+        let of = [self.within(id, cpus), self.within(id, &self.pool())];
+        of.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or(*cpus)
+    }
+
     /// CPUs that a workload asks for, as far as its cgroups can give it that much.
     #[must_use]
     pub fn usable(&self, id: WorkloadId, asked: CpuCount) -> CpuCount {

@@ -61,9 +61,13 @@ pub(super) fn best_core(
     except: &CpuSet,
 ) -> Option<CpuId> {
     let allowed = cores.allowed().difference(except);
+    let own = tasks.get(task).filter(|own| own.cores.is_some());
     let mut best: Option<(Score, CpuId)> = None;
     for core in allowed.iter() {
         if cores.task_on(core) == Some(task) || has_priority(cores, tasks, core, right) {
+            continue;
+        }
+        if own.is_some_and(|own| !own.may_run_on(core)) {
             continue;
         }
         let score = calculate_score(cores, core, task);
@@ -115,6 +119,8 @@ impl Caladan {
         });
         match found {
             Some(core) => self.cores.grant(core, id, plan),
+            // One that may not run everywhere says nothing of the others.
+            None if task.cores.is_some() => {}
             None => *exhausted = (*exhausted).max(Some(right)),
         }
         found.is_some()
@@ -130,7 +136,7 @@ impl Caladan {
         for slot in 0..self.tasks.slots() {
             let id = WorkloadId(slot as u32);
             let Some(task) = self.tasks.get(id) else { continue };
-            if !self.wants_core(view, id, &task, plan) {
+            if !task.may_run_on(core) || !self.wants_core(view, id, &task, plan) {
                 continue;
             }
             let right = task.right_to_next(self.cores.held(id));

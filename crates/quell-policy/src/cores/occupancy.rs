@@ -26,6 +26,8 @@ pub(crate) struct Cores {
     /// Cores that changed hands, or were yielded, since [`Cores::watch`].
     changed: CpuSet,
     under_way: Vec<UnderWay>,
+    /// The CPUs of the machine as it was learned.
+    known: CpuSet,
     /// The siblings of each core.
     siblings: Vec<Vec<CpuId>>,
     /// Last use of each core by each task, slot by slot. Siblings share the entry of the lowest among them, "reflecting
@@ -65,7 +67,8 @@ impl Cores {
 
     fn learn_machine(&mut self, view: &View, tasks: usize) {
         let columns = view.topology.columns();
-        if self.siblings.len() != columns {
+        if self.known != view.topology.all() {
+            self.known = view.topology.all();
             let siblings = |core| view.topology.siblings_of(CpuId(core as u32)).iter().collect();
             self.siblings = (0..columns).map(siblings).collect();
             self.task_on_core.resize(columns, None);

@@ -1,7 +1,7 @@
 //! The tasks: their rights, and their thresholds.
 
 use quell_model::view::at;
-use quell_model::{Event, Nanos, View, Workload, WorkloadId};
+use quell_model::{CpuCount, CpuId, CpuSet, Event, Nanos, View, Workload, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 /// Strength of a task's right to a core. A core goes to the stronger right (§5.1, "Provisioning cores"; §5.2.1).
@@ -26,9 +26,17 @@ pub(crate) struct Task {
     pub thresh_qd: Nanos,
     /// [`Nanos::MAX`]: infinite.
     pub thresh_ht: Nanos,
+    /// The cores that its cgroups allow it; None: all.
+    #[serde(default)]
+    pub cores: Option<CpuSet>,
 }
 
 impl Task {
+    /// May its threads run on this core?
+    pub fn may_run_on(&self, core: CpuId) -> bool {
+        self.cores.is_none_or(|cores| cores.contains(core))
+    }
+
     /// The right by which a task that holds this many cores asks for one more.
     pub fn right_to_next(&self, held: u32) -> Right {
         match self.lc {
@@ -62,7 +70,8 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// Follows attachments; says whether something changed.
     pub fn meet(&mut self, view: &View, events: &[Event], thresholds: impl Fn(&Workload) -> Thresholds) -> bool {
-        let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
+        let comes_or_goes =
+            |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Allowed(_));
         if self.tasks.len() == view.workloads.spec.len() && !events.iter().any(comes_or_goes) {
             return false;
         }
@@ -73,9 +82,10 @@ impl Tasks {
             self.tasks[id.index()] = Some(Task {
                 lc: spec.is_lc(),
                 guaranteed: spec.guaranteed().ceil(),
-                limit: spec.limit.map_or(u32::MAX, |limit| limit.ceil()),
+                limit: limit(spec.limit, view.allowance(id).and_then(|allowed| allowed.quota)),
                 thresh_qd: qd,
                 thresh_ht: ht,
+                cores: view.allowance(id).and_then(|allowed| allowed.cpus),
             });
         }
         true
@@ -106,6 +116,11 @@ impl Tasks {
     pub fn guaranteed(&self) -> u32 {
         self.iter().map(|(_, task)| task.guaranteed).sum()
     }
+}
+
+/// Whole cores that are enough for the tighter one of a limit and a quota.
+fn limit(limit: Option<CpuCount>, quota: Option<CpuCount>) -> u32 {
+    limit.into_iter().chain(quota).min().map_or(u32::MAX, CpuCount::ceil)
 }
 
 /// `QueueingDelay(T)`; None where it is not measured.

@@ -288,7 +288,7 @@ impl Isolation {
         match technique {
             Technique::Cores | Technique::VictimCores => {
                 for share in here().filter(|share| !share.cpus.is_empty()) {
-                    set(Target::Workload(share.id), Knob::Cpus(share.cpus));
+                    set(Target::Workload(share.id), Knob::Cpus(view.within_or_any(share.id, &share.cpus)));
                 }
             }
             Technique::Quota => {

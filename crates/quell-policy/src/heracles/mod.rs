@@ -262,7 +262,8 @@ impl Heracles {
         let mut settings = Vec::new();
         let mut set = |target, knob| settings.push(KnobSetting { target, knob });
         for (id, spec) in view.owned().filter(|_| !pool.is_empty()) {
-            set(Target::Workload(id), Knob::Cpus(if spec.is_lc() { rest } else { own }));
+            let cpus = if spec.is_lc() { rest } else { own };
+            set(Target::Workload(id), Knob::Cpus(view.within_or_any(id, &cpus)));
             if !spec.is_lc() {
                 set(Target::Workload(id), Knob::Pause(!self.share.on));
             }
@@ -338,7 +339,10 @@ impl Policy for Heracles {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         self.hear(view, events, plan);
         let comes_or_goes = |event: &Event| {
-            matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Online(_) | Event::Offline(_))
+            matches!(
+                event,
+                Event::Attached(_) | Event::Detached(_) | Event::Online(_) | Event::Offline(_) | Event::Allowed(_)
+            )
         };
         let is_top = self.top.is_due(view.now, self.config.interval);
         let is_sub = self.sub.is_due(view.now, self.config.subinterval);

@@ -171,7 +171,8 @@ impl Isolation {
             Technique::BackgroundCores | Technique::ForegroundCores if its.is_empty() || others.is_empty() => {}
             Technique::BackgroundCores | Technique::ForegroundCores => {
                 for id in place.everyone(view) {
-                    set(Target::Workload(id), Knob::Cpus(if id == place.foreground { its } else { others }));
+                    let cpus = if id == place.foreground { its } else { others };
+                    set(Target::Workload(id), Knob::Cpus(view.within_or_any(id, &cpus)));
                 }
             }
             Technique::CacheWays => {

@@ -15,18 +15,24 @@ pub struct Retry {
     /// Pause after the next refusal.
     wait: Nanos,
     at: Option<Nanos>,
+    /// A hash of the reason that was noted last: one that repeats is noted once.
+    #[serde(default)]
+    noted: Option<u64>,
 }
 
 impl Retry {
     /// After 1, 2, 4 … seconds, and never after more than `longest`.
     #[must_use]
     pub const fn up_to(longest: Nanos) -> Retry {
-        Retry { longest, wait: FIRST, at: None }
+        Retry { longest, wait: FIRST, at: None, noted: None }
     }
 
-    /// The host refused it: notes the reason, and when it is tried again.
+    /// The host refused it: notes the reason, if it is another one than the last, and when it is tried again.
     pub fn refused(&mut self, now: Nanos, why: &dyn Display, plan: &mut Plan) {
-        plan.note(NoteKind::Warning, None, format!("the host refused: {why}; trying again in {}", self.wait));
+        let text = why.to_string();
+        if self.noted.replace(hash(&text)) != Some(hash(&text)) {
+            plan.note(NoteKind::Warning, None, format!("the host refused: {text}; trying again in {}", self.wait));
+        }
         self.at = Some(now + self.wait);
         self.wait = (self.wait + self.wait).min(self.longest);
     }
@@ -65,6 +71,11 @@ impl Retry {
     }
 }
 
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +93,9 @@ mod tests {
         assert_eq!([1, 2, 3, 3].map(|_| waited(&mut retry)), [1, 2, 3, 3]);
         retry.worked();
         assert_eq!((retry.wake(), waited(&mut retry)), (Wake::OnEvent, 1));
-        assert!(plan.notes[1].text.contains("EBUSY; trying again in 2 s"), "{}", plan.notes[1].text);
+        let noted: Vec<_> = plan.notes.iter().map(|note| &*note.text).collect();
+        assert_eq!(noted, ["the host refused: EBUSY; trying again in 1 s"; 2], "once, and again after it worked");
+        retry.refused(Nanos::ZERO, &"EPERM", &mut plan);
+        assert!(plan.notes[2].text.contains("EPERM; trying again in 2 s"), "{}", plan.notes[2].text);
     }
 }

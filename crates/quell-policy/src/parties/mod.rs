@@ -171,7 +171,7 @@ impl Parties {
             let knob = match resource {
                 Resource::Cores => {
                     let cpus = self.shares.cpus(place, &view.topology, &self.pool);
-                    if cpus.is_empty() { continue } else { Knob::Cpus(cpus) }
+                    if cpus.is_empty() { continue } else { Knob::Cpus(view.within_or_any(id, &cpus)) }
                 }
                 Resource::Ways => Knob::CacheWays(spread(self.shares.ways(place, self.ways), self.way_unit)),
             };

@@ -86,6 +86,16 @@ impl Rkube {
         for (id, workload) in view.owned() {
             let exclusive = self.placement.exclusive(id);
             let (cpus, by_weight) = self.share(workload, exclusive);
+            let allowed = view.within(id, &cpus);
+            if allowed.is_empty() && !cpus.is_empty() {
+                let text = format!(
+                    "of the CPUs that it shares ({cpus}) its cgroups allow it none: its CPU set stays as it is; widen AllowedCPUs= \
+                     of its unit or slice"
+                );
+                plan.note(NoteKind::Refused, Some(id), text);
+                continue;
+            }
+            let cpus = allowed;
             if cpus.is_empty() {
                 let text = "no CPU is left for it beside strict reservations; its CPU set stays as it is, on CPUs that \
                             others reserved: lower a strict request";
@@ -144,7 +154,10 @@ impl Policy for Rkube {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         events.iter().for_each(|event| self.knobs.hear(view.now, event, plan));
         let comes_or_goes = |event: &Event| {
-            matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_))
+            matches!(
+                event,
+                Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_) | Event::Allowed(_)
+            )
         };
         let changed = events.iter().any(comes_or_goes) || self.decided_for != Some(view.pool());
         if changed || self.knobs.is_due(view.now) {

@@ -52,11 +52,21 @@ pub struct Overcommitment {
     pub reserved: u32,
     /// Of these promised to standard workloads, rounded up to whole CPUs.
     pub standard: u32,
+    /// Of these the CPUs that its cgroups allow it; None: all.
+    pub allowed: Option<CpuSet>,
 }
 
 impl fmt::Display for Overcommitment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Overcommitment { asked, pool, system, reserved, standard } = self;
+        let Overcommitment { asked, pool, system, reserved, standard, allowed } = self;
+        if let Some(allowed) = allowed {
+            return write!(
+                f,
+                "asks for {asked} CPUs of its own, and its cgroups allow it CPUs {allowed}, of which too few are free \
+                 ({reserved} are reserved by others, {standard} promised to standard workloads); it shares them instead: widen \
+                 AllowedCPUs= of its unit or slice, or lower a request"
+            );
+        }
         let free = pool.saturating_sub(system + reserved + standard);
         write!(
             f,
@@ -94,18 +104,25 @@ pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> V
 
     let mut refused = Vec::new();
     let placed: Vec<WorkloadId> = placement.exclusive.iter().map(|(id, _)| *id).collect();
-    let new = view.owned().map(|(id, _)| id).filter(|id| strict(*id) && !placed.contains(id));
+    // Those that may not have every CPU choose first.
+    let mut new: Vec<WorkloadId> =
+        view.owned().map(|(id, _)| id).filter(|id| strict(*id) && !placed.contains(id)).collect();
+    new.sort_by_key(|id| view.within(*id, &pool).len());
     for id in placed.iter().copied().chain(new) {
         let Some(workload) = view.workload(id) else { continue };
-        let asked = workload.cpus.floor();
+        // More than its cgroups' quota lets it use would be wasted.
+        let quota = view.allowance(id).and_then(|allowed| allowed.quota);
+        let asked = quota.map_or(workload.cpus.floor(), |quota| workload.cpus.floor().min(quota.ceil()));
         let old = placement.exclusive(id);
-        if old.len() == asked as usize && old.is_subset(&pool) {
+        let own = view.within(id, &pool);
+        if old.len() == asked as usize && old.is_subset(&own) {
             continue;
         }
         placement.exclusive.retain(|(other, _)| *other != id);
         let reserved = placement.reserved();
         let free = pool.difference(&reserved);
         let room = (free.len() as u32).saturating_sub(standard);
+        let free = view.within(id, &free.difference(&kept(view, &free)));
         let chosen = if asked <= room { grown(view, &old.intersection(&free), &free, asked as usize) } else { None };
         match chosen {
             Some(cpus) if !cpus.is_empty() => placement.exclusive.push((id, cpus)),
@@ -117,6 +134,7 @@ pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> V
                     system,
                     reserved: reserved.len() as u32 - system,
                     standard,
+                    allowed: (own != pool).then_some(own),
                 };
                 refused.push((id, numbers));
             }
@@ -124,6 +142,22 @@ pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> V
     }
     placement.shared = pool.difference(&placement.reserved());
     refused
+}
+
+/// CPUs that are kept for standard workloads whose cgroups do not allow them every CPU: each finds one that is shared.
+fn kept(view: &View, free: &CpuSet) -> CpuSet {
+    let mut kept = CpuSet::EMPTY;
+    for (id, workload) in view.owned() {
+        let shares = workload.reservation == Reservation::Standard || workload.cpus.fraction() > CpuCount::ZERO;
+        if !shares || view.allowance(id).is_none_or(|allowed| allowed.cpus.is_none()) {
+            continue;
+        }
+        let own = view.within(id, free);
+        if let Some(lowest) = own.lowest().filter(|_| own.is_disjoint(&kept)) {
+            kept.insert(lowest);
+        }
+    }
+    kept
 }
 
 /// A set of this size out of `free` that keeps as many of the `old` CPUs as it can.

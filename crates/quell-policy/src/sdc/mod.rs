@@ -209,7 +209,8 @@ fn bound_workloads(view: &View, units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSet
         own.fold(CpuSet::EMPTY, |sum, unit| sum.union(&cores[unit.core]))
     };
     let bound = view.owned().map(|(id, _)| (id, of(id))).filter(|(_, cpus)| !cpus.is_empty());
-    bound.map(|(id, cpus)| KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(cpus) }).collect()
+    let within = bound.map(|(id, cpus)| (id, view.within_or_any(id, &cpus)));
+    within.map(|(id, cpus)| KnobSetting { target: Target::Workload(id), knob: Knob::Cpus(cpus) }).collect()
 }
 
 /// Each thread on the core of its unit.
@@ -232,7 +233,10 @@ impl Policy for SdcLocal {
             if let Event::Detached(id) = event {
                 self.classes.forget(*id);
             }
-            is_new |= matches!(event, Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_));
+            is_new |= matches!(
+                event,
+                Event::Attached(_) | Event::Detached(_) | Event::Offline(_) | Event::Online(_) | Event::Allowed(_)
+            );
         }
         if self.look.is_due(view.now, self.config.interval) || is_new || self.knobs.is_due(view.now) {
             self.place(view, is_new, plan);

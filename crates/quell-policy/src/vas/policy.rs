@@ -51,6 +51,8 @@ pub struct Vas {
     servers: Vec<Server>,
     /// CPU sets of workloads: those with servers on their CPUs, others off CPUs that a server has as a whole.
     bound: Vec<(WorkloadId, CpuSet)>,
+    /// Servers and CPU sets before the plan that is under way, and its number: a refused plan leaves nothing behind.
+    before: Option<(u64, Vec<Server>, Vec<(WorkloadId, CpuSet)>)>,
     /// The pool that this was arranged in; None: nothing was arranged yet, or all is to be asked for again.
     arranged: Option<CpuSet>,
     retry: Retry,
@@ -66,6 +68,7 @@ impl Vas {
             config,
             servers: Vec::new(),
             bound: Vec::new(),
+            before: None,
             arranged: None,
             retry: Retry::up_to(Wanted::LAST_RETRY),
             told: Vec::new(),
@@ -99,13 +102,22 @@ impl Vas {
                 Event::Detached(id) => {
                     self.servers.retain(|server| server.workload != *id);
                     self.bound.retain(|(other, _)| other != id);
+                    if let Some((_, servers, bound)) = &mut self.before {
+                        servers.retain(|server| server.workload != *id);
+                        bound.retain(|(other, _)| other != id);
+                    }
                     self.told.retain(|(other, _)| other != id);
                     changed = true;
                 }
-                Event::Online(_) | Event::Offline(_) => changed = true,
+                Event::Online(_) | Event::Offline(_) | Event::Allowed(_) => changed = true,
                 Event::BudgetExhausted(id, cpu, _) => self.name(view.now, *id, *cpu, plan),
                 Event::Outcome(outcome) => match &outcome.verdict {
-                    Verdict::Refused(why) => refused = refused.or(Some(why)),
+                    Verdict::Refused(why) => {
+                        refused = refused.or(Some(why));
+                        if let Some((_, servers, bound)) = self.before.take_if(|(number, ..)| *number == outcome.plan) {
+                            (self.servers, self.bound) = (servers, bound);
+                        }
+                    }
                     Verdict::Applied(_) => worked = true,
                     Verdict::Pending(_) | Verdict::Vanished => {}
                 },
@@ -120,6 +132,7 @@ impl Vas {
         } else if worked && !self.retry.is_ahead(view.now) {
             self.retry.worked();
         }
+        self.before = None;
         (changed || self.arranged != Some(view.pool())).then_some(fresh)
     }
 
@@ -162,6 +175,7 @@ impl Vas {
                 }
             };
             let before = self.cpus_of(id);
+            let pool = view.within(id, &pool);
             let Some(cpus) = place(&view.topology, &pool, &taken, &before, demand.servers as usize) else {
                 let text = format!(
                     "it gets no server: it asks for {} of {} every {}, each before all others on a CPU of its own, and {} of \
@@ -190,6 +204,7 @@ impl Vas {
     /// Requests the settings that differ from the wanted ones.
     fn arrange(&mut self, view: &View, fresh: &[WorkloadId], plan: &mut Plan) {
         let wanted = self.wanted(view, plan);
+        self.before = Some((plan.number, self.servers.clone(), self.bound.clone()));
         let again = self.arranged.is_none();
         let is_known = |id: WorkloadId| !again && !fresh.contains(&id);
         let same = |server: &Server, other: &Server| (server.workload, server.cpu) == (other.workload, other.cpu);
@@ -233,9 +248,9 @@ impl Vas {
         let before = std::mem::take(&mut self.bound);
         for (id, _) in view.owned() {
             let own = self.cpus_of(id);
-            let cpus = if own.is_empty() { room } else { own };
+            let cpus = if own.is_empty() { view.within(id, &room) } else { own };
             let known = before.iter().find(|(other, _)| *other == id).map(|(_, cpus)| *cpus);
-            if known.is_none() && cpus == pool || cpus.is_empty() {
+            if known.is_none() && cpus == view.within(id, &pool) || cpus.is_empty() {
                 continue;
             }
             self.bound.push((id, cpus));

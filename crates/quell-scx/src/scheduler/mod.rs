@@ -90,8 +90,6 @@ pub struct Scx {
     hogs: Hogs,
     /// Has the kernel enqueue threads anew.
     fetcher: Fetcher,
-    /// CPUs that were offline when it was loaded, and have not come since.
-    absent: CpuSet,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
     /// What a plan gives threads of workloads that hold CPUs as one.
@@ -126,7 +124,6 @@ impl Scx {
         tracing::info!(after = %(quell_linux::now() - began), servers = options.parts.servers, together = options.parts.together, "Quell's scheduler runs");
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
-        let absent = possible.difference(&topology.all());
         Ok(Scx {
             grant,
             topology,
@@ -146,7 +143,6 @@ impl Scx {
             cgroups_at: Nanos::ZERO,
             hogs: Hogs::default(),
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
-            absent,
             served: Served::default(),
             given: Vec::new(),
         })

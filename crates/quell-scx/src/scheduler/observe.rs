@@ -1,11 +1,13 @@
 //! Fills the view from the memory that the scheduler shares.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::Scx;
 use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
+use crate::program::Holder;
 use crate::sockets::unread_delay;
 
 /// What the scheduler alone measures.
@@ -79,6 +81,7 @@ impl Scx {
 
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
+        self.meet_cpus(view);
         let columns = self.topology.columns();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
@@ -105,6 +108,22 @@ impl Scx {
         }
         self.grant.count_bans();
         view.scope.pool = view.scope.pool.intersection(&self.topology.all());
+    }
+
+    /// CPUs that were offline when the scheduler was loaded tell their place when they come.
+    fn meet_cpus(&mut self, view: &View) {
+        if Arc::ptr_eq(&self.topology, &view.topology) {
+            return;
+        }
+        let came = view.topology.all().difference(&self.topology.all());
+        if !came.is_empty() {
+            tracing::info!(cpus = %came, "CPUs came that were offline before");
+        }
+        self.topology = Arc::clone(&view.topology);
+        let columns = self.topology.columns();
+        self.seen.yields.resize(columns, 0);
+        self.seen.holders.resize(columns, Holder::default());
+        self.grant.know_topology(&self.topology);
     }
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use quell_linux::cgroup::Tree;
-use quell_model::{CpuId, CpuSet, Nanos, Workload, WorkloadId};
+use quell_model::{Nanos, Workload, WorkloadId};
 
 use super::Scx;
 use crate::ScxError;
@@ -63,32 +63,18 @@ impl Scx {
         self.options.granted.as_ref().is_none_or(|names| names.contains(&workload.name))
     }
 
-    /// Now and then: the cgroups of all workloads, and CPUs that came.
+    /// Now and then: the cgroups of all workloads.
     pub(super) fn look_around(&mut self) -> Result<(), ScxError> {
         let now = quell_linux::now();
         if now < self.cgroups_at {
             return Ok(());
         }
         let began = quell_linux::cpu_time();
-        self.meet_cpus()?;
         let tree = Tree::at(&self.roots.cgroup);
         let found = (0..self.slots.len() as u32).try_for_each(|slot| self.find_cgroups(WorkloadId(slot), &tree));
         let cost = quell_linux::cpu_time() - began;
         self.cgroups_at = now + LOOK_FOR_CGROUPS.max(Nanos(cost.0 * LOOKS_SHARE));
         found
-    }
-
-    /// CPUs that were offline when the scheduler was loaded tell their siblings when they come. The kernel half hands them
-    /// out from then on, by rule; a policy sees them when the agent starts anew.
-    fn meet_cpus(&mut self) -> Result<(), ScxError> {
-        let is_there = |cpu: &CpuId| self.grant.cpu(*cpu).online.load(Relaxed) == 1;
-        let came: CpuSet = self.absent.iter().filter(is_there).collect();
-        if !came.is_empty() {
-            tracing::info!(cpus = %came, "CPUs came that were offline when the scheduler was loaded");
-            self.absent = self.absent.difference(&came);
-            self.grant.know_topology(&quell_linux::sysfs::topology(&self.roots.sys)?);
-        }
-        Ok(())
     }
 
     fn find_cgroups(&mut self, id: WorkloadId, tree: &Tree) -> Result<(), ScxError> {

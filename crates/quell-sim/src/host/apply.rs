@@ -1,4 +1,4 @@
-//! Carrying a plan out: knobs as a whole or not at all, then rules, then grants, samples and leases.
+//! Carrying a plan out: knobs and rules as a whole or not at all, then grants, samples and leases.
 
 use quell_model::{
     Bounds, Capabilities, Event, KnobKind, KnobSetting, LeaseRequest, Nanos, NodeSet, Outcome, Part, Plan, Refusal,
@@ -20,11 +20,15 @@ impl SimHost {
         self.charge(plan);
         let before = events.len();
         let mut report = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
+        let mut sunk = None;
         if !plan.knobs.is_empty() {
-            report(Part::Knobs, self.turn_knobs(&plan.knobs));
+            let verdict = self.turn_knobs(&plan.knobs);
+            sunk = matches!(verdict, Verdict::Refused(_)).then(|| verdict.clone());
+            report(Part::Knobs, verdict);
         }
+        // Of rules this host refuses only kinds that it declared impossible.
         for (at, rule) in plan.rules.iter().enumerate() {
-            report(Part::Rule(at as u32), self.rule(*rule));
+            report(Part::Rule(at as u32), sunk.clone().unwrap_or_else(|| self.rule(*rule)));
         }
         for (at, grant) in plan.grants.iter().enumerate() {
             report(Part::Grant(at as u32), self.grant(*grant));

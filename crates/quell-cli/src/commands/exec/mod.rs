@@ -156,7 +156,7 @@ fn manage(
     let mut host = LinuxHost::new(Roots::default(), HostOptions::default())?.with_journal(journal);
     if policy.describe().grants {
         // As `quell run` does on the kernel's scheduler: Quell's own takes every thread of the machine.
-        let scheduler = Affinity::new(&host.topology(), host.topology().all(), None);
+        let scheduler = Affinity::new(&host.topology(), host.cpus().1, None);
         host = host.with_scheduler(scheduler)?;
     }
     manage_on(host, arguments, workload, policy, worker)
@@ -177,11 +177,11 @@ fn manage_on(
     for limit in fidelity.limits.iter().filter(|_| arguments.verbose) {
         eprintln!("quell: {limit}");
     }
-    let layers = crate::host::layers_of(policy);
+    let layers = stack::curbed(crate::host::layers_of(policy), &host.capabilities());
     let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
     let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
     let topology = host.topology();
-    let pool = topology.all();
+    let pool = host.cpus().1;
     let mut stack = stack::over(layers, View::new(topology), pool)?;
 
     let controller = match workload.limit.filter(|_| arguments.pid.is_empty()) {

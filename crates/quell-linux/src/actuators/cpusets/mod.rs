@@ -27,7 +27,7 @@ impl Actuator for Cpusets {
             let path = group.join("cpuset.cpus");
             let origin = draft.ledger.origin(&Place::File(path.clone())).cloned();
             let to = match (&subject.wanted.cpus, origin) {
-                (Some(cpus), _) => cpus.intersection(&draft.online).to_string(),
+                (Some(cpus), _) => draft.fitting(subject, cpus)?.to_string(),
                 (None, Some(Value::Text(origin))) => origin,
                 _ => continue,
             };

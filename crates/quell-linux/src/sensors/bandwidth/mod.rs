@@ -58,6 +58,8 @@ pub(crate) struct Bandwidth {
     counters: Box<dyn Counters>,
     /// One more than the highest CPU's number.
     columns: usize,
+    /// The machine's CPUs as of the last look.
+    cpus: Option<CpuSet>,
     source: Option<Result<Source, Lack>>,
     misses: Option<Result<Misses, Lack>>,
     used: Sample<BytesPerSecond>,
@@ -79,6 +81,7 @@ impl Bandwidth {
             roots: roots.clone(),
             counters,
             columns,
+            cpus: None,
             source: None,
             misses: None,
             used: Sample::default(),
@@ -125,6 +128,11 @@ impl Bandwidth {
 
     /// Fills the view with the wanted signals.
     fn fill(&mut self, wanted: SignalSet, view: &mut View) {
+        let cpus = view.topology.all();
+        if self.cpus.replace(cpus).is_some_and(|before| before != cpus) {
+            // CPUs came: they are counted from now on.
+            (self.columns, self.misses) = (view.topology.columns(), None);
+        }
         if wanted.contains(Signal::MemoryBandwidth) {
             view.machine.memory_bandwidth = self.used();
         }

@@ -1,0 +1,162 @@
+//! Reads what the workloads' cgroups, and those above them, allow: policies choose within.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quell_model::{Allowance, CpuCount, CpuSet, Event, Nanos, Workload, WorkloadId};
+
+use super::LinuxHost;
+use crate::cgroup::{Allowed, Reading};
+use crate::members::{Places, Resolved, Sighting};
+use crate::procfs::ProcFs;
+use crate::write::{Ledger, Place, Value};
+use crate::{HostOptions, LinuxError, Roots, clock, file, sysfs};
+
+/// Interval of the readings, in intervals of the scans: half a second …
+const EVERY: u64 = 25;
+/// … and no more often than that they take one in this many of a CPU's time.
+const SHARE: u64 = 100;
+/// Workloads that are looked at in one go.
+const AT_ONCE: usize = 32;
+/// Of a workload that is selected by process, this many are looked at.
+const PROCESSES: usize = 8;
+
+/// The next reading.
+#[derive(Debug, Default)]
+pub(super) struct Next {
+    /// When.
+    at: Nanos,
+    /// Of which workload on, by its place among the selectors.
+    from: usize,
+}
+
+/// What the cgroups of a workload that is not attached allow it, as of now; None: they do not limit it, or there are none yet.
+#[must_use]
+pub fn allowance(roots: &Roots, options: &HostOptions, workload: &Workload) -> Option<Allowance> {
+    let _ = options;
+    let mut proc = ProcFs::open(&roots.proc).ok()?;
+    let sighting = &Sighting::of(&roots.cgroup);
+    let resolved = Places { roots, proc: &mut proc, sighting, exempt: &[] }.resolve(workload).ok()?;
+    let mut reading = Reading::new(&roots.cgroup, sysfs::online(&roots.sys).ok()?, &|_| None, &|_| true);
+    let groups: Vec<PathBuf> = resolved.group_paths().cloned().collect();
+    let found = all_of(groups.iter().map(|group| reading.of_own(group)))?;
+    let found = Allowance { workload: WorkloadId(0), cpus: found.cpus, quota: found.quota, no_realtime: false };
+    found.is_limited().then_some(found)
+}
+
+impl LinuxHost {
+    /// The CPUs that policies may have: those of now, and with those that may come online. Isolated ones are none of them: the
+    /// kernel keeps threads from those that do not ask for them.
+    #[must_use]
+    pub fn cpus(&self) -> (CpuSet, CpuSet) {
+        let (all, sys) = (self.members.topology.all(), &self.members.roots.sys);
+        let possible = sysfs::possible(sys).unwrap_or(all).union(&all);
+        let possible = possible.difference(&sysfs::isolated(sys).unwrap_or_default());
+        let now = all.intersection(&possible);
+        // Where all are isolated, none is kept for others.
+        if now.is_empty() { (all, all) } else { (now, possible) }
+    }
+
+    /// What its cgroups allow a workload; None: they do not limit it.
+    #[must_use]
+    pub fn allowance(&self, id: WorkloadId) -> Option<Allowance> {
+        let all = &self.members.allowances;
+        all.binary_search_by_key(&id, |allowance| allowance.workload).ok().map(|at| all[at])
+    }
+
+    /// When due: reads what is allowed. Workloads for which that changed are made true again.
+    pub(super) fn look_at_allowances(&mut self, now: Nanos) {
+        if now < self.reading.at {
+            return;
+        }
+        let began = clock::cpu_time();
+        let selectors = self.members.selectors.len();
+        let from = if self.reading.from < selectors { self.reading.from } else { 0 };
+        let part = from..selectors.min(from + AT_ONCE);
+        self.reading.from = part.end;
+        let found = self.read_allowances(part.clone());
+        let round = if part.end < selectors { 0 } else { self.members.options.scan_interval.0 * EVERY };
+        self.reading.at = now + Nanos(round.max((clock::cpu_time() - began).0 * SHARE));
+        let mut changed = Vec::new();
+        for (id, _) in &self.members.selectors[part] {
+            let is_its = |one: &&Allowance| one.workload == *id;
+            if self.allowance(*id) != found.iter().find(is_its).copied() {
+                changed.push(*id);
+            }
+        }
+        let is_gone = |one: &Allowance| self.members.get(one.workload).is_none();
+        if changed.is_empty() && !self.members.allowances.iter().any(is_gone) {
+            return;
+        }
+        let stays = |one: &&Allowance| !is_gone(one) && !changed.contains(&one.workload);
+        let mut all: Vec<Allowance> = self.members.allowances.iter().filter(stays).copied().collect();
+        all.extend(found.iter().filter(|one| changed.contains(&one.workload)));
+        all.sort_unstable_by_key(|one| one.workload);
+        self.members.allowances = Arc::new(all);
+        self.pending.extend(changed.iter().map(|id| Event::Allowed(*id)));
+        self.unsettled.append(&mut changed);
+    }
+
+    /// A workload came, or became another one: it is looked at next.
+    pub(super) fn look_at_allowance_of(&mut self, id: WorkloadId) {
+        self.reading.from = self.members.selectors.partition_point(|(other, _)| *other < id);
+        self.reading.at = Nanos::ZERO;
+    }
+
+    fn read_allowances(&self, part: Range<usize>) -> Vec<Allowance> {
+        let (members, ledger) = (&self.members, &self.writes.ledger);
+        let origin = |path: &Path| match ledger.origin(&Place::File(path.to_owned())) {
+            Some(Value::Text(origin)) => Some(origin.clone()),
+            _ => None,
+        };
+        let root = &members.roots.cgroup;
+        let partitions = has_partitions(ledger);
+        let sees_effective = |group: &Path| {
+            let own = group.ancestors().take_while(|path| path.starts_with(root));
+            !partitions && own.into_iter().all(|path| origin(&path.join("cpuset.cpus")).is_none())
+        };
+        let mut reading = Reading::new(root, members.online, &origin, &sees_effective);
+        let mut found = Vec::new();
+        for (id, resolved) in &members.selectors[part] {
+            let groups = resolved.group_paths().map(|group| reading.of_own(group)).collect::<Vec<_>>();
+            let processes = self.groups_of_processes(*id, resolved);
+            let processes = processes.iter().map(|group| reading.of(group)).collect::<Vec<_>>();
+            let Some(Allowed { cpus, quota }) = all_of(groups.into_iter().chain(processes)) else { continue };
+            let one = Allowance { workload: *id, cpus, quota, no_realtime: false };
+            found.extend(one.is_limited().then_some(one));
+        }
+        found
+    }
+
+    /// The cgroups of the processes of a workload that is selected by process.
+    fn groups_of_processes(&self, id: WorkloadId, resolved: &Resolved) -> Vec<PathBuf> {
+        if !resolved.selects_processes() {
+            return Vec::new();
+        }
+        let own = self.members.threads.iter().filter(|thread| thread.workload == id && thread.is_first());
+        let roots = &self.members.roots;
+        let group = |pid: i32| -> Result<Option<PathBuf>, LinuxError> {
+            let text = file::read(&roots.proc.join(format!("{pid}/cgroup")))?.unwrap_or_default();
+            Ok(text.lines().find_map(|line| line.strip_prefix("0::/")).map(|path| roots.cgroup.join(path)))
+        };
+        let groups: BTreeSet<PathBuf> =
+            own.take(PROCESSES).filter_map(|thread| group(thread.pid).ok().flatten()).collect();
+        groups.into_iter().collect()
+    }
+}
+
+/// With a partition of Quell's, the CPUs that it has are in no other cgroup's effective set.
+fn has_partitions(ledger: &Ledger) -> bool {
+    ledger.files().any(|path| path.ends_with("cpuset.cpus.partition"))
+}
+
+/// What several cgroups allow together: CPUs that one of them has, and the largest quota. None: there is no cgroup.
+fn all_of(groups: impl Iterator<Item = Allowed>) -> Option<Allowed> {
+    let widest = |one: Option<CpuCount>, other: Option<CpuCount>| Some(one?.max(other?));
+    groups.reduce(|one, other| Allowed {
+        cpus: one.cpus.zip(other.cpus).map(|(one, other)| one.union(&other)),
+        quota: widest(one.quota, other.quota),
+    })
+}
