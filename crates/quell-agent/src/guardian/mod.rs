@@ -25,7 +25,8 @@
 //!
 //! * The worker ends, however: the guardian restores what the journal says ([`restore`]) and, if the worker did not end
 //!   on purpose, restarts it ([`backoff`]).
-//! * The worker hangs, or lets a solo run outlive its time ([`pulse`]): the guardian kills it; then as before.
+//! * The worker hangs, or lets a solo run outlive its time ([`pulse`]): the guardian kills it; then as before. One that the
+//!   machine does not let run is spared ([`patience`]).
 //! * The guardian is killed: the worker sees its end of a pipe close ([`Worker`]). `stop` is set; if the work has not
 //!   ended half a second later, a thread of its own restores everything, and the worker exits.
 //! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
@@ -35,7 +36,9 @@
 //! itself ends only after the worker has. Signals from the terminal reach the worker anyway.
 
 pub mod backoff;
+mod child;
 mod leftover;
+pub mod patience;
 mod processes;
 pub mod pulse;
 pub mod restore;

@@ -7,10 +7,8 @@ use quell_model::Nanos;
 use quell_thread::clock::now;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
+use super::patience::Signs;
 use crate::AgentError;
-
-/// A solo run that outlives its time by this much is overdue: the host checks whenever it wakes.
-pub const LEASE_GRACE: Nanos = Nanos::from_millis(300);
 
 /// The numbers that the worker writes and the guardian reads.
 #[derive(Debug, Default)]
@@ -53,11 +51,25 @@ impl Pulse {
         unsafe { self.shared.as_ref() }
     }
 
-    /// The loop turned; it counts as hung if it does not turn again within `hung_after`. Before the first beat a worker
-    /// is not watched.
+    /// The loop turned; it counts as hung if neither a turn nor a step follows within `hung_after`. Before the first beat
+    /// a worker is not watched.
     pub fn beat(&self, hung_after: Nanos) {
         self.shared().hung_after.store(hung_after.0, Ordering::Relaxed);
         self.shared().beat.store(now().0, Ordering::Relaxed);
+    }
+
+    /// A step of a longer piece of work is done, and the next one is due as a turn is. Before the first beat it is nothing.
+    pub fn step(&self) {
+        if self.has_begun() {
+            self.shared().beat.store(now().0, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`Pulse::step`]; the next sign of life is due within this time.
+    pub fn stage(&self, at_most: Nanos) {
+        if self.has_begun() {
+            self.beat(at_most);
+        }
     }
 
     /// A solo run must be over by this time of [`now`]; None: none is under way.
@@ -78,19 +90,16 @@ impl Pulse {
         self.shared().beat.load(Ordering::Relaxed) != 0
     }
 
-    /// The reason why the worker counts as hung, if it does.
+    /// The signs of life so far. `waited`: for how long the loop could run and had no CPU, all in all, where that is known.
     #[must_use]
-    pub fn hung(&self, now: Nanos) -> Option<String> {
-        let hung_after = Nanos(self.shared().hung_after.load(Ordering::Relaxed));
-        let beat = Nanos(self.shared().beat.load(Ordering::Relaxed));
-        let lease = Nanos(self.shared().lease_until.load(Ordering::Relaxed));
-        if beat != Nanos::ZERO && now - beat > hung_after {
-            return Some(format!("its loop has not turned for {}", now - beat));
+    pub fn signs(&self, waited: Option<Nanos>) -> Signs {
+        let time = |of: &AtomicU64| Some(Nanos(of.load(Ordering::Relaxed))).filter(|time| *time != Nanos::ZERO);
+        Signs {
+            beat: time(&self.shared().beat),
+            hung_after: Nanos(self.shared().hung_after.load(Ordering::Relaxed)),
+            lease_until: time(&self.shared().lease_until),
+            waited,
         }
-        if lease != Nanos::ZERO && now > lease + LEASE_GRACE {
-            return Some(format!("a solo run is overdue by {}", now - lease));
-        }
-        None
     }
 }
 
@@ -106,26 +115,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_never_turned_is_not_watched() {
+    fn a_step_is_a_sign_of_life_once_the_loop_has_turned() {
         let pulse = Pulse::new().unwrap();
+        pulse.step();
+        pulse.stage(Nanos::from_secs(60));
         assert!(!pulse.has_begun());
-        assert_eq!(pulse.hung(now() + Nanos::from_secs(100)), None);
-        pulse.beat(Nanos::from_secs(5));
-        assert!(pulse.has_begun());
-        assert_eq!(pulse.hung(now()), None);
+        assert_eq!(pulse.signs(None), Signs::default());
+        let (before, hung_after) = (now(), Nanos::from_secs(5));
+        pulse.beat(hung_after);
+        let first = pulse.signs(None);
+        assert!(pulse.has_begun() && first.beat >= Some(before));
         let a_second = Nanos::from_secs(1);
         assert!(pulse.turned_within(a_second, now()) && !pulse.turned_within(a_second, now() + a_second + a_second));
-        assert!(pulse.hung(now() + Nanos::from_secs(6)).unwrap().contains("has not turned"));
-    }
-
-    #[test]
-    fn an_overdue_solo_run_is_found() {
-        let pulse = Pulse::new().unwrap();
-        let end = Nanos::from_secs(10);
-        pulse.lease(Some(end));
-        assert_eq!(pulse.hung(end), None);
-        assert!(pulse.hung(end + LEASE_GRACE + Nanos(1)).unwrap().contains("overdue"));
+        pulse.step();
+        pulse.lease(Some(before));
+        let then = pulse.signs(Some(a_second));
+        assert!(then.beat >= first.beat);
+        assert_eq!((then.hung_after, then.lease_until, then.waited), (hung_after, Some(before), Some(a_second)));
         pulse.lease(None);
-        assert_eq!(pulse.hung(Nanos::from_secs(99)), None);
+        pulse.stage(Nanos::from_secs(60));
+        let staged = pulse.signs(None);
+        assert_eq!((staged.lease_until, staged.hung_after), (None, Nanos::from_secs(60)));
     }
 }

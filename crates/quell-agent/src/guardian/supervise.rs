@@ -1,9 +1,7 @@
 //! The guardian's side: starts the worker, sleeps, puts back, starts it again.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -13,11 +11,11 @@ use quell_thread::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait, waitpid};
 
 use super::backoff::Backoff;
+use super::child::{file_of, handle, is_doomed, kill, system, waited};
+use super::patience::{Patience, ROUND, State};
 use super::pulse::Pulse;
 use super::restore::{Report, Site, put_back_journal, put_back_meanwhile};
 use super::rundir::Claim;
@@ -34,6 +32,8 @@ const PRIORITY: u8 = 98;
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
 /// A worker whose loop has not turned for this long, one and a half times its longest sleep, may have been killed.
 const STANDS_STILL: Nanos = Nanos::from_millis(150);
+/// While a worker has not turned yet, the guardian's own watcher hears of it for this long.
+const TIME_TO_BEGIN: Nanos = Nanos::from_secs(300);
 /// Exit status of a worker that asks to be restarted at once.
 pub const START_AGAIN: u8 = 75;
 /// Exit status of a worker that cannot work with its configuration, whatever the machine has to give (EX_CONFIG).
@@ -48,6 +48,8 @@ pub enum News<'a> {
     Leftover(&'a Report),
     /// The worker has been killed because it hung.
     Hung(&'a str),
+    /// The worker is silent because the machine does not let it run, for this reason.
+    Starved(&'a str),
     /// The worker died, and everything was put back.
     Died {
         /// The way that it ended.
@@ -59,7 +61,8 @@ pub enum News<'a> {
     Again(Nanos),
     /// The guardian's own turn: about every second while the worker is alive and turning. For a watchdog.
     Alive,
-    /// About every second while the guardian waits before it starts the next worker, and while it puts back.
+    /// About every second while the guardian waits before it starts the next worker, while that begins, and while it puts
+    /// back.
     Waiting,
 }
 
@@ -147,8 +150,8 @@ pub fn supervise(
     let signals = Signals::catch()?;
     run_before_others(PRIORITY)?;
     let owners = Owners::register(options.claim.directory().path(), options.claim.name());
-    let mut guardian =
-        Guardian { options, signals, owners, stopping: None, backoff: Backoff::default(), killed: false };
+    let (clock, backoff) = (Nanos::ZERO, Backoff::default());
+    let mut guardian = Guardian { options, signals, owners, stopping: None, clock, backoff, killed: false, before: 0 };
     let result = guardian.run(work);
     guardian.signals.release();
     let claim = guardian.options.claim;
@@ -173,11 +176,15 @@ struct Guardian {
     options: Options,
     signals: Signals,
     owners: Option<Owners>,
-    /// Time at which the worker was told to stop.
+    /// Time at which the worker was told to stop, by `clock`.
     stopping: Option<Nanos>,
+    /// The guardian's time beside a worker, counted by its looks: see [`super::patience`].
+    clock: Nanos,
     backoff: Backoff,
     /// Was the worker that lives now killed because it hung?
     killed: bool,
+    /// Number of workers before the one that lives now.
+    before: u32,
 }
 
 impl Guardian {
@@ -185,6 +192,7 @@ impl Guardian {
         loop {
             let begun = now();
             let ending = self.one_life(work)?;
+            self.before += 1;
             let on_purpose = ending.on_purpose(self.options.restart);
             // One that ended on purpose has waited for them, or was asked to leave them.
             if self.options.keep_orphans && !on_purpose {
@@ -255,7 +263,8 @@ impl Guardian {
             let owners = self.owners.as_ref().map(Owners::for_worker).transpose().map_err(failed)?;
             let journal = FileJournal::create(&path, &self.options.site.roots).map_err(failed)?.with_owners(owners);
             let gate = journal.gate();
-            let worker = Worker::begin(pulse, guardian, path.clone(), self.options.site.clone(), gate)?;
+            let worker =
+                Worker::begin(pulse, guardian, path.clone(), self.options.site.clone(), gate, self.before > 0)?;
             let code = work(&worker, Box::new(journal));
             worker.end();
             Ok::<u8, AgentError>(code)
@@ -277,8 +286,10 @@ impl Guardian {
     /// may depend on its own settings (see [`super::restore::put_back`]): then everything is restored before.
     fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Report, AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        let status = status_of(pid);
+        let (status, times) = (file_of(pid, "status"), file_of(pid, "schedstat"));
         let (mut told, mut early, mut was_doomed) = (Nanos::ZERO, Report::default(), false);
+        let (mut patience, mut was_starved, begun) = (Patience::default(), false, now());
+        let mut looked = begun;
         loop {
             let mut waiting = [
                 PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
@@ -292,8 +303,10 @@ impl Guardian {
                 return Ok(early);
             }
             let time = now();
+            self.clock = self.clock + (time - std::mem::replace(&mut looked, time)).min(ROUND);
             // Its status costs more than all the rest here. A worker whose loop turns is alive.
-            if !pulse.turned_within(STANDS_STILL, time) && status.as_ref().is_some_and(is_doomed) {
+            let turns = pulse.turned_within(STANDS_STILL, time);
+            if !turns && status.as_ref().is_some_and(is_doomed) {
                 // Twice in a row: most die in less time than that.
                 if std::mem::replace(&mut was_doomed, true) {
                     early.add(put_back(put_back_meanwhile, &mut self.options)?);
@@ -301,17 +314,31 @@ impl Guardian {
                 continue;
             }
             self.hand_signals_on(process);
-            if let Some(why) = pulse.hung(time) {
-                // First: the listener for the news may be slow, or hang as the worker does.
-                kill(process, Signal::KILL);
-                if !std::mem::replace(&mut self.killed, true) {
-                    (self.options.news)(News::Hung(&why));
+            let waited = times.as_ref().filter(|_| !turns).and_then(waited);
+            let state = patience.look(&pulse.signs(waited), time);
+            let began_to_starve = matches!(state, State::Starved(_)) && !was_starved;
+            was_starved = matches!(state, State::Starved(_));
+            match &state {
+                State::Hung(why) => {
+                    // First: the listener for the news may be slow, or hang as the worker does.
+                    kill(process, Signal::KILL);
+                    if !std::mem::replace(&mut self.killed, true) {
+                        (self.options.news)(News::Hung(why));
+                    }
                 }
-            } else if pulse.has_begun() && time - told >= Nanos::from_secs(1) {
-                told = time;
-                (self.options.news)(News::Alive);
+                State::Starved(why) if began_to_starve => (self.options.news)(News::Starved(why)),
+                _ if time - told < Nanos::from_secs(1) => {}
+                _ if pulse.has_begun() => {
+                    told = time;
+                    (self.options.news)(News::Alive);
+                }
+                _ if time - begun < TIME_TO_BEGIN => {
+                    told = time;
+                    (self.options.news)(News::Waiting);
+                }
+                _ => {}
             }
-            if self.stopping.is_some_and(|since| time - since > TIME_TO_STOP) {
+            if self.stopping.is_some_and(|since| self.clock - since > TIME_TO_STOP) {
                 kill(process, Signal::KILL);
             }
         }
@@ -320,7 +347,7 @@ impl Guardian {
     fn hand_signals_on(&mut self, process: &OwnedFd) {
         while let Some(came) = self.signals.next() {
             if matches!(came.number, libc::SIGTERM | libc::SIGINT) && self.options.restart {
-                self.stopping.get_or_insert(now());
+                self.stopping.get_or_insert(self.clock);
             }
             if !came.from_terminal
                 && let Some(signal) = Signal::from_named_raw(came.number)
@@ -368,38 +395,6 @@ impl Guardian {
     }
 }
 
-/// A handle that reports the end of the worker's loop, its first thread (Linux 6.9 on); on older kernels, the end of
-/// all its threads.
-fn handle(pid: Pid) -> Result<OwnedFd, AgentError> {
-    let first_thread = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
-    pidfd_open(pid, first_thread)
-        .or_else(|_| pidfd_open(pid, PidfdFlags::empty()))
-        .map_err(system("open the worker's handle"))
-}
-
-/// The file with a process's pending signals. It stays open: a watcher must not look up the files of a process that may
-/// just be dying (see [`Sentry`]).
-fn status_of(pid: Pid) -> Option<File> {
-    File::open(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()
-}
-
-/// Was the process killed without having died yet? SIGKILL is the ninth bit of the pending signals
-/// (proc_pid_status(5)).
-fn is_doomed(status: &File) -> bool {
-    let mut text = [0; 4096];
-    let length = status.read_at(&mut text, 0).unwrap_or(0);
-    let text = String::from_utf8_lossy(&text[..length]);
-    let pending = text.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
-    pending
-        .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .any(|mask| mask >> (libc::SIGKILL - 1) & 1 == 1)
-}
-
-fn kill(process: &OwnedFd, signal: Signal) {
-    // It fails only if the process is gone, which the next check finds.
-    let _ = pidfd_send_signal(process, signal);
-}
-
 fn reap(pid: Pid) -> Result<Ending, AgentError> {
     loop {
         match waitpid(Some(pid), WaitOptions::empty()) {
@@ -414,8 +409,4 @@ fn reap(pid: Pid) -> Result<Ending, AgentError> {
             Err(errno) => return Err(system("wait for the worker")(errno)),
         }
     }
-}
-
-fn system(operation: &'static str) -> impl FnOnce(Errno) -> AgentError {
-    move |errno| AgentError::System { operation, source: errno.into() }
 }

@@ -35,6 +35,7 @@ pub struct Worker {
     pulse: Pulse,
     journal: PathBuf,
     site: Site,
+    again: bool,
 }
 
 impl Worker {
@@ -45,6 +46,7 @@ impl Worker {
         journal: PathBuf,
         site: Site,
         gate: Gate,
+        again: bool,
     ) -> Result<Worker, AgentError> {
         let worker = Worker {
             stop: Arc::default(),
@@ -54,6 +56,7 @@ impl Worker {
             pulse,
             journal,
             site,
+            again,
         };
         let watch = Watch {
             stop: Arc::clone(&worker.stop),
@@ -106,6 +109,23 @@ impl Worker {
     /// watched for hangs.
     pub fn beat(&self, hung_after: Nanos) {
         self.pulse.beat(hung_after);
+    }
+
+    /// Another sign of life: a step of what takes longer than a turn is done. Only for work that may not take longer because
+    /// it hangs: one workload attached, one stage of loading.
+    pub fn step(&self) {
+        self.pulse.step();
+    }
+
+    /// As [`Worker::step`], before a stage that may take this long.
+    pub fn stage(&self, at_most: Nanos) {
+        self.pulse.stage(at_most);
+    }
+
+    /// Did another worker of this guardian live before?
+    #[must_use]
+    pub fn is_again(&self) -> bool {
+        self.again
     }
 
     /// Tells the guardian when a solo run must be over; None: none is under way.

@@ -1,0 +1,163 @@
+//! A slow start is not taken for a hang, and a hang is: workers that take long step by step, that hang, and whose guardian was
+//! stopped meanwhile. The process starts itself as the agents.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
+use quell_model::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
+
+const HUNG_AFTER: Nanos = Nanos::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let role: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    match role[..] {
+        ["agent", what, directory] => std::process::exit(agent(what, directory).into()),
+        // What `cargo test` passes on.
+        [.., "--list"] => {}
+        _ => {
+            let tests: [fn(); 3] = [
+                steps_of_a_long_start_keep_a_worker_alive,
+                a_worker_that_hangs_is_killed_in_a_stage_too,
+                a_guardian_that_was_stopped_spares_its_worker,
+            ];
+            // They sleep, mostly; a panic of one is the scope's.
+            thread::scope(|scope| tests.into_iter().for_each(|test| drop(scope.spawn(test))));
+        }
+    }
+}
+
+fn agent(what: &str, directory: &str) -> u8 {
+    let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("no other agent");
+    let mut options = Options::new(claim);
+    options.news = Box::new(|news| match news {
+        News::Hung(why) => println!("hung: {why}"),
+        News::Starved(why) => println!("starved: {why}"),
+        News::Died { how, .. } => println!("died: {how}"),
+        _ => {}
+    });
+    let ending = supervise(options, &mut |worker, _journal| {
+        worker.stop_on_signals().expect("signals are caught");
+        match what {
+            "slow" => slow(worker),
+            "hangs" => hangs(worker),
+            _ => turns(worker),
+        }
+    });
+    ending.expect("the guardian works").exit_status()
+}
+
+/// Longer than a hang, in steps.
+fn slow(worker: &Worker) -> u8 {
+    worker.beat(HUNG_AFTER);
+    for _ in 0..60 {
+        thread::sleep(Duration::from_millis(100));
+        worker.step();
+    }
+    println!("it is at work");
+    0
+}
+
+/// A stage that has its time, and one that never ends.
+fn hangs(worker: &Worker) -> u8 {
+    worker.beat(Nanos::from_millis(500));
+    worker.stage(Nanos::from_secs(30));
+    thread::sleep(Duration::from_secs(2));
+    println!("the long stage is over");
+    worker.stage(Nanos::from_millis(500));
+    loop {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn turns(worker: &Worker) -> u8 {
+    println!("worker {}", std::process::id());
+    while !worker.stop().load(Ordering::Acquire) {
+        worker.beat(HUNG_AFTER);
+        thread::sleep(Duration::from_millis(50));
+    }
+    0
+}
+
+struct Agent {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    _directory: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start(what: &str) -> Agent {
+        let directory = tempfile::tempdir().expect("a directory");
+        let own = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(own);
+        command.args(["agent", what]).arg(directory.path().join("run")).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("start an agent");
+        let said = BufReader::new(child.stdout.take().expect("a pipe"));
+        Agent { child, said, _directory: directory }
+    }
+
+    /// What is left of its output, and its exit status.
+    fn end(mut self) -> (String, Option<i32>) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status;
+            }
+            if begun.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                panic!("the agent does not end");
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        let rest: Vec<String> = self.said.lines().map_while(Result::ok).collect();
+        (rest.join("\n"), status.code())
+    }
+}
+
+fn send(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a process number"), signal).expect("it lives");
+}
+
+fn steps_of_a_long_start_keep_a_worker_alive() {
+    let (said, status) = Agent::start("slow").end();
+    assert_eq!((said.as_str(), status), ("it is at work", Some(0)));
+    println!("test steps_of_a_long_start_keep_a_worker_alive ... ok");
+}
+
+fn a_worker_that_hangs_is_killed_in_a_stage_too() {
+    let (said, status) = Agent::start("hangs").end();
+    assert_eq!(status, Some(128 + 9), "{said}");
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("'{text}' is missing in: {said}"));
+    assert!(at("the long stage is over") < at("hung: its loop has not turned for"), "{said}");
+    println!("test a_worker_that_hangs_is_killed_in_a_stage_too ... ok");
+}
+
+/// As in a virtual machine that is paused: both stand still, and the guardian goes on first.
+fn a_guardian_that_was_stopped_spares_its_worker() {
+    let mut agent = Agent::start("turns");
+    let guardian = agent.child.id() as i32;
+    let mut line = String::new();
+    agent.said.read_line(&mut line).expect("it says who works");
+    let worker: i32 = line.trim().strip_prefix("worker ").and_then(|pid| pid.parse().ok()).expect("a number");
+    assert!(Path::new(&format!("/proc/{worker}")).exists());
+    thread::sleep(Duration::from_millis(300));
+    send(guardian, Signal::STOP);
+    send(worker, Signal::STOP);
+    thread::sleep(Duration::from_nanos(2 * HUNG_AFTER.0));
+    send(guardian, Signal::CONT);
+    thread::sleep(Duration::from_millis(300));
+    send(worker, Signal::CONT);
+    thread::sleep(Duration::from_millis(500));
+    send(worker, Signal::TERM);
+    let (said, status) = agent.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(!said.contains("hung") && !said.contains("died"), "{said}");
+    println!("test a_guardian_that_was_stopped_spares_its_worker ... ok");
+}
