@@ -48,6 +48,6 @@ pub use error::ScxError;
 pub use forms::Unknown;
 pub use inspect::{Decisions, Hog, Program, Stuck};
 pub use kernel::{Lack, lacks, ready};
-pub use program::{FEW_CPUS, Grant, Holder, NAME, Parts, Slices, probe};
+pub use program::{FEW_CPUS, Grant, Holder, NAME, Parts, Slices, Verified, probe};
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};
 pub use together::ThreadSetting;

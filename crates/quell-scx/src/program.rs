@@ -1,27 +1,28 @@
 //! The scheduler in the kernel: loaded, attached, told what to do.
 
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, ProgramInput, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, WorkloadId};
 
 use crate::beside::Beside;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared};
 use crate::sets::SlotSet;
-use crate::{ScxError, forms, kernel, messages, requests, sockets};
+use crate::{ScxError, kernel, messages, requests};
+
+mod verified;
+
+pub use verified::{Verified, probe};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, dead_code)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/grant.skel.rs"));
 }
+use skeleton::GrantSkel;
 pub(crate) use skeleton::types;
-use skeleton::{GrantSkel, GrantSkelBuilder};
 
 /// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
 pub const NAME: &str = "quell_grant";
@@ -30,9 +31,6 @@ pub const NAME: &str = "quell_grant";
 const UNREGISTERED: u64 = 64;
 /// And for SysRq-S (`SCX_EXIT_SYSRQ`).
 const BY_SYSRQ: u64 = 67;
-/// The kernel ends a scheduler under which a thread waits for so long, where no real-time thread can cause that; elsewhere
-/// after 30 s, the longest that it allows.
-const SHORT_WATCHDOG: Duration = Duration::from_secs(8);
 /// In the kernel's number of an end: CPUs came or went (`SCX_ECODE_RSN_HOTPLUG`).
 const OF_HOTPLUG: i64 = 1 << 32;
 /// The wake-up latency of threads that have none of their own where workloads hold CPUs as one: Linux's
@@ -142,24 +140,42 @@ impl Grant {
     /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours; what `online` says.
     pub fn load(
         topology: &Topology,
-        mut online: impl FnMut() -> Result<CpuSet, ScxError>,
+        online: impl FnMut() -> Result<CpuSet, ScxError>,
         pool: &CpuSet,
         slices: Slices,
         parts: Parts,
     ) -> Result<Grant, ScxError> {
+        Grant::begin(Verified::load(topology, parts)?, topology, online, pool, slices)
+    }
+
+    /// As [`Grant::load`], of what is verified already. Where a CPU came or went since, it is verified again.
+    ///
+    /// # Errors
+    /// As those of [`Grant::load`].
+    pub fn begin(
+        mut verified: Verified,
+        topology: &Topology,
+        mut online: impl FnMut() -> Result<CpuSet, ScxError>,
+        pool: &CpuSet,
+        slices: Slices,
+    ) -> Result<Grant, ScxError> {
+        let parts = verified.parts;
         kernel::ready()?;
-        messages::listen();
         for _ in 1..LOADS {
-            let seen = kernel::hotplugs();
-            let grant = Grant::start(topology, &online()?, pool, (slices, parts), seen)?;
-            if grant.is_of_these_cpus(seen) {
+            if verified.is_stale() {
+                verified = Verified::load(topology, parts)?;
+            }
+            let hotplugs = verified.hotplugs;
+            let grant = Grant::start(verified, topology, &online()?, pool, slices)?;
+            if grant.is_of_these_cpus(hotplugs) {
                 return Ok(grant);
             }
             tracing::info!("a CPU came or went while the scheduler was loaded: it is loaded again");
             drop(grant);
             kernel::await_end();
+            verified = Verified::load(topology, parts)?;
         }
-        Grant::start(topology, &online()?, pool, (slices, parts), kernel::hotplugs())
+        Grant::start(verified, topology, &online()?, pool, slices)
     }
 
     /// Did no CPU come or go since so many had? The kernel ends a scheduler that was loaded meanwhile.
@@ -175,16 +191,13 @@ impl Grant {
     }
 
     fn start(
+        verified: Verified,
         topology: &Topology,
         online: &CpuSet,
         pool: &CpuSet,
-        (slices, parts): (Slices, Parts),
-        hotplugs: u64,
+        slices: Slices,
     ) -> Result<Grant, ScxError> {
-        // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
-        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let sets = parts.sets || topology.columns() > FEW_CPUS as usize;
-        let mut skeleton = into_the_kernel(object, Parts { sets, ..parts }, topology.llcs().len() > 1, hotplugs)?;
+        let Verified { mut skeleton, parts, sets, .. } = verified;
         let beside = Beside::of(&mut skeleton.maps.bss_data);
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
@@ -313,62 +326,6 @@ impl Grant {
     pub fn queues_formed(&self, id: WorkloadId) -> u64 {
         self.shared().workload.get(id.index()).map_or(0, |state| state.formed.load(Relaxed))
     }
-}
-
-/// Would the kernel take the scheduler, with all of its programs? It is loaded for that and let go, and does not run.
-/// Without the privileges for that only what stands in files is looked at.
-///
-/// # Errors
-/// As those of [`Grant::load`].
-pub fn probe() -> Result<(), ScxError> {
-    kernel::ready()?;
-    if !kernel::may_load() {
-        return Ok(());
-    }
-    messages::listen();
-    let parts = Parts { servers: true, together: true, sets: true };
-    into_the_kernel(&mut MaybeUninit::uninit(), parts, true, kernel::hotplugs()).map(drop)
-}
-
-/// Has the kernel check the scheduler, which does not run yet.
-fn into_the_kernel(
-    object: &mut MaybeUninit<OpenObject>,
-    parts: Parts,
-    caches: bool,
-    hotplugs: u64,
-) -> Result<GrantSkel<'_>, ScxError> {
-    let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
-    let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
-    if let Some(unknown) = forms::unknown(&types).into_iter().next() {
-        return Err(ScxError::UnknownKernel { unknown });
-    }
-    let prefers = forms::Preference::of_the_environment();
-    let releases = forms::releases(&types) && prefers != forms::Preference::Later;
-    let operations = open.struct_ops.grant_ops_mut();
-    if !releases {
-        operations.cpu_release = std::ptr::null_mut();
-    }
-    open.progs.cpu_switches.set_autoload(!releases);
-    let operations = open.struct_ops.grant_ops_mut();
-    operations.flags |= kernel::flag_of_bound_threads(&types);
-    operations.hotplug_seq = hotplugs;
-    let switches = open.maps.rodata_data.as_deref_mut().expect("libbpf maps a program's switches");
-    switches.servers_on = parts.servers;
-    switches.together_on = parts.together;
-    switches.caches_on = caches;
-    switches.sets_on = parts.sets;
-    switches.prefers = prefers as u32;
-    // Threads beside servers may have to wait for two budgets, which may be 10 s.
-    if kernel::serves_ext_threads(&types) && !parts.servers {
-        operations.timeout_ms = SHORT_WATCHDOG.as_millis() as u32;
-        switches.overdue_ns = (SHORT_WATCHDOG / 2).as_nanos() as u64;
-    }
-    open.progs.set_threads.set_autoload(parts.together);
-    open.progs.request_given.set_autoload(requests::is_traceable(&types));
-    for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
-        program.set_autoload(sockets::are_traceable(&types));
-    }
-    open.load().map_err(refused("loading the scheduler"))
 }
 
 fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, (slices, sets): (Slices, bool)) {

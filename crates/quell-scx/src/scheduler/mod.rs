@@ -29,7 +29,7 @@ use self::servers::Served;
 use self::workloads::Attached;
 use crate::program::Holder;
 use crate::together::ThreadSetting;
-use crate::{Decisions, Grant, Parts, ScxError, Slices, requests, sockets};
+use crate::{Decisions, Grant, Parts, ScxError, Slices, Verified, requests, sockets};
 
 /// How the loop waits for its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +116,25 @@ impl Scx {
     /// # Errors
     /// If the kernel refuses.
     pub fn load(topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
-        let began = quell_linux::now();
+        let verified = Verified::load(&topology, options.parts)?;
+        Scx::begin(verified, topology, roots, options)
+    }
+
+    /// As [`Scx::load`], of what is verified already, with the same parts.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn begin(
+        verified: Verified,
+        topology: Arc<Topology>,
+        roots: Roots,
+        options: ScxOptions,
+    ) -> Result<Scx, ScxError> {
+        let began = verified.began();
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
         let pool = options.pool.unwrap_or(possible);
         let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::load(&topology, online, &pool, options.slices, options.parts)?;
+        let grant = Grant::begin(verified, &topology, online, &pool, options.slices)?;
         tracing::info!(after = %(quell_linux::now() - began), servers = options.parts.servers, together = options.parts.together, "Quell's scheduler runs");
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
