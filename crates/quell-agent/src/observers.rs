@@ -7,7 +7,7 @@ use quell_model::View;
 
 use crate::AgentError;
 use crate::api::control::{Call, Calls, calls};
-use crate::api::{self, About, Api, ApiConfig, Feed, News};
+use crate::api::{self, About, Api, ApiConfig, Feed, Front, News};
 use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
@@ -17,6 +17,8 @@ use crate::watch::{Roster, SIGNALS, Watch, watch};
 pub struct ObserverConfig {
     /// Address of the API; None: no API.
     pub api: Option<ApiConfig>,
+    /// An API that answers already, in place of a new one.
+    pub front: Option<Front>,
     /// The file to record every turn in; None: no record.
     pub record: Option<PathBuf>,
 }
@@ -51,6 +53,7 @@ impl Observers {
         if let Some(file) = &config.record {
             observers.recorder = Some(Recorder::start(file, stack.view(), stack.layers())?);
         }
+        let front = config.front.as_ref();
         if let Some(config) = &config.api {
             let (watch, watched) = watch(stack.view(), stack.layers());
             let (mut state, posts) = api::state(about, watched);
@@ -63,7 +66,10 @@ impl Observers {
             let (caller, calls) = calls();
             state.obey(caller);
             observers.calls = Some(calls);
-            observers._api = Some(Api::start(config, state)?);
+            match front {
+                Some(front) => front.show(state),
+                None => observers._api = Some(Api::start(config, state)?),
+            }
             observers.watch = Some(watch);
             feed = Some(posts);
         }

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod control;
+mod front;
 pub mod latency;
 pub mod router;
 pub mod socket;
@@ -33,8 +34,9 @@ use crate::watch::Watched;
 
 pub use crate::wire;
 pub use client::Client;
+pub use front::Front;
 pub use latency::{Feed, Posted};
-pub use state::{About, News, State};
+pub use state::{About, News, Starting, State};
 
 /// Default path of the agent's socket.
 pub const SOCKET: &str = "/run/quell/api.sock";
@@ -83,11 +85,14 @@ impl Api {
     /// # Errors
     /// If it cannot listen there, with the mend.
     pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
+        Api::of(config, Arc::new(Mutex::new(state)))
+    }
+
+    fn of(config: &ApiConfig, state: router::SharedState) -> Result<Api, AgentError> {
         let socket = socket::Socket::bind(&config.socket, config.group.as_deref())?;
         let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
         let own = |path: &PathBuf| socket::Socket::bind(path, config.group.as_deref());
         let metrics_socket = config.metrics_socket.as_ref().map(own).transpose()?;
-        let state = Arc::new(Mutex::new(state));
         let sources = config.sources.clone();
         Api::on_a_thread(async move {
             let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);

@@ -7,6 +7,7 @@ use quell_model::signal::Subject;
 use quell_model::view::at;
 use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, Signal, ThreadState, View, WorkloadId};
 use quell_policy::AnyPolicy;
+use quell_thread::clock;
 
 use super::control::Caller;
 use super::latency::{Inbox, Rejected};
@@ -36,6 +37,8 @@ pub struct About {
     pub degraded: Option<String>,
     /// Data that changes seldom.
     pub news: News,
+    /// What the agent still does before it works as configured.
+    pub starting: Option<Starting>,
 }
 
 /// Data about the agent that changes seldom.
@@ -51,6 +54,23 @@ pub struct News {
     pub not_reloaded: Option<wire::NotReloaded>,
     /// The machine cannot be read.
     pub stale: Option<wire::Stale>,
+}
+
+/// What an agent does before it works as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starting {
+    /// The stage, for people.
+    pub what: String,
+    /// When it began.
+    pub since: Nanos,
+}
+
+impl Starting {
+    /// One line for people.
+    #[must_use]
+    pub fn line(&self, now: Nanos) -> String {
+        format!("{}, {} s so far", self.what, now.since(self.since).0 / 1_000_000_000)
+    }
 }
 
 /// The API's data.
@@ -105,6 +125,10 @@ impl State {
 
     pub(crate) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
         self.recording = Some(Box::new(recording));
+    }
+
+    pub(super) fn start(&mut self, starting: Starting) {
+        self.about.starting = Some(starting);
     }
 
     pub(crate) fn follow(&mut self, news: Receiver<News>) {
@@ -264,6 +288,7 @@ fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
         not_reloaded: about.news.not_reloaded.clone(),
         stale: about.news.stale.clone(),
         degraded: about.degraded.clone(),
+        starting: about.starting.as_ref().map(|starting| starting.line(clock::now())),
         cpu_seconds: own.cpu_seconds,
         resident_bytes: own.resident_bytes,
         recording,

@@ -17,9 +17,9 @@ use super::membership::Membership;
 use super::refusals::Refusals;
 use super::vigil::Vigil;
 use super::warnings::{Warnings, unreadable};
-use super::{Degraded, Shadow, Switch};
+use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
-use crate::api::{About, ApiConfig, Feed, News};
+use crate::api::{About, ApiConfig, Feed, Front, News};
 use crate::config::allowed::{allowed, too_little};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
@@ -59,6 +59,18 @@ pub struct Extras {
     pub switch: Option<PathBuf>,
     /// The errors of the configuration that stands in the files now, if that was refused.
     pub refused: Option<String>,
+    /// Quell's scheduler is being loaded, and the agent stands in until that is done.
+    pub loading: Option<Loading>,
+    /// An API that answers already, in place of a new one.
+    pub front: Option<Front>,
+}
+
+impl Extras {
+    /// Does the agent work on Linux's scheduler though a policy asks for Quell's?
+    #[must_use]
+    pub fn stands_in(&self) -> bool {
+        self.degraded.is_some() || self.loading.is_some()
+    }
 }
 
 /// The end of a run.
@@ -138,14 +150,7 @@ impl Agent {
         let pool = config.pool_to_come(host.cpus());
         let layers = stack::curbed(config.layers(&vec![None; config.workloads.len()]), &capabilities);
         let mut stack = stack::over(layers, View::new(topology), pool)?;
-        let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
-        let api = extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
-            socket: socket.clone(),
-            group: config.api.group.clone(),
-            metrics: config.metrics.listen,
-            metrics_socket: config.metrics.socket.clone(),
-            sources: config.sources().cloned().collect(),
-        });
+        let api = api_config(&config, &extras);
         let mode = if extras.shadow {
             "shadow"
         } else if extras.dry_run {
@@ -161,8 +166,9 @@ impl Agent {
             limits,
             news: News::default(),
             degraded: extras.degraded.as_ref().map(Degraded::line),
+            starting: extras.loading.as_ref().map(Loading::starting),
         };
-        let observed = ObserverConfig { api, record: extras.record.clone() };
+        let observed = ObserverConfig { api, front: extras.front.clone(), record: extras.record.clone() };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
         let switch = Switch::kept_in(extras.switch.clone(), now());
         let refused = |why: &String| wire::NotReloaded { since_ns: now().0, why: why.clone() };
@@ -209,7 +215,8 @@ impl Agent {
                 outcome = Outcome::StartAgain;
                 break;
             }
-            if self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now())) {
+            let is_loaded = self.extras.loading.as_ref().is_some_and(Loading::is_done);
+            if is_loaded || self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now())) {
                 outcome = Outcome::SchedulerAgain;
                 break;
             }
@@ -274,7 +281,12 @@ impl Agent {
     }
 
     fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
-        let came_or_went = self.membership.look(&mut self.host, time);
+        let step = || {
+            if let Some(worker) = worker {
+                worker.step();
+            }
+        };
+        let came_or_went = self.membership.look(&mut self.host, time, &step);
         let writes = !self.extras.shadow && !self.extras.dry_run && !self.host.is_suspended();
         let overwritten = writes && self.vigil.look(&mut self.membership, &mut self.host, time).0;
         if came_or_went.0 || overwritten {
@@ -289,6 +301,8 @@ impl Agent {
                 let _ = self.host.feed_latency(posted.workload, posted.sample);
             }
         }
+        // What follows is the first look at all threads, or the first plan.
+        step();
         let wake = if self.extras.shadow {
             self.stack.turn(&mut Shadow::of(&mut self.host))
         } else {
@@ -300,6 +314,7 @@ impl Agent {
                 self.assign();
             }
         }
+        step();
         self.membership.count(&mut self.host, time);
         self.answer_calls(worker, time)?;
         self.vigil.remark(&mut self.membership, &self.host, time);
@@ -317,7 +332,7 @@ impl Agent {
             worker.beat(self.config.agent.hung_after);
             tell_leases(worker, self.stack.layers(), self.config.machine.solo_runs.longest);
         }
-        Ok(wake)
+        Ok(if self.membership.is_behind() { Wake::At(Nanos::ZERO) } else { wake })
     }
 
     /// Reads the configuration again. Returns true if it needs a new beginning. One with errors changes nothing.
@@ -325,7 +340,7 @@ impl Agent {
         let Some(path) = self.config.files.first() else { return false };
         let config = match config::read(path).and_then(|config| {
             // On Linux's scheduler like the running one, which could not have Quell's or lost it.
-            let kernels = self.extras.degraded.is_some()
+            let kernels = self.extras.stands_in()
                 || self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
             let topology = self.host.topology();
@@ -348,7 +363,7 @@ impl Agent {
                 return false;
             }
         };
-        if self.extras.degraded.is_some() {
+        if self.extras.stands_in() {
             tracing::info!("Quell's scheduler is loaded again: the configuration was read again");
             return true;
         }
@@ -465,6 +480,19 @@ impl Agent {
             tracing::warn!("{left}");
         }
     }
+}
+
+/// The API that the configuration and the command line ask for; None: none.
+#[must_use]
+pub fn api_config(config: &Config, extras: &Extras) -> Option<ApiConfig> {
+    let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
+    extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
+        socket: socket.clone(),
+        group: config.api.group.clone(),
+        metrics: config.metrics.listen,
+        metrics_socket: config.metrics.socket.clone(),
+        sources: config.sources().cloned().collect(),
+    })
 }
 
 /// All faults of a configuration on this machine, if its host has these capabilities; and the matches of its selectors.

@@ -229,7 +229,7 @@ fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
 fn rules_that_the_host_has_not_are_explained_as_refused() {
     let tree = machine();
     let mut agent = agent(&tree, Extras::default());
-    agent.membership.look(&mut agent.host, Nanos::ZERO);
+    agent.membership.look(&mut agent.host, Nanos::ZERO, &|| ());
     let layers = vec![Layer::new(AnyPolicy::named("caladan").unwrap(), None)];
     let mut stack = Stack::new(layers, View::new(agent.host.topology()), CpuSet::first(4)).unwrap();
     let (mut watch, watched) = watch(stack.view(), stack.layers());
@@ -348,4 +348,23 @@ fn switched_off_it_puts_everything_back_and_observes_and_switched_on_it_sets_all
     assert!(!kept.exists());
     next.put_back();
     assert_eq!(tree.read(CPUS), OTHERS);
+}
+
+#[test]
+fn a_long_first_look_goes_on_in_the_next_turn_and_leaves_no_workload_out() {
+    let tree = machine();
+    let mut agent = agent(&tree, Extras::default());
+    let steps = std::cell::Cell::new(0);
+    let slow = || {
+        steps.set(steps.get() + 1);
+        std::thread::sleep(std::time::Duration::from_millis(600));
+    };
+    let attached = |agent: &mut Agent| {
+        agent.membership.look(&mut agent.host, Nanos::ZERO, &slow);
+        let ids = agent.membership.ids(&agent.config);
+        (ids.iter().flatten().count(), agent.membership.is_behind())
+    };
+    assert_eq!(attached(&mut agent), (1, true), "one that takes long is a look by itself");
+    assert_eq!(attached(&mut agent), (2, false));
+    assert_eq!(steps.get(), 2, "each is a sign of life");
 }

@@ -1,11 +1,15 @@
-//! Without Quell's scheduler, where a policy asks for it: the kernel ended or refused it. CPUs are lent by affinity then, beside
-//! `guard`, until the scheduler is loaded again.
+//! Without Quell's scheduler, where a policy asks for it: it is being loaded, or the kernel ended or refused it. CPUs are lent
+//! by affinity then, beside `guard`, until the scheduler is loaded.
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
+
+use crate::api::Starting;
 
 /// Shortest time from an end of the scheduler to its next load.
 pub const PAUSE: Nanos = Nanos::from_secs(600);
@@ -36,6 +40,34 @@ impl Degraded {
     #[must_use]
     pub fn is_over(&self, now: Nanos) -> bool {
         self.again_at.is_some_and(|at| now >= at)
+    }
+}
+
+/// Quell's scheduler is being loaded on another thread, which the kernel's verifier may take minutes for.
+#[derive(Clone, Debug)]
+pub struct Loading {
+    since: Nanos,
+    done: Arc<AtomicBool>,
+}
+
+impl Loading {
+    /// Loading began at this time; `done` is set at its end, whatever that is.
+    #[must_use]
+    pub fn new(since: Nanos, done: Arc<AtomicBool>) -> Loading {
+        Loading { since, done }
+    }
+
+    /// Has it ended?
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// What the status says meanwhile.
+    #[must_use]
+    pub fn starting(&self) -> Starting {
+        let what = "loading Quell's scheduler: the kernel verifies it (CPUs are lent by affinity until it runs)";
+        Starting { what: what.to_owned(), since: self.since }
     }
 }
 

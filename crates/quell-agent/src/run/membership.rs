@@ -6,7 +6,7 @@ use std::path::Path;
 use quell_linux::write::Conflict;
 use quell_linux::{Departure, LinuxHost};
 use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount, foreign};
-use quell_thread::clock::cpu_time;
+use quell_thread::clock::{cpu_time, now as clock_now};
 
 use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
@@ -18,6 +18,10 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// And no more often than that it takes one in so many of a CPU's time: an ordinary user can start thousands of processes.
 const LOOKS_SHARE: u64 = 50;
+
+/// A look goes on to no further workload once it took this long: those that are attached have their settings first, and the next
+/// turn goes on with the rest.
+const LONGEST_LOOK: Nanos = Nanos::from_millis(500);
 
 /// One workload of the configuration.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ pub struct Membership {
     rivals: Rivals,
     /// Workloads came whose threads have not been counted yet.
     uncounted: bool,
+    /// The first workload that the last look left to the next one.
+    left: Option<String>,
     /// Did anything change since the roster was last taken?
     news: bool,
 }
@@ -115,17 +121,32 @@ impl Membership {
         changed
     }
 
-    /// Attaches workloads that appeared and detaches those that ended; once a second.
-    pub fn look(&mut self, host: &mut LinuxHost, now: Nanos) -> Changed {
+    /// Did the last look leave workloads to the next one, which is due at once?
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Attaches workloads that appeared and detaches those that ended; once a second. `step` is called after each of them. A look
+    /// that takes too long leaves the rest to the next one.
+    pub fn look(&mut self, host: &mut LinuxHost, now: Nanos, step: &dyn Fn()) -> Changed {
         let mut changed = Changed::default();
         if now < self.look_at {
             return changed;
         }
-        let began = cpu_time();
+        let (began, began_at) = (cpu_time(), clock_now());
+        let first = self.left.take();
         host.begin_look();
         for (name, member) in &mut self.members {
             if let Some(id) = member.id {
                 self.news |= member.look_after_the_departed(host, id);
+            }
+            if first.as_ref().is_some_and(|first| name < first) {
+                continue;
+            }
+            if clock_now() - began_at > LONGEST_LOOK {
+                self.left = Some(name.clone());
+                break;
             }
             match member.id {
                 Some(id) if member.has_ended(host, id) => {
@@ -150,9 +171,13 @@ impl Membership {
                 }
                 None => {}
             }
+            step();
         }
         host.end_look();
-        self.look_at = now + LOOK_EVERY.max(Nanos((cpu_time() - began).0 * LOOKS_SHARE));
+        self.look_at = match self.left {
+            Some(_) => now,
+            None => now + LOOK_EVERY.max(Nanos((cpu_time() - began).0 * LOOKS_SHARE)),
+        };
         changed
     }
 

@@ -23,7 +23,7 @@ pub mod vigil;
 mod warnings;
 
 pub use agent::{Agent, Extras, Outcome};
-pub use degraded::{Degraded, Ends};
+pub use degraded::{Degraded, Ends, Loading};
 pub use dry::PrintedJournal;
 pub use shadow::Shadow;
 pub use switch::Switch;

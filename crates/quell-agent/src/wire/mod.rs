@@ -79,6 +79,9 @@ pub struct Agent {
     /// Why Quell's scheduler is off, though a policy asks for it.
     #[serde(default)]
     pub degraded: Option<String>,
+    /// What the agent still does before it works as configured, and for how long so far.
+    #[serde(default)]
+    pub starting: Option<String>,
     /// CPU time that its process used, in seconds.
     pub cpu_seconds: f64,
     /// Its resident memory, in bytes.

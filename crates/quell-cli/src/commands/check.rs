@@ -16,6 +16,7 @@ use quell_sim::scenario::{MachineSpec, Shape};
 use serde_json::{Value, json};
 
 use super::output;
+use crate::host::Asked;
 
 /// Say what is wrong with a configuration, with file, line and the mend
 ///
@@ -72,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let examined = match arguments.offline {
         true => offline(&arguments.file, &topology(arguments)?),
-        false => examine(&arguments.file, &Start { only_checks: true, ..Start::default() })?,
+        false => examine(&arguments.file, &Start { only_checks: true, ..Start::default() }, Asked::Kernel)?,
     };
     let right = !examined.problems.are_fatal();
     if arguments.json {
@@ -99,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Everything that is wrong with a configuration on this machine, for an agent that is started like this.
-pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
+pub fn examine(file: &Path, start: &Start, asked: Asked) -> Result<Examined> {
     let (config, before) = config::read_all(file);
     let options = HostOptions {
         partitions: config.machine.partition,
@@ -111,8 +112,9 @@ pub fn examine(file: &Path, start: &Start) -> Result<Examined> {
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
-    let (config, fell_back) = crate::host::settle(config);
-    let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), config.has_own_scheduler());
+    let (config, fell_back) = crate::host::settle(config, asked);
+    let own = config.has_own_scheduler().then_some(asked);
+    let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), own);
     let (mut problems, survey) = agent::check(&config, before, &host.topology(), &capabilities)?;
     if start.is_anothers() {
         problems.0.iter_mut().filter(|problem| problem.what.contains("CAP_")).for_each(|lacking| {

@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{check, signals};
-use crate::host::run_agent;
+use crate::host::{Asked, run_agent};
 
 /// Run the agent
 ///
@@ -61,7 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.once && !(arguments.dry_run || arguments.shadow) {
         anyhow::bail!("--once would put back at once what it sets: give --dry-run or --shadow too");
     }
-    let examined = check::examine(&arguments.config, &start_of(arguments))?;
+    let asked = if arguments.dry_run || arguments.shadow { Asked::Kernel } else { Asked::Files };
+    let examined = check::examine(&arguments.config, &start_of(arguments), asked)?;
     for problem in &examined.problems.0 {
         eprintln!("{problem}");
     }
@@ -173,7 +174,7 @@ fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Conf
     if config::read_all(&arguments.config).0 == *read {
         return Ok((first.clone(), None));
     }
-    let examined = check::examine(&arguments.config, &start_of(arguments))?;
+    let examined = check::examine(&arguments.config, &start_of(arguments), Asked::Files)?;
     if examined.problems.are_fatal() {
         error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
     }
@@ -188,6 +189,7 @@ fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
     move |news| match news {
         News::Leftover(report) => warn!("an earlier agent was killed: {}", report.summary()),
         News::Hung(why) => error!("the worker is taken for hung: {why}"),
+        News::Starved(why) => warn!("the machine does not let the worker run: {why}"),
         News::Died { how, report } => {
             error!("{how}: {}", report.summary());
             // A killed worker leaves its socket behind. What else stands there stays; the next worker says so.

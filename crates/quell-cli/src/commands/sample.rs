@@ -105,6 +105,7 @@ pub fn status(cpus: u32) -> Status {
             not_reloaded: None,
             stale: None,
             degraded: None,
+            starting: None,
             cpu_seconds: 1.0,
             resident_bytes: 12 << 20,
             recording: None,

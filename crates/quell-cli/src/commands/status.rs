@@ -99,6 +99,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     if status.decisions_lost > 0 {
         lines.push(format!("! {} decisions came faster than they could be read", status.decisions_lost));
     }
+    lines.extend(agent.starting.iter().map(|what| screen.wrap(&format!("! {what}"))));
     lines.extend(agent.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.extend(agent.warnings.iter().map(|warning| screen.wrap(&format!("! {warning}"))));
     lines.extend(agent.notices.iter().map(|notice| screen.wrap(notice)));
@@ -200,6 +201,14 @@ mod tests {
         let mut status = sample::status(4);
         status.agent.degraded = Some("Quell's scheduler is off: a stall".into());
         assert!(text(&status, false, &Screen::columns(80)).contains("! Quell's scheduler is off: a stall"));
+    }
+
+    #[test]
+    fn what_a_starting_agent_does_is_said() {
+        let mut status = sample::status(4);
+        status.agent.starting = Some("loading Quell's scheduler: the kernel verifies it, 12 s so far".into());
+        let text = text(&status, false, &Screen::columns(80));
+        assert!(text.contains("! loading Quell's scheduler: the kernel verifies it, 12 s so far"), "{text}");
     }
 
     #[test]

@@ -88,6 +88,9 @@ fn problem_line(model: &Model) -> Line<'static> {
         return Line::styled(format!("{problem}; trying again"), BAD);
     }
     let agent = &model.status.agent;
+    if let Some(what) = &agent.starting {
+        return Line::from(what.clone());
+    }
     if let Some(why) = &agent.degraded {
         return Line::styled(why.clone(), BAD);
     }
