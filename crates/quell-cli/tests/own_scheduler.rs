@@ -24,6 +24,8 @@ works() { # does the batch work go on?
     sleep 0.5
     [ "$(sed -n 's/usage_usec //p' $cgroups/batch/cpu.stat)" -gt $((before + 100000)) ]
 }
+server() { sed -n 1p $cgroups/server/cgroup.procs; }
+is_first() { [ "$(cut -d' ' -f41 /proc/$(server)/stat)" = 1 ]; } # SCHED_FIFO
 
 mkdir $cgroups/server $cgroups/batch
 for _ in 1 2 3; do
@@ -52,6 +54,8 @@ await 'batch work goes on' works
 worker=$(cat /proc/$guardian/task/$guardian/children)
 kill -9 $worker
 await 'another worker came' sh -c "worker=\$(cat /proc/$guardian/task/$guardian/children); [ -n \"\$worker\" ] && [ \"\$worker\" != \"$worker\" ]"
+# While the kernel verifies the scheduler anew, nothing is without protection.
+await 'the server goes first while it is loaded' is_first
 await 'it took over again' is enabled
 await 'batch work still goes on' works
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
@@ -73,8 +77,6 @@ await 'the kernel has its own once more' is disabled
 "$QUELL" run --config /run/quell.toml > /run/quell.log 2>&1 &
 guardian=$!
 await 'it took over a third time' is enabled
-server() { sed -n 1p $cgroups/server/cgroup.procs; }
-is_first() { [ "$(cut -d' ' -f41 /proc/$(server)/stat)" = 1 ]; } # SCHED_FIFO
 uptime() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 soon() { # It is a second on a machine of its own; this one may be shared by many.
     for _ in $(seq 500); do ! is_first || break; sleep 0.02; done
@@ -230,7 +232,7 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "it took over\nquell_grant",
         "batch work goes on\nQuell ",
         "on the scx host",
-        "it took over again",
+        "another worker came\nthe server goes first while it is loaded\nit took over again\n",
         "the kernel has its own again",
         "batch work goes on without Quell",
         "the loop has a CPU of its own",
