@@ -81,7 +81,7 @@ fn measure(policy: &str, watched: Option<bool>) -> Cost {
     let layers = vec![Layer::new(AnyPolicy::named(policy).expect("a policy"), None)];
     let mut stack = Stack::new(layers, View::new(host.topology()), host.topology().all()).expect("one layer");
     let api = watched.map(|_| ApiConfig { socket: socket.clone(), ..ApiConfig::default() });
-    let observed = ObserverConfig { api, record: None };
+    let observed = ObserverConfig { api, front: None, record: None };
     let (mut observers, _feed) = Observers::start(&observed, About::default(), &mut stack).expect("observers");
     let client = (watched == Some(true)).then(|| Looks::begin(&socket));
     for _ in 0..10 {

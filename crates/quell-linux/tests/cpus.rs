@@ -162,7 +162,7 @@ fn a_cpu_that_comes_online_joins_the_pool() {
     assert_eq!(scene.host.topology().all(), cpus("0-3"));
     assert_eq!(scene.stack.first().pool.intersection(&scene.stack.view().cpus.online), cpus("0-3"));
     assert_eq!(scene.strict(), before, "and the reservation is where it was");
-    assert_eq!(scene.refused, [String::new(); 0]);
+    assert!(scene.refused.is_empty(), "{:?}", scene.refused);
 }
 
 #[test]

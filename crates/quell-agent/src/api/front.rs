@@ -30,7 +30,7 @@ impl Front {
         let why = Some("the agent is starting".to_owned());
         let entry = |workload| {
             let (standing, why) = (Standing::Waiting, why.clone());
-            Entry { workload, standing, since: now, why, left: Vec::new() }
+            Entry { workload, standing, since: now, why, left: Vec::new(), overridden: None, remarks: Vec::new() }
         };
         let (mut watch, watched) = watch(&View { now, ..View::new(topology) }, &[]);
         watch.tell(workloads.into_iter().map(entry).collect());

@@ -303,7 +303,7 @@ impl Guardian {
                 return Ok(early);
             }
             let time = now();
-            self.clock = self.clock + (time - std::mem::replace(&mut looked, time)).min(ROUND);
+            self.clock += (time - std::mem::replace(&mut looked, time)).min(ROUND);
             // Its status costs more than all the rest here. A worker whose loop turns is alive.
             let turns = pulse.turned_within(STANDS_STILL, time);
             if !turns && status.as_ref().is_some_and(is_doomed) {

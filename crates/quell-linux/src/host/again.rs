@@ -57,7 +57,7 @@ mod tests {
             assert!(again.is_due(now));
             again.refused("it could not be", &"EBUSY", now);
             assert!(!again.is_due(now + Nanos::from_secs(wait) - Nanos(1)), "{wait}");
-            now = now + Nanos::from_secs(wait);
+            now += Nanos::from_secs(wait);
         }
         assert_eq!(again.times, 8);
         again.over("it could not be");

@@ -69,10 +69,11 @@ impl LinuxHost {
         }
         let ledger = &self.writes.ledger;
         let counts = |difference: &Difference| {
-            !difference.wanted.is_still(&difference.found)
-                && !matches!(difference.place, Place::Stopped(_))
-                // A thread that Quell has let go of may do with itself what it likes.
-                && !(is_of_thread(&difference.place) && ledger.origin(&difference.place) == Some(&difference.wanted))
+            let stands = difference.wanted.is_still(&difference.found);
+            // A thread that Quell has let go of may do with itself what it likes.
+            let is_let_go =
+                is_of_thread(&difference.place) && ledger.origin(&difference.place) == Some(&difference.wanted);
+            !(stands || is_let_go || matches!(difference.place, Place::Stopped(_)))
         };
         let kept: Vec<Difference> = into.drain(first..).filter(counts).collect();
         into.extend(kept);

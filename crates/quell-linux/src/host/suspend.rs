@@ -19,10 +19,13 @@ impl LinuxHost {
         let report = self.restore();
         self.suspended = true;
         let ids: Vec<WorkloadId> = self.members.workloads().map(|(id, _)| id).collect();
-        ids.into_iter().map(|id| self.scheduler.detach(id)).fold(Ok(report), |report, detached| {
-            detached?;
-            report
-        })
+        let mut result = Ok(report);
+        for id in ids {
+            if let Err(error) = self.scheduler.detach(id) {
+                result = Err(error);
+            }
+        }
+        result
     }
 
     /// Sets again what is asked for from now on. What was set before stays put back: attach the workloads again for that.

@@ -44,15 +44,18 @@ impl Server {
     }
 }
 
+/// CPU sets by workload.
+type Bound = Vec<(WorkloadId, CpuSet)>;
+
 /// The policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Vas {
     config: VasConfig,
     servers: Vec<Server>,
     /// CPU sets of workloads: those with servers on their CPUs, others off CPUs that a server has as a whole.
-    bound: Vec<(WorkloadId, CpuSet)>,
+    bound: Bound,
     /// Servers and CPU sets before the plan that is under way, and its number: a refused plan leaves nothing behind.
-    before: Option<(u64, Vec<Server>, Vec<(WorkloadId, CpuSet)>)>,
+    before: Option<(u64, Vec<Server>, Bound)>,
     /// The pool that this was arranged in; None: nothing was arranged yet, or all is to be asked for again.
     arranged: Option<CpuSet>,
     retry: Retry,
