@@ -96,7 +96,7 @@ impl LinuxHost {
         all.sort_unstable_by_key(|one| one.workload);
         self.members.allowances = Arc::new(all);
         self.pending.extend(changed.iter().map(|id| Event::Allowed(*id)));
-        self.unsettled.append(&mut changed);
+        self.due.workloads.append(&mut changed);
     }
 
     /// A workload came, or became another one: it is looked at next.

@@ -41,7 +41,7 @@ impl LinuxHost {
             self.look_first()?;
         }
         let first = events.len();
-        let mut settings = std::mem::take(&mut self.settings);
+        let mut settings = std::mem::take(&mut self.buffers.settings);
         settings.clear();
         self.scheduler.carry_out(plan, &mut settings, events)?;
         let mut sunk = self.refused_rule(plan, &events[first..]);
@@ -83,7 +83,7 @@ impl LinuxHost {
         if !plan.knobs.is_empty() {
             events.push(Event::Outcome(Outcome { plan: plan.number, part: Part::Knobs, verdict }));
         }
-        self.settings = settings;
+        self.buffers.settings = settings;
         Ok(())
     }
 
@@ -283,11 +283,11 @@ impl LinuxHost {
     pub(super) fn settle_frequencies(&mut self) {
         let result = self.compile(&[], None, true).and_then(|writes| self.make(&writes));
         if let Err(error) = &result
-            && !self.frequencies_due
+            && !self.due.frequencies
         {
             tracing::warn!(%error, "frequencies could not be limited");
         }
-        self.frequencies_due = result.is_err();
+        self.due.frequencies = result.is_err();
     }
 
     /// Threads that were created while others were moved into their group are found until a look finds none: a thread
@@ -336,7 +336,7 @@ impl LinuxHost {
                 if !refused_before.contains(id) {
                     tracing::warn!(workload = id.0, %error, "a workload's values could not be made true again");
                 }
-                self.unsettled.push(*id);
+                self.due.workloads.push(*id);
             }
         }
     }

@@ -56,7 +56,7 @@ impl LinuxHost {
         self.settle_limits();
         self.look_at_allowance_of(id);
         self.pending.push(Event::Attached(id));
-        self.unsettled.push(id);
+        self.due.workloads.push(id);
         match self.members.get(id) {
             Some(member) if !self.suspended => self.scheduler.update(id, &member.spec),
             _ => Ok(()),

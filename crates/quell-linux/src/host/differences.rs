@@ -63,7 +63,7 @@ impl LinuxHost {
                 continue;
             }
             at.insert(write.place.clone(), into.len());
-            let stood = !write.workload.is_some_and(|id| self.unsettled.contains(&id));
+            let stood = !write.workload.is_some_and(|id| self.due.workloads.contains(&id));
             let (workload, place, wanted, found) = (write.workload, write.place, write.after, write.before);
             into.push(Difference { workload, place, wanted, found, stood });
         }

@@ -45,7 +45,7 @@ impl LinuxHost {
         self.standing.limits[id.index()] = Some(state);
         if let Err(error) = self.write_limit(id) {
             self.standing.limits[id.index()] = Some(LimitState::NotKept(error.to_string()));
-            self.unsettled.push(id);
+            self.due.workloads.push(id);
         }
     }
 

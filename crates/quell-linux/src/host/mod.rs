@@ -58,14 +58,8 @@ pub struct LinuxHost {
     reading: allowances::Next,
     /// Threads that cannot have their workload's server.
     serverless: Again,
-    /// Settings that the scheduler needs: kept for its memory.
-    settings: Vec<KnobSetting>,
-    /// Workloads whose standing values could not be made true; tried again at each scan.
-    unsettled: Vec<WorkloadId>,
-    /// Could frequencies not be made what they should be? Tried again at each scan.
-    frequencies_due: bool,
-    /// Results of a scan: kept for its memory.
-    news: News,
+    due: Due,
+    buffers: Buffers,
     pending: Vec<Event>,
     /// The change of the threads of which the journal knows.
     told: u64,
@@ -73,6 +67,24 @@ pub struct LinuxHost {
     /// Is nothing to be set until [`LinuxHost::resume`]?
     suspended: bool,
     sessions: Sessions,
+}
+
+/// What is tried again at each scan.
+#[derive(Debug, Default)]
+struct Due {
+    /// Workloads whose standing values could not be made true.
+    workloads: Vec<WorkloadId>,
+    /// Could frequencies not be made what they should be?
+    frequencies: bool,
+}
+
+/// Kept for their memory.
+#[derive(Debug, Default)]
+struct Buffers {
+    /// Settings that the scheduler needs.
+    settings: Vec<KnobSetting>,
+    /// Results of a scan.
+    news: News,
 }
 
 impl LinuxHost {
@@ -111,10 +123,8 @@ impl LinuxHost {
             rules: Rules::default(),
             reading: allowances::Next::default(),
             serverless: Again::default(),
-            settings: Vec::new(),
-            unsettled: Vec::new(),
-            frequencies_due: false,
-            news: News::default(),
+            due: Due::default(),
+            buffers: Buffers::default(),
             pending: Vec::new(),
             told: 0,
             waker: Waker::new()?,
@@ -301,7 +311,7 @@ impl LinuxHost {
 
     /// Looks for new threads and gives them their workload's values.
     fn scan(&mut self, now: Nanos) -> Result<(), LinuxError> {
-        let mut news = std::mem::take(&mut self.news);
+        let mut news = std::mem::take(&mut self.buffers.news);
         let result = self.members.scan(now, &mut news);
         self.tell_journal();
         let online = |event: &Event| if let Event::Online(cpu) = event { Some(*cpu) } else { None };
@@ -317,19 +327,19 @@ impl LinuxHost {
             self.writes.ledger.forget_group(&group);
             self.sensors.groups_changed(id);
         }
-        let refused_before = self.unsettled.len();
-        self.unsettled.append(&mut news.dirty);
+        let refused_before = self.due.workloads.len();
+        self.due.workloads.append(&mut news.dirty);
         if result.is_ok() {
             self.look_at_allowances(now);
         }
         if !returned.is_empty() {
             // A set has those of its CPUs that are online.
             let bound = self.members.workloads().map(|(id, _)| id);
-            self.unsettled.extend(bound.filter(|&id| self.standing.values.of(id).cpus.is_some()));
+            self.due.workloads.extend(bound.filter(|&id| self.standing.values.of(id).cpus.is_some()));
         }
-        self.news = news;
-        if result.is_ok() && !self.unsettled.is_empty() {
-            let mut dirty = std::mem::take(&mut self.unsettled);
+        self.buffers.news = news;
+        if result.is_ok() && !self.due.workloads.is_empty() {
+            let mut dirty = std::mem::take(&mut self.due.workloads);
             let refused = dirty[..refused_before].to_vec();
             dirty.sort_unstable();
             dirty.dedup();
@@ -337,7 +347,7 @@ impl LinuxHost {
         }
         if !returned.is_empty() {
             self.hardware_returned(returned);
-        } else if self.frequencies_due {
+        } else if self.due.frequencies {
             self.settle_frequencies();
         }
         if result.is_ok() {

@@ -69,7 +69,7 @@ impl LinuxHost {
         let limits = self.standing.limits.iter_mut().enumerate().filter(|(slot, _)| !is_kept(WorkloadId(*slot as u32)));
         limits.for_each(|(_, limit)| *limit = None);
         self.standing.values.clear(only);
-        self.unsettled.retain(|owner| is_kept(*owner));
+        self.due.workloads.retain(|owner| is_kept(*owner));
         self.forget_sessions(only);
         let threads = std::mem::take(&mut self.members.threads);
         let inherited = self.inherited(&threads, &touched);

@@ -50,7 +50,7 @@ pub struct Command {
 }
 
 impl Subject {
-    /// A command, which waits until [`Subject::begin`]; else the exit status that says why there can be none.
+    /// A command, which is held until it is let go; else the exit status that says why there can be none.
     pub fn command(command: &[String], worker: &Worker) -> Result<Result<Subject, u8>> {
         if !exists(&command[0]) {
             return Ok(Err(not_found(&command[0])));
@@ -88,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// The process that is held until [`Subject::begin`].
+    /// The process that is held until it is let go.
     pub fn held(&self) -> Option<Pid> {
         match self {
             Subject::Command(command) => command.held.as_ref().map(|held| held.pid),
