@@ -210,7 +210,7 @@ mod tests {
         found.limit(CpuCount(500)).unwrap();
         assert_eq!(fs::read_to_string(found.quota_file()).unwrap().trim(), "50000");
         found.limit(CpuCount(10)).unwrap();
-        assert_eq!(fs::read_to_string(found.quota_file()).unwrap(), "10000", "of a second");
+        assert_eq!(fs::read_to_string(found.quota_file()).unwrap().trim(), "10000", "of a second");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quell_model::{Allowance, CpuCount, CpuSet, Event, Nanos, Workload, WorkloadId};
 
 use super::LinuxHost;
-use crate::cgroup::{Allowed, Reading};
+use crate::cgroup::{self, Allowed, CpuV1, Reading};
 use crate::members::{Places, Resolved, Sighting};
 use crate::procfs::ProcFs;
 use crate::write::{Ledger, Place, Value};
@@ -41,8 +41,12 @@ pub fn allowance(roots: &Roots, options: &HostOptions, workload: &Workload) -> O
     let resolved = Places { roots, proc: &mut proc, sighting, exempt: &[] }.resolve(workload).ok()?;
     let mut reading = Reading::new(&roots.cgroup, sysfs::online(&roots.sys).ok()?, &|_| None, &|_| true);
     let groups: Vec<PathBuf> = resolved.group_paths().cloned().collect();
-    let found = all_of(groups.iter().map(|group| reading.of_own(group)))?;
-    let found = Allowance { workload: WorkloadId(0), cpus: found.cpus, quota: found.quota, no_realtime: false };
+    let mut pids: Vec<i32> = resolved.roots.iter().map(|root| root.tid).collect();
+    groups.iter().try_for_each(|group| cgroup::members(group, &mut pids).map(|_| ())).ok()?;
+    let budgets = CpuV1::find(roots).filter(CpuV1::has_real_time_budgets);
+    let no_realtime = are_closed_to_real_time(budgets.as_ref(), roots, pids);
+    let Allowed { cpus, quota } = all_of(groups.iter().map(|group| reading.of_own(group))).unwrap_or_default();
+    let found = Allowance { workload: WorkloadId(0), cpus, quota, no_realtime };
     found.is_limited().then_some(found)
 }
 
@@ -101,7 +105,10 @@ impl LinuxHost {
 
     /// A workload came, or became another one: it is looked at next.
     pub(super) fn look_at_allowance_of(&mut self, id: WorkloadId) {
-        self.reading.from = self.members.selectors.partition_point(|(other, _)| *other < id);
+        let at = self.members.selectors.partition_point(|(other, _)| *other < id);
+        // Several may come before the next reading.
+        let is_due = self.reading.at == Nanos::ZERO;
+        self.reading.from = if is_due { self.reading.from.min(at) } else { at };
         self.reading.at = Nanos::ZERO;
     }
 
@@ -123,8 +130,11 @@ impl LinuxHost {
             let groups = resolved.group_paths().map(|group| reading.of_own(group)).collect::<Vec<_>>();
             let processes = self.groups_of_processes(*id, resolved);
             let processes = processes.iter().map(|group| reading.of(group)).collect::<Vec<_>>();
-            let Some(Allowed { cpus, quota }) = all_of(groups.into_iter().chain(processes)) else { continue };
-            let one = Allowance { workload: *id, cpus, quota, no_realtime: false };
+            let Allowed { cpus, quota } = all_of(groups.into_iter().chain(processes)).unwrap_or_default();
+            let own = members.threads.iter().filter(|thread| thread.workload == *id && thread.is_first());
+            let no_realtime =
+                are_closed_to_real_time(members.budgets.as_ref(), &members.roots, own.map(|thread| thread.pid));
+            let one = Allowance { workload: *id, cpus, quota, no_realtime };
             found.extend(one.is_limited().then_some(one));
         }
         found
@@ -147,6 +157,15 @@ impl LinuxHost {
     }
 }
 
+/// Is one of these processes in a cgroup without real-time budget? Then no plan with SCHED_FIFO for all of them is taken.
+fn are_closed_to_real_time(budgets: Option<&CpuV1>, roots: &Roots, pids: impl IntoIterator<Item = i32>) -> bool {
+    let Some(budgets) = budgets else { return false };
+    pids.into_iter().take(PROCESSES).any(|pid| {
+        let text = file::read(&roots.proc.join(format!("{pid}/cgroup"))).ok().flatten().unwrap_or_default();
+        budgets.closed_to_real_time(&budgets.group_in(&text)).is_some()
+    })
+}
+
 /// With a partition of Quell's, the CPUs that it has are in no other cgroup's effective set.
 fn has_partitions(ledger: &Ledger) -> bool {
     ledger.files().any(|path| path.ends_with("cpuset.cpus.partition"))
@@ -159,4 +178,40 @@ fn all_of(groups: impl Iterator<Item = Allowed>) -> Option<Allowed> {
         cpus: one.cpus.zip(other.cpus).map(|(one, other)| one.union(&other)),
         quota: widest(one.quota, other.quota),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Class, Host as _, Selector, SignalSet, Topology, View};
+
+    use super::*;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn a_cgroup_without_real_time_budget_closes_the_classes_to_its_workload() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        let mount = tree.path().join("v1");
+        tree.write("proc/self/mountinfo", &format!("30 23 0:26 / {} rw - cgroup cgroup rw,cpu\n", mount.display()));
+        tree.write("v1/cpu.rt_runtime_us", "950000\n");
+        for (pid, name, budget) in [(100, "web", "0\n"), (200, "db", "100000\n")] {
+            tree.process(pid, 1, name);
+            tree.cgroup(name);
+            tree.join(name, &[pid]);
+            tree.write(format!("proc/{pid}/cgroup"), &format!("2:cpu:/{name}\n0::/{name}\n"));
+            tree.write(format!("v1/{name}/cpu.rt_runtime_us"), budget);
+        }
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        let workloads = ["web", "db"].map(|name| {
+            let mut workload = Workload::new(name, Class::LatencyCritical, CpuCount::whole(1));
+            workload.selectors.push(Selector::Cgroup(name.into()));
+            workload
+        });
+        let ids = workloads.clone().map(|workload| host.attach(workload).unwrap());
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+        let is_closed = |found: Option<Allowance>| found.is_some_and(|found| found.no_realtime);
+        assert_eq!(ids.map(|id| is_closed(view.allowance(id).copied())), [true, false]);
+        let before = |workload| is_closed(allowance(&tree.roots(), &HostOptions::default(), workload));
+        assert_eq!([before(&workloads[0]), before(&workloads[1])], [true, false], "`quell check` knows it, too");
+    }
 }

@@ -52,6 +52,7 @@ use quell_model::{Allowance, Controls, CpuSet, Nanos, SignalSet, Topology, View,
 
 use self::departure::Departures;
 use self::scout::{Away, Scout};
+use crate::cgroup::CpuV1;
 use crate::clock::Look;
 use crate::procfs::ProcFs;
 use crate::{HostOptions, LinuxError, Roots, cgroup, sysfs};
@@ -101,6 +102,8 @@ pub(crate) struct Members {
     pub allowances: Arc<Vec<Allowance>>,
     /// What there is to turn.
     pub controls: Arc<Controls>,
+    /// Where real-time CPU time is divided among cgroups; None: it is not.
+    pub budgets: Option<CpuV1>,
     pub proc: ProcFs,
     pub slots: Vec<Option<Member>>,
     /// Their selectors, looked up; ascending by workload.
@@ -134,6 +137,7 @@ impl Members {
             online: topology.all(),
             allowances: Arc::default(),
             controls: Arc::new(controls(&roots, &options, &topology)),
+            budgets: CpuV1::find(&roots).filter(CpuV1::has_real_time_budgets),
             topology,
             roots,
             options,
