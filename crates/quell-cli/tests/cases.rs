@@ -44,15 +44,11 @@ cases! {
     orphans_are_reaped = "exec-zombies";
     a_histogram_in_milliseconds_is_read_as_one = "histogram-unit";
     label_sets_with_unlike_bounds_are_not_added = "histogram-unlike-buckets";
-    #[ignore = "until a process outlives its first thread"]
     a_process_without_its_first_thread_remains_managed = "leader-gone";
     a_services_own_realtime_threads_are_kept = "own-realtime";
     a_pod_is_found_below_kubelets_own_root = "pod-below-own-root";
-    #[ignore = "until what leaves its workload is put back"]
     what_is_renamed_is_put_back_or_remains_managed = "renamed";
-    #[ignore = "until a refused server undoes its plan"]
     a_refused_server_undoes_its_plan = "server-refused-undone";
-    #[ignore = "until membership is by thread"]
     a_thread_of_a_threaded_cgroup_is_a_member_alone = "threaded-cgroup";
 }
 
