@@ -202,9 +202,15 @@ fn parts(config: &Config) -> Parts {
 /// here; else they are an error.
 fn on_linuxs_scheduler(mut config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent> {
     let mut linux = LinuxHost::new(Roots::default(), host_options(&config, &extras))?.with_journal(journal);
+    if config.grants() {
+        let pool = config.pool_to_come(linux.cpus());
+        let scheduler = Affinity::new(&linux.topology(), pool, config.granted());
+        linux = linux.with_scheduler(scheduler)?;
+    }
     if extras.stands_in() {
         let for_good = extras.degraded.is_some();
-        let capabilities = capabilities(&linux.capabilities(), config.grants(), None);
+        // Of this very host: the stock one keeps servers, which it does not beside CPUs that are lent.
+        let capabilities = linux.capabilities();
         config.policies.retain(|layer| {
             let missing = capabilities.fidelity(layer.policy.describe()).missing;
             if !missing.is_empty() {
@@ -214,11 +220,6 @@ fn on_linuxs_scheduler(mut config: Config, extras: Extras, journal: Box<dyn Jour
             }
             missing.is_empty()
         });
-    }
-    if config.grants() {
-        let pool = config.pool_to_come(linux.cpus());
-        let scheduler = Affinity::new(&linux.topology(), pool, config.granted());
-        linux = linux.with_scheduler(scheduler)?;
     }
     Ok(Agent::new(linux, config, extras)?)
 }
