@@ -64,7 +64,6 @@ done
 "#;
 
 #[test]
-#[ignore = "until limits and CPU sets are what the kernel allows"]
 fn those_in_a_guest_are_right() {
     let quell = env!("CARGO_BIN_EXE_quell");
     let mut command = Command::new(quell);
