@@ -32,7 +32,7 @@ fn affinity(
         return Ok(());
     }
     let Some(now @ Value::Cpus(before)) = draft.read(&place)? else { return Ok(()) };
-    let origin = draft.origin(subject, thread, &place, &now, threads)?;
+    let origin = draft.origin(thread, &place, &now, threads)?;
     let Value::Cpus(origin) = origin else { return Ok(()) };
     let after = match wanted.cpus {
         Some(cpus) => within(&draft.fitting(subject, &cpus)?, &origin),

@@ -7,7 +7,7 @@ use quell_model::{CpuCount, CpuId, PreemptionMode, WorkloadId};
 
 use super::wanted::{Overrides, Wanted};
 use crate::LinuxError;
-use crate::members::{History, Level, Resolved, Thread};
+use crate::members::{Level, Resolved, Thread};
 
 /// One workload whose values are to be made true.
 pub(crate) struct Subject<'a> {
@@ -15,7 +15,6 @@ pub(crate) struct Subject<'a> {
     pub name: &'a str,
     pub level: Level,
     pub resolved: &'a Resolved,
-    pub history: &'a History,
     pub wanted: Wanted,
     /// Its limit, where it can be kept.
     pub limit: Option<CpuCount>,

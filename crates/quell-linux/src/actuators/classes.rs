@@ -66,7 +66,7 @@ fn class(
         return Ok(None);
     }
     let Some(now @ Value::Class(before)) = draft.read(&place)? else { return Ok(None) };
-    let origin = draft.origin(subject, thread, &place, &now, threads)?;
+    let origin = draft.origin(thread, &place, &now, threads)?;
     let Value::Class(origin) = origin else { return Ok(None) };
     // What it set itself since Quell's last write is its own, too.
     let is_its = draft.ledger.touched(&place).is_some_and(|touched| !touched.last.is_still(&now));

@@ -104,20 +104,17 @@ impl<'a> Draft<'a> {
     /// orphan has the value of most of the workload's processes that are older than Quell's first write.
     pub fn origin(
         &mut self,
-        subject: &Subject<'_>,
         thread: &Thread,
         place: &Place,
         now: &Value,
         threads: &[Thread],
     ) -> Result<Value, LinuxError> {
-        if let Some(origin) = self.ledger.origin(place) {
+        if let Some(origin) = self.ledger.origin(place).or_else(|| self.origins.get(place)) {
             return Ok(origin.clone());
         }
-        let of_another = || {
-            let creators = thread.born_of.filter(|id| *id != subject.id).and_then(|id| self.members.get(id));
-            creators.is_some_and(|member| member.history.inherited(thread, now))
-        };
-        if !subject.history.inherited(thread, now) && !of_another() {
+        let members = self.members;
+        let is_of = |id: WorkloadId| members.get(id).is_some_and(|member| member.history.inherited(thread, now));
+        if !is_of(thread.workload) && !thread.born_of.is_some_and(is_of) {
             return Ok(now.clone());
         }
         let sort = |id| if matches!(place, Place::Class(_)) { Place::Class(id) } else { Place::Affinity(id) };
@@ -126,38 +123,47 @@ impl<'a> Draft<'a> {
         // Where the first thread has ended, or is another workload's: another one of the process that is older.
         let is_older = |known: &&Thread| known.pid == model && known.id.start < thread.id.start;
         let model = leader.or_else(|| threads.iter().filter(is_older).min_by_key(|known| known.id.start));
-        let origin = match model {
-            Some(known) => self.known_origin(&sort(known.id))?,
-            None => self.usual_origin(subject, threads, &sort)?,
+        // A younger process has the number of the creator, which has ended.
+        let model = model.filter(|known| known.id != thread.id && known.id.start <= thread.id.start);
+        let left = match thread.creator.filter(|_| model.is_none() && thread.is_first()) {
+            Some(creator) => self.medium.read(&sort(creator))?,
+            None => None,
         };
-        // It is Quell's, so that it is not the thread's own: what Linux gives to a thread that asks for nothing.
-        let origin = origin.unwrap_or_else(|| match now {
+        // It is Quell's, so that it is not the thread's own: what Linux gives to a thread that asks for nothing. It also ends a
+        // search in a circle: of two that were created in one tick, each may have the number of the other's parent.
+        let usual = match now {
             Value::Class(_) => Value::Class(ThreadClass::of(SchedClass::NORMAL)),
             Value::Cpus(_) => Value::Cpus(self.topology.all()),
             other => other.clone(),
-        });
+        };
+        self.origins.insert(place.clone(), usual.clone());
+        let origin = match model {
+            Some(known) => self.origin_of(known, &sort(known.id), threads)?,
+            // What has just left has its own values again.
+            None if left.is_some() => left,
+            None => self.usual_origin(thread.workload, threads, &sort)?,
+        };
+        let origin = origin.unwrap_or(usual);
         self.origins.insert(place.clone(), origin.clone());
         Ok(origin)
     }
 
-    /// The original value from before Quell; a place that was never written has its present one.
-    fn known_origin(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
-        match self.origins.get(place).or_else(|| self.ledger.origin(place)) {
-            Some(origin) => Ok(Some(origin.clone())),
-            None => self.medium.read(place),
-        }
+    /// The original value of another thread, which may be new, too.
+    fn origin_of(&mut self, thread: &Thread, place: &Place, threads: &[Thread]) -> Result<Option<Value>, LinuxError> {
+        let Some(now) = self.medium.read(place)? else { return Ok(None) };
+        self.origin(thread, place, &now, threads).map(Some)
     }
 
     fn usual_origin(
         &mut self,
-        subject: &Subject<'_>,
+        id: WorkloadId,
         threads: &[Thread],
         sort: &dyn Fn(ThreadId) -> Place,
     ) -> Result<Option<Value>, LinuxError> {
         let mut tally: Vec<(Value, u32)> = Vec::new();
-        let old = |thread: &&Thread| thread.workload == subject.id && thread.is_first() && !thread.born_under;
+        let old = |thread: &&Thread| thread.workload == id && thread.is_first() && !thread.born_under;
         for thread in threads.iter().filter(old) {
-            let Some(origin) = self.known_origin(&sort(thread.id))? else { continue };
+            let Some(origin) = self.origin_of(thread, &sort(thread.id), threads)? else { continue };
             match tally.iter_mut().find(|(known, _)| *known == origin) {
                 Some((_, count)) => *count += 1,
                 None => tally.push((origin, 1)),
@@ -166,7 +172,7 @@ impl<'a> Draft<'a> {
         if let Some((usual, _)) = tally.into_iter().max_by_key(|(_, count)| *count) {
             return Ok(Some(usual));
         }
-        let own = threads.iter().filter(|thread| thread.workload == subject.id);
+        let own = threads.iter().filter(|thread| thread.workload == id);
         Ok(own.filter_map(|thread| self.ledger.origin(&sort(thread.id))).next().cloned())
     }
 

@@ -36,7 +36,6 @@ impl Standing {
             name: &member.spec.name,
             level: member.level,
             resolved,
-            history: &member.history,
             wanted: self.solo.wanted(id, &member.spec, self.values.of(id), &members.online),
             limit: member.spec.limit.filter(|_| keeps),
         })

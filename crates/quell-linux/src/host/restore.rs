@@ -137,14 +137,20 @@ impl LinuxHost {
                     continue;
                 }
                 let Ok(Some(now)) = self.writes.medium.read(&place) else { continue };
-                let model = touched.iter().find(|touched| {
-                    touched.last.is_still(&now)
-                        && touched.last != touched.origin
-                        && concerns(touched, thread, threads)
-                        && std::mem::discriminant(&touched.place) == std::mem::discriminant(&place)
-                });
+                let models = || {
+                    touched.iter().filter(|touched| {
+                        touched.last != touched.origin
+                            && concerns(touched, thread, threads)
+                            && std::mem::discriminant(&touched.place) == std::mem::discriminant(&place)
+                    })
+                };
+                let is_same = |touched: &&Touched| touched.last.is_still(&now);
+                // Its own process's values come first: others of the workload may have had others before.
+                let own = models().filter(|touched| is_of_process(touched, thread.pid, threads));
+                let model = own.clone().find(is_same).or_else(|| own.clone().find(|own| own.last.is_reset_to(&now)));
+                let model = model.or_else(|| models().find(is_same));
                 if let Some(model) = model {
-                    swept.push(Touched { place, ..model.clone() });
+                    swept.push(Touched { place, last: now.clone(), ..model.clone() });
                 }
             }
         }
@@ -194,6 +200,12 @@ impl LinuxHost {
             })
             .collect()
     }
+}
+
+/// Was the change made on a thread of this process?
+fn is_of_process(touched: &Touched, pid: i32, threads: &[Thread]) -> bool {
+    let of = touched.place.thread();
+    of.is_some_and(|of| of.tid == pid || threads.iter().any(|known| known.id == of && known.pid == pid))
 }
 
 /// Was the change made on the thread's workload, before the thread was created?

@@ -49,6 +49,8 @@ pub(crate) struct Finder {
     homes: Vec<(i32, i32)>,
     /// Which numbers may have been given out again since the last look at everything.
     numbers: Numbers,
+    /// When the last look at everything began, in the unit of start times.
+    pub began: Option<u64>,
     /// Number of the machine's CPUs; 0: not known.
     pub cpus: usize,
     tids: Vec<i32>,
@@ -91,6 +93,7 @@ impl Finder {
         found: &mut Vec<Found>,
     ) -> Result<(), LinuxError> {
         self.numbers.look(proc, self.cpus, now);
+        self.began = proc.uptime();
         self.claim_cgroups(workloads, &|_| true)?;
         if workloads.iter().any(|(_, resolved)| resolved.selects_processes()) {
             self.processes.scan(proc, workloads, &self.claims, &self.exempt, &self.numbers, now)?;

@@ -2,7 +2,8 @@
 //!
 //! New threads and forks are found at each scan, so at the latest after the scan interval. A scan misses a child whose
 //! parent was created *and* exited between two scans (a daemon's double fork within one interval): it belongs to no
-//! workload, because its parent number is then 1.
+//! workload, because its parent number is then 1. It misses as well what a thread creates outside of a threaded cgroup that it
+//! left since the last scan.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
 //! is in, the deepest; else its parent's. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process
@@ -21,6 +22,8 @@ mod history;
 mod names;
 mod pace;
 mod processes;
+#[cfg(test)]
+mod property_tests;
 mod scan;
 mod scout;
 mod selectors;
@@ -34,7 +37,7 @@ pub use census::{Census, Counted, mounted_hierarchies};
 pub use command::{user_id, user_name};
 pub use departure::{Departure, Why};
 pub(crate) use finder::{Finder, Found};
-pub(crate) use history::History;
+use history::History;
 pub use names::{comm, program};
 pub(crate) use processes::Processes;
 pub(crate) use scan::News;
@@ -79,6 +82,8 @@ struct Search {
     finder: Finder,
     /// Of the last scan; a buffer.
     found: Vec<Found>,
+    /// The last look at everything whose results were taken in began at this time, in the unit of start times.
+    taken_at: Option<u64>,
     /// What is seen of the machine in the look at all selectors that is under way.
     sighting: Option<Sighting>,
     /// Cgroups that the last look for a workload could not look into.

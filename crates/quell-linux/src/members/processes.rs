@@ -81,6 +81,36 @@ impl Processes {
         numbers: &Numbers,
         now: Nanos,
     ) -> Result<(), LinuxError> {
+        let known = self.all.len();
+        let born = match self.read(proc, workloads, exempt, numbers, now) {
+            Ok(()) => self.all.len() > known,
+            Err(error) => {
+                // Those are new at the next scan, too: nothing is decided about them.
+                self.all.truncate(known);
+                return Err(error);
+            }
+        };
+        if born || self.changed || self.claims != claims {
+            self.claims.clear();
+            self.claims.extend_from_slice(claims);
+            self.all.sort_unstable_by_key(|process| (process.pid, process.start));
+            self.changed = self.decide(workloads, claims);
+        }
+        // Dead processes are forgotten only now: their children that were created meanwhile have been given to their
+        // workload.
+        self.all.retain(|process| process.listed);
+        Ok(())
+    }
+
+    /// Reads what there is: new processes come after the known ones.
+    fn read(
+        &mut self,
+        proc: &mut ProcFs,
+        workloads: &[(WorkloadId, Resolved)],
+        exempt: &[i32],
+        numbers: &Numbers,
+        now: Nanos,
+    ) -> Result<(), LinuxError> {
         proc.pids(&mut self.pids)?;
         let known = self.all.len();
         for at in 0..known {
@@ -126,15 +156,6 @@ impl Processes {
             }
             self.changed = true;
         }
-        if born || self.changed || self.claims != claims {
-            self.claims.clear();
-            self.claims.extend_from_slice(claims);
-            self.all.sort_unstable_by_key(|process| (process.pid, process.start));
-            self.changed = self.decide(workloads, claims);
-        }
-        // Dead processes are forgotten only now: their children that were created meanwhile have been given to their
-        // workload.
-        self.all.retain(|process| process.listed);
         Ok(())
     }
 

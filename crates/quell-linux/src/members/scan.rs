@@ -9,7 +9,7 @@ use super::departure::{Fate, fate, why};
 use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout};
 use super::{Finder, Found, Members, Thread, resolved};
 use crate::clock::cpu_time;
-use crate::procfs::{SchedStat, ticks};
+use crate::procfs::{ProcFs, SchedStat, ticks};
 use crate::{LinuxError, sysfs};
 
 /// New facts of a scan.
@@ -96,7 +96,7 @@ impl Members {
         self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
         let found = self.with_what_was_seen_since(since, report.found);
-        self.take_up(report.result, found, now, news)
+        self.take_up_all(report.result, found, now, news)
     }
 
     /// The scout's threads; of workloads that were looked at after it had left, those that were seen then.
@@ -117,7 +117,20 @@ impl Members {
         self.scan_groups(|_| true, news);
         let mut found = std::mem::take(&mut self.search.found);
         let result = self.search.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
-        self.take_up(result, found, now, news)
+        self.take_up_all(result, found, now, news)
+    }
+
+    /// Takes the results of a look at everything in.
+    fn take_up_all(
+        &mut self,
+        result: Result<(), LinuxError>,
+        found: Vec<Found>,
+        now: Nanos,
+        news: &mut News,
+    ) -> Result<(), LinuxError> {
+        self.take_up(result, found, now, news)?;
+        self.search.taken_at = self.search.finder.began;
+        Ok(())
     }
 
     /// False, with nothing done, if a thread left its workload alive: then only a full scan finds its place.
@@ -191,46 +204,72 @@ impl Members {
         let mut threads = Vec::with_capacity(found.len());
         let told = news.died.len() + news.left.len();
         let first_left = news.left.len();
-        let mut born = 0;
+        let (mut born, mut result) = (0, Ok(()));
         for found in found {
-            while let Some(missing) = known.next_if(|known| known.id.tid < found.tid) {
-                self.missed(&missing, now, news)?;
-            }
-            let mut was_elsewhere = false;
-            if let Some(known) = known.next_if(|known| known.id.tid == found.tid) {
-                if is_same_still(&known, found, &self.search.finder) {
-                    threads.push(known);
-                    continue;
+            match self.merge_one(found, &mut known, &before, now, news) {
+                Ok(Some(thread)) => {
+                    born += usize::from(thread.is_new);
+                    threads.push(thread.thread);
                 }
-                let stat = self.proc.stat(found.pid, found.tid)?;
-                match fate(known.id, known.is(found), stat.as_ref()) {
-                    Fate::There => {
-                        threads.push(known);
-                        continue;
-                    }
-                    Fate::Left => {
-                        was_elsewhere = true;
-                        self.left(&known, now, news);
-                    }
-                    Fate::Ended => self.died(&known, news),
+                Ok(None) => {}
+                Err(error) => {
+                    result = Err(error);
+                    break;
                 }
             }
-            if let Some(thread) = self.born(found, &before, news)? {
-                // What moved from one workload to another has its own values again by then.
-                threads.push(Thread { born_under: thread.born_under && !was_elsewhere, ..thread });
-                news.dirty.push(thread.workload);
-                born += 1;
+        }
+        while let (true, Some(missing)) = (result.is_ok(), known.peek()) {
+            result = self.missed(&{ *missing }, now, news);
+            if result.is_ok() {
+                known.next();
             }
         }
-        for missing in known {
-            self.missed(&missing, now, news)?;
-        }
+        // What could not be read is as it was.
+        threads.extend(known);
         self.threads = threads;
         for at in first_left..news.left.len() {
-            self.add_those_born_since(at, &before, news)?;
+            let added = self.add_those_born_since(at, &before, news);
+            result = result.and(added);
         }
         self.threads_changed += u64::from(born + news.died.len() + news.left.len() > told);
-        Ok(())
+        result
+    }
+
+    /// A thread that was found; what is known is taken when it was read. None: it has ended meanwhile.
+    fn merge_one(
+        &mut self,
+        found: &Found,
+        known: &mut Known,
+        before: &Before,
+        now: Nanos,
+        news: &mut News,
+    ) -> Result<Option<Merged>, LinuxError> {
+        while let Some(missing) = known.peek().copied().filter(|known| known.id.tid < found.tid) {
+            self.missed(&missing, now, news)?;
+            known.next();
+        }
+        let mut was_elsewhere = false;
+        if let Some(same) = known.peek().copied().filter(|known| known.id.tid == found.tid) {
+            if is_same_still(&same, found, &self.search.finder) {
+                known.next();
+                return Ok(Some(Merged { thread: same, is_new: false }));
+            }
+            let stat = self.proc.stat(found.pid, found.tid)?;
+            known.next();
+            match fate(same.id, same.is(found), stat.as_ref()) {
+                Fate::There => return Ok(Some(Merged { thread: same, is_new: false })),
+                Fate::Left => {
+                    was_elsewhere = true;
+                    self.left(&same, now, news);
+                }
+                Fate::Ended => self.died(&same, news),
+            }
+        }
+        let Some(thread) = self.born(found, before, news)? else { return Ok(None) };
+        news.dirty.push(thread.workload);
+        // What moved from one workload to another has its own values again by then.
+        let thread = Thread { born_under: thread.born_under && !was_elsewhere, ..thread };
+        Ok(Some(Merged { thread, is_new: true }))
     }
 
     /// A thread was not found again.
@@ -251,11 +290,16 @@ impl Members {
         let counted = self.proc.schedstat(found.pid, found.tid)?;
         let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
         let id = ThreadId { tid: found.tid, start: stat.start };
+        // What was there at the last look, and was no workload's or left one then, has its own values.
+        let is_old = self.search.taken_at.is_some_and(|at| stat.start < at) && !self.search.adopted;
+        let born_of = match is_old {
+            true => None,
+            false => before.creator_of(&mut self.proc, &self.search.finder, found.pid, stat.parent)?,
+        };
         let Ok(member) = self.get_mut(found.workload) else { return Ok(None) };
         member.departures.returned(found.pid);
         // A program that another process started, and that is found with all its threads at once, inherited nothing.
-        let born_of = before.workload_of(found.pid).or_else(|| before.workload_of(stat.parent));
-        let joined = found.explicit && born_of.is_none();
+        let joined = is_old || found.explicit && born_of.is_none();
         let has_history = !member.history.is_empty();
         // Born since the workload attached: all its time counts.
         let run = if member.scanned { SchedStat::default() } else { run };
@@ -264,6 +308,7 @@ impl Members {
             id,
             pid: found.pid,
             parent: stat.parent,
+            creator: before.thread(stat.parent),
             workload: found.workload,
             explicit: found.explicit,
             born_under: (self.search.adopted || has_history || born_of.is_some_and(|id| id != found.workload))
@@ -300,11 +345,12 @@ impl Members {
         let mut tids = Vec::new();
         self.proc.threads(left.pid, &mut tids)?;
         for tid in tids {
-            let is_known = before.tids.binary_search(&tid).is_ok()
-                || self.thread(tid).is_some()
-                || news.left.iter().any(|other| other.id.tid == tid);
-            if let (false, Some(stat)) = (is_known, self.proc.stat(left.pid, tid)?) {
-                let id = ThreadId { tid, start: stat.start };
+            let Some(stat) = self.proc.stat(left.pid, tid)? else { continue };
+            let id = ThreadId { tid, start: stat.start };
+            let is_known = before.threads.binary_search(&id).is_ok()
+                || self.thread(tid).is_some_and(|known| known.id == id)
+                || news.left.iter().any(|other| other.id == id);
+            if !is_known {
                 news.left.push(Thread { id, parent: stat.parent, born_under: true, ..left });
             }
         }
@@ -347,26 +393,72 @@ impl Members {
     }
 }
 
+/// The threads of the last scan that were not compared yet.
+type Known = std::iter::Peekable<std::vec::IntoIter<Thread>>;
+
+/// A thread of this scan.
+struct Merged {
+    thread: Thread,
+    is_new: bool,
+}
+
 /// The threads of the last scan.
 struct Before {
     /// Ascending.
-    tids: Vec<i32>,
-    /// Processes, ascending, each with its workload: with one of them, where its threads are several's.
-    pids: Vec<(i32, WorkloadId)>,
+    threads: Vec<ThreadId>,
+    /// Processes, ascending, each with the start of its oldest thread, and that one's workload.
+    pids: Vec<(i32, u64, WorkloadId)>,
+    /// Start time of the youngest.
+    youngest: u64,
 }
+
+/// Generations that one scan may find at once.
+const GENERATIONS: usize = 16;
 
 impl Before {
     fn of(threads: &[Thread]) -> Before {
-        let mut pids: Vec<_> = threads.iter().map(|thread| (thread.pid, thread.workload)).collect();
+        let mut pids: Vec<_> = threads.iter().map(|thread| (thread.pid, thread.id.start, thread.workload)).collect();
         // Sorted almost, because a process's threads have numbers close to its own.
         pids.sort();
-        pids.dedup();
-        Before { tids: threads.iter().map(|thread| thread.id.tid).collect(), pids }
+        pids.dedup_by_key(|known| known.0);
+        let youngest = threads.iter().map(|thread| thread.id.start).max().unwrap_or_default();
+        Before { threads: threads.iter().map(|thread| thread.id).collect(), pids, youngest }
     }
 
-    fn workload_of(&self, pid: i32) -> Option<WorkloadId> {
-        let at = self.pids.binary_search_by_key(&pid, |known| known.0).ok()?;
-        Some(self.pids[at].1)
+    fn thread(&self, tid: i32) -> Option<ThreadId> {
+        self.threads.binary_search_by_key(&tid, |known| known.tid).ok().map(|at| self.threads[at])
+    }
+
+    /// The workload whose values a new thread may have inherited: its process's, or that of the nearest ancestor that was there.
+    /// Those between are as new as the thread.
+    fn creator_of(
+        &self,
+        proc: &mut ProcFs,
+        finder: &Finder,
+        pid: i32,
+        mut parent: i32,
+    ) -> Result<Option<WorkloadId>, LinuxError> {
+        if self.pids.is_empty() {
+            return Ok(None);
+        }
+        let mut known = self.workload_of(proc, finder, pid)?;
+        for _ in 0..GENERATIONS {
+            if known.is_some() || parent <= 1 {
+                break;
+            }
+            known = self.workload_of(proc, finder, parent)?;
+            let stat = if known.is_none() { proc.stat(parent, parent)? } else { None };
+            let Some(stat) = stat.filter(|stat| stat.start >= self.youngest) else { break };
+            parent = stat.parent;
+        }
+        Ok(known)
+    }
+
+    fn workload_of(&self, proc: &mut ProcFs, finder: &Finder, pid: i32) -> Result<Option<WorkloadId>, LinuxError> {
+        let Ok(at) = self.pids.binary_search_by_key(&pid, |known| known.0) else { return Ok(None) };
+        let (_, oldest, workload) = self.pids[at];
+        let is_same = !finder.is_doubtful(pid) || proc.stat(pid, pid)?.is_some_and(|process| process.start <= oldest);
+        Ok(is_same.then_some(workload))
     }
 }
 
@@ -481,6 +573,27 @@ mod tests {
             host.members.full_look.cost = host.members.full_look.cost.max(Nanos::from_micros(2001));
             assert!(!look(&mut host).1.iter().any(died));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_makes_no_other_thread_a_new_one() {
+        let (tree, mut host) = watched();
+        tree.thread(100, 150);
+        tree.thread(200, 201);
+        let of_150 = tree.read("proc/100/task/150/stat");
+        tree.remove("proc/100/task/150/stat");
+        std::fs::create_dir(tree.path().join("proc/100/task/150/stat")).unwrap();
+        let known = |host: &mut LinuxHost| {
+            host.members.selectors_changed();
+            let mut news = News::default();
+            let result = host.members.scan(crate::clock::now(), &mut news);
+            let tids: Vec<i32> = host.members.threads.iter().map(|thread| thread.id.tid).collect();
+            (result.is_ok(), tids, news.events.len())
+        };
+        assert_eq!(known(&mut host), (false, vec![100, 200], 0), "a failed read forgets none");
+        tree.remove("proc/100/task/150/stat");
+        tree.write("proc/100/task/150/stat", &of_150);
+        assert_eq!(known(&mut host), (true, vec![100, 150, 200, 201], 2), "and what is new is born once");
     }
 
     #[test]

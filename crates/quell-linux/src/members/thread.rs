@@ -21,6 +21,8 @@ pub(crate) struct Thread {
     pub pid: i32,
     /// The process's parent when the thread was found.
     pub parent: i32,
+    /// That parent's first thread, if it was a workload's at the scan before: it may have left in the same scan.
+    pub creator: Option<ThreadId>,
     pub workload: WorkloadId,
     /// Was its process selected by its own number or command line when the thread was found?
     pub explicit: bool,

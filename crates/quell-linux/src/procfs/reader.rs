@@ -246,6 +246,14 @@ impl ProcFs {
         rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).is_ok()
     }
 
+    /// The time since the machine started, in the unit of the threads' start times; None: not known.
+    pub(crate) fn uptime(&mut self) -> Option<u64> {
+        let text = self.read(&Name::new(format_args!("uptime")), 64).ok()??;
+        let (seconds, rest) = std::str::from_utf8(text).ok()?.split_once('.')?;
+        let hundredths: u64 = rest.get(..2)?.parse().ok()?;
+        Some(seconds.parse::<u64>().ok()? * 100 + hundredths)
+    }
+
     /// The number in a file of the machine; None if it is not there or no number.
     pub(crate) fn number(&mut self, path: &str) -> Option<i32> {
         let text = self.read(&Name::new(format_args!("{path}")), PROCESS_FILE).ok().flatten()?;

@@ -162,7 +162,9 @@ impl FakeTree {
 
     /// One more thread of a process.
     pub fn thread(&self, pid: i32, tid: i32) {
-        self.thread_of(pid, tid, 1);
+        let first = fs::read_to_string(self.path().join(format!("proc/{pid}/task/{pid}/stat"))).unwrap_or_default();
+        let parent = first.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        self.thread_of(pid, tid, parent.unwrap_or(1));
     }
 
     /// A thread ends; a process's first one takes the process along.
@@ -184,6 +186,12 @@ impl FakeTree {
         let path = format!("proc/{pid}/task/{tid}/stat");
         let line = self.read(&path).replacen(" S ", " R ", 1).replacen(" 17 0 ", &format!(" 17 {cpu} "), 1);
         self.write(path, &line);
+    }
+
+    /// Writes the time since the machine started: all threads so far are older.
+    pub fn write_uptime(&self) {
+        let now = self.next_start.get();
+        self.write("proc/uptime", &format!("{}.{:02} 0.00", now / 100, now % 100));
     }
 
     fn thread_of(&self, pid: i32, tid: i32, parent: i32) {

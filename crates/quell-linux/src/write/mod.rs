@@ -10,7 +10,7 @@ mod transaction;
 use std::fmt;
 use std::path::PathBuf;
 
-use quell_model::{CpuSet, ThreadId, WorkloadId, foreign};
+use quell_model::{CpuSet, SchedClass, ThreadId, WorkloadId, foreign};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
@@ -165,6 +165,12 @@ impl Write {
 }
 
 impl Value {
+    /// Is this what a thread has whose creator had the value, which the kernel does not hand on?
+    pub(crate) fn is_reset_to(&self, now: &Value) -> bool {
+        matches!((self, now), (Value::Class(written), Value::Class(now))
+            if written.reset_on_fork && now.is_like(&ThreadClass::of(SchedClass::NORMAL)))
+    }
+
     /// Does the place still have this value of Quell's, as far as can be known?
     pub(crate) fn is_still(&self, now: &Value) -> bool {
         match (now, self) {
