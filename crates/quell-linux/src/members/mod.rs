@@ -91,6 +91,8 @@ struct Search {
     systemd: Systemd,
     /// Are there changes of an earlier run, which threads may have inherited?
     adopted: bool,
+    /// The last scan of the workloads for whose new threads a policy waits.
+    prompt_look: Look,
     /// Who looks where that takes long, once it did.
     scout: Option<Scout>,
     away: Option<Away>,
@@ -120,9 +122,8 @@ pub(crate) struct Members {
     /// Signals wanted by the last observation.
     pub wanted: SignalSet,
     search: Search,
-    /// The last scan of everything, and the last of the workloads for whose new threads a policy waits.
+    /// The last scan of everything.
     pub full_look: Look,
-    pub prompt_look: Look,
 }
 
 impl Members {
@@ -154,7 +155,6 @@ impl Members {
             wanted: SignalSet::default(),
             search: Search { finder, systemd, ..Search::default() },
             full_look: Look::default(),
-            prompt_look: Look::default(),
         })
     }
 

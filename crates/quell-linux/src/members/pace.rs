@@ -64,7 +64,7 @@ impl Members {
         if waiting != Waiting::SomeGroups {
             return Some(full);
         }
-        Some(full.min(self.prompt_look.next(self.options.scan_interval, GROUPS_SHARE)?))
+        Some(full.min(self.search.prompt_look.next(self.options.scan_interval, GROUPS_SHARE)?))
     }
 
     fn next_full_scan(&self, waiting: Waiting) -> Option<Nanos> {

@@ -43,16 +43,16 @@ impl Members {
                 return self.have_it_looked(now, news);
             }
         } else {
-            self.prompt_look.at = Some(now);
+            self.search.prompt_look.at = Some(now);
             let begun = cpu_time();
             let result = self.look_where_somebody_waits(now, news);
-            self.prompt_look.cost = cpu_time() - begun;
+            self.search.prompt_look.cost = cpu_time() - begun;
             if result? {
                 return Ok(());
             }
         }
         self.search.away.iter_mut().for_each(|away| away.outdated = true);
-        (self.full_look.at, self.prompt_look.at) = (Some(now), Some(now));
+        (self.full_look.at, self.search.prompt_look.at) = (Some(now), Some(now));
         let begun = cpu_time();
         let result = self.look_everywhere(now, news);
         self.full_look.cost = cpu_time() - begun;
@@ -101,7 +101,7 @@ impl Members {
 
     /// The scout's threads; of workloads that were looked at after it had left, those that were seen then.
     fn with_what_was_seen_since(&self, since: Nanos, mut found: Vec<Found>) -> Vec<Found> {
-        if self.prompt_look.at.is_none_or(|at| at <= since) {
+        if self.search.prompt_look.at.is_none_or(|at| at <= since) {
             return found;
         }
         found.retain(|found| !self.waits_for_threads(found.workload));
@@ -498,7 +498,7 @@ mod tests {
         let (mut view, mut events) = (View::new(host.topology()), Vec::new());
         std::thread::sleep(std::time::Duration::from_millis(5));
         host.observe(SignalSet::of(&[Signal::CriticalThreads]), &mut view, &mut events).unwrap();
-        host.members.prompt_look.cost = Nanos::ZERO;
+        host.members.search.prompt_look.cost = Nanos::ZERO;
         (view.threads.id.iter().map(|id| id.tid).collect(), events)
     }
 
