@@ -3,6 +3,7 @@
 
 mod scene;
 
+mod bounded_reads;
 mod edge;
 mod failed_reads;
 mod locks;
