@@ -110,7 +110,8 @@ lab_tests! {
             }
             assert_eq!(fs::read_to_string("/sys/devices/system/node/has_memory").unwrap().trim(), "0-1");
             fs::create_dir(GROUP).unwrap();
-            write("cpuset.cpus", "0-1");
+            // What a group allows itself bounds what policies choose.
+            write("cpuset.cpus", "0-3");
             write("cpuset.mems", "0");
             let work = Role::start("work");
             let pid = work.0.id();
@@ -124,7 +125,7 @@ lab_tests! {
             drop(agent);
             let report = put_back_journal(Path::new(JOURNAL), &Site::default(), &mut || {}).unwrap();
             assert!(report.left.is_empty(), "{:?}", report.left);
-            assert_eq!((read("cpuset.cpus"), read("cpuset.mems"), allowed(pid)), ("0-1".into(), "0".into(), "0-1".into()));
+            assert_eq!((read("cpuset.cpus"), read("cpuset.mems"), allowed(pid)), ("0-3".into(), "0".into(), "0-3".into()));
             until("its memory is back", || resident(pid, 0) > RESIDENT && resident(pid, 1) < RESIDENT / 4);
         }
     }

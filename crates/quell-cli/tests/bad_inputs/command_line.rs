@@ -20,7 +20,7 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("check nothere.toml", 1, "nothere.toml: error: cannot read it"),
     ("check .", 1, ".: error: cannot read it"),
     ("check notes", 1, "notes:1:"),
-    ("check /dev/null", 1, "/dev/null: error: there is no [[policy]] … add one of: none, rkube"),
+    ("check /dev/null", 1, "/dev/null: error: cannot read it: it is neither a file nor a pipe; name a file"),
     // run
     ("run --config nothere.toml", 1, "nothere.toml: error: cannot read it"),
     ("run --config notes", 1, "notes:1:"),

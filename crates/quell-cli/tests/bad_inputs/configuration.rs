@@ -63,7 +63,7 @@ pub const ROWS: &[(&str, &str, &str)] = &[
     ("realtime = true", "realtime = \"yes\"", "\"yes\"; write realtime = true"),
     ("realtime = true", "realtime = 1", "realtime is the number 1; write realtime = true"),
     ("\"lc\"", "1", "class is the number 1; write class = \"lc\" or \"be\""),
-    ("name = \"web\"", "name = 7", "name is the number 7; write name = \"web\""),
+    ("name = \"web\"", "name = 7", "name is the number 7; write name = \"7\""),
     ("workloads = [\"web\", \"batch\"]", "workloads = 3", "\"all\", or a list of names"),
     ("workloads = [\"web\", \"batch\"]", "workloads = \"web\"", "\"all\", or a list of names"),
     (
