@@ -69,7 +69,9 @@ impl Owners {
         own_directory(directory, 0o700)?;
         let run_dir = fs::canonicalize(run_dir)?;
         let name = format!("{}-{claim}", std::process::id());
-        let own = lock::open(&directory.join(&name))?;
+        // It has its name when it is locked and written: others remove an entry that says nothing.
+        let unnamed = directory.join(format!(".{name}"));
+        let own = lock::open(&unnamed)?;
         // Others test it for a moment.
         let _ = (0..TRIES).any(|_| lock::try_take(&own).unwrap_or(true) || (std::thread::sleep(PAUSE), false).1);
         let text = format!(
@@ -78,6 +80,7 @@ impl Owners {
             run_dir.display()
         );
         lock::write(&own, &text)?;
+        fs::rename(&unnamed, directory.join(&name))?;
         let turn = lock::open(&directory.join(TURN))?;
         let (others, listed, threads) = (Vec::new(), None, BTreeSet::new());
         let mut owners = Owners { directory: directory.to_owned(), name, own, turn, others, listed, threads };
@@ -178,7 +181,8 @@ impl Owners {
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            if name == *self.name || name == *TURN {
+            let is_unnamed = name.as_encoded_bytes().starts_with(b".");
+            if name == *self.name || name == *TURN || is_unnamed {
                 continue;
             }
             match Other::read(&entry.path()) {

@@ -228,6 +228,9 @@ fn manage_on(
                 eprintln!("quell: {}: {what}", workload.name);
             }
         };
+        if !workload.is_lc() {
+            subject.begin()?;
+        }
         let work = |in_force: bool| {
             if !in_force {
                 say(format!(

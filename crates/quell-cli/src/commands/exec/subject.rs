@@ -1,6 +1,6 @@
 //! The subject of `quell exec`: a command that it starts, or running processes.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub enum Subject {
 pub struct Command {
     name: String,
     held: Option<Held>,
+    /// The outcome of its start, where that came before the loop.
+    begun: Option<io::Result<Pid>>,
     /// Has it ended, so that signals are no longer its, but Quell's?
     ended: Arc<AtomicBool>,
 }
@@ -63,7 +65,7 @@ impl Subject {
         let (pid, over, stop) = (held.pid, Arc::clone(&ended), Arc::clone(worker.stop()));
         let body = move || forward(signals, pid, &over, &stop);
         thread::Builder::new().name("quell-signals".into()).spawn(body)?;
-        Ok(Ok(Subject::Command(Command { name: command[0].clone(), held: Some(held), ended })))
+        Ok(Ok(Subject::Command(Command { name: command[0].clone(), held: Some(held), begun: None, ended })))
     }
 
     /// Takes processes that run already; SIGINT, SIGTERM, SIGHUP and SIGQUIT end the work from now on.
@@ -112,6 +114,18 @@ impl Subject {
         }
     }
 
+    /// Lets a command execute its program now, and not when the policy is in force: a policy may pause best-effort work, which
+    /// would then never begin.
+    ///
+    /// # Errors
+    /// If the process that is held cannot be reached.
+    pub fn begin(&mut self) -> Result<()> {
+        match self {
+            Subject::Command(command) => command.begin(),
+            Subject::Running(_) => Ok(()),
+        }
+    }
+
     /// It could not be managed: a command that was to be started for that executes nothing.
     pub fn give_up(&mut self) {
         if let Subject::Command(Command { held, .. }) = self
@@ -123,9 +137,18 @@ impl Subject {
 }
 
 impl Command {
+    /// Lets it execute its program, once.
+    fn begin(&mut self) -> Result<()> {
+        if let Some(held) = self.held.take() {
+            self.begun = Some(held.let_go()?);
+        }
+        Ok(())
+    }
+
     fn run(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
-        let Some(held) = self.held.take() else { return Ok(FAILED) };
-        let pid = match held.let_go()? {
+        self.begin()?;
+        let Some(begun) = self.begun.take() else { return Ok(FAILED) };
+        let pid = match begun {
             Ok(pid) => pid,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(not_found(&self.name)),
             Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::WouldBlock) => {
