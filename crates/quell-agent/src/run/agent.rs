@@ -256,7 +256,8 @@ impl Agent {
             }
         }
         self.put_back();
-        if outcome == Outcome::Stopped {
+        // A worker that ends with its guardian was not stopped by a person: what starts next is off as well.
+        if outcome == Outcome::Stopped && !worker.is_some_and(Worker::guardian_is_gone) {
             self.switch.forget();
         }
         Ok(outcome)

@@ -28,8 +28,10 @@ fn make(medium: &mut dyn Medium, journal: &mut dyn Journal, write: &Write) -> Re
         Ok(Written::Done) => Fate::Applied,
         Ok(Written::Vanished) => Fate::Vanished,
         Err(_) => {
-            // A partition that did not become valid was written all the same.
-            let _ = medium.write(&write.place, &write.before);
+            // A partition that did not become valid was written all the same. A cgroup that could not be made may be another's.
+            if !matches!(write.place, super::Place::Cgroup(_)) {
+                let _ = medium.write(&write.place, &write.before);
+            }
             Fate::Refused
         }
     };
