@@ -56,7 +56,7 @@ impl Entry {
 #[must_use]
 pub fn same(now: &Value, written: &Value) -> bool {
     match (now, written) {
-        (Value::Class(now), Value::Class(written)) => now.is_like(written),
+        (Value::Class(now), Value::Class(written)) => now.is_as_written(written),
         _ => now == written,
     }
 }

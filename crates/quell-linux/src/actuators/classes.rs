@@ -72,7 +72,10 @@ fn class(
     let is_its = draft.ledger.touched(&place).is_some_and(|touched| !touched.last.is_still(&now));
     let own = if is_its { before } else { origin };
     let after = class_of(wanted, &origin, &own);
-    let same = before.is_like(&after) && before.reset_on_fork == after.reset_on_fork;
+    // Kernels before 6.12 forget the slice that was written.
+    let was_written = draft.ledger.touched(&place).is_some_and(|touched| touched.last == Value::Class(after));
+    let stands = before.is_like(&after) || was_written && before.is_as_written(&after);
+    let same = stands && before.reset_on_fork == after.reset_on_fork;
     let inherited = draft.inherited(&place, !before.is_like(&origin));
     Ok((!same || inherited).then_some(Write {
         workload: Some(subject.id),

@@ -160,9 +160,12 @@ impl LinuxHost {
 /// Is one of these processes in a cgroup without real-time budget? Then no plan with SCHED_FIFO for all of them is taken.
 fn are_closed_to_real_time(budgets: Option<&CpuV1>, roots: &Roots, pids: impl IntoIterator<Item = i32>) -> bool {
     let Some(budgets) = budgets else { return false };
-    pids.into_iter().take(PROCESSES).any(|pid| {
+    let mut open = BTreeSet::new();
+    pids.into_iter().any(|pid| {
         let text = file::read(&roots.proc.join(format!("{pid}/cgroup"))).ok().flatten().unwrap_or_default();
-        budgets.closed_to_real_time(&budgets.group_in(&text)).is_some()
+        let group = budgets.group_in(&text);
+        // One look a cgroup: mostly all are in the same.
+        !open.contains(&group) && (budgets.closed_to_real_time(&group).is_some() || !open.insert(group))
     })
 }
 

@@ -74,6 +74,11 @@ impl Finder {
         self.processes.invalidate();
     }
 
+    /// A look was in vain: after the next one any number may have been given out again.
+    pub fn forget_numbers(&mut self) {
+        self.numbers.forget();
+    }
+
     /// May the thread with this number be another one since the last look at everything?
     pub fn is_doubtful(&self, tid: i32) -> bool {
         self.numbers.is_doubtful(tid)

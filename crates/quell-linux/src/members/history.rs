@@ -42,7 +42,7 @@ impl History {
     pub fn inherited(&self, thread: &Thread, now: &Value) -> bool {
         thread.born_under
             && match now {
-                Value::Class(now) => self.classes.iter().any(|set| now.is_like(set)),
+                Value::Class(now) => self.classes.iter().any(|set| now.is_as_written(set)),
                 Value::Cpus(now) => self.cpus.contains(now),
                 _ => false,
             }

@@ -185,6 +185,10 @@ impl Members {
     ) -> Result<(), LinuxError> {
         let result = result.and_then(|()| self.merge(&found, now, news));
         self.search.found = found;
+        if result.is_err() {
+            // What was not compared now may be another's by the next look.
+            self.search.finder.forget_numbers();
+        }
         result?;
         self.count_threads();
         Ok(())
@@ -291,7 +295,8 @@ impl Members {
         let run = counted.unwrap_or(SchedStat { run_time: ticks(stat.ticks), ..SchedStat::default() });
         let id = ThreadId { tid: found.tid, start: stat.start };
         // What was there at the last look, and was no workload's or left one then, has its own values.
-        let is_old = self.search.taken_at.is_some_and(|at| stat.start < at) && !self.search.adopted;
+        let is_older = self.search.taken_at.is_some_and(|at| stat.start < at);
+        let is_old = is_older && !self.search.adopted;
         let born_of = match is_old {
             true => None,
             false => before.creator_of(&mut self.proc, &self.search.finder, found.pid, stat.parent)?,
@@ -301,8 +306,8 @@ impl Members {
         // A program that another process started, and that is found with all its threads at once, inherited nothing.
         let joined = is_old || found.explicit && born_of.is_none();
         let has_history = !member.history.is_empty();
-        // Born since the workload attached: all its time counts.
-        let run = if member.scanned { SchedStat::default() } else { run };
+        // Born since the workload attached: all its time counts. What came from elsewhere counts from now on.
+        let run = if member.scanned && !is_older { SchedStat::default() } else { run };
         news.events.push(Event::ThreadBorn(found.workload, id));
         Ok(Some(Thread {
             id,

@@ -33,6 +33,11 @@ impl Numbers {
         self.at = last.map(|last| (last, now));
     }
 
+    /// A look was in vain: after the next one any number is doubtful.
+    pub fn forget(&mut self) {
+        *self = Numbers::default();
+    }
+
     /// May this number have been given out again between the last two looks?
     pub fn is_doubtful(&self, number: i32) -> bool {
         match self.given {
@@ -75,6 +80,11 @@ mod tests {
         assert_eq!(doubtful(&numbers), [true, false, false, true, true], "round");
         numbers.look(&mut proc, 2, millis(40));
         assert!(numbers.all_certain() && doubtful(&numbers) == [false; 5]);
+        numbers.forget();
+        numbers.look(&mut proc, 2, millis(40));
+        assert_eq!(doubtful(&numbers), [true; 5], "after a look in vain");
+        numbers.look(&mut proc, 2, millis(40));
+        assert!(numbers.all_certain());
         numbers.look(&mut proc, 2, millis(1040));
         assert_eq!(doubtful(&numbers), [true; 5], "time enough to go round");
         fs::remove_file(root.path().join("sys/kernel/ns_last_pid")).unwrap();

@@ -48,6 +48,12 @@ impl ThreadClass {
         }
     }
 
+    /// Is it what was written, as far as the kernel keeps that?
+    #[must_use]
+    pub fn is_as_written(&self, written: &ThreadClass) -> bool {
+        self.is_like(written) || self.is_without_slice_of(written)
+    }
+
     /// Is it this class on a kernel before 6.12, which takes a slice and forgets it?
     pub(crate) fn is_without_slice_of(&self, written: &ThreadClass) -> bool {
         match (self.class, written.class) {
