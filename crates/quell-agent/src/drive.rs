@@ -6,8 +6,10 @@ use std::sync::mpsc;
 use std::thread;
 
 use quell_model::{Event, Host, Nanos, Outcome, Verdict, Wake};
+use quell_thread::clock::now;
 
 use crate::AgentError;
+use crate::failures::{Failures, Next};
 use crate::realtime::Sentry;
 use crate::stack::{Stack, Witness};
 
@@ -17,23 +19,35 @@ pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 /// Longest wait for the first plans to settle.
 pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(5);
 
-/// Turns until `stop` is set; a sentry hears of each turn.
+/// Turns until `stop` is set; a sentry hears of each turn. What fails is tried again for a while.
 ///
 /// # Errors
-/// The host's, if it could not observe or obey at all.
+/// The host's, if it could not observe or obey again and again.
 pub fn drive<H: Host + ?Sized>(
     stack: &mut Stack,
     host: &mut H,
     witness: &mut dyn Witness,
     stop: &AtomicBool,
     sentry: Option<&Sentry>,
-) -> Result<(), H::Error> {
+) -> Result<(), H::Error>
+where
+    H::Error: Display,
+{
+    let mut failures = Failures::default();
     while !stop.load(Ordering::Acquire) {
-        let wake = stack.turn(host)?;
         sentry.map(Sentry::heard);
-        witness.turned(stack.view(), stack.layers());
-        let latest = stack.view().now + LONGEST_WAIT;
-        host.wait(wake.sooner(Wake::At(latest)))?;
+        let turned = stack.turn(host).and_then(|wake| {
+            witness.turned(stack.view(), stack.layers());
+            let latest = stack.view().now + LONGEST_WAIT;
+            host.wait(wake.sooner(Wake::At(latest)))
+        });
+        match turned {
+            Ok(()) => _ = failures.none(now()),
+            Err(error) => match failures.another(&error.to_string(), now()) {
+                Next::Again(pause) => thread::sleep(pause.into()),
+                Next::GiveUp => return Err(error),
+            },
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod api;
 pub mod config;
 pub mod drive;
 pub mod explain;
+mod failures;
 pub mod guardian;
 pub mod journal;
 pub mod lock;

@@ -1,5 +1,7 @@
 //! Requests to the loop: the API's thread asks, the loop answers in its next turn.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
@@ -31,30 +33,48 @@ pub enum Call {
 
 /// The loop's end.
 #[derive(Debug)]
-pub struct Calls(Receiver<Call>);
+pub struct Calls {
+    queue: Receiver<Call>,
+    is_over: Arc<AtomicBool>,
+}
 
 /// The API's end.
 #[derive(Clone, Debug)]
-pub struct Caller(SyncSender<Call>);
+pub struct Caller {
+    queue: SyncSender<Call>,
+    is_over: Arc<AtomicBool>,
+}
 
 /// Both ends.
 #[must_use]
 pub fn calls() -> (Caller, Calls) {
     let (sender, receiver) = sync_channel(QUEUE);
-    (Caller(sender), Calls(receiver))
+    let is_over = Arc::new(AtomicBool::new(false));
+    (Caller { queue: sender, is_over: Arc::clone(&is_over) }, Calls { queue: receiver, is_over })
 }
 
 impl Calls {
     /// The requests since the last call; never waits.
     pub fn drain(&self) -> impl Iterator<Item = Call> + '_ {
-        self.0.try_iter().take(QUEUE)
+        self.queue.try_iter().take(QUEUE)
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
     }
 }
 
 impl Caller {
+    /// Has the loop ended? A lease that it gave is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
     /// Hands a request over; false: the loop has not taken those before, or has ended.
     pub(super) fn ask(&self, call: Call) -> bool {
-        self.0.try_send(call).is_ok()
+        self.queue.try_send(call).is_ok()
     }
 }
 
@@ -70,7 +90,7 @@ impl Drop for Lease {
         let (caller, number) = (self.caller.clone(), self.number);
         if !caller.ask(Call::LeaseEnded(number)) {
             // The queue is full: it is emptied within a turn.
-            std::thread::spawn(move || caller.0.send(Call::LeaseEnded(number)));
+            std::thread::spawn(move || caller.queue.send(Call::LeaseEnded(number)));
         }
     }
 }

@@ -142,7 +142,7 @@ fn busy() -> Response {
 struct Held {
     first: Option<Bytes>,
     beat: Interval,
-    _lease: Lease,
+    lease: Lease,
 }
 
 impl Held {
@@ -150,7 +150,7 @@ impl Held {
         let mut line = serde_json::to_vec(answer).unwrap_or_default();
         line.push(b'\n');
         let beat = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
-        let body = Body::new(Held { first: Some(line.into()), beat, _lease: lease });
+        let body = Body::new(Held { first: Some(line.into()), beat, lease });
         ([("content-type", "application/json")], body).into_response()
     }
 }
@@ -163,6 +163,7 @@ impl hyper::body::Body for Held {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        self.beat.poll_tick(cx).map(|_| Some(Ok(Frame::data(Bytes::from_static(b"\n")))))
+        let is_over = self.lease.caller.is_over();
+        self.beat.poll_tick(cx).map(|_| (!is_over).then(|| Ok(Frame::data(Bytes::from_static(b"\n")))))
     }
 }

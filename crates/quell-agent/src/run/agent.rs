@@ -12,7 +12,6 @@ use quell_model::{
 };
 use quell_thread::clock::now;
 
-use super::failures::{Failures, Next};
 use super::membership::Membership;
 use super::refusals::Refusals;
 use super::vigil::Vigil;
@@ -23,6 +22,7 @@ use crate::api::{About, ApiConfig, Feed, Front, News};
 use crate::config::allowed::{allowed, too_little};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
+use crate::failures::{Failures, Next};
 use crate::guardian::Worker;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
@@ -216,7 +216,9 @@ impl Agent {
                 break;
             }
             let is_loaded = self.extras.loading.as_ref().is_some_and(Loading::is_done);
-            if is_loaded || self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now())) {
+            let is_due = is_loaded || self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now()));
+            // A lease is with this agent: the next one would set everything again beside its caller.
+            if is_due && !self.switch.has_leases() {
                 outcome = Outcome::SchedulerAgain;
                 break;
             }

@@ -10,7 +10,6 @@ pub mod agent;
 mod control;
 pub mod degraded;
 pub mod dry;
-mod failures;
 pub mod membership;
 pub mod overridden;
 pub mod privileges;

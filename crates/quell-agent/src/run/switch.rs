@@ -42,6 +42,12 @@ impl Switch {
         self.off.is_some() || !self.leases.is_empty()
     }
 
+    /// Do callers hold it off?
+    #[must_use]
+    pub fn has_leases(&self) -> bool {
+        !self.leases.is_empty()
+    }
+
     /// Off until switched on.
     ///
     /// # Errors
@@ -50,7 +56,10 @@ impl Switch {
         let reason = self.off.get_or_insert_with(|| Reason { since: now, by: by.to_owned() });
         let Some(file) = &self.file else { return Ok(()) };
         let text = serde_json::to_vec(reason).expect("numbers and text");
-        fs::write(file, text)
+        // Whole or not at all: one that is there already stays valid.
+        let new = file.with_extension("new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, file))
             .map_err(|error| format!("{}: {error}; an agent that starts again would be on", file.display()))
     }
 

@@ -23,20 +23,24 @@ pub struct Listener {
     pub inode: u64,
 }
 
-/// Is this an address of this machine? The kernel reaches one from itself.
-#[must_use]
-pub fn is_local(address: SocketAddr) -> bool {
+/// Is this an address of this machine? The kernel reaches one from itself; one that it cannot reach is none.
+///
+/// # Errors
+/// If there is no socket to ask with.
+pub fn is_local(address: SocketAddr) -> io::Result<bool> {
     let any: SocketAddr = match address.ip() {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let source = || -> io::Result<IpAddr> {
-        let socket = UdpSocket::bind(any)?;
-        // Sends nothing.
-        socket.connect(address)?;
-        Ok(socket.local_addr()?.ip())
-    };
-    address.ip().is_loopback() || source().is_ok_and(|source| source == address.ip())
+    if address.ip().is_loopback() {
+        return Ok(true);
+    }
+    let socket = UdpSocket::bind(any)?;
+    // Sends nothing.
+    if socket.connect(address).is_err() {
+        return Ok(false);
+    }
+    Ok(socket.local_addr()?.ip() == address.ip())
 }
 
 /// The sockets that take connections to this address of this machine, from the tables in this directory.
@@ -173,7 +177,7 @@ mod tests {
         for (address, local) in
             [("127.0.0.1:1", true), ("127.8.9.1:1", true), ("[::1]:1", true), ("192.0.2.1:1", false)]
         {
-            assert_eq!(is_local(address.parse().unwrap()), local, "{address}");
+            assert_eq!(is_local(address.parse().unwrap()).unwrap(), local, "{address}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quell_linux::Roots;
 use quell_model::{Nanos, Selector};
@@ -23,6 +23,8 @@ use text::Fault;
 
 /// Time between two readings.
 pub const EVERY: Duration = Duration::from_secs(1);
+/// The users of a workload's processes are looked up once in this time, while the same sockets listen.
+const TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 /// A service's histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,15 +83,17 @@ pub struct Scraper {
     last: Option<(Nanos, Counts)>,
     /// Kinds of trouble that were logged since it was last read.
     said: Vec<Discriminant<Trouble>>,
-    /// Is its listener on this machine? None: not looked yet.
-    is_local: Option<bool>,
+    /// Was it said that the address is another machine's?
+    is_remote: bool,
+    /// The sockets that were believed last, and when that was looked up.
+    trusted: Option<(BTreeSet<listener::Listener>, Instant)>,
 }
 
 impl Scraper {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(source: Source) -> Scraper {
-        Scraper { source, last: None, said: Vec::new(), is_local: None }
+        Scraper { source, last: None, said: Vec::new(), is_remote: false, trusted: None }
     }
 
     /// Reads it; returns the requests since the last reading, if there were some. `clock` is CLOCK_MONOTONIC. A trouble is
@@ -133,23 +137,25 @@ impl Scraper {
     /// The sockets that answer, if they may be believed; none where the address is another machine's.
     async fn believed(&mut self) -> Result<BTreeSet<listener::Listener>, Trouble> {
         let Source { workload, address, selectors, .. } = &self.source;
-        let is_local = *self.is_local.get_or_insert_with(|| {
-            let is_local = listener::is_local(*address);
-            if !is_local {
+        let cannot = |error| Trouble::Listener(format!("the user that listens there is not known: {error}"));
+        // Asked each time: an address may become this machine's later.
+        if !listener::is_local(*address).map_err(cannot)? {
+            if !std::mem::replace(&mut self.is_remote, true) {
                 tracing::info!(
                     %workload,
                     "its latency is read at {address}, which is not of this machine: the user that answers is not checked"
                 );
             }
-            is_local
-        });
-        if !is_local {
             return Ok(BTreeSet::new());
         }
+        let trusted = self.trusted.as_ref().filter(|(_, at)| at.elapsed() < TRUSTED_FOR);
+        let trusted = trusted.map(|(sockets, _)| sockets.clone());
         let (address, selectors) = (*address, selectors.clone());
         let look = move || {
-            let cannot = |error| Trouble::Listener(format!("the user that listens there is not known: {error}"));
             let found = listener::at(address, Path::new("/proc/self/net")).map_err(cannot)?;
+            if trusted.is_some_and(|trusted| trusted == found) {
+                return Ok((found, false));
+            }
             let users = || {
                 let mut users = quell_linux::users_of(&Roots::default(), &selectors).unwrap_or_default();
                 users.insert(rustix::process::geteuid().as_raw());
@@ -157,11 +163,15 @@ impl Scraper {
             };
             match listener::objection(&found, users) {
                 Some(why) => Err(Trouble::Listener(why)),
-                None => Ok(found),
+                None => Ok((found, true)),
             }
         };
         let looked = tokio::task::spawn_blocking(look).await;
-        looked.unwrap_or_else(|error| Err(Trouble::Listener(error.to_string())))
+        let (found, is_new) = looked.unwrap_or_else(|error| Err(Trouble::Listener(error.to_string())))?;
+        if is_new {
+            self.trusted = Some((found.clone(), Instant::now()));
+        }
+        Ok(found)
     }
 
     fn since(&mut self, at: Nanos, counts: Counts) -> Option<Reading> {
