@@ -50,6 +50,7 @@ cases! {
     what_is_renamed_is_put_back_or_remains_managed = "renamed";
     a_refused_server_undoes_its_plan = "server-refused-undone";
     a_thread_of_a_threaded_cgroup_is_a_member_alone = "threaded-cgroup";
+    a_second_command_keeps_its_class_when_the_first_ends = "two-execs";
 }
 
 /// Those that need CPUs to take away, or controllers of cgroup v2: one after the other in one guest.

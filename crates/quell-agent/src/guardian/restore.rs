@@ -9,7 +9,7 @@ use quell_linux::procfs::ProcFs;
 use quell_linux::sched::{Kernel, ThreadCalls};
 use quell_linux::write::{Left, Machine, Medium, Place, Touched, Write};
 use quell_linux::{HostOptions, LinuxError, LinuxHost, Roots};
-use quell_model::{Nanos, amount};
+use quell_model::{Nanos, ThreadId, amount};
 use serde::{Deserialize, Serialize};
 
 use super::processes::{Known, Reach};
@@ -18,7 +18,7 @@ use crate::AgentError;
 use crate::journal::file::inode_of;
 use crate::journal::owner::boot_id;
 use crate::journal::replay::same;
-use crate::journal::{Entry, Replay, replay};
+use crate::journal::{Entry, Others, Replay, replay};
 use crate::realtime::Sentry;
 
 /// Number of passes that retry what the system refused and look for threads that were being created meanwhile.
@@ -122,7 +122,7 @@ pub(super) fn put_back_meanwhile(path: &Path, site: &Site, alive: &mut dyn FnMut
     };
     let state = replay(&bytes);
     let _sentry = Sentry::beside_or_ordinary();
-    let mut report = if state.is_empty() { Report::default() } else { insist(&state, site, alive)? };
+    let mut report = if state.is_empty() { Report::default() } else { insist(&state, path, site, alive)? };
     if state.broken > 0 {
         report.remark.get_or_insert(format!("{} torn or broken lines in the journal", state.broken));
     }
@@ -130,17 +130,20 @@ pub(super) fn put_back_meanwhile(path: &Path, site: &Site, alive: &mut dyn FnMut
 }
 
 /// As [`put_back`]: what the machine refuses, memory or a descriptor, it may give in a moment.
-fn insist(state: &Replay, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+fn insist(state: &Replay, path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    let mut others = Others::beside(path);
+    let mut is_anothers = |thread| others.as_mut().is_some_and(|others| others.owner(thread).is_some());
     for _ in 1..TRIES {
-        match put_back(state, &site.roots, &site.calls, alive) {
+        match put_back(state, &site.roots, &site.calls, &mut is_anothers, alive) {
             Ok(report) => return Ok(report),
             Err(_) => std::thread::sleep(UNTIL_NEXT_TRY),
         }
     }
-    put_back(state, &site.roots, &site.calls, alive)
+    put_back(state, &site.roots, &site.calls, &mut is_anothers, alive)
 }
 
-/// Restores what a journal says, on a machine whose threads obey these calls. Calls `alive` before each pass over the
+/// Restores what a journal says, on a machine whose threads obey these calls; what has inherited a value and is another Quell's
+/// stays its. Calls `alive` before each pass over the
 /// machine: many passes can take longer than a watchdog waits.
 ///
 /// # Errors
@@ -149,6 +152,7 @@ pub fn put_back(
     state: &Replay,
     roots: &Roots,
     calls: &dyn Fn() -> Result<Box<dyn ThreadCalls>, LinuxError>,
+    is_anothers: &mut dyn FnMut(ThreadId) -> bool,
     alive: &mut dyn FnMut(),
 ) -> Result<Report, AgentError> {
     let begun = Instant::now();
@@ -189,7 +193,8 @@ pub fn put_back(
         if pass > 0 {
             report.swept += swept;
         }
-        due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Families, &mut known).map_err(failed)?);
+        let mut sweep = |reach| sweep::inherited(state, &mut proc, &mut machine, reach, &mut known, is_anothers);
+        due.extend(sweep(Reach::Families).map_err(failed)?);
         quiet = if due.is_empty() { quiet + 1 } else { 0 };
         // Orphans as soon as the others are back, and once more last; also where something is refused to the end.
         let last = quiet >= QUIET || pass + 2 == PASSES;
@@ -198,7 +203,7 @@ pub fn put_back(
         }
         if last || wide == 0 && quiet == 1 {
             alive();
-            due.extend(sweep::inherited(state, &mut proc, &mut machine, Reach::Machine, &mut known).map_err(failed)?);
+            due.extend(sweep(Reach::Machine).map_err(failed)?);
             wide += 1;
             match (due.is_empty(), last) {
                 (true, true) => break,

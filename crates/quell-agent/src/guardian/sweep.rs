@@ -56,7 +56,8 @@ struct Sweep<'a> {
     medium: &'a mut dyn Medium,
 }
 
-/// The values to restore on threads that are in no journal. The places in the journal have been restored already.
+/// The values to restore on threads that are in no journal, but for those of which another Quell has set the value. The places
+/// in the journal have been restored already.
 ///
 /// # Errors
 /// If the processes cannot be read.
@@ -66,6 +67,7 @@ pub(super) fn inherited(
     medium: &mut dyn Medium,
     reach: Reach,
     known: &mut Known,
+    is_anothers: &mut dyn FnMut(ThreadId) -> bool,
 ) -> Result<Vec<Touched>, LinuxError> {
     let families = families(replay);
     let since = families.values().flat_map(|family| [family.cpus.since, family.class.since]);
@@ -92,6 +94,7 @@ pub(super) fn inherited(
                 let place = sort.place(id);
                 if replay.entry(&place).is_none()
                     && let Some(found) = sweep.put_right(place, sort, id, &from, &line)?
+                    && !is_anothers(id)
                 {
                     known.found.insert(pid);
                     touched.push(found);

@@ -9,6 +9,7 @@
 
 mod conflicts;
 pub mod file;
+mod others;
 pub mod owner;
 pub mod owners;
 mod ranges;
@@ -16,6 +17,7 @@ pub mod record;
 pub mod replay;
 
 pub use file::FileJournal;
+pub use others::Others;
 pub use owner::Owner;
 pub use owners::Owners;
 pub use record::{Begin, Record};

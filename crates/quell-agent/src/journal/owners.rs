@@ -7,26 +7,19 @@
 //! original value.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use quell_linux::write::Place;
 use quell_model::ThreadId;
 
-use super::owner::boot_id;
-use super::{Replay, ranges, replay};
+use super::others::{Others, PROC, byte_of, own_directory, place};
+use super::ranges;
 use crate::lock;
 
-const PROC: &str = "/proc";
 /// Held while a thread is looked for in the others' files and then locked in the own one.
 const TURN: &str = ".turn";
-/// A directory that changed this lately is listed again: its time is that of a clock tick.
-const TICK: Duration = Duration::from_millis(100);
-/// The journals of killed Quells are read again after this.
-const LEFT_EVERY: Duration = Duration::from_secs(1);
 /// Tries to have the turn, which another Quell has for a moment …
 const TRIES: u32 = 50;
 /// … with this pause in between.
@@ -39,20 +32,9 @@ pub struct Owners {
     name: String,
     own: File,
     turn: File,
-    others: Vec<Other>,
-    listed: Option<(SystemTime, Instant)>,
+    others: Others,
+    journal: PathBuf,
     threads: BTreeSet<ThreadId>,
-}
-
-/// Another Quell.
-#[derive(Debug)]
-struct Other {
-    file: File,
-    pid: i32,
-    name: String,
-    run_dir: PathBuf,
-    /// It was killed: what its journal has to put back.
-    left: Option<Replay>,
 }
 
 impl Owners {
@@ -82,11 +64,13 @@ impl Owners {
         lock::write(&own, &text)?;
         fs::rename(&unnamed, directory.join(&name))?;
         let turn = lock::open(&directory.join(TURN))?;
-        let (others, listed, threads) = (Vec::new(), None, BTreeSet::new());
-        let mut owners = Owners { directory: directory.to_owned(), name, own, turn, others, listed, threads };
+        let journal = run_dir.join(format!("{claim}.journal"));
+        let others = Others::in_directory(directory, &journal);
+        let directory = directory.to_owned();
+        let mut owners = Owners { directory, name, own, turn, others, journal, threads: BTreeSet::new() };
         owners.forget_forerunners(&run_dir, claim);
         // Those that ended without a word go now.
-        owners.list()?;
+        owners.others.list()?;
         Ok(owners)
     }
 
@@ -111,8 +95,9 @@ impl Owners {
     pub fn for_worker(&self) -> io::Result<Owners> {
         let (own, turn) = (self.own.try_clone()?, lock::open(&self.directory.join(TURN))?);
         ranges::unlock_all(&own);
-        let (others, listed, threads) = (Vec::new(), None, BTreeSet::new());
-        Ok(Owners { directory: self.directory.clone(), name: self.name.clone(), own, turn, others, listed, threads })
+        let others = Others::in_directory(&self.directory, &self.journal);
+        let (directory, name, journal) = (self.directory.clone(), self.name.clone(), self.journal.clone());
+        Ok(Owners { directory, name, own, turn, others, journal, threads: BTreeSet::new() })
     }
 
     /// Everything is put back.
@@ -149,10 +134,7 @@ impl Owners {
 
     /// Another Quell that has this thread, in words.
     pub fn owner(&mut self, thread: ThreadId) -> Option<String> {
-        if let Err(error) = self.list() {
-            tracing::debug!(%error, "other Quells could not be looked at");
-        }
-        self.others.iter().find(|other| other.has(thread)).map(Other::words)
+        self.others.owner(thread)
     }
 
     /// Those that this Quell has, ascending.
@@ -167,108 +149,6 @@ impl Owners {
             ranges::unlock(&self.own, byte_of(*thread));
         }
     }
-
-    /// Looks at the directory if it has changed, and at the journals of killed Quells.
-    fn list(&mut self) -> io::Result<()> {
-        let changed = fs::metadata(&self.directory)?.modified()?;
-        let lately = SystemTime::now().duration_since(changed).is_ok_and(|since| since < TICK);
-        let left = self.others.iter().any(|other| other.left.is_some());
-        let known = |(time, at): (SystemTime, Instant)| time == changed && !(left && at.elapsed() > LEFT_EVERY);
-        if !lately && self.listed.is_some_and(known) {
-            return Ok(());
-        }
-        self.others.clear();
-        for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let is_unnamed = name.as_encoded_bytes().starts_with(b".");
-            if name == *self.name || name == *TURN || is_unnamed {
-                continue;
-            }
-            match Other::read(&entry.path()) {
-                Some(other) => self.others.push(other),
-                // It has ended, and left nothing.
-                None => drop(fs::remove_file(entry.path())),
-            }
-        }
-        self.listed = Some((fs::metadata(&self.directory)?.modified()?, Instant::now()));
-        Ok(())
-    }
-}
-
-impl Other {
-    /// `None`: it does not live, and left nothing to put back.
-    fn read(path: &Path) -> Option<Other> {
-        let file = lock::open(path).ok()?;
-        let text = fs::read_to_string(path).ok()?;
-        let mut lines = text.lines();
-        let pid = lines.next()?.split(' ').next()?.parse().ok()?;
-        let (name, run_dir) = (lines.next()?.to_owned(), PathBuf::from(lines.next()?));
-        if lock::is_taken(&file) {
-            return Some(Other { file, pid, name, run_dir, left: None });
-        }
-        let journal = run_dir.join(format!("{name}.journal"));
-        let ours = fs::symlink_metadata(&journal).ok()?.uid() == rustix::process::geteuid().as_raw();
-        let state = replay(&fs::read(&journal).ok().filter(|_| ours)?);
-        let of_this_boot = state.begin.as_ref().is_none_or(|begin| begin.boot == boot_id(PROC.as_ref()));
-        let open = of_this_boot && state.entries().any(|entry| !entry.is_closed());
-        open.then_some(Other { file, pid, name, run_dir, left: Some(state) })
-    }
-
-    fn has(&self, thread: ThreadId) -> bool {
-        let Some(left) = &self.left else { return ranges::is_locked(&self.file, byte_of(thread)) };
-        let places = [Place::Affinity(thread), Place::Class(thread), Place::Stopped(thread)];
-        places.iter().any(|place| left.entry(place).is_some_and(|entry| !entry.is_closed()))
-    }
-
-    fn words(&self) -> String {
-        let directory = self.run_dir.display();
-        match (&self.left, self.name.as_str()) {
-            (Some(_), _) => {
-                format!(
-                    "a Quell that was killed left it changed; put it back with `quell restore --run-dir {directory}`"
-                )
-            }
-            (None, "agent") => {
-                format!(
-                    "another agent has it: process {} with run directory {directory}; give each agent workloads of its own",
-                    self.pid
-                )
-            }
-            (None, _) => format!("a `quell exec` has it: process {} with run directory {directory}", self.pid),
-        }
-    }
-}
-
-/// A thread's byte: its number and its start in one.
-fn byte_of(thread: ThreadId) -> i64 {
-    const STARTS: u32 = 40;
-    let number = i64::from(thread.tid) & 0x3f_ffff;
-    number << STARTS | (thread.start & ((1 << STARTS) - 1)) as i64
-}
-
-/// The directory of this user's Quells.
-fn place() -> Option<PathBuf> {
-    let base = if rustix::process::geteuid().is_root() {
-        PathBuf::from("/run/quell")
-    } else {
-        PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())?).join("quell")
-    };
-    own_directory(&base, 0o755).ok().map(|()| base.join("agents"))
-}
-
-/// Makes a directory, if it is not there, that no other user may write into.
-fn own_directory(path: &Path, mode: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(mode).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(path)?;
-    let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
-    if own && found.mode() & 0o777 & !mode == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("{} is not a directory of this user's alone", path.display())))
 }
 
 #[cfg(test)]
