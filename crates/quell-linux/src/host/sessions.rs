@@ -1,7 +1,7 @@
 //! Idle-only work against other sessions. Autogroups compete as groups: SCHED_IDLE counts within a session alone. Where every process
 //! of a session belongs to such a workload, the session's autogroup gets nice 19; elsewhere it is said.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use quell_model::{Nanos, ThreadState, WorkloadId};
@@ -14,8 +14,10 @@ use crate::write::{Place, Session, Touched, Value, Write};
 
 /// Interval of the looks at sessions.
 const EVERY: Nanos = Nanos::from_secs(5);
-/// Longest walk over the machine's processes; a session of which not all is known is not taken for the workload's.
+/// Longest look; what was known before stands where it is cut off.
 const LONGEST: Duration = Duration::from_millis(20);
+/// Sessions with a nice value of Quell's: each is looked at again in each look.
+const MOST: usize = 256;
 
 /// How far idle-only counts, where that is not the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +37,17 @@ pub(super) struct Sessions {
     within: BTreeMap<WorkloadId, Within>,
 }
 
-/// A session that is to be looked at.
+/// A session with an idle-only workload.
 struct Asked {
-    workload: WorkloadId,
+    /// Its idle-only workloads.
+    workloads: BTreeSet<WorkloadId>,
     autogroup: Autogroup,
-    is_alone: bool,
+    /// Are there only idle-only workloads? None: not all of it is known.
+    is_alone: Option<bool>,
 }
+
+/// Workloads for which something else than sessions counts, and the sessions by number.
+type Found = (BTreeMap<WorkloadId, Within>, BTreeMap<i32, Asked>);
 
 impl LinuxHost {
     /// How far an idle-only workload is idle-only; None: on the whole machine, or it is not idle-only.
@@ -61,24 +68,30 @@ impl LinuxHost {
             return;
         }
         self.sessions.next = now + EVERY;
-        self.leave_sessions(|id| !idle.contains(&id));
+        self.leave_sessions(|_, id| idle.binary_search(&id).is_err());
         if let Err(error) = self.look_at_sessions(&idle) {
             tracing::debug!(%error, "sessions could not be looked at");
         }
     }
 
-    /// Restores the nice values of sessions of these workloads.
-    fn leave_sessions(&mut self, whose: impl Fn(WorkloadId) -> bool) {
-        if !self.sessions.ours.values().any(|id| whose(*id)) {
+    /// Restores the nice values of these sessions.
+    fn leave_sessions(&mut self, which: impl Fn(i32, WorkloadId) -> bool) {
+        let left: Vec<i32> = self
+            .sessions
+            .ours
+            .iter()
+            .filter(|(session, id)| which(**session, **id))
+            .map(|(session, _)| *session)
+            .collect();
+        if left.is_empty() {
             return;
         }
-        let is_theirs =
-            |touched: &Touched| matches!(touched.place, Place::Autogroup(_)) && touched.workload.is_some_and(&whose);
-        let touched = self.writes.ledger.latest_first_of(is_theirs);
+        let is_left = |touched: &Touched| matches!(&touched.place, Place::Autogroup(of) if left.contains(&of.session));
+        let touched = self.writes.ledger.latest_first_of(is_left);
         for left in self.put_places_back(touched).left {
             tracing::warn!("{left}");
         }
-        self.sessions.ours.retain(|_, id| !whose(*id));
+        self.sessions.ours.retain(|session, _| !left.contains(session));
     }
 
     /// What was put back is set again at the next look.
@@ -94,49 +107,69 @@ impl LinuxHost {
     }
 
     fn look_at_sessions(&mut self, idle: &[WorkloadId]) -> Result<(), LinuxError> {
-        let (mut within, mut asked, mut seen) = (BTreeMap::new(), BTreeMap::new(), HashSet::new());
-        let has_autogroups = self.members.proc.has_autogroups();
-        for at in 0..self.members.threads.len() {
-            let thread = self.members.threads[at];
-            if !thread.is_first() || thread.is_dead() || !idle.contains(&thread.workload) {
-                continue;
-            }
-            let (id, members) = (thread.workload, &mut self.members);
-            let Some(stat) = members.proc.stat(thread.pid, thread.pid)? else { continue };
-            if members.proc.has_own_shares(thread.pid, &members.roots.cgroup)? {
-                within.insert(id, Within::Cgroup);
-            } else if has_autogroups && seen.insert(stat.session) {
-                match members.proc.autogroup(thread.pid)? {
-                    // The session of another pid namespace, or a kernel without autogroups.
-                    _ if stat.session == 0 => _ = within.insert(id, Within::Session),
-                    None => {}
-                    Some(_) if self.sessions.ours.get(&stat.session) == Some(&id) => {}
-                    Some(autogroup) => {
-                        asked.insert(stat.session, Asked { workload: id, autogroup, is_alone: true });
-                    }
-                }
-            }
-        }
-        self.sessions.ours.retain(|session, _| seen.contains(session));
+        let end = Instant::now() + LONGEST;
+        let Some((mut within, mut asked)) = self.sessions_of(idle, end)? else { return Ok(()) };
+        self.leave_sessions(|session, _| !asked.contains_key(&session));
         if !asked.is_empty() {
-            self.walk(&mut asked)?;
+            self.walk(idle, &mut asked, end)?;
         }
         for (session, asked) in asked {
-            if !(asked.is_alone && self.make_nice(session, &asked)) {
-                within.insert(asked.workload, Within::Session);
+            let is_ours = self.sessions.ours.contains_key(&session);
+            let is_nice = match asked.is_alone {
+                Some(true) => is_ours || self.make_nice(session, &asked),
+                None => is_ours,
+                Some(false) => {
+                    self.leave_sessions(|other, _| other == session);
+                    false
+                }
+            };
+            if !is_nice {
+                within.extend(asked.workloads.into_iter().map(|id| (id, Within::Session)));
             }
         }
         self.sessions.within = within;
         Ok(())
     }
 
-    /// Looks for processes of other programs in these sessions.
-    fn walk(&mut self, asked: &mut BTreeMap<i32, Asked>) -> Result<(), LinuxError> {
-        let begun = Instant::now();
+    /// The sessions of these workloads; None: not all were read in time.
+    fn sessions_of(&mut self, idle: &[WorkloadId], end: Instant) -> Result<Option<Found>, LinuxError> {
+        let (mut within, mut asked) = Found::default();
         let members = &mut self.members;
-        let owner = |pid: i32| {
-            let at = members.threads.binary_search_by_key(&pid, |thread| thread.id.tid).ok()?;
-            Some(members.threads[at].workload)
+        let has_autogroups = members.proc.has_autogroups();
+        for thread in members.threads.iter().filter(|thread| thread.is_first() && !thread.is_dead()) {
+            let id = thread.workload;
+            if idle.binary_search(&id).is_err() {
+                continue;
+            }
+            if Instant::now() > end {
+                return Ok(None);
+            }
+            let Some(stat) = members.proc.stat(thread.pid, thread.pid)? else { continue };
+            if members.proc.has_own_shares(thread.pid, &members.roots.cgroup)? {
+                within.insert(id, Within::Cgroup);
+                continue;
+            }
+            if !has_autogroups {
+                continue;
+            }
+            if stat.session == 0 {
+                // That of another pid namespace.
+                within.insert(id, Within::Session);
+            } else if let Some(known) = asked.get_mut(&stat.session) {
+                known.workloads.insert(id);
+            } else if let Some(autogroup) = members.proc.autogroup(thread.pid)? {
+                asked.insert(stat.session, Asked { workloads: [id].into(), autogroup, is_alone: Some(true) });
+            }
+        }
+        Ok(Some((within, asked)))
+    }
+
+    /// Looks for processes of other programs in these sessions.
+    fn walk(&mut self, idle: &[WorkloadId], asked: &mut BTreeMap<i32, Asked>, end: Instant) -> Result<(), LinuxError> {
+        let members = &mut self.members;
+        let is_idle = |pid: i32| {
+            let found = members.threads.binary_search_by_key(&pid, |thread| thread.id.tid);
+            found.is_ok_and(|at| idle.binary_search(&members.threads[at].workload).is_ok())
         };
         let mut own = vec![std::process::id().cast_signed()];
         let mut pids = Vec::new();
@@ -146,32 +179,31 @@ impl LinuxHost {
         let is_ours = members.proc.exe(parent).is_some_and(|exe| members.proc.exe(own[0]) == Some(exe));
         own.extend(is_ours.then_some(parent));
         for pid in pids {
+            if Instant::now() > end {
+                let is_known = |session: &&mut Asked| session.is_alone == Some(true);
+                asked.values_mut().filter(is_known).for_each(|session| session.is_alone = None);
+                return Ok(());
+            }
             let Some(stat) = members.proc.stat(pid, pid)? else { continue };
-            let is_late = begun.elapsed() > LONGEST;
-            let Some(session) = asked.get_mut(&stat.session) else {
-                if is_late {
-                    asked.values_mut().for_each(|session| session.is_alone = false);
-                    return Ok(());
-                }
-                continue;
-            };
+            let Some(session) = asked.get_mut(&stat.session) else { continue };
             // A child that was created since the scan is its parent's.
-            let belongs = [pid, stat.parent].iter().any(|pid| owner(*pid) == Some(session.workload));
+            let belongs = [pid, stat.parent].iter().any(|pid| is_idle(*pid));
             if !belongs && !own.contains(&pid) && stat.state != ThreadState::Dead {
-                session.is_alone = false;
+                session.is_alone = Some(false);
             }
         }
         Ok(())
     }
 
-    /// Gives a session's autogroup the nice value of idle work; false if the system refuses.
+    /// Gives a session's autogroup the nice value of idle work; false if the system refuses, or there are too many.
     fn make_nice(&mut self, session: i32, asked: &Asked) -> bool {
+        let Some(&workload) = asked.workloads.first().filter(|_| self.sessions.ours.len() < MOST) else { return false };
         let place = Place::Autogroup(Session { session, autogroup: asked.autogroup.id });
         let before = Value::Text(asked.autogroup.nice.to_string());
         let origin = self.writes.ledger.origin(&place).unwrap_or(&before).clone();
-        let write = Write { workload: Some(asked.workload), place, origin, before, after: Value::Text("19".into()) };
+        let write = Write { workload: Some(workload), place, origin, before, after: Value::Text("19".into()) };
         match self.make(&[write]) {
-            Ok(()) => _ = self.sessions.ours.insert(session, asked.workload),
+            Ok(()) => _ = self.sessions.ours.insert(session, workload),
             Err(error) => tracing::debug!(%error, session, "a session could not be made nice"),
         }
         self.sessions.ours.contains_key(&session)
@@ -239,6 +271,45 @@ mod tests {
         let report = host.restore();
         assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 3", "another program's value stays");
         assert_eq!(report.left.len(), 1, "{report:?}");
+    }
+
+    #[test]
+    fn a_session_to_which_another_program_comes_or_that_a_member_leaves_is_given_back() {
+        let tree = machine();
+        let (mut host, id) = idle_host(&tree);
+        tree.set_session(20, 10);
+        look(&mut host);
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 0", "another program came");
+        assert_eq!(host.idle_within(id), Some(Within::Session));
+        tree.set_session(20, 20);
+        look(&mut host);
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 19");
+        // The member has a session of its own now, another process leads the old one.
+        tree.set_session(20, 10);
+        tree.set_session(10, 30);
+        tree.write("proc/10/autogroup", "/autogroup-30 nice 0");
+        tree.write("proc/20/autogroup", "/autogroup-10 nice 19");
+        look(&mut host);
+        assert_eq!(tree.read("proc/20/autogroup"), "/autogroup-10 nice 0", "the member left it");
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-30 nice 19");
+    }
+
+    #[test]
+    fn two_idle_only_workloads_have_a_session_together() {
+        let tree = machine();
+        tree.set_session(20, 10);
+        let (mut host, first) = idle_host(&tree);
+        assert_eq!(host.idle_within(first), Some(Within::Session));
+        let selectors = vec![Selector::Pid(20)];
+        let other = Workload { selectors, ..Workload::new("other", Class::BestEffort, CpuCount::ZERO) };
+        let second = host.attach(other).unwrap();
+        set(&mut host, second, Knob::IdleOnly(true));
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 19");
+        assert_eq!([first, second].map(|id| host.idle_within(id)), [None; 2]);
+        host.detach(first).unwrap();
+        look(&mut host);
+        assert_eq!(host.idle_within(second), Some(Within::Session), "what is in no workload is another program");
+        assert_eq!(tree.read("proc/10/autogroup"), "/autogroup-10 nice 0");
     }
 
     #[test]

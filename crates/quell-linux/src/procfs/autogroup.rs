@@ -42,13 +42,16 @@ impl ProcFs {
         Ok(self.read(&Name::new(format_args!("{pid}/autogroup")), PROCESS_FILE)?.and_then(Autogroup::parse))
     }
 
-    /// A process of this session and autogroup; None: there is none any more. The leader is looked at first.
+    /// A process of this session and autogroup; None: there is none any more. The leader is looked at first, then the one that was
+    /// found before.
     ///
     /// # Errors
     /// If the processes cannot be listed.
     pub fn in_session(&mut self, session: i32, id: i64) -> Result<Option<(i32, Autogroup)>, LinuxError> {
-        if let Some(found) = self.autogroup(session)?.filter(|found| found.id == id) {
-            return Ok(Some((session, found)));
+        for pid in [Some(session), self.last_in_session.get(&id).copied()].into_iter().flatten() {
+            if let Some(found) = self.autogroup(pid)?.filter(|found| found.id == id) {
+                return Ok(Some((pid, found)));
+            }
         }
         let mut pids = Vec::new();
         self.pids(&mut pids)?;
@@ -57,9 +60,11 @@ impl ProcFs {
                 continue;
             }
             if let Some(found) = self.autogroup(pid)?.filter(|found| found.id == id) {
+                self.last_in_session.insert(id, pid);
                 return Ok(Some((pid, found)));
             }
         }
+        self.last_in_session.remove(&id);
         Ok(None)
     }
 

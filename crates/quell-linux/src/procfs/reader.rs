@@ -1,5 +1,6 @@
 //! Reads procfs through one directory handle and one buffer: no allocation once the buffers have grown.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::mem::MaybeUninit;
@@ -46,6 +47,8 @@ pub struct ProcFs {
     directory: OwnedFd,
     text: Vec<u8>,
     entries: Vec<MaybeUninit<u8>>,
+    /// By autogroup: a process of a session whose leader has ended.
+    pub(super) last_in_session: BTreeMap<i64, i32>,
 }
 
 impl ProcFs {
@@ -61,6 +64,7 @@ impl ProcFs {
             directory,
             text: vec![0; 4096],
             entries: vec![MaybeUninit::uninit(); 32 * 1024],
+            last_in_session: BTreeMap::new(),
         })
     }
 

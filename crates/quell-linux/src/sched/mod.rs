@@ -6,12 +6,14 @@ mod kernel;
 mod nice;
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 
 use quell_model::{CpuSet, SchedClass, ThreadId};
 use serde::{Deserialize, Serialize};
 
 use crate::LinuxError;
+use crate::procfs::Autogroup;
 use crate::resctrl::{GroupCalls, KernelGroups};
 
 pub use cookies::{Cookied, first_cookied};
@@ -77,12 +79,19 @@ pub trait ThreadCalls: fmt::Debug + Send {
         Box::new(KernelGroups)
     }
 
-    /// Sets the nice value of the autogroup of a process's session.
+    /// Sets the nice value of this autogroup, that of a process's session.
     ///
     /// # Errors
-    /// The system's.
-    fn set_autogroup(&self, pid: i32, nice: &str) -> io::Result<()> {
-        std::fs::write(format!("/proc/{pid}/autogroup"), nice)
+    /// The system's; ESRCH if the process has left it.
+    fn set_autogroup(&self, pid: i32, autogroup: i64, nice: &str) -> io::Result<()> {
+        // The file is the process's, whoever has its number later.
+        let mut file = File::options().read(true).write(true).open(format!("/proc/{pid}/autogroup"))?;
+        let mut text = [0; 64];
+        let read = file.read(&mut text)?;
+        if Autogroup::parse(&text[..read]).is_none_or(|found| found.id != autogroup) {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+        file.write_all(nice.as_bytes())
     }
 
     /// Is there a thread of this number and start time? A number may have been given to another thread.
@@ -91,7 +100,7 @@ pub trait ThreadCalls: fmt::Debug + Send {
     /// If it could not be determined.
     fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError>;
 
-    /// The CPUs that a thread may run on and that are online.
+    /// The CPUs that a thread may run on, also those that are offline.
     ///
     /// # Errors
     /// The system's.

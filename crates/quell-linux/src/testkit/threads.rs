@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use quell_model::{CpuSet, SchedClass, ThreadId};
 
 use super::FakeGroups;
+use rustix::io::Errno;
+
 use crate::LinuxError;
 use crate::procfs::ThreadStat;
 use crate::resctrl::GroupCalls;
@@ -66,11 +68,13 @@ impl ThreadCalls for FakeThreads {
         Box::new(self.groups.clone())
     }
 
-    fn set_autogroup(&self, pid: i32, nice: &str) -> io::Result<()> {
+    fn set_autogroup(&self, pid: i32, autogroup: i64, nice: &str) -> io::Result<()> {
         let path = self.proc.join(format!("{pid}/autogroup"));
-        let text = fs::read_to_string(&path)?;
-        let name = text.split(' ').next().unwrap_or_default();
-        fs::write(path, format!("{name} nice {nice}\n"))
+        let name = format!("/autogroup-{autogroup} ");
+        if !fs::read_to_string(&path)?.starts_with(&name) {
+            return Err(Errno::SRCH.into());
+        }
+        fs::write(path, format!("{name}nice {nice}\n"))
     }
 
     fn exists(&mut self, thread: ThreadId) -> Result<bool, LinuxError> {

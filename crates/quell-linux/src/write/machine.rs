@@ -94,7 +94,7 @@ impl Medium for Machine {
         }
         if let (Place::Autogroup(of), Value::Text(nice)) = (place, value) {
             let Some((pid, _)) = self.proc.in_session(of.session, of.autogroup)? else { return Ok(Written::Vanished) };
-            let result = self.calls.set_autogroup(pid, nice);
+            let result = self.calls.set_autogroup(pid, of.autogroup, nice);
             return result.map(|()| Written::Done).or_else(|source| match is_gone(&source) {
                 true => Ok(Written::Vanished),
                 false => {
