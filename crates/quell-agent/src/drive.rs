@@ -58,7 +58,7 @@ where
 ///
 /// With a `priority` the loop's thread is SCHED_FIFO of that priority from before its first turn: a loop that has made
 /// others real-time and is not real-time itself may never run again. If the system does not allow it, it stays an
-/// ordinary thread.
+/// ordinary thread. A loop that fails calls `on_failure`: the work is to end then.
 ///
 /// # Errors
 /// If the host could not be observed or obey, or no thread could be created.
@@ -67,6 +67,7 @@ pub fn while_driving<H, T>(
     host: &mut H,
     witness: &mut (dyn Witness + Send),
     priority: Option<u8>,
+    on_failure: &(dyn Fn() + Sync),
     work: impl FnOnce(bool) -> T,
 ) -> Result<T, AgentError>
 where
@@ -90,7 +91,7 @@ where
                 witness.turned(stack.view(), stack.layers());
             }
             let _ = ready.send(has_settled(stack));
-            drive(stack, host, witness, stop, sentry.as_ref()).map_err(failed)
+            drive(stack, host, witness, stop, sentry.as_ref()).map_err(failed).inspect_err(|_| on_failure())
         };
         let driver = thread::Builder::new()
             .name("quell-loop".into())

@@ -24,7 +24,7 @@ pub struct OwnGroup {
 /// The cpu controller that a cgroup of Quell's own would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controller {
-    /// Of version 2: the cgroup is made below the root, which gives it the controller.
+    /// Of version 2: the cgroup is made beside Quell's own, and what is above both gives it the controller.
     V2(OwnGroup),
     /// Of version 1: the cgroup is made below Quell's own.
     V1(OwnGroup),
@@ -51,7 +51,17 @@ impl Controller {
         let below = |root: &Path, path: &str| root.join(path.trim_start_matches('/'));
         if cgroup::controllers_here(&roots.cgroup).ok().flatten().is_some_and(|names| has_cpu(&names)) {
             let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-            let group = OwnGroup { path: roots.cgroup.join(name), home: below(&roots.cgroup, path) };
+            let home = below(&roots.cgroup, path);
+            if let Some(limit) = limit_of(&home) {
+                let limit = foreign::path(&limit);
+                return Err(format!(
+                    "a cgroup of its own lies beside Quell's, whose limit ({limit}) would not hold there; start it from another \
+                     cgroup, or leave the limit out"
+                ));
+            }
+            // Beside it: what holds above both holds for the command, and a cgroup with processes has no children with limits.
+            let parent = home.parent().filter(|_| home != roots.cgroup).unwrap_or(&roots.cgroup);
+            let group = OwnGroup { path: parent.join(name), home };
             return group.may_be_made().map(|()| Controller::V2(group));
         }
         let Some(v1) = CpuV1::find(roots) else {
@@ -138,7 +148,7 @@ impl OwnGroup {
         self.path.parent()?.is_dir().then(|| self.path.is_dir())
     }
 
-    /// Makes it; or moves its processes home and removes it.
+    /// Makes it; or moves its processes home, or to the cgroup above it if that is gone, and removes it.
     ///
     /// # Errors
     /// If the system refuses it.
@@ -152,7 +162,8 @@ impl OwnGroup {
             let members = file::read(&self.path.join("cgroup.procs")).ok().flatten().unwrap_or_default();
             for pid in members.split_whitespace() {
                 // One that ends meanwhile is gone; what keeps another one here shows below.
-                let _ = file::write(&self.home.join("cgroup.procs"), pid);
+                let home = if self.home.is_dir() { Some(self.home.as_path()) } else { self.path.parent() };
+                let _ = home.map(|home| file::write(&home.join("cgroup.procs"), pid));
             }
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(Written::Done),
@@ -163,6 +174,12 @@ impl OwnGroup {
         }
         Err(LinuxError::io("remove", &self.path)(refused))
     }
+}
+
+/// A file with a limit of this cgroup alone, which holds for none beside it.
+fn limit_of(group: &Path) -> Option<PathBuf> {
+    let limits = ["cpu.max", "memory.max", "memory.high", "pids.max"].map(|name| group.join(name));
+    limits.into_iter().find(|file| file::read(file).ok().flatten().is_some_and(|text| !text.starts_with("max")))
 }
 
 #[cfg(test)]
@@ -184,12 +201,25 @@ mod tests {
     fn the_second_version_comes_first_and_a_process_goes_back_to_where_it_was() {
         let (_root, roots) = machine(&[
             ("cgroup/cgroup.controllers", "cpuset cpu io\n"),
+            ("cgroup/user.slice/session-1.scope/pids.max", "max\n"),
             ("proc/self/cgroup", "0::/user.slice/session-1.scope\n"),
         ]);
         let found = Controller::find(&roots, "quell-exec-1").unwrap();
         let home = roots.cgroup.join("user.slice/session-1.scope");
-        assert_eq!(found, Controller::V2(OwnGroup { path: roots.cgroup.join("quell-exec-1"), home }));
-        assert_eq!(found.giver(), Some(roots.cgroup.as_path()));
+        assert_eq!(found, Controller::V2(OwnGroup { path: roots.cgroup.join("user.slice/quell-exec-1"), home }));
+        assert_eq!(found.giver(), Some(roots.cgroup.join("user.slice").as_path()));
+    }
+
+    #[test]
+    fn a_limit_of_quells_own_cgroup_is_not_escaped_from() {
+        let (_root, roots) = machine(&[
+            ("cgroup/cgroup.controllers", "cpu\n"),
+            ("cgroup/jobs/one/cpu.max", "max 100000\n"),
+            ("cgroup/jobs/one/memory.max", "1048576\n"),
+            ("proc/self/cgroup", "0::/jobs/one\n"),
+        ]);
+        let why = Controller::find(&roots, "quell-exec-1").unwrap_err();
+        assert!(why.contains("jobs/one/memory.max"), "{why}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn under_policy<T>(name: &str, host: &mut LinuxHost, work: impl FnOnce() -> Resu
     let pool = topology.all();
     let mut stack = stack::over(vec![Layer::new(policy, None)], View::new(topology), pool)?;
     let mut log = DecisionLog::default();
-    let result = while_driving(&mut stack, host, &mut log, Some(OWN_PRIORITY), |_| work())??;
+    let result = while_driving(&mut stack, host, &mut log, Some(OWN_PRIORITY), &|| {}, |_| work())??;
     Ok((result, log.lines))
 }
 

@@ -6,6 +6,7 @@ mod voice;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -186,7 +187,9 @@ fn manage_on(
 
     let controller = match workload.limit.filter(|_| arguments.pid.is_empty()) {
         Some(limit) => {
-            let found = Controller::find(&Roots::default(), &format!("quell-exec-{}", std::process::id()));
+            // Another process namespace on the same cgroups has the same numbers.
+            let name = format!("quell-exec-{}-{:x}", std::process::id(), quell_linux::now().0);
+            let found = Controller::find(&Roots::default(), &name);
             Some(found.map_err(|why| anyhow!("--limit {limit} cannot be kept: {why}"))?)
         }
         None => None,
@@ -229,7 +232,7 @@ fn manage_on(
             }
         };
         if !workload.is_lc() {
-            subject.begin()?;
+            subject.begin();
         }
         let work = |in_force: bool| {
             if !in_force {
@@ -239,7 +242,8 @@ fn manage_on(
             }
             subject.wait(worker, &say)
         };
-        while_driving(&mut stack, &mut host, &mut voice, priority, work)?
+        let on_failure = || worker.stop().store(true, Ordering::Release);
+        while_driving(&mut stack, &mut host, &mut voice, priority, &on_failure, work)?
     });
     if managed.is_err() {
         subject.give_up();

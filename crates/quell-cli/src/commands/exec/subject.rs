@@ -14,7 +14,7 @@ use quell_linux::procfs::ProcFs;
 use quell_model::Selector;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, wait};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -62,8 +62,17 @@ impl Subject {
         let signals = Signals::new(CAUGHT).context("cannot catch signals")?;
         let held = Held::new(command)?;
         let ended = Arc::new(AtomicBool::new(false));
-        let (pid, over, stop) = (held.pid, Arc::clone(&ended), Arc::clone(worker.stop()));
-        let body = move || forward(signals, pid, &over, &stop);
+        // Its number may be another process's when a signal comes.
+        let handle = pidfd_open(held.pid, PidfdFlags::empty()).context("cannot watch the command");
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(error) => {
+                held.end();
+                return Err(error);
+            }
+        };
+        let (over, stop) = (Arc::clone(&ended), Arc::clone(worker.stop()));
+        let body = move || forward(signals, &handle, &over, &stop);
         thread::Builder::new().name("quell-signals".into()).spawn(body)?;
         Ok(Ok(Subject::Command(Command { name: command[0].clone(), held: Some(held), begun: None, ended })))
     }
@@ -116,13 +125,9 @@ impl Subject {
 
     /// Lets a command execute its program now, and not when the policy is in force: a policy may pause best-effort work, which
     /// would then never begin.
-    ///
-    /// # Errors
-    /// If the process that is held cannot be reached.
-    pub fn begin(&mut self) -> Result<()> {
-        match self {
-            Subject::Command(command) => command.begin(),
-            Subject::Running(_) => Ok(()),
+    pub fn begin(&mut self) {
+        if let Subject::Command(command) = self {
+            command.begin();
         }
     }
 
@@ -138,15 +143,14 @@ impl Subject {
 
 impl Command {
     /// Lets it execute its program, once.
-    fn begin(&mut self) -> Result<()> {
+    fn begin(&mut self) {
         if let Some(held) = self.held.take() {
-            self.begun = Some(held.let_go()?);
+            self.begun = Some(held.let_go());
         }
-        Ok(())
     }
 
     fn run(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
-        self.begin()?;
+        self.begin();
         let Some(begun) = self.begun.take() else { return Ok(FAILED) };
         let pid = match begun {
             Ok(pid) => pid,
@@ -256,7 +260,7 @@ fn looks_ended(handle: &OwnedFd) -> Result<bool> {
 
 /// Hands signals on to the command; the terminal sends it SIGINT and SIGQUIT by itself. Once it has ended, a signal ends the
 /// work.
-fn forward(mut signals: Signals, command: Pid, ended: &AtomicBool, stop: &AtomicBool) {
+fn forward(mut signals: Signals, command: &OwnedFd, ended: &AtomicBool, stop: &AtomicBool) {
     for signal in &mut signals {
         if ended.load(Ordering::Acquire) {
             stop.store(true, Ordering::Release);
@@ -267,7 +271,7 @@ fn forward(mut signals: Signals, command: Pid, ended: &AtomicBool, stop: &Atomic
             SIGHUP => Signal::HUP,
             _ => continue,
         };
-        let _ = kill_process(command, forwarded);
+        let _ = pidfd_send_signal(command, forwarded);
     }
 }
 
