@@ -166,6 +166,25 @@ fn a_cpu_that_comes_online_joins_the_pool() {
 }
 
 #[test]
+fn a_cpu_whose_caches_are_not_described_yet_joins_when_they_are() {
+    let mut scene = Scene::under("rkube", &cpus("0-1,3"));
+    scene.turn();
+    scene.online(&cpus("0-3"));
+    let (caches, hidden) = ("sys/devices/system/cpu/cpu2/cache", "sys/devices/system/cpu/cpu2/hidden");
+    let path = |name| scene.tree.roots().sys.parent().unwrap().join(name);
+    std::fs::rename(path(caches), path(hidden)).unwrap();
+    let (from, to) = (path(hidden), path(caches));
+    for _ in 0..5 {
+        scene.turn();
+        assert_eq!(scene.host.topology().all(), cpus("0-1,3"));
+    }
+    std::fs::rename(from, to).unwrap();
+    scene.until("it joins", |scene| scene.host.topology().all() == cpus("0-3"));
+    let topology = scene.host.topology();
+    assert_eq!(topology.cpu(CpuId(2)).unwrap().llc, machine().cpu(CpuId(2)).unwrap().llc);
+}
+
+#[test]
 fn a_reservation_is_within_what_the_slice_allows() {
     let mut scene = Scene::under("rkube", &cpus("0-3"));
     scene.slice(0, cpus("0-1"));

@@ -31,14 +31,21 @@ impl LinuxHost {
     /// Sets again what is asked for from now on. What was set before stays put back: attach the workloads again for that.
     ///
     /// # Errors
-    /// If the scheduler refuses a workload.
+    /// If the scheduler refuses a workload; nothing is set then as before.
     pub fn resume(&mut self) -> Result<(), LinuxError> {
-        if !std::mem::take(&mut self.suspended) {
+        if !self.suspended {
             return Ok(());
         }
+        let mut attached = Vec::new();
         for (id, workload) in self.members.workloads() {
-            self.scheduler.attach(id, workload)?;
+            if let Err(error) = self.scheduler.attach(id, workload) {
+                // It was not there a moment ago, so that it can go.
+                attached.into_iter().for_each(|id| _ = self.scheduler.detach(id));
+                return Err(error);
+            }
+            attached.push(id);
         }
+        self.suspended = false;
         Ok(())
     }
 

@@ -16,6 +16,7 @@
 
 mod census;
 mod command;
+mod cpus;
 mod departure;
 mod finder;
 mod history;
@@ -50,6 +51,7 @@ pub(crate) use thread::Thread;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use quell_model::{Allowance, Controls, CpuSet, Nanos, SignalSet, Topology, View, Workload, WorkloadId, foreign};
 
@@ -105,6 +107,8 @@ pub(crate) struct Members {
     pub options: HostOptions,
     pub topology: Arc<Topology>,
     pub online: CpuSet,
+    /// A CPU came online, and nothing of its caches was known yet: since when.
+    undescribed: Option<Instant>,
     /// What its cgroups allow each workload that they limit; ascending by workload.
     pub allowances: Arc<Vec<Allowance>>,
     /// What there is to turn.
@@ -141,6 +145,7 @@ impl Members {
         let systemd = Systemd::of(&roots);
         Ok(Members {
             online: topology.all(),
+            undescribed: None,
             allowances: Arc::default(),
             controls: Arc::new(controls(&roots, &options, &topology)),
             budgets: CpuV1::find(&roots).filter(CpuV1::has_real_time_budgets),

@@ -1,16 +1,15 @@
 //! Finds new threads, CPUs and cgroups.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
 use super::departure::{Fate, fate, why};
 use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout};
 use super::{Finder, Found, Members, Thread, resolved};
+use crate::LinuxError;
 use crate::clock::cpu_time;
 use crate::procfs::{ProcFs, SchedStat, ticks};
-use crate::{LinuxError, sysfs};
 
 /// New facts of a scan.
 #[derive(Debug, Default)]
@@ -296,7 +295,9 @@ impl Members {
         let id = ThreadId { tid: found.tid, start: stat.start };
         // What was there at the last look, and was no workload's or left one then, has its own values.
         let is_older = self.search.taken_at.is_some_and(|at| stat.start < at);
-        let is_old = is_older && !self.search.adopted;
+        // A directory is not read at one moment: one of a process with members may have been skipped then.
+        let has_members = before.pids.binary_search_by_key(&found.pid, |(pid, ..)| *pid).is_ok();
+        let is_old = is_older && !self.search.adopted && !has_members;
         let born_of = match is_old {
             true => None,
             false => before.creator_of(&mut self.proc, &self.search.finder, found.pid, stat.parent)?,
@@ -371,20 +372,6 @@ impl Members {
                 member.threads += 1;
             }
         }
-    }
-
-    fn scan_cpus(&mut self, news: &mut News) -> Result<(), LinuxError> {
-        let online = sysfs::online(&self.roots.sys)?;
-        if online != self.online {
-            if !online.is_subset(&self.topology.all()) {
-                self.topology = Arc::new(sysfs::grown(&self.roots.sys, &self.topology)?);
-                self.controls_changed();
-            }
-            news.events.extend(self.online.difference(&online).iter().map(Event::Offline));
-            news.events.extend(online.difference(&self.online).iter().map(Event::Online));
-            self.online = online;
-        }
-        Ok(())
     }
 
     /// Finds the threads of those workloads whose cgroup is another one now than at the last scan.

@@ -1,15 +1,18 @@
 //! The running kernel's threads.
 
+use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::sched_attr;
-use quell_model::{CpuId, CpuSet, MAX_CPUS, ThreadId};
+use quell_model::{CpuId, CpuSet, MAX_CPUS, Nanos, ThreadId};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{ThreadCalls, ThreadClass, attr};
 use crate::LinuxError;
+use crate::clock;
 use crate::procfs::ProcFs;
 
 /// The running kernel.
@@ -18,7 +21,12 @@ pub struct Kernel {
     proc: ProcFs,
     /// The value that a fair thread without a slice of its own reads: this thread's at the start.
     kernel_slice: u64,
+    /// The time in ns at which it was read whether a CPU is offline, doubled; odd: one was.
+    some_offline: AtomicU64,
 }
+
+/// Whether a CPU is offline is read again after this.
+const OFFLINE_EVERY: Nanos = Nanos::from_millis(100);
 
 impl Kernel {
     /// The running kernel. The calling thread must have no slice of its own.
@@ -27,7 +35,18 @@ impl Kernel {
     /// If `/proc` cannot be opened.
     pub fn new() -> Result<Kernel, LinuxError> {
         let kernel_slice = get(0).map_or(0, |attr| attr.sched_runtime);
-        Ok(Kernel { proc: ProcFs::open(Path::new("/proc"))?, kernel_slice })
+        Ok(Kernel { proc: ProcFs::open(Path::new("/proc"))?, kernel_slice, some_offline: AtomicU64::new(0) })
+    }
+
+    fn is_some_cpu_offline(&self) -> bool {
+        let (known, now) = (self.some_offline.load(Ordering::Relaxed), clock::now());
+        if known != 0 && now < Nanos(known / 2) + OFFLINE_EVERY {
+            return known % 2 == 1;
+        }
+        let text = fs::read_to_string("/sys/devices/system/cpu/offline").unwrap_or_default();
+        let is_some = !text.trim().is_empty();
+        self.some_offline.store(now.0 * 2 + u64::from(is_some), Ordering::Relaxed);
+        is_some
     }
 
     /// Can threads have slices of their own here (kernel 6.12 on)?
@@ -65,6 +84,10 @@ impl ThreadCalls for Kernel {
     }
 
     fn affinity(&self, tid: i32) -> io::Result<CpuSet> {
+        if self.is_some_cpu_offline() {
+            // sched_getaffinity(2) leaves offline CPUs out, which a thread that is put back may use when they come.
+            return allowed(&fs::read_to_string(format!("/proc/{tid}/status"))?);
+        }
         let mut mask = [0u64; MAX_CPUS / 64];
         // SAFETY: the kernel writes at most the given number of bytes into the mask, which lives during the call.
         let length = unsafe { libc::sched_getaffinity(tid, size_of_val(&mask), mask.as_mut_ptr().cast()) };
@@ -102,6 +125,13 @@ impl ThreadCalls for Kernel {
     }
 }
 
+/// The CPUs in a thread's status file.
+fn allowed(status: &str) -> io::Result<CpuSet> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.and_then(|list| list.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("its status has no Cpus_allowed_list"))
+}
+
 fn get(tid: i32) -> io::Result<sched_attr> {
     let mut attr = attr::empty();
     // SAFETY: the kernel writes at most the given number of bytes into the structure, which lives during the call.
@@ -123,9 +153,19 @@ fn result(code: libc::c_long) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{Nanos, SchedClass};
+    use quell_model::SchedClass;
 
     use super::*;
+
+    #[test]
+    fn a_status_file_says_the_same_as_the_system_call() {
+        let kernel = Kernel::new().unwrap();
+        let own = fs::read_to_string("/proc/thread-self/status").unwrap();
+        if !kernel.is_some_cpu_offline() {
+            assert_eq!(allowed(&own).unwrap(), kernel.affinity(0).unwrap());
+        }
+        assert_eq!(allowed("Name:\ta\nCpus_allowed_list:\t0-2,5\n").unwrap(), "0-2,5".parse().unwrap());
+    }
 
     #[test]
     fn who_is_enqueued_anew_keeps_its_slice_if_this_process_ends_meanwhile() {

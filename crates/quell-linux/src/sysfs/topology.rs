@@ -38,6 +38,12 @@ pub fn isolated(sys: &Path) -> Result<CpuSet, LinuxError> {
     Ok(file::parse::<CpuSet>(&sys.join("devices/system/cpu/isolated"), "a CPU list")?.unwrap_or_default())
 }
 
+/// Are a CPU's caches described?
+#[must_use]
+pub fn has_caches(sys: &Path, cpu: CpuId) -> bool {
+    numbered(&sys.join(format!("devices/system/cpu/cpu{cpu}/cache")), "index").next().is_some()
+}
+
 /// The same machine with the CPUs that came online since: what was known before keeps its numbers, whether it is online or not.
 ///
 /// # Errors
