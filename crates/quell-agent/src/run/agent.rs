@@ -320,7 +320,7 @@ impl Agent {
         step();
         self.membership.count(&mut self.host, time);
         self.answer_calls(worker, time)?;
-        self.vigil.remark(&mut self.membership, &self.host, time);
+        self.vigil.remark(&mut self.membership, &self.host, self.config.sets_classes(), time);
         if let Some(roster) = self.membership.news(&self.config) {
             self.observers.tell(roster);
         }

@@ -5,10 +5,31 @@ use quell_model::WorkloadId;
 
 use crate::wire::{Remark, RemarkKind};
 
-/// The facts about an attached workload.
+/// The facts about an attached workload. `real_time`: it is to be real-time.
 #[must_use]
-pub fn of(host: &LinuxHost, id: WorkloadId) -> Vec<Remark> {
-    host.idle_within(id).map(not_idle_only).into_iter().collect()
+pub fn of(host: &LinuxHost, id: WorkloadId, real_time: bool) -> Vec<Remark> {
+    let is_closed = real_time && host.allowance(id).is_some_and(|allowance| allowance.no_realtime);
+    let all = [
+        host.is_by_thread(id).then(by_thread),
+        is_closed.then(no_real_time_budget),
+        host.idle_within(id).map(not_idle_only),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// A thread is a member, and not its process.
+#[must_use]
+pub fn by_thread() -> Remark {
+    let text = "its cgroup is threaded: membership is by thread";
+    Remark { about: RemarkKind::Threaded, text: text.to_owned() }
+}
+
+/// RT group scheduling gives its cgroup no real-time CPU time.
+#[must_use]
+pub fn no_real_time_budget() -> Remark {
+    let text = "its cgroup has no real-time budget (cpu.rt_runtime_us is 0), so no policy can make it SCHED_FIFO; guard gives it \
+                nice -20 and short slices instead, which protects less: write a budget there";
+    Remark { about: RemarkKind::NoRealTimeBudget, text: text.to_owned() }
 }
 
 /// Idle-only does not count on the whole machine.

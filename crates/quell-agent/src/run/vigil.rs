@@ -26,13 +26,13 @@ pub struct Vigil {
 }
 
 impl Vigil {
-    /// At its interval: tells what is so of the workloads beside their state.
-    pub fn remark(&mut self, membership: &mut Membership, host: &LinuxHost, now: Nanos) {
+    /// At its interval: tells what is so of the workloads beside their state. `real_time`: a policy makes threads real-time.
+    pub fn remark(&mut self, membership: &mut Membership, host: &LinuxHost, real_time: bool, now: Nanos) {
         if now < self.remarks_at {
             return;
         }
         self.remarks_at = now + REMARKS_EVERY;
-        membership.remark(|id, _| remarks::of(host, id));
+        membership.remark(|id, workload| remarks::of(host, id, workload.is_lc() && real_time));
     }
 
     /// At its interval: detects values of Quell's that another program changed. True if a workload was detached for

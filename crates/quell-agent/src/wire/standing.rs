@@ -24,8 +24,6 @@ pub struct Overridden {
 pub enum RemarkKind {
     /// Its cgroups are threaded: membership is by thread.
     Threaded,
-    /// What a policy asked for was refused.
-    Refused,
     /// A cgroup above allows it less than it asks for.
     Limited,
     /// Its cgroup has no real-time budget.
@@ -40,7 +38,6 @@ impl RemarkKind {
     pub fn word(self) -> &'static str {
         match self {
             RemarkKind::Threaded => "threaded",
-            RemarkKind::Refused => "refused",
             RemarkKind::Limited => "limited",
             RemarkKind::NoRealTimeBudget => "no real-time budget",
             RemarkKind::NotIdleOnly => "not idle-only",

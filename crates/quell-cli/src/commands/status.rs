@@ -171,6 +171,7 @@ mod tests {
     use super::*;
     use crate::commands::sample;
     use quell_agent::api::wire::{Class, NotReloaded, Off, Overridden, Remark, RemarkKind, Stale, State};
+    use quell_agent::run::remarks;
     use quell_model::Signal;
 
     #[test]
@@ -250,8 +251,8 @@ mod tests {
         text
     }
 
-    fn remark(about: RemarkKind, text: &str) -> impl FnOnce(&mut Status) {
-        move |status| status.configured[0].remarks = vec![Remark { about, text: text.into() }]
+    fn remark(remark: Remark) -> impl FnOnce(&mut Status) {
+        move |status| status.configured[0].remarks = vec![remark]
     }
 
     #[test]
@@ -266,22 +267,19 @@ mod tests {
                 let why = "2 threads, put back: their user is now www-data: write user = \"www-data\" to keep them";
                 status.configured[0].left = vec![why.into()];
             }),
-            situation(remark(RemarkKind::Threaded, "its cgroup is threaded: membership is by thread")),
+            situation(remark(remarks::by_thread())),
             situation(|status| {
                 status.workloads[0].knobs = vec![];
                 status.workloads[0].refused = Some("sched_setattr of thread 7: EPERM; run as root".into());
             }),
-            situation(remark(
-                RemarkKind::Limited,
-                "web.slice allows 0.5 CPUs (cpu.max), less than the 1 that is asked for; raise CPUQuota= there",
-            )),
-            situation(remark(
-                RemarkKind::NoRealTimeBudget,
-                "its cgroup has no real-time budget (cpu.rt_runtime_us): weight 10000 protects it instead of SCHED_FIFO",
-            )),
+            situation(remark(Remark {
+                about: RemarkKind::Limited,
+                text: "web.slice allows 0.5 CPUs (cpu.max), less than the 1 that is asked for; raise CPUQuota= there"
+                    .into(),
+            })),
+            situation(remark(remarks::no_real_time_budget())),
             situation(|status| {
-                let within = quell_agent::run::remarks::not_idle_only(quell_linux::Within::Session);
-                status.configured[0].remarks = vec![within];
+                status.configured[0].remarks = vec![remarks::not_idle_only(quell_linux::Within::Session)];
                 status.workloads[0].class = Class::Be;
                 status.workloads[0].knobs = vec!["SCHED_IDLE".into()];
             }),

@@ -70,6 +70,16 @@ impl LinuxHost {
         all.binary_search_by_key(&id, |allowance| allowance.workload).ok().map(|at| all[at])
     }
 
+    /// Is a workload's cgroup a threaded one, in which threads are members, and not their processes?
+    #[must_use]
+    pub fn is_by_thread(&self, id: WorkloadId) -> bool {
+        let is_threaded = |group: &PathBuf| {
+            let kind = cgroup::read_file(&group.join("cgroup.type")).ok().flatten();
+            kind.is_some_and(|kind| kind.trim() == "threaded")
+        };
+        self.members.resolved(id).is_some_and(|resolved| resolved.group_paths().any(is_threaded))
+    }
+
     /// When due: reads what is allowed. Workloads for which that changed are made true again.
     pub(super) fn look_at_allowances(&mut self, now: Nanos) {
         if now < self.reading.at {
