@@ -95,6 +95,8 @@ fn a_running_loop_can_be_questioned() {
     let why: wire::Why = bench.client().get(&format!("/v1/why/{}", api::client::path_segment("batch / jobs"))).unwrap();
     let texts: Vec<&str> = why.decisions.iter().map(|decision| decision.text.as_str()).collect();
     assert_eq!(texts, ["runs only on idle CPUs"]);
+    let none = bench.client().get::<wire::Thread>("/v1/threads/999999").unwrap_err().to_string();
+    assert!(none.contains("no workload has a thread '999999'"), "{none}");
     let policies: Vec<wire::Policy> = bench.client().get("/v1/policies").unwrap();
     assert!(policies.iter().any(|policy| policy.name == "guard" && policy.active));
     let schema: serde_json::Value = bench.client().get("/v1/schema").unwrap();

@@ -42,6 +42,7 @@ pub fn router(state: SharedState) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/workloads", get(workloads))
         .route("/v1/why/{workload}", get(why))
+        .route("/v1/threads/{tid}", get(thread))
         .route("/v1/policies", get(policies))
         .route("/v1/histogram", post(histogram))
         .route("/v1/schema", get(schema))
@@ -101,6 +102,18 @@ async fn why(Shared(state): Shared<SharedState>, Path(workload): Path<String>) -
     match locked(&state, |state| state.why(&workload)) {
         Some(why) => json(&why),
         None => no_workload(&workload, &locked(&state, names)),
+    }
+}
+
+async fn thread(Shared(state): Shared<SharedState>, Path(asked): Path<String>) -> Response {
+    let found = asked.parse().ok().and_then(|tid| locked(&state, |state| state.thread(tid)));
+    match found {
+        Some(thread) => json(&thread),
+        None => {
+            let shown: String = asked.chars().take(100).collect();
+            let error = format!("no workload has a thread '{shown}'");
+            refuse(StatusCode::NOT_FOUND, &error, "ask by a thread's number; see GET /v1/status for the workloads")
+        }
     }
 }
 
@@ -179,6 +192,7 @@ pub fn schemas() -> serde_json::Value {
         "GET /v1/status": schemars::schema_for!(wire::Status),
         "GET /v1/workloads": schemars::schema_for!(Vec<wire::Workload>),
         "GET /v1/why/{workload}": schemars::schema_for!(wire::Why),
+        "GET /v1/threads/{tid}": schemars::schema_for!(wire::Thread),
         "GET /v1/policies": schemars::schema_for!(Vec<wire::Policy>),
         "POST /v1/histogram": {
             "request": schemars::schema_for!(Histogram),

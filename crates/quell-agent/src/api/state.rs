@@ -235,6 +235,14 @@ impl State {
         Some(wire::Why { now_ns: glance.view.now.0, workload, configured, degraded, decisions, decisions_lost: lost })
     }
 
+    /// A thread of a workload.
+    pub fn thread(&mut self, tid: i32) -> Option<wire::Thread> {
+        let view = &self.watched.glance().view;
+        let row = view.threads.id.iter().position(|id| id.tid == tid)?;
+        let workload = view.workload(view.threads.workload[row])?.name.clone();
+        Some(wire::Thread { tid, start: view.threads.id[row].start, workload })
+    }
+
     /// A workload of the configuration that is not attached.
     pub(super) fn absent(&mut self, name: &str) -> Option<wire::Configured> {
         let why = self.why(name)?;

@@ -7,6 +7,7 @@ use quell_linux::write::{Conflict, Place, Write};
 use quell_model::{ThreadId, WorkloadId};
 
 use super::file::thread_of;
+use super::others::Owner;
 use super::{Entry, Owners, Replay};
 
 /// The conflicts of one journal's Quell with others.
@@ -73,8 +74,8 @@ impl Conflicts {
 
     fn take(&mut self, workload: WorkloadId, thread: ThreadId) {
         let Some(owners) = &mut self.owners else { return };
-        if let Err(by) = owners.take(thread) {
-            self.known.entry(workload).or_insert((Conflict { workload, thread, by }, true));
+        if let Err(Owner { by, socket }) = owners.take(thread) {
+            self.known.entry(workload).or_insert((Conflict { workload, thread, by, socket }, true));
         }
     }
 }

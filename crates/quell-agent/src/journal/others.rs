@@ -40,6 +40,15 @@ struct Other {
     left: Option<Replay>,
 }
 
+/// Another Quell that has a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// In words.
+    pub by: String,
+    /// Where it may answer requests, if it lives.
+    pub socket: Option<PathBuf>,
+}
+
 impl Others {
     /// Those beside the Quell with this journal. `None`: this user has no place for them.
     #[must_use]
@@ -53,12 +62,14 @@ impl Others {
         Others { directory: directory.to_owned(), own, others: Vec::new(), listed: None }
     }
 
-    /// One that has this thread, in words.
-    pub fn owner(&mut self, thread: ThreadId) -> Option<String> {
+    /// One that has this thread.
+    pub fn owner(&mut self, thread: ThreadId) -> Option<Owner> {
         if let Err(error) = self.list() {
             tracing::debug!(%error, "other Quells could not be looked at");
         }
-        self.others.iter().find(|other| other.has(thread)).map(Other::words)
+        let other = self.others.iter().find(|other| other.has(thread))?;
+        let socket = other.left.is_none().then(|| other.run_dir.join("api.sock"));
+        Some(Owner { by: other.words(), socket })
     }
 
     /// Looks at the directory if it has changed, and at the journals of killed Quells.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use quell_model::ThreadId;
 
-use super::others::{Others, PROC, byte_of, own_directory, place};
+use super::others::{Others, Owner, PROC, byte_of, own_directory, place};
 use super::ranges;
 use crate::lock;
 
@@ -108,8 +108,8 @@ impl Owners {
     /// Takes a thread, unless another Quell has it.
     ///
     /// # Errors
-    /// That Quell, in words.
-    pub fn take(&mut self, thread: ThreadId) -> Result<(), String> {
+    /// That Quell.
+    pub fn take(&mut self, thread: ThreadId) -> Result<(), Owner> {
         if self.threads.contains(&thread) {
             return Ok(());
         }
@@ -132,8 +132,8 @@ impl Owners {
         taken
     }
 
-    /// Another Quell that has this thread, in words.
-    pub fn owner(&mut self, thread: ThreadId) -> Option<String> {
+    /// Another Quell that has this thread.
+    pub fn owner(&mut self, thread: ThreadId) -> Option<Owner> {
         self.others.owner(thread)
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let register = |claim| Owners::register_in(&registry, directory.path(), claim).unwrap();
         let (mut first, mut second) = (register("agent"), register("exec-1"));
         first.take(THREAD).unwrap();
-        let refused = second.take(THREAD).unwrap_err();
+        let refused = second.take(THREAD).unwrap_err().by;
         assert!(refused.contains(&std::process::id().to_string()) && refused.contains("another agent"), "{refused}");
         second.take(ThreadId { start: 100, ..THREAD }).unwrap();
         let worker = first.for_worker().unwrap();

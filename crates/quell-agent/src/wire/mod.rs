@@ -390,6 +390,17 @@ pub struct Seen {
     pub threads: Option<u32>,
 }
 
+/// A thread that is managed: `GET /v1/threads/{tid}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i32,
+    /// Its start, in clock ticks since the machine's.
+    pub start: u64,
+    /// The workload that it belongs to.
+    pub workload: String,
+}
+
 /// The last decisions about a workload: `GET /v1/why/{workload}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {

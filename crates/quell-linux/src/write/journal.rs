@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use quell_model::{ThreadId, WorkloadId};
 
@@ -27,6 +28,8 @@ pub struct Conflict {
     pub thread: ThreadId,
     /// The other Quell, in words.
     pub by: String,
+    /// Where it may answer requests, if it lives.
+    pub socket: Option<PathBuf>,
 }
 
 /// Gets every write before it is made, so that another process can take it back when Quell dies.

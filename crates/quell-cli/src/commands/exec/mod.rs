@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use quell_agent::AgentError;
+use quell_agent::api::{Client, wire};
 use quell_agent::config::unused::unused;
 use quell_agent::drive::{LONGEST_SETTLING, while_driving};
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
@@ -18,10 +19,11 @@ use quell_agent::stack::{self, Layer};
 use quell_linux::cgroup::Controller;
 use quell_linux::sched::{Kernel, ThreadCalls as _, ThreadClass};
 use quell_linux::scheduler::Affinity;
-use quell_linux::write::Journal;
+use quell_linux::write::{Conflict, Journal};
 use quell_linux::{HostOptions, LimitState, LinuxHost, Roots};
 use quell_model::{
     Capabilities, Class, CpuCount, CpuSet, Host, KnobKind, Policy, Reservation, SchedClass, View, Workload, amount,
+    foreign,
 };
 use quell_policy::AnyPolicy;
 
@@ -216,7 +218,12 @@ fn manage_on(
     let attached = held.and_then(|()| host.attach(workload.clone()).map_err(|error| anyhow!("{error}")));
     let managed = attached.and_then(|id| {
         if let Some(conflict) = host.look_for_conflict()? {
-            bail!("thread {} is managed already: {}; nothing is set on it here", conflict.thread.tid, conflict.by);
+            let whose = workload_of(&conflict).map_or_else(String::new, |name| format!(" as workload '{name}'"));
+            bail!(
+                "thread {} is managed already{whose}: {}; nothing is set on it here",
+                conflict.thread.tid,
+                conflict.by
+            );
         }
         let mut voice = Voice::new(arguments.verbose);
         let own = controller.as_ref().map(|controller| LimitState::Kept(controller.quota_file()));
@@ -274,6 +281,13 @@ fn may_be_real_time(workload: &Workload, layers: &[Layer], pid: i32, controller:
         );
     }
     Ok(())
+}
+
+/// The workload of which another Quell has a thread, if that one answers.
+fn workload_of(conflict: &Conflict) -> Option<String> {
+    let client = Client::new(conflict.socket.as_ref().filter(|socket| socket.exists())?).ok()?;
+    let thread: wire::Thread = client.get(&format!("/v1/threads/{}", conflict.thread.tid)).ok()?;
+    (thread.start == conflict.thread.start).then(|| foreign::text(&thread.workload).to_string())
 }
 
 fn sets_classes(layer: &Layer) -> bool {
