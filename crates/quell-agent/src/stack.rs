@@ -29,10 +29,10 @@ pub fn over(layers: Vec<Layer>, view: View, pool: CpuSet) -> Result<Stack, Agent
     Ok(Stack::new(layers, view, pool).expect("no two layers clash"))
 }
 
-/// The same layers, for a host with these capabilities: a rule that it declared impossible is in none of their plans.
+/// The same layers, for a host with these capabilities: a rule or a knob that it declared impossible is in none of their plans.
 #[must_use]
 pub fn curbed(mut layers: Vec<Layer>, capabilities: &Capabilities) -> Vec<Layer> {
-    let impossible = capabilities.impossible_rules();
+    let impossible = capabilities.impossible();
     layers.iter_mut().for_each(|layer| layer.impossible.clone_from(&impossible));
     layers
 }

@@ -259,8 +259,12 @@ fn columns_that_do_not_fit_together_are_refused() {
     use std::borrow::Cow;
 
     let topology = std::sync::Arc::new(Topology::synthetic(1, 1, 2, 1));
-    let layers =
-        vec![LayerStart { policy: AnyPolicy::named("guard").unwrap().into(), workloads: None, impossible: Vec::new() }];
+    let layers = vec![LayerStart {
+        policy: AnyPolicy::named("guard").unwrap().into(),
+        workloads: None,
+        impossible: Vec::new(),
+        impossible_knobs: Vec::new(),
+    }];
     let header = Header { quell_record: VERSION, quell: "test".into(), topology, layers };
     let (thread, owner) = (quell_model::ThreadId { tid: 1, start: 1 }, quell_model::WorkloadId(0));
     let odd = [

@@ -65,7 +65,7 @@ impl Scene {
             host.attach(workload).unwrap();
         }
         let mut layer = Layer::new(policy, None);
-        layer.impossible = host.capabilities().impossible_rules();
+        layer.impossible = host.capabilities().impossible();
         let stack = Stack::new(vec![layer], View::new(host.topology()), host.cpus().1).unwrap();
         Scene { tree, host, stack, slices: [CpuSet::EMPTY; 2], refused: Vec::new() }
     }

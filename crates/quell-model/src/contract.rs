@@ -53,8 +53,9 @@ pub trait Policy<D: Domain = HostDomain> {
     /// [`Policy::signals`] of all layers may be empty, absent or old: each sample says so.
     ///
     /// **The plan.** It is empty except for its number. Its knobs and rules apply all or not at all; everything else command
-    /// by command. What the host declared impossible is taken out and has no outcome. It is carried out before the next layer of the stack steps. That layer's view is still this turn's:
-    /// changes are visible in the next turn. An empty plan leaves everything as it is.
+    /// by command. What the host declared impossible is taken out and has no outcome. The plan is carried out before the next
+    /// layer of the stack steps. That layer's view is still this turn's: changes are visible in the next turn. An empty plan
+    /// leaves everything as it is.
     fn step(&mut self, view: &D::View, events: &[D::Event], plan: &mut D::Plan) -> Wake;
 }
 

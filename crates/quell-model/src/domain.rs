@@ -59,6 +59,15 @@ pub trait Domain: Sized {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostDomain;
 
+/// The commands that one machine declared impossible: a policy without which it could not work does not run there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impossible {
+    /// Kinds of rules.
+    pub rules: Vec<RuleKind>,
+    /// Kinds of knobs.
+    pub knobs: Vec<KnobKind>,
+}
+
 impl Domain for HostDomain {
     type View = View;
     type Event = Event;
@@ -69,8 +78,7 @@ impl Domain for HostDomain {
     type Scope = Scope;
     type Pool = CpuSet;
     type Overlap = Overlap;
-    /// Kinds of rules. Of knobs, which apply all or none, a plan with an impossible one is refused.
-    type Impossible = Vec<RuleKind>;
+    type Impossible = Impossible;
 
     #[inline]
     fn now(view: &View) -> Nanos {
@@ -122,9 +130,12 @@ impl Domain for HostDomain {
     }
 
     #[inline]
-    fn curb(plan: &mut Plan, impossible: &Vec<RuleKind>) {
-        if !impossible.is_empty() {
-            plan.rules.retain(|rule| !impossible.contains(&rule.kind()));
+    fn curb(plan: &mut Plan, impossible: &Impossible) {
+        if !impossible.rules.is_empty() {
+            plan.rules.retain(|rule| !impossible.rules.contains(&rule.kind()));
+        }
+        if !impossible.knobs.is_empty() {
+            plan.knobs.retain(|setting| !impossible.knobs.contains(&setting.knob.kind()));
         }
     }
 }

@@ -46,7 +46,7 @@ pub use contract::{Host, Policy, Wake};
 pub use controls::{Controls, FrequencyControl, GpuControl, ThrottleControl, ThrottleUnit, WayControl};
 pub use cpuset::{CpuId, CpuSet, MAX_CPUS};
 pub use demand::Demand;
-pub use domain::{Domain, HostDomain};
+pub use domain::{Domain, HostDomain, Impossible};
 pub use error::ModelError;
 pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use holders::Holders;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::Impossible;
 use crate::rule::RuleKind;
 use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload};
 
@@ -149,11 +150,14 @@ impl Capabilities {
         here.or_else(|| self.knobs.get(&knob)).cloned().unwrap_or_default()
     }
 
-    /// The kinds of rules that it does not execute.
+    /// What it does not execute.
     #[must_use]
-    pub fn impossible_rules(&self) -> Vec<RuleKind> {
-        let is_possible = |kind: &RuleKind| matches!(self.rules.get(kind), Some(Support::Yes | Support::Partly(_)));
-        RuleKind::ALL.iter().copied().filter(|kind| !is_possible(kind)).collect()
+    pub fn impossible(&self) -> Impossible {
+        let is_possible = |support: Option<&Support>| matches!(support, Some(Support::Yes | Support::Partly(_)));
+        Impossible {
+            rules: RuleKind::ALL.iter().copied().filter(|kind| !is_possible(self.rules.get(kind))).collect(),
+            knobs: KnobKind::ALL.iter().copied().filter(|kind| !is_possible(self.knobs.get(kind))).collect(),
+        }
     }
 
     /// Limits the support for a knob on targets of this kind.
@@ -199,6 +203,7 @@ impl Fidelity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Domain, HostDomain, Knob, KnobSetting, Plan, SchedClass, Target, WorkloadId};
 
     const POLICY: Description = Description {
         name: "test",
@@ -211,6 +216,21 @@ mod tests {
         keys: &[],
         grants: false,
     };
+
+    #[test]
+    fn what_a_host_does_not_have_is_taken_out_of_plans() {
+        let mut host = Capabilities::default();
+        host.knobs.insert(KnobKind::Class, Support::Yes);
+        host.knobs.insert(KnobKind::Weight, Support::No { why: "no".into(), mend: "none".into() });
+        host.rules.insert(RuleKind::Server, Support::Partly("somewhat".into()));
+        let impossible = host.impossible();
+        assert!(!impossible.rules.contains(&RuleKind::Server) && impossible.rules.contains(&RuleKind::Together));
+        let knobs = [Knob::Class(SchedClass::NORMAL), Knob::Weight(1), Knob::IdleOnly(true)];
+        let of = |knob| KnobSetting { target: Target::Workload(WorkloadId(0)), knob };
+        let mut plan = Plan { knobs: knobs.map(of).into(), ..Plan::default() };
+        HostDomain::curb(&mut plan, &impossible);
+        assert_eq!(plan.knobs, [of(knobs[0])], "it has no weights, and idle-only is not listed");
+    }
 
     #[test]
     fn what_is_missing_is_named_with_the_mend() {

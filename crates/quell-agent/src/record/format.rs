@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use quell_model::view::{CpuColumns, MachineSamples, ThreadColumns, WorkloadColumns};
 use quell_model::{
-    Allowance, BytesPerSecond, Controls, CpuSet, Event, HostDomain, Nanos, Plan, Policy, RuleKind, Sample, Topology,
-    WorkloadId,
+    Allowance, BytesPerSecond, Controls, CpuSet, Event, HostDomain, KnobKind, Nanos, Plan, Policy, RuleKind, Sample,
+    Topology, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 use serde::de::IgnoredAny;
@@ -46,6 +46,9 @@ pub struct LayerStart {
     /// The kinds of rules that the host declared impossible: they are in none of its plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impossible: Vec<RuleKind>,
+    /// The kinds of knobs, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impossible_knobs: Vec<KnobKind>,
 }
 
 /// A policy's whole state. It is no part of the format's promise: another version of Quell may have written a form that

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use quell_model::{Domain, Event, HostDomain, Plan, Policy, View};
+use quell_model::{Domain, Event, HostDomain, Impossible, Plan, Policy, View};
 use quell_policy::AnyPolicy;
 
 use super::format::{LayerStart, State, Step, Turn};
@@ -177,7 +177,7 @@ pub fn replay<R: Read>(
 
 fn layer(policy: AnyPolicy, start: &LayerStart) -> Layer {
     let mut layer = Layer::new(policy, start.workloads.clone());
-    layer.impossible.clone_from(&start.impossible);
+    layer.impossible = Impossible { rules: start.impossible.clone(), knobs: start.impossible_knobs.clone() };
     layer
 }
 

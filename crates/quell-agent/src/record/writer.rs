@@ -93,7 +93,8 @@ impl Recorder {
                 .map(|layer| LayerStart {
                     policy: layer.policy.clone().into(),
                     workloads: layer.workloads.clone(),
-                    impossible: layer.impossible.clone(),
+                    impossible: layer.impossible.rules.clone(),
+                    impossible_knobs: layer.impossible.knobs.clone(),
                 })
                 .collect(),
         };

@@ -97,7 +97,7 @@ impl LinuxHost {
         };
         let mut refused = outcomes.iter().filter_map(refused).peekable();
         refused.peek()?;
-        let impossible = self.capabilities().impossible_rules();
+        let impossible = self.capabilities().impossible().rules;
         refused.find(|(kind, _)| !impossible.contains(kind)).map(|(_, verdict)| verdict)
     }
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use quell_model::{Event, Nanos, ThreadId, ThreadState, WorkloadId};
 
 use super::departure::{Fate, fate, why};
-use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout};
+use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout, Walk};
 use super::{Finder, Found, Members, Thread, resolved};
 use crate::LinuxError;
-use crate::clock::cpu_time;
 use crate::procfs::{ProcFs, SchedStat, ticks};
 
 /// New facts of a scan.
@@ -43,18 +42,18 @@ impl Members {
             }
         } else {
             self.search.prompt_look.at = Some(now);
-            let begun = cpu_time();
+            let walk = Walk::begin();
             let result = self.look_where_somebody_waits(now, news);
-            self.search.prompt_look.cost = cpu_time() - begun;
+            self.search.prompt_look.cost = walk.cost();
             if result? {
                 return Ok(());
             }
         }
         self.search.away.iter_mut().for_each(|away| away.outdated = true);
         (self.full_look.at, self.search.prompt_look.at) = (Some(now), Some(now));
-        let begun = cpu_time();
+        let walk = Walk::begin();
         let result = self.look_everywhere(now, news);
-        self.full_look.cost = cpu_time() - begun;
+        self.full_look.cost = walk.cost();
         result
     }
 

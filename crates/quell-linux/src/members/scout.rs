@@ -15,6 +15,9 @@ use crate::{LinuxError, clock};
 
 /// A walk that takes more CPU time than this is the scout's.
 pub(super) const LOOPS_SHARE: Nanos = Nanos::from_millis(2);
+/// A walk that takes longer than this by the clock is the scout's, too, however little CPU time it takes: what it reads makes it
+/// wait, and the loop with it.
+const LOOPS_TIME: Nanos = Nanos::from_millis(50);
 /// The loop asks for the report so often.
 pub(super) const ASK_EVERY: Nanos = Nanos::from_millis(2);
 
@@ -24,6 +27,28 @@ pub(super) fn become_ordinary() -> io::Result<()> {
     let mut cpus = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| cpus.set(cpu));
     Ok(sched_setaffinity(None, &cpus)?)
+}
+
+/// A walk that has begun.
+pub(super) struct Walk {
+    cpu_time: Nanos,
+    at: Nanos,
+}
+
+impl Walk {
+    /// Begins now.
+    pub fn begin() -> Walk {
+        Walk { cpu_time: clock::cpu_time(), at: clock::now() }
+    }
+
+    /// Its cost: the CPU time, or what makes it the scout's.
+    pub fn cost(&self) -> Nanos {
+        cost(clock::cpu_time() - self.cpu_time, clock::now() - self.at)
+    }
+}
+
+fn cost(cpu_time: Nanos, time: Nanos) -> Nanos {
+    if time > LOOPS_TIME { cpu_time.max(LOOPS_SHARE + Nanos(1)) } else { cpu_time }
 }
 
 /// What to look for, with what is known of the processes.
@@ -74,9 +99,9 @@ impl Scout {
                 tracing::warn!(%error, "the thread that looks for threads is like the loop's");
             }
             for mut errand in asked {
-                let (begun, mut found) = (clock::cpu_time(), Vec::new());
+                let (begun, mut found) = (Walk::begin(), Vec::new());
                 let result = errand.finder.scan(&mut proc, &errand.workloads, errand.now, &mut found);
-                let cost = clock::cpu_time() - begun;
+                let cost = begun.cost();
                 if tells.send(Report { finder: errand.finder, found, cost, result }).is_err() {
                     return;
                 }
@@ -98,5 +123,18 @@ impl Scout {
     /// True: it is still away. False: the thread has ended.
     pub fn report(&self) -> Result<Report, bool> {
         self.reports.try_recv().map_err(|why| why == TryRecvError::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_waits_for_what_it_reads_is_not_the_loops() {
+        let ms = Nanos::from_millis;
+        assert_eq!(cost(ms(1), ms(40)), ms(1), "a busy machine");
+        assert!(cost(ms(1), ms(60)) > LOOPS_SHARE);
+        assert_eq!(cost(ms(9), ms(60)), ms(9));
     }
 }
