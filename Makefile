@@ -45,6 +45,7 @@ soak: setup
 	QUELL_SCX_FORMS=later scripts/kernels 7.3.4 programs:: fair:: hogs::
 	QUELL_SCX_FORMS=earliest scripts/kernels 6.16.12 programs:: fair:: hogs::
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
+	env -u PROPTEST_RNG_SEED QUELL_REAL_STEPS=300 $(CARGO) test -p quell-linux --locked --test real_members
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill

@@ -27,6 +27,8 @@ struct Process {
     explicit: bool,
     /// Owned as a child.
     by_descent: bool,
+    /// Are its children its workload's, too? Not where a cgroup selects it.
+    passes_on: bool,
     by_command: Option<WorkloadId>,
     /// Hash of the text that its command line had.
     matched: u64,
@@ -136,6 +138,7 @@ impl Processes {
                     is_new: true,
                     explicit: false,
                     by_descent: false,
+                    passes_on: true,
                     by_command: None,
                     matched: 0,
                     executed: None,
@@ -186,8 +189,13 @@ impl Processes {
         let is_program = |process: &&mut Process| !process.is_kernels && !exempt.contains(&process.pid);
         for process in self.all[from..].iter_mut().filter(is_program) {
             if process.has_lost_leader || !process.listed {
-                // Nothing says now what it executes, though its other threads may run on: it is what it was.
-                let mut same = commands().filter(|(_, command)| hash(&command.line.text) == process.matched);
+                // Nothing says now what it executes, though its other threads may run on: it is what it was, unless these are
+                // another user's by now.
+                let others = asks_for_user && process.listed && process.by_command.is_some();
+                let user = if others { proc.user_of_others(process.pid)? } else { None };
+                let mut same = commands().filter(|(_, command)| {
+                    hash(&command.line.text) == process.matched && (!others || command.is_users(user))
+                });
                 process.by_command = process.by_command.and_then(|_| same.next()).map(|(id, _)| id);
                 continue;
             }
@@ -232,6 +240,8 @@ impl Processes {
             let mut by_descent = || match parent {
                 // What has ended was its workload's, for the children that it had.
                 _ if !process.listed => kept(),
+                // What a cgroup selects are those in it alone, whoever their children are.
+                Some(parent) if !parent.passes_on => None,
                 Some(parent) => parent.owner.or_else(|| {
                     let of_before =
                         parent.was.filter(|was| process.is_new && workloads.iter().any(|(id, _)| id == was));
@@ -245,6 +255,7 @@ impl Processes {
             self.all[at].owner = by_itself.or_else(&mut by_descent);
             self.all[at].explicit = explicit.is_some();
             self.all[at].by_descent = by_itself.is_none();
+            self.all[at].passes_on = by_itself.is_none() || explicit.is_some();
             self.all[at].is_new = false;
         }
         again

@@ -343,17 +343,21 @@ impl World {
                 ("gamma", _) => Some(2),
                 _ => None,
             };
-            let explicit = if process.leader_gone { process.explicit } else { by_title };
+            // Nothing but its user can be read of one whose first thread has ended.
+            let of_before = process.explicit.filter(|owner| *owner != 0 || process.user == 0);
+            let explicit = if process.leader_gone { of_before } else { by_title };
             let in_cgroup = (process.group == "b").then_some(1);
             let parent = self.processes.get(&process.parent.0).filter(|parent| parent.start == process.parent.1);
             let was = before.get(&process.parent.0).filter(|parent| parent.start == process.parent.1);
             let mut may_lag = None;
             let by_descent = match parent {
                 Some(parent) => {
-                    if process.young && parent.owner.is_none() {
+                    // What a cgroup selects are those in it alone.
+                    let owner = parent.owner.filter(|_| parent.explicit.is_some() || parent.by_descent);
+                    if process.young && owner.is_none() {
                         may_lag = was.and_then(|was| was.owner.or(was.may_lag)).or(process.born_of);
                     }
-                    parent.owner
+                    owner
                 }
                 None if process.young => None,
                 None => process.owner.filter(|_| process.by_descent),

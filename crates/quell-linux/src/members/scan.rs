@@ -8,7 +8,7 @@ use super::departure::{Fate, fate, why};
 use super::scout::{ASK_EVERY, Away, LOOPS_SHARE, Scout, Walk};
 use super::{Finder, Found, Members, Thread, resolved};
 use crate::LinuxError;
-use crate::procfs::{ProcFs, SchedStat, ticks};
+use crate::procfs::{ProcFs, SchedStat, ThreadStat, ticks};
 
 /// New facts of a scan.
 #[derive(Debug, Default)]
@@ -294,12 +294,10 @@ impl Members {
         let id = ThreadId { tid: found.tid, start: stat.start };
         // What was there at the last look, and was no workload's or left one then, has its own values.
         let is_older = self.search.taken_at.is_some_and(|at| stat.start < at);
-        // A directory is not read at one moment: one of a process with members may have been skipped then.
-        let has_members = before.pids.binary_search_by_key(&found.pid, |(pid, ..)| *pid).is_ok();
-        let is_old = is_older && !self.search.adopted && !has_members;
+        let is_old = is_older && !self.search.adopted;
         let born_of = match is_old {
             true => None,
-            false => before.creator_of(&mut self.proc, &self.search.finder, found.pid, stat.parent)?,
+            false => before.creator_of(&mut self.proc, &self.search.finder, found.pid, &stat)?,
         };
         let Ok(member) = self.get_mut(found.workload) else { return Ok(None) };
         member.departures.returned(found.pid);
@@ -313,7 +311,7 @@ impl Members {
             id,
             pid: found.pid,
             parent: stat.parent,
-            creator: before.thread(stat.parent),
+            creator: before.thread(stat.parent).filter(|creator| creator.start <= stat.start),
             workload: found.workload,
             explicit: found.explicit,
             born_under: (self.search.adopted || has_history || born_of.is_some_and(|id| id != found.workload))
@@ -421,23 +419,24 @@ impl Before {
     }
 
     /// The workload whose values a new thread may have inherited: its process's, or that of the nearest ancestor that was there.
-    /// Those between are as new as the thread.
+    /// Those between are as new as the thread. What is younger than the thread has an ancestor's number, and is none.
     fn creator_of(
         &self,
         proc: &mut ProcFs,
         finder: &Finder,
         pid: i32,
-        mut parent: i32,
+        thread: &ThreadStat,
     ) -> Result<Option<WorkloadId>, LinuxError> {
         if self.pids.is_empty() {
             return Ok(None);
         }
-        let mut known = self.workload_of(proc, finder, pid)?;
+        let (mut parent, born) = (thread.parent, thread.start);
+        let mut known = self.workload_of(proc, finder, pid, born)?;
         for _ in 0..GENERATIONS {
             if known.is_some() || parent <= 1 {
                 break;
             }
-            known = self.workload_of(proc, finder, parent)?;
+            known = self.workload_of(proc, finder, parent, born)?;
             let stat = if known.is_none() { proc.stat(parent, parent)? } else { None };
             let Some(stat) = stat.filter(|stat| stat.start >= self.youngest) else { break };
             parent = stat.parent;
@@ -445,9 +444,18 @@ impl Before {
         Ok(known)
     }
 
-    fn workload_of(&self, proc: &mut ProcFs, finder: &Finder, pid: i32) -> Result<Option<WorkloadId>, LinuxError> {
+    fn workload_of(
+        &self,
+        proc: &mut ProcFs,
+        finder: &Finder,
+        pid: i32,
+        born: u64,
+    ) -> Result<Option<WorkloadId>, LinuxError> {
         let Ok(at) = self.pids.binary_search_by_key(&pid, |known| known.0) else { return Ok(None) };
         let (_, oldest, workload) = self.pids[at];
+        if oldest > born {
+            return Ok(None);
+        }
         let is_same = !finder.is_doubtful(pid) || proc.stat(pid, pid)?.is_some_and(|process| process.start <= oldest);
         Ok(is_same.then_some(workload))
     }

@@ -195,6 +195,20 @@ impl ProcFs {
         Ok(first.filter(|first| numbers.all(|other| other == *first)).and_then(|first| u32::try_from(first).ok()))
     }
 
+    /// As [`ProcFs::user`], of a process whose first thread has ended and keeps the user that it had: by its others.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn user_of_others(&mut self, pid: i32) -> Result<Option<u32>, LinuxError> {
+        let mut tids = Vec::new();
+        self.threads(pid, &mut tids)?;
+        match tids.into_iter().find(|tid| *tid != pid) {
+            // A thread's number names a directory, too, which is not listed.
+            Some(other) => self.user(other),
+            None => Ok(None),
+        }
+    }
+
     /// The file that the process executes, by device and inode: the path may lead elsewhere in its mount namespace. None if
     /// it vanished or executes none, or this process may not see it.
     pub fn exe(&self, pid: i32) -> Option<FileId> {
