@@ -150,13 +150,13 @@ impl Dasec {
         }
     }
 
-    fn write(&mut self, now: Nanos, plan: &mut Plan) {
+    fn write(&mut self, view: &View, plan: &mut Plan) {
         let mut latencies = false;
         // Each thread's three knobs: later plans are no longer.
         plan.knobs.reserve(3 * self.monitor.tasks.len());
         for at in 0..self.monitor.tasks.len() {
             let task = &self.monitor.tasks[at];
-            let (wanted, asked, target) = (self.wanted(task, now), task.asked, Target::Thread(task.id));
+            let (wanted, asked, target) = (self.wanted(task, view.now), task.asked, Target::Thread(task.id));
             let mut set = |knob| plan.knobs.push(KnobSetting { target, knob });
             if wanted.weight != asked.weight {
                 set(Knob::Weight(wanted.weight));
@@ -166,7 +166,8 @@ impl Dasec {
                 set(Knob::WakeUpLatency(wanted.latency));
             }
             if wanted.cpu != asked.cpu {
-                set(Knob::Cpus(wanted.cpu.map_or(self.pool, |cpu| self.places.cpus(cpu))));
+                let cpus = wanted.cpu.map_or(self.pool, |cpu| self.places.cpus(cpu));
+                set(Knob::Cpus(view.within_or_any(task.workload, &cpus)));
             }
             self.monitor.tasks[at].asked = wanted;
         }
@@ -253,7 +254,7 @@ impl Policy for Dasec {
         // What a refused plan had is tried again after a pause; a plan whose outcome is open is not overtaken.
         if !self.retry.is_ahead(view.now) && self.under_way.is_none() {
             self.retry.begun();
-            self.write(view.now, plan);
+            self.write(view, plan);
         }
         self.next.wake()
     }

@@ -155,7 +155,7 @@ impl SdcLocal {
         self.pool = pool;
         let wanted = match self.config.pins {
             Pins::Workloads => bound_workloads(view, &self.units, &self.cores),
-            Pins::Threads => bound_threads(&self.units, &self.cores),
+            Pins::Threads => bound_threads(view, &self.units, &self.cores),
         };
         self.knobs.want(wanted, plan);
     }
@@ -214,11 +214,9 @@ fn bound_workloads(view: &View, units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSet
 }
 
 /// Each thread on the core of its unit.
-fn bound_threads(units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSetting> {
-    let threads = units.iter().filter_map(|unit| Some((unit.thread?, unit.core)));
-    threads
-        .map(|(thread, core)| KnobSetting { target: Target::Thread(thread), knob: Knob::Cpus(cores[core]) })
-        .collect()
+fn bound_threads(view: &View, units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSetting> {
+    let threads = units.iter().filter_map(|unit| Some((unit.thread?, view.within_or_any(unit.workload, &cores[unit.core]))));
+    threads.map(|(thread, cpus)| KnobSetting { target: Target::Thread(thread), knob: Knob::Cpus(cpus) }).collect()
 }
 
 impl Policy for SdcLocal {

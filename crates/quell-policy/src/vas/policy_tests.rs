@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use quell_model::{Class, CpuCount, Demand, Outcome, Part, Refusal, Slo, Topology, Workload};
+use quell_model::{Allowance, Class, CpuCount, Demand, Outcome, Part, Refusal, Slo, Topology, Workload};
 
 struct Scene {
     view: View,
@@ -177,4 +177,19 @@ fn who_asks_for_more_than_it_said_is_named_once_a_minute() {
     assert_eq!(told, 2);
     scene.step(&[Event::BudgetExhausted(WorkloadId(7), CpuId(0), Nanos::ZERO)]);
     assert!(scene.plan.notes.is_empty());
+}
+
+#[test]
+fn a_quota_below_its_demand_is_refused_with_both() {
+    let mut scene = Scene::new();
+    let events = [scene.attach(asking("web", r#"{"budget":"77ms","period":"100ms"}"#))];
+    let allowance = |quota| Allowance { workload: WorkloadId(0), cpus: None, quota, no_realtime: false };
+    scene.view.allowances = Arc::new(vec![allowance(Some(CpuCount(500)))]);
+    scene.step(&events);
+    assert!(scene.rules().is_empty());
+    let notes = scene.notes(NoteKind::Refused);
+    assert!(notes.len() == 1 && notes[0].contains("0.77 CPUs") && notes[0].contains("allow it 0.5"), "{notes:?}");
+    scene.view.allowances = Arc::new(vec![allowance(Some(CpuCount(770)))]);
+    scene.step(&[Event::Allowed(WorkloadId(0))]);
+    assert_eq!(scene.rules(), [(0, 0, 77, 100)]);
 }
