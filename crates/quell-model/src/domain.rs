@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::{
-    Capabilities, CpuSet, Description, Event, KnobKind, Nanos, Overlap, Plan, RuleKind, Scope, SignalSet, View,
+    Capabilities, CpuSet, Description, Event, Impossible, KnobKind, Nanos, Overlap, Plan, Scope, SignalSet, View,
     WorkloadId,
 };
 
@@ -58,15 +58,6 @@ pub trait Domain: Sized {
 /// One machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostDomain;
-
-/// The commands that one machine declared impossible: a policy without which it could not work does not run there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Impossible {
-    /// Kinds of rules.
-    pub rules: Vec<RuleKind>,
-    /// Kinds of knobs.
-    pub knobs: Vec<KnobKind>,
-}
 
 impl Domain for HostDomain {
     type View = View;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::Impossible;
 use crate::rule::RuleKind;
 use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload};
 
@@ -126,6 +125,15 @@ pub struct Capabilities {
     pub keys: BTreeMap<Key, Support>,
     /// Does it grant single CPUs?
     pub grants: Support,
+}
+
+/// The commands that one machine declared impossible: a policy without which it could not work does not run there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impossible {
+    /// Kinds of rules.
+    pub rules: Vec<RuleKind>,
+    /// Kinds of knobs.
+    pub knobs: Vec<KnobKind>,
 }
 
 /// Fidelity of a policy on a host.
