@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use quell_agent::api::{Front, Starting};
 use quell_agent::config::{Config, Poll, Scheduler};
 use quell_agent::guardian::Worker;
-use quell_agent::run::agent::{api_config, host_options};
+use quell_agent::run::extras::{api_config, host_options};
 use quell_agent::run::{Agent, Ends, Extras, Outcome};
 use quell_agent::stack::Layer;
 use quell_linux::scheduler::{Affinity, affinity};

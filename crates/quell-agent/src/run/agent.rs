@@ -1,97 +1,35 @@
 //! The loop of `quell run`, with its workloads and its configuration.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use quell_linux::write::Journal;
-use quell_linux::{Contested, HostOptions, LinuxError, LinuxHost, Matched, Roots, Survey, limit_obstacle, survey};
-use quell_model::{
-    Capabilities, Event, Host, Knob, LeaseRequest, Nanos, NoteKind, Part, Policy, SchedClass, Selector, SoloEnd,
-    Topology, Verdict, View, Wake, Workload,
-};
+use quell_linux::{LinuxError, LinuxHost};
+use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
 use quell_thread::clock::now;
 
+use super::check::check;
+use super::extras::{Extras, Outcome, api_config};
+use super::log::{log, tell_leases};
 use super::membership::Membership;
 use super::refusals::Refusals;
 use super::vigil::Vigil;
-use super::warnings::{Warnings, unreadable};
+use super::warnings::Warnings;
 use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
-use crate::api::{About, ApiConfig, Feed, Front, News};
-use crate::config::allowed::{allowed, too_little};
+use crate::api::{About, Feed, News};
 use crate::config::{self, Config, Place, Problems, Scheduler};
 use crate::drive::LONGEST_WAIT;
 use crate::failures::{Failures, Next};
 use crate::guardian::Worker;
 use crate::observers::{ObserverConfig, Observers};
 use crate::realtime::Sentry;
-use crate::stack::{self, Layer, Stack, Witness};
+use crate::stack::{self, Stack, Witness};
 use crate::wire;
 
 /// The loop's real-time priority at first; above it as soon as a policy gives a higher one to others.
 const PRIORITY: u8 = 50;
 /// The highest that the loop takes: the guardian stays above it.
 const HIGHEST: u8 = 97;
-
-/// Further options of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Extras {
-    /// Decide, and write nothing.
-    pub shadow: bool,
-    /// Make no write; the journal gets each.
-    pub dry_run: bool,
-    /// End after the first turn.
-    pub once: bool,
-    /// Record every turn in this file.
-    pub record: Option<PathBuf>,
-    /// Path of the API's socket, overriding the configuration.
-    pub socket: Option<PathBuf>,
-    /// Its path if the configuration has none. Neither: no API at all.
-    pub usual_socket: Option<PathBuf>,
-    /// Quell's scheduler is off, though a policy asks for it.
-    pub degraded: Option<Degraded>,
-    /// When it ended, by the monotonic clock; `None`: not in this run.
-    pub off_since: Option<Nanos>,
-    /// The file that keeps the ends of Quell's scheduler; None: they are forgotten with this process.
-    pub ends: Option<PathBuf>,
-    /// The file that keeps whether the agent is switched off; None: that is forgotten with this process.
-    pub switch: Option<PathBuf>,
-    /// The errors of the configuration that stands in the files now, if that was refused.
-    pub refused: Option<String>,
-    /// Quell's scheduler is being loaded, and the agent stands in until that is done.
-    pub loading: Option<Loading>,
-    /// An API that answers already, in place of a new one.
-    pub front: Option<Front>,
-}
-
-impl Extras {
-    /// Does the agent work on Linux's scheduler though a policy asks for Quell's?
-    #[must_use]
-    pub fn stands_in(&self) -> bool {
-        self.degraded.is_some() || self.loading.is_some()
-    }
-}
-
-/// The end of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was asked to stop.
-    Stopped,
-    /// The new configuration needs a new beginning; everything has been put back.
-    StartAgain,
-    /// The kernel ended Quell's scheduler; everything has been put back.
-    SchedulerEnded {
-        /// The kernel's reason.
-        why: String,
-        /// Did a person or another program ask for it (SysRq-S)?
-        by_hand: bool,
-        /// When, by the monotonic clock.
-        at: Nanos,
-    },
-    /// Quell's scheduler may be loaded again; everything has been put back.
-    SchedulerAgain,
-}
 
 /// An agent at work.
 pub struct Agent {
@@ -112,21 +50,6 @@ pub struct Agent {
     refusals: Refusals,
     warnings: Warnings,
     failures: Failures,
-}
-
-/// The stock host's options from a configuration.
-#[must_use]
-pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
-    HostOptions {
-        partitions: config.machine.partition,
-        preemption_mode: config.machine.preemption,
-        cache: config.machine.cache,
-        gpu: config.machine.gpu,
-        enable_controllers: config.machine.enable_controllers,
-        leases: config.machine.solo_runs,
-        dry_run: extras.dry_run || extras.shadow,
-        ..HostOptions::default()
-    }
 }
 
 impl Agent {
@@ -485,132 +408,7 @@ impl Agent {
     }
 }
 
-/// The API that the configuration and the command line ask for; None: none.
-#[must_use]
-pub fn api_config(config: &Config, extras: &Extras) -> Option<ApiConfig> {
-    let configured = extras.usual_socket.as_ref().map(|usual| config.api.socket.as_ref().unwrap_or(usual));
-    extras.socket.as_ref().or(configured).map(|socket| ApiConfig {
-        socket: socket.clone(),
-        group: config.api.group.clone(),
-        metrics: config.metrics.listen,
-        metrics_socket: config.metrics.socket.clone(),
-        sources: config.sources().cloned().collect(),
-    })
-}
-
-/// All faults of a configuration on this machine, if its host has these capabilities; and the matches of its selectors.
-/// `before` are the problems that were found in its files.
-///
-/// # Errors
-/// If the machine's processes cannot be read.
-pub fn check(
-    config: &Config,
-    before: Problems,
-    topology: &Arc<Topology>,
-    capabilities: &Capabilities,
-) -> Result<(Problems, Survey), AgentError> {
-    let workloads: Vec<_> = config.workloads.iter().map(|member| &member.workload).collect();
-    let roots = Roots::default();
-    let survey = survey(&roots, &workloads).map_err(host_failed)?;
-    let mut seen = Seen { workloads: &workloads, survey: &survey };
-    let mut users_of = |selector: &Selector| {
-        let matched = seen_of(&workloads, &survey, selector).and_then(|found| found.as_ref().ok());
-        matched.map_or(Vec::new(), |found| found.users.iter().map(|&user| quell_linux::user_name(user)).collect())
-    };
-    let was_understood = !before.are_fatal();
-    let mut problems = config::check_rest(config, before, topology, Some(capabilities), &mut seen);
-    if let Some(line) = unreadable(survey.unreadable) {
-        problems.warning(&Place::file(roots.cgroup.clone()), line);
-    }
-    if rustix::process::geteuid().is_root() {
-        config::selector::forbid_disguises(config, &mut users_of, &mut problems);
-    }
-    let options = host_options(config, &Extras::default());
-    let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);
-    if was_understood {
-        config::unused::warn(config, Some(capabilities), &mut obstacle, &mut problems);
-        for member in &config.workloads {
-            let workload = &member.workload;
-            let Some(allowance) = quell_linux::allowance(&roots, &options, workload) else { continue };
-            let line = too_little(workload, &allowance).unwrap_or_else(|| allowed(&allowance));
-            problems.warning(&member.place, format!("workload '{}': {line}", workload.name));
-        }
-    }
-    Ok((problems, survey))
-}
-
-/// What the survey found of a selector.
-fn seen_of<'a>(
-    workloads: &[&Workload],
-    survey: &'a Survey,
-    selector: &Selector,
-) -> Option<&'a Result<Matched, String>> {
-    let each = workloads.iter().zip(&survey.matched);
-    let mut each = each.flat_map(|(workload, matched)| workload.selectors.iter().zip(matched));
-    each.find(|(other, _)| *other == selector).map(|(_, matched)| matched)
-}
-
-struct Seen<'a> {
-    workloads: &'a [&'a Workload],
-    survey: &'a Survey,
-}
-
-impl config::Matches for Seen<'_> {
-    fn find(&mut self, selector: &Selector) -> Result<(), String> {
-        let found = seen_of(self.workloads, self.survey, selector);
-        found.map_or(Ok(()), |matched| matched.as_ref().map(|_| ()).map_err(Clone::clone))
-    }
-
-    fn contested(&mut self) -> Vec<Contested> {
-        self.survey.contested.clone()
-    }
-}
-
-/// Logs decisions and refusals.
-fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
-    let view = stack.view();
-    for layer in stack.layers().iter().filter(|layer| layer.stepped()) {
-        let policy = layer.policy.describe().name;
-        for note in &layer.plan.notes {
-            let spec = note.about.and_then(|id| view.workloads.spec.get(id.index())?.as_ref());
-            let workload = spec.map_or("", |spec| spec.name.as_str());
-            match note.kind {
-                NoteKind::Because => tracing::info!(policy, workload, "{}", note.text),
-                NoteKind::Warning | NoteKind::Refused => tracing::warn!(policy, workload, "{}", note.text),
-            }
-        }
-        if shadow {
-            for setting in &layer.plan.knobs {
-                let (knob, programs) = (crate::explain::knob_set(&setting.knob), host.programs(setting.target));
-                match host.workload_of(setting.target) {
-                    Some(workload) => tracing::info!(policy, "would set {knob} on {workload} ({programs})"),
-                    None => tracing::info!(policy, "would set {knob} on {programs}"),
-                }
-            }
-        }
-    }
-}
-
-/// Tells the guardian which solo runs must be over when: with several at once, the one that began last.
-fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
-    for layer in layers.iter().filter(|layer| layer.stepped()) {
-        if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(_, why) if *why != SoloEnd::Passed)) {
-            worker.lease(None);
-        }
-        for event in &layer.outcomes {
-            let Event::Outcome(outcome) = event else { continue };
-            let (Part::Lease(at), Verdict::Applied(began)) = (outcome.part, &outcome.verdict) else { continue };
-            match layer.plan.leases.get(at as usize) {
-                Some(LeaseRequest::Begin(lease)) => worker.lease(Some(*began + lease.at_most.min(longest))),
-                Some(LeaseRequest::End(_)) => worker.lease(None),
-                // It ends when it would have ended.
-                Some(LeaseRequest::Pass { .. }) | None => {}
-            }
-        }
-    }
-}
-
-fn host_failed(error: LinuxError) -> AgentError {
+pub(super) fn host_failed(error: LinuxError) -> AgentError {
     match error {
         LinuxError::SchedulerEnded { why, by_hand, at } => AgentError::SchedulerEnded { why, by_hand, at },
         other => AgentError::Host(other.to_string()),

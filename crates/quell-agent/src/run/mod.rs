@@ -1,15 +1,19 @@
 //! `quell run`: the agent's work, from its configuration to the last value that is put back.
 //!
-//! [`agent`] is the loop with its workloads and its configuration; [`membership`] attaches the configured workloads as
+//! [`agent`] is the loop with its workloads and its configuration, [`extras`] its options, [`mod@check`] finds faults before;
+//! [`membership`] attaches the configured workloads as
 //! they start and end; [`vigil`] detects other programs that set the same values, [`overridden`] sums up what they changed
 //! (pure), and [`rivals`] decides when Quell backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
 //! that are not needed; `control` carries out what it is asked to do, and [`switch`] is whether it is off;
 //! [`degraded`] is what follows when Quell's scheduler ended (pure).
 
 pub mod agent;
+pub mod check;
 mod control;
 pub mod degraded;
 pub mod dry;
+pub mod extras;
+mod log;
 pub mod membership;
 pub mod overridden;
 pub mod privileges;
@@ -21,8 +25,9 @@ pub mod switch;
 pub mod vigil;
 mod warnings;
 
-pub use agent::{Agent, Extras, Outcome};
+pub use agent::Agent;
 pub use degraded::{Degraded, Ends, Loading};
 pub use dry::PrintedJournal;
+pub use extras::{Extras, Outcome};
 pub use shadow::Shadow;
 pub use switch::Switch;

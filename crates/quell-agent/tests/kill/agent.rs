@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quell_agent::config;
 use quell_agent::guardian::{self, News, Options, RunDir, Site, Stale, put_back_journal};
-use quell_agent::run::agent::host_options;
+use quell_agent::run::extras::host_options;
 use quell_agent::run::{Agent, Extras};
 use quell_linux::{LinuxHost, Roots};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
-use quell_agent::run::agent;
+use quell_agent::run::check;
 use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
 use quell_model::{CpuCount, Host, Policy, Selector, Topology, amount};
 use quell_report::table::table;
@@ -115,7 +115,7 @@ pub fn examine(file: &Path, start: &Start, asked: Asked) -> Result<Examined> {
     let (config, fell_back) = crate::host::settle(config, asked);
     let own = config.has_own_scheduler().then_some(asked);
     let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), own);
-    let (mut problems, survey) = agent::check(&config, before, &host.topology(), &capabilities)?;
+    let (mut problems, survey) = check::check(&config, before, &host.topology(), &capabilities)?;
     if start.is_anothers() {
         problems.0.iter_mut().filter(|problem| problem.what.contains("CAP_")).for_each(|lacking| {
             lacking.severity = Severity::Warning;

@@ -41,9 +41,9 @@ impl Members {
         let has_caches = |cpu: CpuId| sysfs::has_caches(&self.roots.sys, cpu);
         let is_due = !fresh.iter().all(has_caches) && self.online.iter().any(has_caches);
         if !is_due {
-            self.undescribed = None;
+            self.search.undescribed = None;
             return false;
         }
-        self.undescribed.get_or_insert_with(Instant::now).elapsed() < LONGEST_WITHOUT_CACHES
+        self.search.undescribed.get_or_insert_with(Instant::now).elapsed() < LONGEST_WITHOUT_CACHES
     }
 }

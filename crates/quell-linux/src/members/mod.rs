@@ -14,12 +14,14 @@
 //! time: every process that a workload owns by number, command line or descent is asked for its start at each scan, everything
 //! else where the kernel may have given its number out again since the last one (`procfs::Numbers`).
 
+mod before;
 mod census;
 mod command;
 mod cpus;
 mod departure;
 mod finder;
 mod history;
+mod merge;
 mod names;
 mod pace;
 mod processes;
@@ -98,6 +100,8 @@ struct Search {
     /// Who looks where that takes long, once it did.
     scout: Option<Scout>,
     away: Option<Away>,
+    /// A CPU came online, and nothing of its caches was known yet: since when.
+    undescribed: Option<Instant>,
 }
 
 /// The machine's workloads and their threads.
@@ -107,8 +111,6 @@ pub(crate) struct Members {
     pub options: HostOptions,
     pub topology: Arc<Topology>,
     pub online: CpuSet,
-    /// A CPU came online, and nothing of its caches was known yet: since when.
-    undescribed: Option<Instant>,
     /// What its cgroups allow each workload that they limit; ascending by workload.
     pub allowances: Arc<Vec<Allowance>>,
     /// What there is to turn.
@@ -145,7 +147,6 @@ impl Members {
         let systemd = Systemd::of(&roots);
         Ok(Members {
             online: topology.all(),
-            undescribed: None,
             allowances: Arc::default(),
             controls: Arc::new(controls(&roots, &options, &topology)),
             budgets: CpuV1::find(&roots).filter(CpuV1::has_real_time_budgets),

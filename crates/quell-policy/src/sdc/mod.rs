@@ -215,7 +215,8 @@ fn bound_workloads(view: &View, units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSet
 
 /// Each thread on the core of its unit.
 fn bound_threads(view: &View, units: &[Unit], cores: &[CpuSet]) -> Vec<KnobSetting> {
-    let threads = units.iter().filter_map(|unit| Some((unit.thread?, view.within_or_any(unit.workload, &cores[unit.core]))));
+    let threads =
+        units.iter().filter_map(|unit| Some((unit.thread?, view.within_or_any(unit.workload, &cores[unit.core]))));
     threads.map(|(thread, cpus)| KnobSetting { target: Target::Thread(thread), knob: Knob::Cpus(cpus) }).collect()
 }
 

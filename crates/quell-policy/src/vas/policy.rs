@@ -1,8 +1,8 @@
 //! The policy: servers for every workload with a demand.
 
 use quell_model::{
-    CpuCount, CpuId, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
-    Rule, RuleKind, Target, Verdict, View, Wake, WorkloadId,
+    CpuCount, CpuId, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
+    Policy, Rule, RuleKind, Target, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +180,8 @@ impl Vas {
             // Rounded up: a quota that is a little too tight is too tight.
             let parts = (u64::from(demand.servers) * budget.0 * 1000).div_ceil(period.0.max(1));
             let asked = CpuCount(u32::try_from(parts).unwrap_or(u32::MAX));
-            if let Some(quota) = view.allowance(id).and_then(|allowance| allowance.quota).filter(|quota| *quota < asked) {
+            if let Some(quota) = view.allowance(id).and_then(|allowance| allowance.quota).filter(|quota| *quota < asked)
+            {
                 let text = format!(
                     "it gets no server: it asks for {asked} CPUs of time, and its cgroups allow it {quota} (cpu.max), so that it \
                      would wait within its budget; raise CPUQuota= there, or ask for less"
