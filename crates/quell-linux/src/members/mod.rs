@@ -6,7 +6,7 @@
 //! left since the last scan.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
-//! is in, the deepest; else its parent's. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process
+//! is in, the deepest; else its parent's, unless a cgroup selects that one. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process
 //! does. Quell's own process belongs to none, unless the options say otherwise.
 //!
 //! A thread is *there*, has *left* (it runs on and is another program, user or cgroup now, or its parent left), or has *ended*
