@@ -10,7 +10,7 @@ use crate::support::*;
 /// A best-effort workload on CPU 1, in the cgroup "be", whose children have the cpu controller.
 fn on_one_cpu() -> (Group, Machine) {
     let be = Group::with_controller("be");
-    let mut machine = Machine::load();
+    let mut machine = Machine::shared();
     let id = machine.attach("be", Class::BestEffort);
     machine.apply(&rights(id, 0, 1, 0), &[]);
     machine.grant(&[(1, id)]);
@@ -53,7 +53,7 @@ lab_tests! {
         fn weights_hold_among_threads_bound_to_a_cpu_whatever_runs_on_the_other() {
             let _first = RealTime::begin();
             let be = Group::with_controller("be");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let id = machine.attach("be", Class::BestEffort);
             machine.apply(&rights(id, 0, 2, 0), &[]);
             machine.grant(&[(0, id), (1, id)]);
@@ -163,7 +163,7 @@ lab_tests! {
 
         fn the_system_is_divided_by_weight_too() {
             let _first = RealTime::begin();
-            let machine = Machine::load();
+            let machine = Machine::shared();
             let (heavy, light) = (Group::new("heavy"), Group::new("light"));
             heavy.set("cpu.weight", "300");
             let (a, b) = (Child::spin(Some(&heavy), Some(1)), Child::spin(Some(&light), Some(1)));
@@ -184,7 +184,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let lc = Group::new("lc");
             lc.set("cpu.max", "40000 100000");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let id = machine.attach("lc", Class::LatencyCritical);
             machine.apply(&rights(id, 1, 1, 0), &[]);
             let server = Child::spin(Some(&lc), None);

@@ -46,6 +46,7 @@ lab_tests! {
         machine: guest(2);
 
         fn it_loads_runs_everything_and_leaves() {
+            Machine::unload();
             assert_eq!(state(), "disabled");
             let machine = Machine::load();
             assert_eq!(state(), "enabled");
@@ -64,7 +65,7 @@ lab_tests! {
         fn a_granted_cpu_runs_its_workload_and_no_other() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let (lc, be) = machine.attach_pair(2);
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
             let server = Child::spin(Some(&lc_group), None);
@@ -110,7 +111,7 @@ lab_tests! {
         fn a_loop_that_sleeps_goes_before_best_effort_work() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let be = machine.attach("be", Class::BestEffort);
             let _hogs = [0, 1].map(|_| Child::spin(Some(&be_group), None));
             machine.apply(&rights(be, 0, 2, 0), &[]);
@@ -138,7 +139,7 @@ lab_tests! {
         fn a_loop_that_waited_for_latency_critical_work_goes_before_best_effort_work() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let lc = machine.attach("lc", Class::LatencyCritical);
             let be = machine.attach("be", Class::BestEffort);
             machine.apply(&[rights(lc, 2, 2, 0), rights(be, 0, 2, 1)].concat(), &[]);
@@ -162,7 +163,7 @@ lab_tests! {
 
         fn the_loop_hands_out_the_cpu_that_it_is_on() {
             let lc_group = Group::new("lc");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let lc = machine.attach("lc", Class::LatencyCritical);
             let server = Child::spin(Some(&lc_group), None);
             pin(0, 1..2);
@@ -179,7 +180,7 @@ lab_tests! {
         fn a_queue_that_only_the_loop_serves_is_looked_at_again() {
             let _first = RealTime::begin();
             let lc_group = Group::new("lc");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let lc = machine.attach("lc", Class::LatencyCritical);
             let mut looks_within_300_ms = || {
                 // Something was done: the loop's sleeps begin short again.
@@ -205,7 +206,7 @@ lab_tests! {
         fn a_revoked_cpu_is_given_up_at_once() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let be = machine.attach("be", Class::BestEffort);
             let hog = Child::spin(Some(&be_group), None);
             pass(20);
@@ -222,7 +223,7 @@ lab_tests! {
         fn who_ends_without_a_cpu_of_its_own_comes_to_its_end() {
             let _first = RealTime::begin();
             let be_group = Group::new("be");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let be = machine.attach("be", Class::BestEffort);
             let big = Child::run(Some(&be_group), None, spin_with_much_memory);
             machine.grant(&[(0, be), (1, be)]);
@@ -243,12 +244,13 @@ lab_tests! {
         fn a_wake_up_takes_the_guaranteed_cpu_and_yields_it_back() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let (_, be) = machine.attach_pair(2);
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));
             pass(20);
             machine.grant(&[(0, be), (1, be)]);
             pass(20);
+            let before = machine.scx().grant().decisions().preempted;
             // Sleeps and wakes up, again and again.
             let sleeper = Child::run(Some(&lc_group), Some(1), || {
                 loop {
@@ -261,7 +263,8 @@ lab_tests! {
             let (woken, hog) = (sleeper.ran(), hogs.each_ref().map(Child::ran).iter().sum::<std::time::Duration>());
             assert!(woken.as_millis() > 40, "{woken:?}");
             assert!(hog.as_millis() > 400, "{hog:?}");
-            assert!(machine.scx().grant().decisions().preempted > 10, "{:?}", machine.scx().grant().decisions());
+            let decisions = machine.scx().grant().decisions();
+            assert!(decisions.preempted > before + 10, "{before} before, {decisions:?}");
             drop(sleeper);
             pass(50);
             assert_eq!(machine.holder(1), Some(be), "what the LC yielded goes back to the BE");
@@ -270,7 +273,7 @@ lab_tests! {
         fn who_is_displaced_by_a_real_time_thread_goes_on_elsewhere() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             machine.attach_pair(1);
             let server = Child::spin(Some(&lc_group), None);
             let hog = Child::spin(Some(&be_group), None);
@@ -291,7 +294,7 @@ lab_tests! {
         fn who_wakes_up_is_not_sent_behind_a_real_time_thread() {
             let _first = RealTime::begin();
             let lc_group = Group::new("lc");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let lc = machine.attach("lc", Class::LatencyCritical);
             machine.apply(&rights(lc, 1, 2, 0), &[]);
             // Takes CPU 0, which is idle and of all CPUs the first, half of the time.
@@ -319,8 +322,9 @@ lab_tests! {
         fn affinity_is_honoured_on_cpus_of_others() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             machine.attach_pair(1);
+            let before = machine.scx().grant().decisions().starving;
             let server = Child::spin(Some(&lc_group), Some(1));
             let pinned = Child::spin(Some(&be_group), Some(1));
             pass(3000);
@@ -328,7 +332,7 @@ lab_tests! {
             // The LC holds the only CPU that the other may use: it starves, and has its turns.
             let (ran, served) = (pinned.ran().as_millis(), server.ran().as_millis());
             assert!(ran > 3 && served > 3, "{ran} beside {served}");
-            assert!(machine.scx().grant().decisions().starving > 0);
+            assert!(machine.scx().grant().decisions().starving > before);
             machine.scx().grant().check().unwrap();
         }
 

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -20,9 +22,44 @@ pub fn guest(cpus: u32) -> quell_lab::Machine {
     quell_lab::Machine { cpus, kernel, ..quell_lab::Machine::packed(Vec::new()) }
 }
 
+/// The scheduler that the suite's tests share, between two of them: loading takes seconds.
+static SHARED: Mutex<Option<LinuxHost>> = Mutex::new(None);
+
+/// A host with a scheduler, which another test has after this one if it is shared.
+pub struct Loaded {
+    host: Option<LinuxHost>,
+    is_shared: bool,
+}
+
+impl Deref for Loaded {
+    type Target = LinuxHost;
+
+    fn deref(&self) -> &LinuxHost {
+        self.host.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Loaded {
+    fn deref_mut(&mut self) -> &mut LinuxHost {
+        self.host.as_mut().unwrap()
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let Some(mut host) = self.host.take().filter(|_| self.is_shared && !std::thread::panicking()) else { return };
+        let scheduler: Option<&Scx> = host.scheduler();
+        if scheduler.is_some_and(|scx| scx.grant().check().is_ok()) {
+            // Those that there are.
+            (0..16).for_each(|id| _ = host.detach(WorkloadId(id)));
+            *SHARED.lock().unwrap() = Some(host);
+        }
+    }
+}
+
 /// A loaded scheduler with its host and view.
 pub struct Machine {
-    pub host: LinuxHost,
+    pub host: Loaded,
     pub view: View,
     pub events: Vec<Event>,
 }
@@ -32,7 +69,27 @@ impl Machine {
         Machine::with(ScxOptions::default())
     }
 
+    /// The scheduler that an earlier test of the suite loaded, without workloads: what it counts goes on.
+    pub fn shared() -> Machine {
+        let kept = SHARED.lock().unwrap().take();
+        let mut machine = match kept {
+            Some(host) => Machine::of(host),
+            None => Machine::load(),
+        };
+        machine.host.is_shared = true;
+        machine.scx().grant().set_loop(rustix::thread::gettid().as_raw_nonzero().get());
+        machine
+    }
+
+    /// Ends the one that tests share.
+    pub fn unload() {
+        if SHARED.lock().unwrap().take().is_some() {
+            await_state("disabled");
+        }
+    }
+
     pub fn with(options: ScxOptions) -> Machine {
+        Machine::unload();
         // Every 4 s it takes each CPU for a moment, with a thread of a higher class: a CPU that is held by a grant alone,
         // without a rule that takes it back, is yielded then, for a loop to grant again. These tests grant once.
         fs::write("/proc/sys/kernel/watchdog", "0").unwrap();
@@ -41,9 +98,12 @@ impl Machine {
         let linux = HostOptions { include_self: true, ..HostOptions::default() };
         let linux = LinuxHost::new(roots.clone(), linux).unwrap();
         let scheduler = Scx::load(linux.topology(), roots, options).unwrap();
-        let host = linux.with_scheduler(scheduler).unwrap();
+        Machine::of(linux.with_scheduler(scheduler).unwrap())
+    }
+
+    fn of(host: LinuxHost) -> Machine {
         let view = View::new(quell_linux::sysfs::topology("/sys".as_ref()).unwrap().into());
-        Machine { host, view, events: Vec::new() }
+        Machine { host: Loaded { host: Some(host), is_shared: false }, view, events: Vec::new() }
     }
 
     /// The scheduler.
