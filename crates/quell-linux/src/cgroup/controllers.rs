@@ -39,7 +39,10 @@ pub fn give_controllers(group: &Path, wanted: &str) -> Result<Written, LinuxErro
     }
     if let Some(quota) = quota_below(group).filter(|_| change.iter().any(|change| change == "-cpu")) {
         let what = format!("the cpu controller keeps a quota, {}", foreign::path(&quota));
-        return Err(LinuxError::unsupported(what, "it goes with the last cgroup that has one"));
+        return Err(LinuxError::unsupported(
+            what,
+            "it stays given there: write -cpu to cgroup.subtree_control when that has ended",
+        ));
     }
     cgroup::write_file(&group.join("cgroup.subtree_control"), &change.join(" "))
 }

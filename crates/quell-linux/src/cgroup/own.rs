@@ -52,15 +52,19 @@ impl Controller {
         if cgroup::controllers_here(&roots.cgroup).ok().flatten().is_some_and(|names| has_cpu(&names)) {
             let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
             let home = below(&roots.cgroup, path);
-            if let Some(limit) = limit_of(&home) {
-                let limit = foreign::path(&limit);
-                return Err(format!(
-                    "a cgroup of its own lies beside Quell's, whose limit ({limit}) would not hold there; start it from another \
-                     cgroup, or leave the limit out"
-                ));
-            }
             // Beside it: what holds above both holds for the command, and a cgroup with processes has no children with limits.
             let parent = home.parent().filter(|_| home != roots.cgroup).unwrap_or(&roots.cgroup);
+            if let Some(limit) = limit_of(&home).filter(|_| home != roots.cgroup) {
+                let limit = foreign::path(&limit);
+                return Err(format!(
+                    "a cgroup of its own lies beside Quell's, whose {limit} would not hold there; start quell from a cgroup without \
+                     one (systemd-run --scope), or leave --limit out"
+                ));
+            }
+            if !cgroup::controllers_here(parent).ok().flatten().is_some_and(|names| has_cpu(&names)) {
+                let parent = foreign::path(parent);
+                return Err(format!("{parent} has no cpu controller; give it one from above, or leave --limit out"));
+            }
             let group = OwnGroup { path: parent.join(name), home };
             return group.may_be_made().map(|()| Controller::V2(group));
         }
@@ -111,14 +115,32 @@ impl Controller {
         }
         let period = if limit < CpuCount(SMALL) { LONG_PERIOD } else { PERIOD };
         let quota = u64::from(limit.0) * period / 1000;
-        match self {
+        let written = match self {
             Controller::V2(_) => cgroup::write_file(&self.quota_file(), &format!("{quota} {period}"))?,
             Controller::V1(group) => {
                 cgroup::write_file(&group.path.join("cpu.cfs_period_us"), &period.to_string())?;
                 cgroup::write_file(&self.quota_file(), &quota.to_string())?
             }
         };
-        Ok(())
+        match written {
+            Written::Done => self.holds(),
+            Written::Vanished => Err(self.is_gone()),
+        }
+    }
+
+    /// Is there a quota? Another Quell's end may take the controller away.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn holds(&self) -> Result<(), LinuxError> {
+        let text = file::read(&self.quota_file())?.unwrap_or_default();
+        let is_quota = text.starts_with(|first: char| first.is_ascii_digit());
+        if is_quota { Ok(()) } else { Err(self.is_gone()) }
+    }
+
+    fn is_gone(&self) -> LinuxError {
+        let file = foreign::path(&self.quota_file());
+        LinuxError::unsupported(format!("the cpu controller was taken away: {file} holds no quota"), "start it again")
     }
 }
 
@@ -148,7 +170,17 @@ impl OwnGroup {
         self.path.parent()?.is_dir().then(|| self.path.is_dir())
     }
 
-    /// Makes it; or moves its processes home, or to the cgroup above it if that is gone, and removes it.
+    /// Where its processes go: home, or if that is gone, this process's own cgroup, or the root. (One that gives a controller to its
+    /// children takes no process.)
+    fn homes(&self) -> Vec<PathBuf> {
+        let root = self.path.ancestors().skip(1).filter(|above| above.join("cgroup.procs").exists()).last();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        let others = root.map(|root| [root.join(path), root.to_owned()]);
+        std::iter::once(self.home.clone()).chain(others.into_iter().flatten()).collect()
+    }
+
+    /// Makes it; or moves its processes home and removes it.
     ///
     /// # Errors
     /// If the system refuses it.
@@ -162,8 +194,7 @@ impl OwnGroup {
             let members = file::read(&self.path.join("cgroup.procs")).ok().flatten().unwrap_or_default();
             for pid in members.split_whitespace() {
                 // One that ends meanwhile is gone; what keeps another one here shows below.
-                let home = if self.home.is_dir() { Some(self.home.as_path()) } else { self.path.parent() };
-                let _ = home.map(|home| file::write(&home.join("cgroup.procs"), pid));
+                let _ = self.homes().into_iter().any(|home| file::write(&home.join("cgroup.procs"), pid).is_ok());
             }
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(Written::Done),
@@ -176,10 +207,16 @@ impl OwnGroup {
     }
 }
 
-/// A file with a limit of this cgroup alone, which holds for none beside it.
+/// A file with a limit of this cgroup alone, which holds for none beside it. systemd gives nearly each a number of tasks: that is
+/// no reason.
 fn limit_of(group: &Path) -> Option<PathBuf> {
-    let limits = ["cpu.max", "memory.max", "memory.high", "pids.max"].map(|name| group.join(name));
-    limits.into_iter().find(|file| file::read(file).ok().flatten().is_some_and(|text| !text.starts_with("max")))
+    let files = |names: &[&str]| names.iter().map(|name| group.join(name)).collect::<Vec<_>>();
+    let text = |file: &PathBuf| file::read(file).ok().flatten().unwrap_or_default();
+    let is_set = |file: &PathBuf| !text(file).is_empty();
+    let sets = files(&["cpuset.cpus", "cpuset.mems", "io.max"]);
+    let numbers = files(&["cpu.max", "memory.max", "memory.high", "memory.swap.max"]);
+    let mut limits = sets.into_iter().filter(is_set);
+    limits.next().or_else(|| numbers.into_iter().find(|file| is_set(file) && !text(file).starts_with("max")))
 }
 
 #[cfg(test)]
@@ -201,6 +238,7 @@ mod tests {
     fn the_second_version_comes_first_and_a_process_goes_back_to_where_it_was() {
         let (_root, roots) = machine(&[
             ("cgroup/cgroup.controllers", "cpuset cpu io\n"),
+            ("cgroup/user.slice/cgroup.controllers", "cpuset cpu io\n"),
             ("cgroup/user.slice/session-1.scope/pids.max", "max\n"),
             ("proc/self/cgroup", "0::/user.slice/session-1.scope\n"),
         ]);
@@ -214,12 +252,22 @@ mod tests {
     fn a_limit_of_quells_own_cgroup_is_not_escaped_from() {
         let (_root, roots) = machine(&[
             ("cgroup/cgroup.controllers", "cpu\n"),
+            ("cgroup/jobs/cgroup.controllers", "cpu\n"),
+            ("cgroup/jobs/one/pids.max", "100\n"),
+            ("cgroup/jobs/one/cpuset.cpus", "\n"),
             ("cgroup/jobs/one/cpu.max", "max 100000\n"),
             ("cgroup/jobs/one/memory.max", "1048576\n"),
             ("proc/self/cgroup", "0::/jobs/one\n"),
         ]);
         let why = Controller::find(&roots, "quell-exec-1").unwrap_err();
         assert!(why.contains("jobs/one/memory.max"), "{why}");
+        fs::write(roots.cgroup.join("jobs/one/memory.max"), "max\n").unwrap();
+        assert!(Controller::find(&roots, "quell-exec-1").is_ok(), "a number of tasks is no reason");
+        fs::write(roots.cgroup.join("jobs/one/cpuset.cpus"), "0-1\n").unwrap();
+        assert!(Controller::find(&roots, "quell-exec-1").unwrap_err().contains("cpuset.cpus"));
+        fs::write(roots.cgroup.join("jobs/one/cpuset.cpus"), "\n").unwrap();
+        fs::write(roots.cgroup.join("jobs/cgroup.controllers"), "memory\n").unwrap();
+        assert!(Controller::find(&roots, "quell-exec-1").unwrap_err().contains("jobs has no cpu controller"));
     }
 
     #[test]

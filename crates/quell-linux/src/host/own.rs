@@ -46,6 +46,7 @@ impl LinuxHost {
         writes.push(machines(Place::Cgroup(group.clone()), Value::There(false), Value::There(true)));
         self.writes.make(&writes)?.for_each(drop);
         controller.limit(limit)?;
-        group.join(pid)
+        group.join(pid)?;
+        controller.holds()
     }
 }

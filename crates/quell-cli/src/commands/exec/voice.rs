@@ -40,7 +40,8 @@ impl Managed {
                 matches!(event, Event::Outcome(outcome) if outcome.part == Part::Knobs && !matches!(outcome.verdict, Verdict::Refused(_)))
             });
             let knobs = layer.plan.knobs.iter().filter(|setting| was_set && setting.target == Target::Workload(self.id));
-            let mut set: Vec<String> = knobs.map(|setting| in_words(&setting.knob)).collect();
+            let has_own_group = matches!(self.limit, Some((_, LimitState::Kept(_))));
+            let mut set: Vec<String> = knobs.map(|setting| in_words(&setting.knob, has_own_group)).collect();
             if policy.grants {
                 set.push("CPUs as they are granted".to_owned());
             }
@@ -57,10 +58,13 @@ impl Managed {
     }
 }
 
-/// A knob as it counts here: autogroups compete with each other as groups.
-fn in_words(knob: &Knob) -> String {
+/// A knob as it counts here: cgroups, and elsewhere autogroups, compete with each other as groups.
+fn in_words(knob: &Knob, has_own_group: bool) -> String {
     let has_autogroups = || ProcFs::open("/proc".as_ref()).is_ok_and(|mut proc| proc.has_autogroups());
     match knob {
+        Knob::IdleOnly(true) if has_own_group => {
+            "SCHED_IDLE, which counts within its cgroup: with others it competes as an equal".to_owned()
+        }
         Knob::IdleOnly(true) if has_autogroups() => {
             "SCHED_IDLE, which counts within its session; one of its own gets nice 19".to_owned()
         }
