@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use crate::{
-    Capabilities, CpuSet, Description, Event, Impossible, KnobKind, Nanos, Overlap, Plan, Scope, SignalSet, View,
-    WorkloadId,
+    Capabilities, CpuSet, Description, Event, Impossible, KnobKind, KnobSetting, Nanos, Overlap, Plan, Scope,
+    SignalSet, View, WorkloadId,
 };
 
 /// A domain: its view, events and plans. The machine is one ([`HostDomain`]); a cluster, whose commands take tens of
@@ -125,8 +125,10 @@ impl Domain for HostDomain {
         if !impossible.rules.is_empty() {
             plan.rules.retain(|rule| !impossible.rules.contains(&rule.kind()));
         }
-        if !impossible.knobs.is_empty() {
-            plan.knobs.retain(|setting| !impossible.knobs.contains(&setting.knob.kind()));
+        let is_possible = |setting: &KnobSetting| !impossible.knobs.contains(&setting.knob.kind());
+        // A plan of nothing else goes to the host, whose refusal is the outcome that its policy waits for.
+        if !impossible.knobs.is_empty() && plan.knobs.iter().any(is_possible) {
+            plan.knobs.retain(is_possible);
         }
     }
 }

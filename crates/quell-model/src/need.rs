@@ -238,6 +238,9 @@ mod tests {
         let mut plan = Plan { knobs: knobs.map(of).into(), ..Plan::default() };
         HostDomain::curb(&mut plan, &impossible);
         assert_eq!(plan.knobs, [of(knobs[0])], "it has no weights, and idle-only is not listed");
+        let mut plan = Plan { knobs: vec![of(knobs[1])], ..Plan::default() };
+        HostDomain::curb(&mut plan, &impossible);
+        assert_eq!(plan.knobs, [of(knobs[1])], "its policy waits for an outcome: the host refuses it");
     }
 
     #[test]
