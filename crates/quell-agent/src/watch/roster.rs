@@ -42,8 +42,8 @@ pub struct Entry {
 }
 
 /// What becomes of values of threads that another program changed.
-pub const LEFT_SO: &str =
-    "Quell leaves them so until its policy sets them again; `quell off` and then `quell on` sets all again";
+pub const LEFT_SO: &str = "Quell leaves classes so until its policy sets them again, and CPU sets until threads or CPUs come or go; `quell off` and then \
+     `quell on` sets all again";
 
 /// A setting of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -167,11 +167,14 @@ impl LinuxHost {
     }
 }
 
+/// Processes of which the cgroup is looked up at most, for a real-time budget.
+const BUDGETS: usize = 256;
+
 /// Is one of these processes in a cgroup without real-time budget? Then no plan with SCHED_FIFO for all of them is taken.
 fn are_closed_to_real_time(budgets: Option<&CpuV1>, roots: &Roots, pids: impl IntoIterator<Item = i32>) -> bool {
     let Some(budgets) = budgets else { return false };
     let mut open = BTreeSet::new();
-    pids.into_iter().any(|pid| {
+    pids.into_iter().take(BUDGETS).any(|pid| {
         let text = file::read(&roots.proc.join(format!("{pid}/cgroup"))).ok().flatten().unwrap_or_default();
         let group = budgets.group_in(&text);
         // One look a cgroup: mostly all are in the same.

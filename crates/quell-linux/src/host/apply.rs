@@ -327,7 +327,7 @@ impl LinuxHost {
         for id in dirty {
             self.settle_limit(*id);
             let result = self.compile(&[*id], None, false).and_then(|mut writes| {
-                // A class or a CPU set that another program changed is not fought over.
+                // A class that another program changed is not fought over.
                 let ledger = &self.writes.ledger;
                 writes.retain(|write| !ledger.is_overridden(write));
                 self.make(&writes)

@@ -108,7 +108,13 @@ impl LinuxHost {
 
     fn look_at_sessions(&mut self, idle: &[WorkloadId]) -> Result<(), LinuxError> {
         let end = Instant::now() + LONGEST;
-        let Some((mut within, mut asked)) = self.sessions_of(idle, end)? else { return Ok(()) };
+        let Some((mut within, mut asked)) = self.sessions_of(idle, end)? else {
+            // Nothing is known of them: no more is claimed than holds in any case.
+            let unknown = idle.iter().filter(|id| !self.sessions.ours.values().any(|ours| ours == *id));
+            let unknown: Vec<WorkloadId> = unknown.copied().collect();
+            unknown.into_iter().for_each(|id| _ = self.sessions.within.entry(id).or_insert(Within::Session));
+            return Ok(());
+        };
         self.leave_sessions(|session, _| !asked.contains_key(&session));
         if !asked.is_empty() {
             self.walk(idle, &mut asked, end)?;

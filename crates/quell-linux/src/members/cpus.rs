@@ -20,6 +20,7 @@ impl Members {
     pub(super) fn scan_cpus(&mut self, news: &mut News) -> Result<(), LinuxError> {
         let mut online = sysfs::online(&self.roots.sys)?;
         if online == self.online {
+            self.search.undescribed = None;
             return Ok(());
         }
         let fresh = online.difference(&self.topology.all());
@@ -44,6 +45,10 @@ impl Members {
             self.search.undescribed = None;
             return false;
         }
-        self.search.undescribed.get_or_insert_with(Instant::now).elapsed() < LONGEST_WITHOUT_CACHES
+        let waits = self.search.undescribed.get_or_insert_with(Instant::now).elapsed() < LONGEST_WITHOUT_CACHES;
+        if !waits {
+            self.search.undescribed = None;
+        }
+        waits
     }
 }

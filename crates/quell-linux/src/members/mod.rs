@@ -3,7 +3,8 @@
 //! New threads and forks are found at each scan, so at the latest after the scan interval. A scan misses a child whose
 //! parent was created *and* exited between two scans (a daemon's double fork within one interval): it belongs to no
 //! workload, because its parent number is then 1. It misses as well what a thread creates outside of a threaded cgroup that it
-//! left since the last scan.
+//! left since the last scan. And a directory of threads is not read at one moment: one that the kernel skipped in the scan before,
+//! because another ended meanwhile, counts as one from elsewhere, which has its own values.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
 //! is in, the deepest; else its parent's, unless a cgroup selects that one. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process

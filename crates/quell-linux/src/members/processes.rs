@@ -193,8 +193,9 @@ impl Processes {
                 // another user's by now.
                 let others = asks_for_user && process.listed && process.by_command.is_some();
                 let user = if others { proc.user_of_others(process.pid)? } else { None };
+                // What cannot be read says nothing.
                 let mut same = commands().filter(|(_, command)| {
-                    hash(&command.line.text) == process.matched && (!others || command.is_users(user))
+                    hash(&command.line.text) == process.matched && (user.is_none() || command.is_users(user))
                 });
                 process.by_command = process.by_command.and_then(|_| same.next()).map(|(id, _)| id);
                 continue;

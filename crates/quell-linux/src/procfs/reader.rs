@@ -202,11 +202,13 @@ impl ProcFs {
     pub fn user_of_others(&mut self, pid: i32) -> Result<Option<u32>, LinuxError> {
         let mut tids = Vec::new();
         self.threads(pid, &mut tids)?;
-        match tids.into_iter().find(|tid| *tid != pid) {
+        for other in tids.into_iter().filter(|tid| *tid != pid) {
             // A thread's number names a directory, too, which is not listed.
-            Some(other) => self.user(other),
-            None => Ok(None),
+            if let Some(user) = self.user(other)? {
+                return Ok(Some(user));
+            }
         }
+        Ok(None)
     }
 
     /// The file that the process executes, by device and inode: the path may lead elsewhere in its mount namespace. None if

@@ -43,8 +43,9 @@ impl Kernel {
         if known != 0 && now < Nanos(known / 2) + OFFLINE_EVERY {
             return known % 2 == 1;
         }
-        let text = fs::read_to_string("/sys/devices/system/cpu/offline").unwrap_or_default();
-        let is_some = !text.trim().is_empty();
+        // Those that a machine could have, and has not, are no matter.
+        let read = |name| fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).unwrap_or_default();
+        let is_some = read("present") != read("online");
         self.some_offline.store(now.0 * 2 + u64::from(is_some), Ordering::Relaxed);
         is_some
     }

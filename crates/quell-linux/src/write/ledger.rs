@@ -25,14 +25,11 @@ impl Ledger {
         self.touched(place).map(|touched| &touched.origin)
     }
 
-    /// Would this write only take back another program's change of a thread's class or CPUs? (A cgroup's CPU set takes CPUs from a
-    /// thread, and gives it none.)
+    /// Would this write only take back another program's change of a thread's class? A CPU set may have been widened by the
+    /// kernel: where its CPUs go offline, or its cgroup's set changes.
     pub fn is_overridden(&self, write: &Write) -> bool {
-        let theirs = |last: &Value| match (last, &write.before) {
-            (Value::Cpus(last), Value::Cpus(before)) => !before.is_subset(last),
-            (last, before) => matches!(write.place, Place::Class(_)) && !last.is_still(before),
-        };
-        self.touched(&write.place).is_some_and(|touched| touched.last == write.after && theirs(&touched.last))
+        let theirs = |touched: &Touched| touched.last == write.after && !touched.last.is_still(&write.before);
+        matches!(write.place, Place::Class(_)) && self.touched(&write.place).is_some_and(theirs)
     }
 
     /// A write was made.
