@@ -191,8 +191,9 @@ fn a_lease_ends_with_its_holder_however_that_ends() {
         command.stdout(Stdio::null());
         let mut holder = Ours::of(command);
         until("the agent is off", || scene.service.class() == scene.own);
-        let on = out(&scene.quell(&["on"]));
-        assert!(on.starts_with("off while root (process "), "the lease still counts: {on}");
+        let on = scene.quell(&["on"]);
+        let why = String::from_utf8_lossy(&on.stderr).into_owned();
+        assert!(on.status.code() == Some(1) && why.contains("still off: root (process "), "the lease counts: {why}");
         assert_eq!(scene.status().unwrap()["agent"]["off"]["leased"], true);
         holder.signal(signal);
         holder.0.wait().unwrap();
@@ -214,6 +215,36 @@ fn a_refused_reload_is_in_status_until_it_is_repaired() {
     configure(scene.directory.path(), scene.service.pid(), "");
     scene.agent.signal(Signal::HUP);
     until("it is repaired", || scene.status().is_some_and(|it| it["agent"]["warnings"] == serde_json::json!([])));
+    scene.ends();
+}
+
+#[test]
+fn what_is_set_on_a_workload_that_a_reload_brought_is_shown_and_what_was_put_back_is_not() {
+    let Some(scene) = Scene::new() else { return };
+    let others: Vec<Ours> = (0..2).map(|_| sleeper()).collect();
+    let file = scene.directory.path().join("quell.toml");
+    let shown = |scene: &Scene, name: &str| {
+        let status = scene.status()?;
+        let workloads = status["workloads"].as_array()?.clone();
+        workloads.into_iter().find(|workload| workload["name"] == name).map(|workload| workload["knobs"].clone())
+    };
+    for (at, other) in others.iter().enumerate() {
+        let name = format!("other{at}");
+        let more = format!(
+            "[[workload]]\nname = \"{name}\"\nclass = \"lc\"\ncpus = 0.1\nmatch = [{{ pid = {} }}]\n",
+            other.pid()
+        );
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + &more).unwrap();
+        scene.agent.signal(Signal::HUP);
+        until("it is guarded", || other.class() == FIFO);
+        until("its row says so", || shown(&scene, &name) == Some(serde_json::json!(["SCHED_FIFO 1"])));
+        // It does not go with the next glance.
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(shown(&scene, &name), Some(serde_json::json!(["SCHED_FIFO 1"])));
+    }
+    drop(others);
+    let is_gone = |scene: &Scene| shown(scene, "other1").is_none_or(|knobs| knobs == serde_json::json!([]));
+    until("what is gone has no settings", || is_gone(&scene));
     scene.ends();
 }
 

@@ -1,6 +1,6 @@
 //! The API's data, kept up to date on its own thread from the loop's snapshots and decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::Receiver;
 
 use quell_model::signal::Subject;
@@ -14,7 +14,7 @@ use super::latency::{Inbox, Rejected};
 use super::standing::{configured, standing};
 use crate::explain::{Explanations, per_time};
 use crate::scrape::Reading;
-use crate::watch::{Glance, Roster, Watched};
+use crate::watch::{Glance, Roster, Standing, Watched};
 use crate::wire::{self, Measured, Measurements};
 
 /// Rates are taken over at least this long.
@@ -178,9 +178,11 @@ impl State {
             rate.run_time.read(at(&columns.run_time, slot));
             rate.run_delay.read(at(&columns.run_delay, slot));
         }
-        let attached = |name: &str| columns.spec.iter().flatten().any(|spec| spec.name == name);
         if self.told.knobs_outnumber(columns.spec.len()) {
-            self.told.keep_knobs(attached);
+            let mut known: HashSet<String> = columns.spec.iter().flatten().map(|spec| spec.name.clone()).collect();
+            // One of the configuration may be attached in a glance that is still to come.
+            known.extend(self.watched.roster().iter().map(|entry| entry.workload.name.clone()));
+            self.told.keep_knobs(|name| known.contains(name));
         }
     }
 
@@ -337,7 +339,10 @@ fn workload(
     let now = view.now;
     let rate = rates.get(&id);
     let held: CpuSet = holders(view).filter(|&(_, holder)| holder == id).map(|(cpu, _)| cpu).collect();
-    let knobs: Vec<&Knob> = told.knobs(&spec.name).collect();
+    let entry = roster.iter().find(|entry| entry.workload.name == spec.name);
+    // What was set on one that is not there any more is put back.
+    let is_there = entry.is_none_or(|entry| entry.standing == Standing::Attached);
+    let knobs: Vec<&Knob> = told.knobs(&spec.name).filter(|_| is_there).collect();
     let kept_on = knobs.iter().find_map(|knob| match knob {
         Knob::Cpus(cpus) => Some(*cpus),
         _ => None,
@@ -347,7 +352,6 @@ fn workload(
     let latency = at(&columns.latency, slot);
     let known = latency.usable();
     let exhausted = glance.exhausted.get(slot).copied().unwrap_or_default();
-    let entry = roster.iter().find(|entry| entry.workload.name == spec.name);
     Some(wire::Workload {
         name: spec.name.clone(),
         class: if spec.is_lc() { wire::Class::Lc } else { wire::Class::Be },

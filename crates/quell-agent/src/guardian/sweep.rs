@@ -56,8 +56,8 @@ struct Sweep<'a> {
     medium: &'a mut dyn Medium,
 }
 
-/// The values to restore on threads that are in no journal, but for those of which another Quell has set the value. The places
-/// in the journal have been restored already.
+/// The values to restore on threads that are in no journal, but for those that another Quell has. The places in the journal have
+/// been restored already.
 ///
 /// # Errors
 /// If the processes cannot be read.

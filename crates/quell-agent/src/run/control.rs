@@ -1,6 +1,6 @@
 //! What the agent is asked to do while it runs.
 
-use quell_model::{Nanos, View};
+use quell_model::{Host, Nanos, View};
 use quell_policy::AnyPolicy;
 
 use super::agent::Agent;
@@ -85,7 +85,8 @@ impl Agent {
     fn restack(&mut self, idle: bool) -> Result<(), AgentError> {
         let topology = self.host.topology();
         let pool = self.config.pool(topology.all());
-        let mut layers = self.config.layers(&self.membership.ids(&self.config));
+        let layers = self.config.layers(&self.membership.ids(&self.config));
+        let mut layers = stack::curbed(layers, &self.host.capabilities());
         if idle {
             let none = AnyPolicy::named("none").expect("it is in the registry");
             layers.iter_mut().for_each(|layer| layer.policy = none.clone());

@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     io::stdout().flush()?;
     while !stop.load(Ordering::Acquire) {
         if client.is_over_within(&mut leased, Duration::from_millis(200)) {
-            anyhow::bail!("the agent has ended, and with it the lease");
+            anyhow::bail!("the agent's worker has ended, and with it the lease: everything is set again");
         }
     }
     client.release(leased);

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use quell_agent::api::wire::Command;
 
 use super::agent_socket::AgentSocket;
-use super::off;
+use super::{off, output};
 
 /// Set everything again after `quell off`.
 ///
@@ -24,5 +24,14 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    off::tell(&arguments.agent.client()?.control(Command::On)?, arguments.json)
+    let answer = arguments.agent.client()?.control(Command::On)?;
+    match &answer.off {
+        Some(off) => {
+            if arguments.json {
+                output::json_line(&answer)?;
+            }
+            bail!("still off: {} holds a lease, and the agent is on when that ends", off.by.join(" and "))
+        }
+        None => off::tell(&answer, arguments.json),
+    }
 }
