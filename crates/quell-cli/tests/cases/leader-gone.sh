@@ -26,7 +26,8 @@ T
 real_time() { chrt -p $T | grep -q FIFO; }
 ordinary() { ! real_time; }
 dead() { [ "$(cut -d' ' -f3 /proc/$P/stat)" = Z ]; }
-until_so real_time || { echo "not here: it is $(chrt -p $T | head -1)"; exit 77; }
+chrt -f 1 true 2>/dev/null || { echo "not here: no right to real-time classes"; exit 77; }
+until_so real_time || { echo "wrong: it is $(chrt -p $T | head -1)"; exit 1; }
 touch "$D/leave"; until_so dead || { echo "not here: the first thread is $(cut -d' ' -f3 /proc/$P/stat)"; exit 77; }
 touch "$D/spin"
 until_so ordinary || { echo "wrong: a thread that has spun for 20 s is still $(chrt -p $T | head -1); status: $("$Q" status 2>&1 | grep "^ web" | cut -c1-45)"; exit 1; }

@@ -17,7 +17,8 @@ T
 real_time() { chrt -p $P | grep -q FIFO; }
 ordinary() { ! real_time; }
 renamed() { grep -q ^sh /proc/$P/cmdline; }
-until_so real_time || { echo "not here: it is $(chrt -p $P | head -1)"; exit 77; }
+chrt -f 1 true 2>/dev/null || { echo "not here: no right to real-time classes"; exit 77; }
+until_so real_time || { echo "wrong: it is $(chrt -p $P | head -1)"; exit 1; }
 touch "$D/rename"; until_so renamed || { echo "not here: it has not executed another program"; exit 77; }
 touch "$D/spin"
 until_so ordinary || { echo "wrong: the process, which has spun for 20 s, is still $(chrt -p $P | head -1); status: $("$Q" status 2>&1 | grep "^ web" | cut -c1-45)"; exit 1; }
