@@ -98,6 +98,8 @@ struct Scene {
     program: PathBuf,
     /// A cgroup of the third workload, if a tree of version 2 is mounted.
     group: Option<PathBuf>,
+    /// The class that processes have from this one.
+    own: SchedClass,
 }
 
 impl Scene {
@@ -112,7 +114,8 @@ impl Scene {
             std::fs::remove_dir(&group).unwrap();
         }
         let group = is_cgroup.then_some(group);
-        Scene { directory, program, group }
+        let own = Kernel::new().unwrap().class(0).unwrap().class;
+        Scene { directory, program, group, own }
     }
 
     /// A title that no other process has.
@@ -126,7 +129,7 @@ impl Scene {
             (0, true, _) => SchedClass::Fifo { priority: 1 },
             (1, true, _) => SchedClass::Batch { nice: 3 },
             (_, _, true) => SchedClass::Fair { nice: 7, slice: None },
-            _ => SchedClass::NORMAL,
+            _ => self.own,
         }
     }
 
@@ -190,7 +193,7 @@ fn wrong(kernel: &Kernel, scene: &Scene, puppets: &[Puppet], managed: bool) -> O
             // What is selected by neither its title and user nor its cgroup is so as a descendant.
             let is_selected = title < 2 && is_root || in_group;
             let (title, is_root) = if is_selected { (title, is_root) } else { (puppet.title, puppet.is_root) };
-            let right = if managed { scene.class(title, is_root, in_group) } else { SchedClass::NORMAL };
+            let right = if managed { scene.class(title, is_root, in_group) } else { scene.own };
             if let Some((tid, class)) = classes(kernel, pid).into_iter().find(|(_, class)| *class != right) {
                 return Some(format!("thread {tid} of process {pid} is {class}; right: {right}"));
             }
