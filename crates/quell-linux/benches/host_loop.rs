@@ -57,6 +57,9 @@ impl Policy for Weights {
 
 fn machine(workloads: usize, scan_interval: Nanos) -> (FakeTree, LinuxHost) {
     let tree = FakeTree::new(&Topology::synthetic(1, 2, 12, 2));
+    // No number is given out again.
+    tree.write("proc/sys/kernel/ns_last_pid", "4000000");
+    tree.write("proc/sys/kernel/pid_max", "4194304");
     for at in 0..workloads {
         let (pid, group) = (100_000 + (at * THREADS) as i32, format!("work/w{at}"));
         tree.process(pid, 1, "work");
