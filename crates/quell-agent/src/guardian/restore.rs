@@ -142,9 +142,8 @@ fn insist(state: &Replay, path: &Path, site: &Site, alive: &mut dyn FnMut()) -> 
     put_back(state, &site.roots, &site.calls, &mut is_anothers, alive)
 }
 
-/// Restores what a journal says, on a machine whose threads obey these calls; what has inherited a value and is another Quell's
-/// stays its. Calls `alive` before each pass over the
-/// machine: many passes can take longer than a watchdog waits.
+/// Restores what a journal says, on a machine whose threads obey these calls; threads that another Quell has keep what they
+/// inherited. Calls `alive` before each pass over the machine: many passes can take longer than a watchdog waits.
 ///
 /// # Errors
 /// If the machine cannot be read at all.

@@ -5,7 +5,8 @@
 //! machine is up: the record must reach the kernel before the write does; it need not reach a disk.
 //!
 //! [`record`] is the format, [`mod@replay`] sums a journal's records up (both are pure), [`mod@file`] appends and keeps
-//! the file small, [`owner`] looks up a thread's owner. [`owners`] keeps two Quells from one thread.
+//! the file small, [`owner`] looks up a thread's owner. [`owners`] keeps two Quells from one thread, and `others` finds
+//! those beside this one.
 
 mod conflicts;
 pub mod file;

@@ -7,8 +7,8 @@
 //! because another ended meanwhile, counts as one from elsewhere, which has its own values.
 //!
 //! A process belongs to one workload: the one that selects it by number or command line; else the one whose cgroup it
-//! is in, the deepest; else its parent's, unless a cgroup selects that one. A thread of a threaded cgroup belongs to that cgroup's workload, whatever its process
-//! does. Quell's own process belongs to none, unless the options say otherwise.
+//! is in, the deepest; else its parent's, unless a cgroup selects that one. A thread of a threaded cgroup belongs to that cgroup's
+//! workload, whatever its process does. Quell's own process belongs to none, unless the options say otherwise.
 //!
 //! A thread is *there*, has *left* (it runs on and is another program, user or cgroup now, or its parent left), or has *ended*
 //! (`departure`). What leaves gets its own values back in the same scan. A process and a thread are known by number and start

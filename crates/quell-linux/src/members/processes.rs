@@ -241,7 +241,7 @@ impl Processes {
             let mut by_descent = || match parent {
                 // What has ended was its workload's, for the children that it had.
                 _ if !process.listed => kept(),
-                // What a cgroup selects are those in it alone, whoever their children are.
+                // A cgroup selects what is in it alone: a child elsewhere is not its workload's.
                 Some(parent) if !parent.passes_on => None,
                 Some(parent) => parent.owner.or_else(|| {
                     let of_before =

@@ -84,7 +84,7 @@ pub trait ThreadCalls: fmt::Debug + Send {
     /// # Errors
     /// The system's; ESRCH if the process has left it.
     fn set_autogroup(&self, pid: i32, autogroup: i64, nice: &str) -> io::Result<()> {
-        // The file is the process's, whoever has its number later.
+        // The open file stays this process's when its number is given out again.
         let mut file = File::options().read(true).write(true).open(format!("/proc/{pid}/autogroup"))?;
         let mut text = [0; 64];
         let read = file.read(&mut text)?;
