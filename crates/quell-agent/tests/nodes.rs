@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use quell_agent::guardian::{Site, put_back_journal};
 use quell_agent::journal::FileJournal;
-use quell_lab::{Machine, lab_tests};
+use quell_guest::{Machine, lab_tests};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{
     Class, CpuCount, Event, Host, Knob, KnobKind, KnobSetting, NodeSet, Outcome, Plan, Selector, SignalSet, Support,

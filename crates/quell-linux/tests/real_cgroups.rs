@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 mod packets;
 
-use quell_lab::{Machine, lab_tests};
+use quell_guest::{Machine, lab_tests};
 use quell_linux::cgroup::{controllers_given, cpu_stat, give_controllers, members, pressure, read_file, write_file};
 use quell_linux::debugfs::preempt;
 use quell_linux::sched::{Kernel, ThreadCalls};

@@ -1,6 +1,6 @@
 //! Two last-level caches of two CPUs each: a thread stays where its data are, unless a CPU would idle or others be ahead of it.
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::Class;
 use quell_scx::{Parts, ScxOptions};
 
@@ -9,8 +9,8 @@ use crate::support::*;
 
 const CPUS: u32 = 4;
 
-fn guest_with_two_caches() -> quell_lab::Machine {
-    quell_lab::Machine { topology: "2,2,1".parse().ok(), ..guest(CPUS) }
+fn guest_with_two_caches() -> quell_guest::Machine {
+    quell_guest::Machine { topology: "2,2,1".parse().ok(), ..guest(CPUS) }
 }
 
 /// A best-effort workload in the cgroup "be", which holds all CPUs.

@@ -10,7 +10,7 @@ use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, CpuId, Nanos, Rule, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
 
@@ -23,7 +23,7 @@ const STALL: Duration = Duration::from_secs(10);
 /// Guests learn by their kernel's command line what is asked of them: words with this in front.
 const FORM: &str = "quell.chaos=";
 
-fn chaotic() -> quell_lab::Machine {
+fn chaotic() -> quell_guest::Machine {
     let mut machine = guest(2);
     let forms = std::env::var("QUELL_SCX_CHAOS").unwrap_or_default();
     machine

@@ -1,15 +1,15 @@
 //! A program that asks for core scheduling while the scheduler runs: the host says that it ends, and names the thread. Debian's
 //! cloud kernels, which the lab boots, are built without core scheduling; that of `scripts/checked-kernel` has it.
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_linux::LinuxError;
 use quell_model::{Host, SignalSet};
 use quell_scx::ScxError;
 
 use crate::support::*;
 
-fn guest_with_siblings() -> quell_lab::Machine {
-    quell_lab::Machine { topology: "1,1,2".parse().ok(), ..guest(2) }
+fn guest_with_siblings() -> quell_guest::Machine {
+    quell_guest::Machine { topology: "1,1,2".parse().ok(), ..guest(2) }
 }
 
 /// `PR_SCHED_CORE` about this very process, whose cookie is written there, if anywhere.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Class, CpuCount, Host, Rule, Selector, Signal, SignalSet, View, Workload, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
@@ -217,10 +217,10 @@ fn service(name: &str, class: Class) -> Workload {
 
 lab_tests! {
     mod counters {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             settle_s: 1,
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 40_000 }, Vec::new())
+            ..quell_guest::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 40_000 }, Vec::new())
         };
 
         #[ignore = "a minute of CPU time: make soak"]

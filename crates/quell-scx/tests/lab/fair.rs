@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::Class;
 
 use crate::support::*;

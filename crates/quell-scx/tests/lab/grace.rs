@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_model::{Class, CpuCount, Grace, GraceSignal, Nanos, Selector, Workload};
 
 use quell_scx::{ScxOptions, Slices};
@@ -89,9 +89,9 @@ fn in_a_second(grace: Option<Grace>, work: fn()) -> (u32, u32) {
 
 lab_tests! {
     mod grace {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: true, mips: 100, quantum_ns: 40_000 }, Vec::new())
+            ..quell_guest::Machine::measuring(2, Lockstep { serial: true, mips: 100, quantum_ns: 40_000 }, Vec::new())
         };
 
         #[ignore = "a minute in lock-step time: make soak"]

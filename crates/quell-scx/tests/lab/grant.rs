@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, CpuId, GrantCommand, Host, Nanos, Wake};
 use quell_scx::ScxOptions;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::Nanos;
 
 use crate::support::*;

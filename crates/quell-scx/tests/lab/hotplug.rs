@@ -1,7 +1,7 @@
 //! CPUs come and go while the scheduler is loaded, and before. Two stay: the emulator loops for good where the kernel patches
 //! itself on its last CPU.
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, CpuId};
 use quell_scx::{Grant, Parts, Slices};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::Class;
 
 use crate::support::*;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_model::{Class, CpuId, GrantCommand, Host, Plan};
 
 use crate::support::{Child, Group, Machine, RealTime, monotonic, pass, pin, rights};
@@ -142,9 +142,9 @@ fn by_calls(sides: [&[Child]; 2], count: usize) -> Cost {
 
 lab_tests! {
     mod moves {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(
+            ..quell_guest::Machine::measuring(
                 CPUS as u32 + 1,
                 Lockstep { serial: true, mips: 500, quantum_ns: 1000 },
                 Vec::new(),

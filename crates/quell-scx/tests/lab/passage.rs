@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU64};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 
 use crate::support::*;
 

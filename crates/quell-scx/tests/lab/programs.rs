@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::support::*;
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_scx::{Parts, ScxError, ScxOptions};
 
 /// The verifier gives up at a million; beyond this, loading takes seconds.

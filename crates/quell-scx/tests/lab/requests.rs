@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, CpuId, Nanos, Rule};
 
 use crate::support::*;
@@ -46,8 +46,8 @@ fn starts(machine: &mut Machine, milliseconds: u64) -> Vec<Nanos> {
 
 lab_tests! {
     mod requests {
-        machine: quell_lab::Machine {
-            topology: Some(quell_lab::Topology { sockets: 1, cores: 1, threads: 2 }),
+        machine: quell_guest::Machine {
+            topology: Some(quell_guest::Topology { sockets: 1, cores: 1, threads: 2 }),
             ..guest(2)
         };
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_model::demand::Task;
 use quell_model::{Class, CpuId, Event, Nanos, Rule, WorkloadId};
 use quell_policy::vas::{Analysis, Busy, Margin, Releases, TaskSet};
@@ -216,9 +216,9 @@ fn loops(group: &Group) -> u64 {
 
 lab_tests! {
     mod servers {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 125, quantum_ns: 10_000 }, Vec::new())
+            ..quell_guest::Machine::measuring(2, Lockstep { serial: false, mips: 125, quantum_ns: 10_000 }, Vec::new())
         };
 
         fn a_runaway_is_held_to_its_budget_and_others_have_the_rest() {

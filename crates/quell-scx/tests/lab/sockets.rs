@@ -6,7 +6,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, Host, Nanos, Quality, Sample, Signal, SignalSet, WorkloadId};
 
 use crate::support::*;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, CpuId, Event, Nanos};
 use quell_scx::{ScxOptions, Slices};
 

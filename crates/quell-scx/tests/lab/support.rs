@@ -17,9 +17,9 @@ use quell_model::{
 use quell_scx::{Scx, ScxOptions};
 
 /// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
-pub fn guest(cpus: u32) -> quell_lab::Machine {
+pub fn guest(cpus: u32) -> quell_guest::Machine {
     let kernel = std::env::var("QUELL_TEST_KERNEL").ok();
-    quell_lab::Machine { cpus, kernel, ..quell_lab::Machine::packed(Vec::new()) }
+    quell_guest::Machine { cpus, kernel, ..quell_guest::Machine::packed(Vec::new()) }
 }
 
 /// The scheduler that the suite's tests share, between two of them: loading takes seconds.

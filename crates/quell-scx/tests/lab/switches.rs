@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_model::{Class, CpuCount, Rule, Selector, Workload};
 use quell_scx::{Parts, ScxOptions};
 
@@ -113,10 +113,10 @@ fn all_costs(together: bool) -> Vec<[u64; 4]> {
 
 lab_tests! {
     mod switches {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             settle_s: 1,
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: true, mips: MIPS as u32, quantum_ns: 10_000 }, Vec::new())
+            ..quell_guest::Machine::measuring(2, Lockstep { serial: true, mips: MIPS as u32, quantum_ns: 10_000 }, Vec::new())
         };
 
         #[ignore = "a boot in lock-step time: make soak"]

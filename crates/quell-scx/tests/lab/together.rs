@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{
     Class, Event, Host, Knob, KnobSetting, Nanos, Outcome, Plan, Rule, Signal, SignalSet, Target, Verdict,
 };

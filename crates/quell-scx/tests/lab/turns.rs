@@ -1,6 +1,6 @@
 //! Turns: of the system beside workloads, and of whoever starves.
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, Nanos};
 use quell_scx::{ScxOptions, Slices};
 

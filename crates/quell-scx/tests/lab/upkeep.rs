@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use quell_lab::{Lockstep, lab_tests};
+use quell_guest::{Lockstep, lab_tests};
 use quell_model::Class;
 
 use crate::support::*;
@@ -95,9 +95,9 @@ fn waits(milliseconds: u64) -> Vec<Duration> {
 
 lab_tests! {
     mod ksoftirqd {
-        machine: quell_lab::Machine {
+        machine: quell_guest::Machine {
             kernel: std::env::var("QUELL_TEST_KERNEL").ok(),
-            ..quell_lab::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 10_000 }, Vec::new())
+            ..quell_guest::Machine::measuring(2, Lockstep { serial: false, mips: 250, quantum_ns: 10_000 }, Vec::new())
         };
 
         #[ignore = "a boot in lock-step time: make soak"]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Treatment};
-use quell_lab::schedulers::{self, SCHEDULERS};
-use quell_lab::{Job, Kernel, Lab, Lockstep, Machine};
+use quell_guest::schedulers::{self, SCHEDULERS};
+use quell_guest::{Job, Kernel, Lab, Lockstep, Machine};
 use quell_model::{CpuId, CpuSet};
 use quell_sim::WorkloadSpec;
 use quell_sim::scenario::{Scenario, Shipped};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use quell_lab::{Busybox, Cache, Kernel, Qemu, ToStderr, Virtiofsd};
+use quell_guest::{Busybox, Cache, Kernel, Qemu, ToStderr, Virtiofsd};
 use serde_json::json;
 
 use crate::commands::output;

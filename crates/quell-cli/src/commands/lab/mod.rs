@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use quell_lab::LabError;
+use quell_guest::LabError;
 
 /// A real sched_ext kernel on any machine, with repeatable time
 #[derive(Args)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use quell_evidence::{Cell, Treatment};
-use quell_lab::{Lab, ToStderr};
+use quell_guest::{Lab, ToStderr};
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use quell_sim::scenario::Shipped;

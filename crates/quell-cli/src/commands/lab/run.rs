@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use quell_lab::{Accelerator, Clock, Input, Job, Lab, Lockstep, Machine, Root, ToStderr, Topology};
+use quell_guest::{Accelerator, Clock, Input, Job, Lab, Lockstep, Machine, Root, ToStderr, Topology};
 use quell_model::Nanos;
 
 use super::shell;
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     job.timeout = arguments.timeout.map(Duration::from);
     job.input = if arguments.lockstep.is_some() { Input::Nothing } else { shell::stdin() };
     let ending = if arguments.native {
-        quell_lab::native(&job, Path::new("/sys"))?
+        quell_guest::native(&job, Path::new("/sys"))?
     } else {
         let mut lab = Lab::new(&ToStderr)?;
         lab.show_console = arguments.console;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use quell_lab::{Input, Job, Lab, Machine, Root, ToStderr};
+use quell_guest::{Input, Job, Lab, Machine, Root, ToStderr};
 use rustix::termios;
 
 /// A shell on a kernel with sched_ext: on this terminal, or for what is piped in

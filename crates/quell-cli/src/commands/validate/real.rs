@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::Cell;
-use quell_lab::{Kernel, Lab, Machine, ToStderr, Topology as GuestTopology};
+use quell_guest::{Kernel, Lab, Machine, ToStderr, Topology as GuestTopology};
 use quell_model::Topology;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Found, Interval, Measure};
-use quell_lab::{Lab, ToStderr};
+use quell_guest::{Lab, ToStderr};
 use quell_report::human;
 
 use super::pool::{self, Ratio, quantile, ratio, servers};

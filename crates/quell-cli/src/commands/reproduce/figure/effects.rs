@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use quell_bench::effect::{Effect, Turn};
 use quell_evidence::{Cell, Figure};
-use quell_lab::{Job, Lab, Lockstep, Machine, ToStderr};
+use quell_guest::{Job, Lab, Lockstep, Machine, ToStderr};
 use quell_report::stats::Histogram;
 use serde::Deserialize;
 

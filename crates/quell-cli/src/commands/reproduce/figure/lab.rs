@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Switching, Treatment};
-use quell_lab::schedulers;
-use quell_lab::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
+use quell_guest::schedulers;
+use quell_guest::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use quell_model::{CpuId, CpuSet};
 use quell_play::Counted;
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quell_evidence::{Cell, Figure, Treatment};
-use quell_lab::{Job, Lab, Lockstep, Machine, ToStderr};
+use quell_guest::{Job, Lab, Lockstep, Machine, ToStderr};
 use serde::Deserialize;
 
 use crate::commands::programs::found;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quell_lab::{Job, Lab, Machine, Silent};
+use quell_guest::{Job, Lab, Machine, Silent};
 
 /// The scheduler's statistics are behind a switch in its code, with breakpoints on the way from one position to the other.
 const SWITCHES: &str = "

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use quell_lab::{Lockstep, Machine, lab_tests};
+use quell_guest::{Lockstep, Machine, lab_tests};
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use quell_lab::{Job, Lab, Machine, Silent};
+use quell_guest::{Job, Lab, Machine, Silent};
 
 #[test]
 fn the_hosts_files_cannot_be_written_even_if_the_guest_mounts_them_again() {

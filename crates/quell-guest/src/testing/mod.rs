@@ -1,10 +1,10 @@
 //! Rust tests that run inside the lab.
 //!
 //! ```no_run
-//! quell_lab::lab_tests! {
+//! quell_guest::lab_tests! {
 //!     /// Checks of the guest itself.
 //!     mod in_the_guest {
-//!         machine: quell_lab::Machine { cpus: 2, ..quell_lab::Machine::packed(Vec::new()) };
+//!         machine: quell_guest::Machine { cpus: 2, ..quell_guest::Machine::packed(Vec::new()) };
 //!
 //!         fn the_kernel_has_sched_ext() {
 //!             assert!(std::path::Path::new("/sys/kernel/sched_ext").exists());
