@@ -20,7 +20,7 @@ demo: setup
 # The tables of docs/use/results.md from papers/*/results.toml; says which were made with other assumptions.
 docs: setup
 	$(CARGO) build --locked --bin quell
-	./target/debug/quell reproduce --tables papers > target/results.md
+	./target/debug/quell-lab reproduce --tables papers > target/results.md
 	mv target/results.md docs/use/results.md
 	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' docs/use/results.md
 
@@ -50,7 +50,7 @@ soak: setup
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
-	$(CARGO) test -p quell-cli --locked --test validate -- --include-ignored --show-output
+	$(CARGO) test -p quell-lab --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test injected -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hotplug -- --include-ignored --show-output

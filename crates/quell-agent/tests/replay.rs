@@ -302,7 +302,7 @@ fn columns_that_do_not_fit_together_are_refused() {
     }
 }
 
-/// Records of version 1 can be opened, and replayed with another policy; `quell replay` shows them.
+/// Records of version 1 can be opened, and replayed with another policy; `quell-lab replay` shows them.
 #[test]
 fn records_of_version_1_are_read() {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records");

@@ -122,8 +122,10 @@ fn the_agent_links_nothing_under_the_gpl_and_the_program_the_scheduler_alone() {
     };
     assert_eq!(under_the_gpl("quell-agent"), Vec::<String>::new());
     assert_eq!(under_the_gpl("quell-sim"), Vec::<String>::new());
-    let program = under_the_gpl("quell-cli");
-    assert!(matches!(&program[..], [one] if one.starts_with("quell-scx is ")), "{program:?}");
+    for program in ["quell-cli", "quell-lab"] {
+        let found = under_the_gpl(program);
+        assert!(matches!(&found[..], [one] if one.starts_with("quell-scx is ")), "{program}: {found:?}");
+    }
 }
 
 #[test]

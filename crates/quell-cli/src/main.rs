@@ -12,14 +12,14 @@ macro_rules! eprintln {
 }
 
 mod commands;
-#[cfg(test)]
-mod documents;
-mod host;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use quell_report::screen::{Mark, Screen};
+use commands::HELP;
+use quell_command::programs::antagonist;
+use quell_command::request;
+use quell_report::screen::Screen;
 
 /// Latency-critical services keep the latency that they have alone; best-effort work gets the rest.
 #[derive(Parser)]
@@ -32,35 +32,37 @@ struct Cli {
     command: commands::Command,
 }
 
-/// The whole command line, without the texts of [`commands::with_help`].
+/// The whole command line, without the texts of [`HELP`].
 fn bare_command() -> clap::Command {
     Cli::command()
 }
 
 /// The whole command line, as for files.
 fn command() -> clap::Command {
-    commands::with_help(bare_command(), &Screen::UNBOUNDED)
+    HELP.on(bare_command(), &Screen::UNBOUNDED)
 }
+
+/// Commands that the laboratory has.
+const OF_THE_LABORATORY: [&str; 6] = ["lab", "play", "replay", "reproduce", "sim", "validate"];
 
 fn main() -> ExitCode {
-    let matches = commands::with_help(bare_command(), &Screen::of_output()).try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => {
-            let printed = error.print();
-            let told = || printed.map_err(anyhow::Error::from).and_then(|()| commands::flushed(ExitCode::SUCCESS));
-            // Help and the version go to standard output and are what was asked for.
-            return if error.use_stderr() { ExitCode::from(2) } else { told().unwrap_or_else(|error| failed(&error)) };
-        }
-    };
-    Screen::find(cli.wide);
-    commands::run(cli.command).and_then(commands::flushed).unwrap_or_else(|error| failed(&error))
+    let word = std::env::args().nth(1).unwrap_or_default();
+    if OF_THE_LABORATORY.contains(&word.as_str()) {
+        eprintln!("quell: '{word}' is a command of the laboratory: `quell-lab {word}`, of the package quell-lab");
+        return ExitCode::from(2);
+    }
+    let kinds = [request::kind::<antagonist::Request>()];
+    quell_command::main(HELP.on(bare_command(), &Screen::of_output()), &kinds, |matches| {
+        let cli = Cli::from_arg_matches(matches)?;
+        Screen::find(cli.wide);
+        commands::run(cli.command)
+    })
 }
 
-fn failed(error: &anyhow::Error) -> ExitCode {
-    let (line, code) = commands::ending(error);
-    if let Some(line) = line {
-        eprintln!("{}", Screen::of_errors().mark(Mark::Bad, line));
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_command_line_in_the_documents_is_one_that_is_taken() {
+        quell_checks::documents::commands::assert_taken(super::bare_command(), 60);
     }
-    code
 }

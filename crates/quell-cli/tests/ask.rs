@@ -1,10 +1,8 @@
 //! Asking: status, top, why, doctor and replay as a user meets them.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 use quell_agent::api::{self, About, Api, ApiConfig};
-use quell_agent::record::Recorder;
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
@@ -67,27 +65,6 @@ fn a_running_agent_tells_what_it_does() {
     let json = out(&quell(&["top", "--json", "--looks", "1", "--socket", socket]));
     let status: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(status["workloads"][0]["name"], "db");
-}
-
-fn record(file: &Path) {
-    drop(run(|stack| Box::new(Recorder::start(file, stack.view(), stack.layers()).unwrap())));
-}
-
-#[test]
-fn a_record_replays_and_another_policy_is_compared() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("run.rec");
-    record(&file);
-    let file = file.to_str().unwrap();
-    let text = out(&quell(&["replay", file]));
-    assert!(text.contains("25 steps: every plan is the recorded one, byte for byte"), "{text}");
-    let text = out(&quell(&["replay", file, "--policy", "none"]));
-    assert!(text.contains("1 plans differ: none instead of guard"), "{text}");
-    let lines = out(&quell(&["replay", file, "--json"]));
-    let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    assert_eq!((lines.lines().count(), &last["different"]), (26, &0.into()));
-    let refused = quell(&["replay", file, "--policy", "nine"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no policy 'nine'"));
 }
 
 #[test]

@@ -3,6 +3,10 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use quell_guest::Machine;
+use quell_guest::testing::Script;
 
 /// Exit status of a script that this machine cannot try.
 const CANNOT: i32 = 77;
@@ -67,14 +71,11 @@ done
 #[test]
 fn those_in_a_guest_are_right() {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "4", "--timeout", "600s", "--env"]).arg(format!("QUELL={quell}"));
-    command.arg("--env").arg(format!("CASES={}", IN_A_GUEST.join(" ")));
-    command.args(["--", "sh", "-c"]).arg(format!("cd {}\n{ONE_AFTER_THE_OTHER}", folder().display()));
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = said(&output);
+    let text = format!("cd {}\n{ONE_AFTER_THE_OTHER}", folder().display());
+    let script = Script::new(Machine { cpus: 4, ..Machine::default() }, Duration::from_secs(600), &text);
+    let said = script.with("QUELL", quell).with("CASES", IN_A_GUEST.join(" ")).run();
     for case in IN_A_GUEST {
-        assert!(said.contains(&format!("status of {case}: 0\n")), "{case}: {}\n{said}", output.status);
+        assert!(said.out.contains(&format!("status of {case}: 0\n")), "{case}: {said:?}");
     }
 }
 

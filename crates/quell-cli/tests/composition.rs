@@ -1,7 +1,10 @@
 //! `vas`, `dasec` and `caladan` in one `quell run` with Quell's scheduler: each works for its own workloads, on what those
 //! before it leave.
 
-use std::process::Command;
+use std::time::Duration;
+
+use quell_guest::Machine;
+use quell_guest::testing::{Said, Script};
 
 const EXPERIMENT: &str = r#"
 cgroups=/sys/fs/cgroup
@@ -87,11 +90,9 @@ for name in $all; do await "$name may use all CPUs" is_free $name; done
 #[test]
 fn three_policies_keep_their_workloads_in_one_run() {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "4", "--timeout", "1800", "--env"]).arg(format!("QUELL={quell}"));
-    let output = command.args(["--pack", quell, "--", "sh", "-c", EXPERIMENT]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+    let script = Script::new(Machine { cpus: 4, ..Machine::default() }, Duration::from_secs(1800), EXPERIMENT);
+    let Said { status, out, err } = script.with("QUELL", quell).packed([quell]).run();
+    assert_eq!(status, 0, "{out}\n{err}");
     println!("{err}");
     for line in [
         "/run/three.toml: right; 5 workloads under vas, then dasec, then caladan\n",

@@ -1,7 +1,10 @@
 //! A hostile tenant beside a server, on a kernel with Quell's scheduler, in lock-step time: an ordinary user with a delegated cgroup
 //! exceeds no limit, gains no class, and does not slow the server. Some minutes: `make soak`.
 
-use std::process::Command;
+use std::time::Duration;
+
+use quell_guest::testing::{Said, Script};
+use quell_guest::{Clock, Lockstep, Machine};
 
 use quell_bench::load::LoadReport;
 use serde_json::Value;
@@ -99,15 +102,12 @@ cat /sys/kernel/sched_ext/state
 #[ignore = "several minutes: make soak"]
 fn a_hostile_tenant_gains_nothing_and_slows_no_server() {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--lockstep=serial", "--cpus", "4", "--settle", "2s", "--timeout", "3400"]);
-    command.arg("--env").arg(format!("QUELL={quell}"));
-    for tool in ["/usr/bin/taskset", "/usr/bin/setpriv", "/usr/bin/memcached", "/bin/bash", quell] {
-        command.args(["--pack", tool]);
-    }
-    let output = command.args(["--", "sh", "-c", EXPERIMENT]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+    let clock = Clock::Lockstep(Lockstep { serial: true, ..Lockstep::default() });
+    let machine = Machine { cpus: 4, clock, settle_s: 2, ..Machine::default() };
+    let script = Script::new(machine, Duration::from_secs(3400), EXPERIMENT).with("QUELL", quell);
+    let tools = ["/usr/bin/taskset", "/usr/bin/setpriv", "/usr/bin/memcached", "/bin/bash", quell];
+    let Said { status, out, err } = script.packed(tools).run();
+    assert_eq!(status, 0, "{out}\n{err}");
     let at = |phase: &str| {
         let text = out.split(&format!("== {phase}\n")).nth(1).unwrap_or_else(|| panic!("no {phase}: {out}\n{err}"));
         let line = text.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{phase}: {out}\n{err}"));

@@ -1,7 +1,10 @@
 //! CPUs that go and come, and slices whose CPUs and quotas change, at random, under `quell run` in the lab: no CPU idles that
 //! waiting work may use, nothing is refused again and again, and all is put back.
 
-use std::process::Command;
+use std::time::Duration;
+
+use quell_guest::Machine;
+use quell_guest::testing::{Said, Script};
 
 const EXPERIMENT: &str = r#"
 cgroups=/sys/fs/cgroup
@@ -128,20 +131,11 @@ echo "the longest time until all were busy: $longest centiseconds" >&2
 
 fn in_the_lab(policies: &str, scheduler: &str, changes: u32, seed: u32) {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "4", "--timeout", "1200"]);
-    for (name, value) in [
-        ("QUELL", quell.to_owned()),
-        ("POLICIES", policies.to_owned()),
-        ("SCHEDULER", scheduler.to_owned()),
-        ("CHANGES", changes.to_string()),
-        ("SEED", seed.to_string()),
-    ] {
-        command.arg("--env").arg(format!("{name}={value}"));
-    }
-    let output = command.args(["--pack", quell, "--", "sh", "-c", EXPERIMENT]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+    let script = Script::new(Machine { cpus: 4, ..Machine::default() }, Duration::from_secs(1200), EXPERIMENT);
+    let script = script.with("QUELL", quell).with("POLICIES", policies).with("SCHEDULER", scheduler);
+    let script = script.with("CHANGES", changes.to_string()).with("SEED", seed.to_string());
+    let Said { status, out, err } = script.packed([quell]).run();
+    assert_eq!(status, 0, "{out}\n{err}");
     for policy in policies.split(' ') {
         assert!(out.contains(&format!("{policy}: right")), "{policy}:\n{out}\n{err}");
     }

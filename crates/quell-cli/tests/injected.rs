@@ -1,7 +1,10 @@
 //! `quell run` while the kernel refuses some of its system calls: once it has set anything it goes on; a start that is refused ends
 //! with an error that names operation and place; in the end nothing of it is left. In the lab, by strace; `make soak` runs it.
 
-use std::process::Command;
+use std::time::Duration;
+
+use quell_guest::Machine;
+use quell_guest::testing::{Said, Script};
 
 const EXPERIMENT: &str = r#"
 cgroups=/sys/fs/cgroup
@@ -162,12 +165,10 @@ fn cases(out: &str) -> Vec<Case<'_>> {
 #[ignore = "minutes: `make soak` runs it"]
 fn it_goes_on_or_names_what_failed_and_leaves_nothing() {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "2", "--timeout", "3000", "--env"]).arg(format!("QUELL={quell}"));
-    let output = command.args(["--", "sh", "-c", EXPERIMENT]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let script = Script::new(Machine { cpus: 2, ..Machine::default() }, Duration::from_secs(3000), EXPERIMENT);
+    let Said { status, out, err } = script.with("QUELL", quell).run();
     println!("{out}");
-    assert!(output.status.success() && out.contains("all were tried"), "{out}\n{err}");
+    assert!(status == 0 && out.contains("all were tried"), "{out}\n{err}");
     let cases = cases(&out);
     assert_eq!(cases.len(), 20, "{out}");
     assert!(cases[0].line.contains("injected 0, acted, went-on, status 0"), "{}", cases[0].line);

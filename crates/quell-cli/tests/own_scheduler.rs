@@ -1,7 +1,10 @@
 //! `quell run` with Quell's scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
 //! when all of Quell is killed Linux's scheduler runs everything on. And, in the same guest, a limit is kept.
 
-use std::process::Command;
+use std::time::Duration;
+
+use quell_guest::Machine;
+use quell_guest::testing::{Said, Script};
 
 const EXPERIMENT: &str = r#"
 cgroups=/sys/fs/cgroup
@@ -215,14 +218,10 @@ echo "check: $?"
 #[test]
 fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     let quell = env!("CARGO_BIN_EXE_quell");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--cpus", "2", "--timeout", "1200", "--env"]).arg(format!("QUELL={quell}"));
-    for tool in ["/usr/bin/chrt", "/usr/bin/nice", "/usr/bin/taskset", "/usr/bin/setpriv"] {
-        command.args(["--pack", tool]);
-    }
-    let output = command.args(["--pack", quell, "--", "sh", "-c", EXPERIMENT]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+    let script = Script::new(Machine { cpus: 2, ..Machine::default() }, Duration::from_secs(1200), EXPERIMENT);
+    let tools = ["/usr/bin/chrt", "/usr/bin/nice", "/usr/bin/taskset", "/usr/bin/setpriv", quell];
+    let Said { status, out, err } = script.with("QUELL", quell).packed(tools).run();
+    assert_eq!(status, 0, "{out}\n{err}");
     for line in [
         "it took over\nquell_grant",
         "batch work goes on\nQuell ",

@@ -10,3 +10,4 @@ pub mod page;
 pub mod screen;
 pub mod stats;
 pub mod table;
+pub mod testing;

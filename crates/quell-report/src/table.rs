@@ -10,6 +10,9 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::screen::{Mark, Screen};
 
+/// Text of an absent measurement.
+pub const NOTHING: &str = "–";
+
 /// The last column is wrapped before others are left out, but not into less than this.
 const NARROWEST: usize = 28;
 

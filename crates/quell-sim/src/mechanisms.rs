@@ -1,5 +1,5 @@
 //! Mechanisms of Linux that can be left out of the simulated kernel, each by itself, so that a difference can be traced to
-//! its cause. `quell validate` showed that each of them moves what a scene shows towards what a real kernel does with it.
+//! its cause. `quell-lab validate` showed that each of them moves what a scene shows towards what a real kernel does with it.
 
 use serde::{Deserialize, Serialize};
 

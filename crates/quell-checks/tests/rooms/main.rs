@@ -31,7 +31,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
 
 /// Rooms that are too long: crate, room, why.
 const LONG: &[(&str, &str, &str)] =
-    &[("quell-cli", "commands", "each subcommand is a room by nature, but they stand below one")];
+    &[("quell-lab", "commands", "each subcommand is a room by nature, but they stand below one")];
 
 /// Structs with too many fields and methods in too many files: crate, struct, why.
 const WIDE: &[(&str, &str, &str)] = &[];

@@ -11,16 +11,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
-use quell_bench::{cache, memory, sched};
+use quell_bench::{memory, sched};
+use quell_command::programs::usual;
 use quell_model::Nanos;
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 
-use super::{output, signals, units};
-
-/// Assumed where the machine does not tell its cache.
-const UNKNOWN_LLC_BYTES: u64 = 32 << 20;
+use quell_command::{output, signals, units};
 
 /// Take CPU time, memory bandwidth or cache from the neighbours, and count the work done.
 ///
@@ -84,12 +82,6 @@ impl From<KindName> for Kind {
             KindName::Messages => Kind::Messages,
         }
     }
-}
-
-/// The usual antagonist of a kind on this machine.
-pub(super) fn usual(kind: Kind, threads: u32) -> Result<AntagonistSpec> {
-    let llc_bytes = cache::llc_bytes(Path::new("/sys"))?.unwrap_or(UNKNOWN_LLC_BYTES);
-    Ok(AntagonistSpec::usual(kind, threads, llc_bytes))
 }
 
 /// Refuses what cannot be run, or not on this machine.

@@ -4,8 +4,7 @@ use quell_agent::api::wire::{Agent, Class, Configured, Measured, Quality, State,
 use quell_model::Signal;
 use quell_report::human;
 
-/// Text of an absent measurement.
-pub const NOTHING: &str = "–";
+pub use quell_report::table::NOTHING;
 /// A workload with this many demotions in a minute flaps.
 const FLAPS: u64 = 3;
 

@@ -5,18 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
 use quell_agent::run::check;
 use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
-use quell_model::{CpuCount, Host, Policy, Selector, Topology, amount};
+use quell_model::{CpuCount, Host, Policy, Selector, Shape, Topology, amount};
 use quell_report::table::table;
-use quell_sim::scenario::{MachineSpec, Shape};
 use serde_json::{Value, json};
 
-use super::output;
-use crate::host::Asked;
+use quell_command::output;
+use quell_daemon::Asked;
 
 /// Say what is wrong with a configuration, with file, line and the mend
 ///
@@ -42,8 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", group = "topology_given", requires = "offline",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     cpus: Option<u32>,
-    /// A machine by the name that it has in `quell sim`, by its shape SOCKETSxCORESxTHREADS, or that of a scenario's FILE
-    /// (with --offline)
+    /// A machine by its shape SOCKETSxCORESxTHREADS, or the `machine` of a scenario's FILE (with --offline)
     #[arg(long, value_name = "MACHINE", group = "topology_given", requires = "offline")]
     topology: Option<String>,
 }
@@ -112,9 +110,9 @@ pub fn examine(file: &Path, start: &Start, asked: Asked) -> Result<Examined> {
         ..HostOptions::default()
     };
     let host = LinuxHost::new(Roots::default(), options)?;
-    let (config, fell_back) = crate::host::settle(config, asked);
+    let (config, fell_back) = quell_daemon::settle(config, asked);
     let own = config.has_own_scheduler().then_some(asked);
-    let capabilities = crate::host::capabilities(&host.capabilities(), config.grants(), own);
+    let capabilities = quell_daemon::capabilities(&host.capabilities(), config.grants(), own);
     let (mut problems, survey) = check::check(&config, before, &host.topology(), &capabilities)?;
     if start.is_anothers() {
         problems.0.iter_mut().filter(|problem| problem.what.contains("CAP_")).for_each(|lacking| {
@@ -165,38 +163,30 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
 
 /// The machine of the command line.
 fn topology(arguments: &Arguments) -> Result<Arc<Topology>> {
-    let spec = match (arguments.cpus, arguments.topology.as_deref()) {
-        (Some(cores), _) => {
-            MachineSpec::Shape(Shape { sockets: 1, llcs: 1, cores, threads: 1, scheduler: Default::default() })
-        }
-        (None, Some(text)) => match shape(text) {
-            Some(shape) => MachineSpec::Shape(shape),
-            None if Path::new(text).is_file() => machine_of(Path::new(text))?,
-            None => MachineSpec::Named(text.to_owned()),
-        },
-        (None, None) => MachineSpec::Named(String::new()),
+    let text = arguments.topology.as_deref().unwrap_or_default();
+    let shape = match arguments.cpus {
+        Some(cores) => Ok(Shape::cores(cores)),
+        None if Path::new(text).is_file() => return shape_of(Path::new(text)),
+        None => text.parse::<Shape>(),
     };
-    let machine = spec.machine();
-    let machine =
-        machine.with_context(|| "--topology: give a machine, a shape such as 2x16x2, or a scenario's file")?;
-    Ok(machine.topology)
+    let topology =
+        shape.and_then(Shape::topology).map_err(|why| anyhow!("--topology '{text}': {why}; or a scenario's file"));
+    Ok(topology?.into())
 }
 
-fn shape(text: &str) -> Option<Shape> {
-    let numbers: Option<Vec<u32>> = text.split('x').map(|number| number.parse().ok()).collect();
-    match numbers?[..] {
-        [sockets, cores, threads] => Some(Shape { sockets, llcs: 1, cores, threads, scheduler: Default::default() }),
-        _ => None,
-    }
-}
-
-fn machine_of(file: &Path) -> Result<MachineSpec> {
+/// A scenario's machine; the kernel that it has besides is not looked at.
+fn shape_of(file: &Path) -> Result<Arc<Topology>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("--topology: cannot read {}", file.display()))?;
     let scenario: toml::Table = text.parse().with_context(|| format!("--topology: {}", file.display()))?;
     let machine = scenario.get("machine").cloned();
-    let machine =
+    let mut machine =
         machine.with_context(|| format!("--topology: {} has no machine, as a scenario has", file.display()))?;
-    machine.try_into().with_context(|| format!("--topology: the machine in {}", file.display()))
+    if let Some(table) = machine.as_table_mut() {
+        table.remove("scheduler");
+    }
+    let at = || format!("--topology: the machine in {}", file.display());
+    let shape: Shape = machine.try_into().with_context(at)?;
+    Ok(shape.topology().map_err(|why| anyhow!(why)).with_context(at)?.into())
 }
 
 fn summary(config: &Config) -> String {

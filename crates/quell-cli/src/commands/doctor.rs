@@ -19,7 +19,7 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use super::output;
+use quell_command::output;
 
 /// Say what each policy can do on this machine, what is missing and how to get it, and what makes CPUs of one's own
 /// less than exclusive.
@@ -108,10 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             None => bail!(AnyPolicy::unknown::<Infallible>(name)),
         },
     };
-    let capabilities_for = |policy: &Description| crate::host::capabilities_for(&capabilities, policy);
+    let capabilities_for = |policy: &Description| quell_daemon::capabilities_for(&capabilities, policy);
     let mut found: Vec<Finding> =
         leftovers(&RunDir::path_of(arguments.run_dir.as_deref()), &roots.proc).iter().map(left_behind).collect();
-    found.extend(crate::host::refusal().map(refused));
+    found.extend(quell_daemon::refusal().map(refused));
     if quell_scx::ready().is_ok() {
         found.extend(quell_scx::lacks().iter().map(lacking));
     }
@@ -333,7 +333,7 @@ mod tests {
     fn the_doctor_fits_the_terminal() {
         for columns in [80, 200] {
             let text = text(&report(), false, &Screen::columns(columns));
-            crate::commands::sample::assert_fits(&text, columns);
+            quell_report::testing::assert_fits(&text, columns);
             insta::assert_snapshot!(format!("doctor_{columns}"), text);
         }
     }

@@ -15,7 +15,7 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use super::{output, signals, units};
+use quell_command::{output, progress, signals, units};
 
 /// What workloads get of the CPUs that they requested, and what takes the rest.
 ///
@@ -133,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let bar = if arguments.watch && reports > 0 {
             indicatif::ProgressBar::hidden()
         } else {
-            progress_bar(window.length, "watching")
+            progress::of_time(window.length, "watching")
         };
         let report = session.measure(&mut |over| {
             bar.set_position(over.0 / 1_000_000);
@@ -187,12 +187,6 @@ fn print(report: &Report, arguments: &Arguments) -> Result<()> {
     }
     out.flush()?;
     Ok(())
-}
-
-/// A bar of milliseconds on the error output.
-pub fn progress_bar(length: Nanos, what: impl Into<String>) -> indicatif::ProgressBar {
-    let style = indicatif::ProgressStyle::with_template("{prefix} {wide_bar} {eta}").expect("constant template");
-    indicatif::ProgressBar::new(length.0 / 1_000_000).with_style(style).with_prefix(what.into())
 }
 
 /// The report for people.
@@ -390,7 +384,7 @@ mod tests {
     fn the_report_fits_the_terminal() {
         for columns in [80, 200] {
             let text = text(&report(), &Screen::columns(columns));
-            crate::commands::sample::assert_fits(&text, columns);
+            quell_report::testing::assert_fits(&text, columns);
             insta::assert_snapshot!(format!("gap_{columns}"), text);
         }
     }

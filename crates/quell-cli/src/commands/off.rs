@@ -11,7 +11,7 @@ use clap::Args;
 use quell_agent::api::wire::{Command, Controlled};
 
 use super::agent_socket::AgentSocket;
-use super::{output, signals};
+use quell_command::{output, signals};
 
 /// Put everything back now; the agent observes only, until `quell on`.
 ///

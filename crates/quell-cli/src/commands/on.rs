@@ -7,7 +7,9 @@ use clap::Args;
 use quell_agent::api::wire::Command;
 
 use super::agent_socket::AgentSocket;
-use super::{off, output};
+use quell_command::output;
+
+use super::off;
 
 /// Set everything again after `quell off`.
 ///

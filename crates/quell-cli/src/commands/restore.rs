@@ -9,7 +9,7 @@ use clap::Args;
 use quell_agent::guardian::{Report, RunDir, Site, Stale, put_back_journal};
 use serde_json::json;
 
-use super::output;
+use quell_command::output;
 
 /// Put back everything that Quell changed and no living Quell watches over
 ///

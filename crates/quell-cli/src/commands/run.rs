@@ -20,8 +20,10 @@ use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use super::{check, signals};
-use crate::host::{Asked, run_agent};
+use quell_command::signals;
+
+use super::check;
+use quell_daemon::{Asked, run_agent};
 
 /// Run the agent
 ///
@@ -41,7 +43,7 @@ pub struct Arguments {
     /// End after the first turn of the loop (with --dry-run or --shadow)
     #[arg(long)]
     once: bool,
-    /// Record every turn in this file, for `quell replay`
+    /// Record every turn in this file, for `quell-lab replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Answer questions at this socket; --dry-run and --shadow answer none without it [default: as configured]

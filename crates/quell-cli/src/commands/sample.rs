@@ -1,16 +1,7 @@
-//! Data for tests of screens: an agent's status of their own making; and a check that a screen is no wider than its
-//! terminal.
+//! Data for tests of screens: an agent's status of their own making.
 
 use quell_agent::api::wire::*;
 use quell_model::Signal;
-use unicode_width::UnicodeWidthStr;
-
-/// No line is wider than the terminal.
-pub fn assert_fits(text: &str, columns: usize) {
-    for line in text.lines() {
-        assert!(line.width() <= columns, "{} columns of {columns}: {line}\n{text}", line.width());
-    }
-}
 
 pub fn measured(value: f64) -> Option<Measured> {
     Some(Measured { value, age_ns: 0, window_ns: 0, quality: Quality::Exact })

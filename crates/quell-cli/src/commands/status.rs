@@ -11,7 +11,9 @@ use quell_report::screen::{Mark, Screen};
 use quell_report::table::{Cell, marked, table};
 
 use super::agent_socket::AgentSocket;
-use super::{cells, output};
+use quell_command::output;
+
+use super::cells;
 
 /// Show what the running agent does: policies, workloads, CPUs.
 ///
@@ -194,7 +196,7 @@ mod tests {
             vec![configured("db", State::Attached, Some(12)), configured("cache", State::Waiting, None)];
         let text = text(&status, false, &Screen::columns(80));
         assert!(text.contains("attached (12 threads)") && text.contains("waiting"), "{text}");
-        sample::assert_fits(&text, 80);
+        quell_report::testing::assert_fits(&text, 80);
     }
 
     #[test]
@@ -228,7 +230,7 @@ mod tests {
     fn the_status_fits_the_terminal() {
         for columns in [80, 200] {
             let text = text(&sample::status(4), false, &Screen::columns(columns));
-            sample::assert_fits(&text, columns);
+            quell_report::testing::assert_fits(&text, columns);
             insta::assert_snapshot!(format!("status_{columns}"), text);
         }
     }
@@ -247,7 +249,7 @@ mod tests {
         (status.decisions, status.agent.limits) = (vec![], vec![]);
         change(&mut status);
         let text = text(&status, false, &Screen::columns(110));
-        sample::assert_fits(&text, 110);
+        quell_report::testing::assert_fits(&text, 110);
         text
     }
 

@@ -9,7 +9,9 @@ use quell_agent::AgentError;
 use quell_agent::api::wire::Verified;
 
 use super::agent_socket::AgentSocket;
-use super::{cells, output};
+use quell_command::output;
+
+use super::cells;
 
 /// The exit status where no agent answers.
 const NO_AGENT: u8 = 3;

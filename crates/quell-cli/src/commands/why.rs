@@ -12,7 +12,9 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 
 use super::agent_socket::AgentSocket;
-use super::{cells, output};
+use quell_command::output;
+
+use super::cells;
 
 /// Show the last decisions about a workload, and what was seen when they were made.
 #[derive(Args)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use quell_sim::scenario::Scenario;
 use regex::Regex;
 
-use crate::page;
+use quell_checks::documents::page;
 
 /// A scenario with a key that is not known, in each table that there is, and the heading below which its keys stand.
 const SCENARIO: &[(&str, &str)] = &[

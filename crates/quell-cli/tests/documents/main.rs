@@ -10,13 +10,12 @@
 
 mod keys;
 mod output;
-mod page;
 mod session;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use page::{Block, Page};
+use quell_checks::documents::page::{self, Block, Page};
 use session::{Session, may_be_root};
 
 /// Longest time for which output that depends on a background process, such as a starting agent, is asked for again.

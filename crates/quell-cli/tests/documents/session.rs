@@ -58,6 +58,11 @@ impl Session {
             command.args(["--noprofile", "--norc"]);
         }
         let program = Path::new(env!("CARGO_BIN_EXE_quell")).parent().unwrap();
+        let is_there = program.join("quell-lab").is_file();
+        assert!(
+            is_there,
+            "the documents call quell-lab, too: build it with cargo build -p quell-lab, or test the workspace"
+        );
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         command.env("PATH", path).env("HOME", directory.path()).env("LC_ALL", "C.UTF-8").env_remove("QUELL_LOG");
         command.current_dir(directory.path()).process_group(0).stdin(Stdio::piped());

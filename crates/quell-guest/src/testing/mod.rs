@@ -18,6 +18,7 @@
 //! it). A test that was not executed inside has failed.
 
 mod report;
+mod script;
 
 use std::env;
 use std::sync::OnceLock;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use crate::{Job, Lab, Machine, Root, ToStderr};
 use report::{Report, Verdict};
+pub use script::{Said, Script};
 
 /// Set in the guest: the tests' bodies run.
 const INSIDE: &str = "QUELL_LAB_INSIDE";

@@ -13,12 +13,12 @@ use rustix::system::uname;
 use super::measure::{self, Setup};
 use super::output::{Output, print};
 use super::result::{DemoReport, PhaseResult};
-use super::{Arguments, interruptible, scene};
-use crate::commands::play::scenes::Treated;
+use super::scene::{self, Phase};
+use super::{Arguments, interruptible};
 
 /// Measures, and shows the results, also after a failed phase or Ctrl-C.
 pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode> {
-    let phases = arguments.phases(setup, cpus)?;
+    let phases = arguments.phases(setup)?;
     let output = Output::look(arguments.out.as_deref())?;
     let monitor = interruptible()?;
     let mut report = plan(&phases, scene::may_be_real_time(), setup);
@@ -48,9 +48,9 @@ pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode>
 }
 
 /// The phases, and which of them are left out for want of a right.
-pub fn plan(phases: &[Treated], real_time: bool, setup: &Setup) -> DemoReport {
-    let left_out = |phase: &Treated| (scene::is_real_time(phase) && !real_time).then(|| scene::NO_REAL_TIME.to_owned());
-    let result = |phase: &Treated| PhaseResult::new(&phase.treatment.name, phase.treatment.title(), left_out(phase));
+pub fn plan(phases: &[Phase], real_time: bool, setup: &Setup) -> DemoReport {
+    let left_out = |phase: &Phase| (phase.is_real_time() && !real_time).then(|| scene::NO_REAL_TIME.to_owned());
+    let result = |phase: &Phase| PhaseResult::new(phase.name, phase.title, left_out(phase));
     DemoReport {
         version: env!("CARGO_PKG_VERSION").into(),
         machine: Vec::new(),
@@ -68,7 +68,7 @@ fn skipped(report: &DemoReport) -> Vec<String> {
 }
 
 /// Runs the selected phases repeatedly; returns true if one failed. A failed phase is not tried again.
-fn measure_all(report: &mut DemoReport, phases: &[Treated], repeat: u32, setup: &Setup, monitor: &Monitor) -> bool {
+fn measure_all(report: &mut DemoReport, phases: &[Phase], repeat: u32, setup: &Setup, monitor: &Monitor) -> bool {
     let to_run: Vec<usize> = (0..phases.len()).filter(|index| report.phases[*index].left_out.is_none()).collect();
     let bar = ProgressBar::new(to_run.len() as u64 * u64::from(repeat)).with_style(
         ProgressStyle::with_template("{spinner} {msg} {wide_bar} phase {pos} of {len}, {elapsed}")
@@ -83,7 +83,7 @@ fn measure_all(report: &mut DemoReport, phases: &[Treated], repeat: u32, setup: 
             if report.phases[index].left_out.is_some() {
                 continue;
             }
-            bar.set_message(phases[index].treatment.title().to_owned());
+            bar.set_message(phases[index].title);
             let run = measure::run(&phases[index], setup, setup.antagonist.kind, monitor);
             // An interrupted run is no measurement.
             if monitor.stop.load(Relaxed) {

@@ -5,14 +5,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use quell_bench::antagonist::{AntagonistSpec, Kind};
 use quell_bench::load::{self, LoadSpec, Monitor};
-use quell_model::{SchedClass, Selector, Workload, amount};
-use quell_sim::WorkloadSpec;
+use quell_command::programs::antagonist::{Antagonist, Asked};
+use quell_command::programs::server::{self, Server};
+use quell_model::{SchedClass, amount};
 
 use super::result::Run;
+use super::scene::{Part, Phase};
 use super::{aside, treat};
-use crate::commands::play::scenes::Treated;
-use crate::commands::programs::antagonist::{Antagonist, Asked};
-use crate::commands::programs::server::{self, Server};
 
 /// The common set-up of all phases.
 pub struct Setup {
@@ -36,17 +35,17 @@ impl Setup {
 }
 
 /// Runs one phase.
-pub fn run(phase: &Treated, setup: &Setup, kind: Kind, monitor: &Monitor) -> Result<Run> {
-    let [server_spec, beside @ ..] = &phase.scenario.workloads[..] else { bail!("a scene without a server") };
+pub fn run(phase: &Phase, setup: &Setup, kind: Kind, monitor: &Monitor) -> Result<Run> {
+    let [server_spec, beside @ ..] = &phase.parts[..] else { bail!("a scene without a server") };
     let server = Server::start(server::Kind::Memcached, server_spec.threads, SchedClass::NORMAL)?;
     let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
     let pid = server.pid();
-    let mut workloads = vec![workload(server_spec, pid)];
+    let mut workloads = vec![server_spec.workload(pid)];
     let mut antagonist = None;
     for of in beside {
         let at_most = 2 * Duration::from_nanos(spec.warmup_ns + spec.duration_ns + spec.drain_ns);
         let started = Antagonist::start(asked(of, kind), at_most)?.begun()?;
-        workloads.push(workload(of, started.pid()));
+        workloads.push(of.workload(started.pid()));
         antagonist = Some(started);
     }
     let work = || aside::of(pid, || Ok(load::run_watched(&spec, monitor)?));
@@ -59,13 +58,8 @@ pub fn run(phase: &Treated, setup: &Setup, kind: Kind, monitor: &Monitor) -> Res
     Ok(Run { load, antagonist, generator_kept_off, decisions })
 }
 
-/// A process and its descendants as a workload.
-pub fn workload(spec: &WorkloadSpec, pid: i32) -> Workload {
-    Workload { selectors: vec![Selector::Pid(pid)], ..spec.description() }
-}
-
 /// An antagonist for a workload. It is made real-time when it works, and is anything else from its start.
-pub fn asked(spec: &WorkloadSpec, kind: Kind) -> Asked {
-    let class = if spec.scheduling.is_real_time() { SchedClass::NORMAL } else { spec.scheduling };
-    Asked { kind, threads: spec.threads, phases: None, class }
+pub fn asked(part: &Part, kind: Kind) -> Asked {
+    let class = if part.scheduling.is_real_time() { SchedClass::NORMAL } else { part.scheduling };
+    Asked { kind, threads: part.threads, phase: None, class }
 }

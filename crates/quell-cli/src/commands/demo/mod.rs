@@ -24,9 +24,10 @@ use clap::{Args, ValueEnum};
 use quell_bench::load::{Arrivals, LoadSpec, Monitor};
 
 use self::measure::Setup;
+use quell_command::{signals, units};
+
+use self::scene::Phase;
 use super::antagonist::KindName;
-use super::play::scenes::Treated;
-use super::{signals, units};
 
 /// Requests per second for each of memcached's threads.
 const RATE_PER_THREAD: f64 = 20_000.0;
@@ -117,20 +118,20 @@ impl Arguments {
             ..LoadSpec::default()
         };
         load.check()?;
-        let antagonist = super::antagonist::usual(self.antagonist.into(), self.antagonist_threads.unwrap_or(2 * cpus))?;
+        let antagonist =
+            quell_command::programs::usual(self.antagonist.into(), self.antagonist_threads.unwrap_or(2 * cpus))?;
         super::antagonist::check(&antagonist)?;
         Ok(Setup { server_threads, antagonist, load })
     }
 
-    fn phases(&self, setup: &Setup, cpus: u32) -> Result<Vec<Treated>> {
-        let sizes = [(setup.server_threads, setup.server_threads), (setup.antagonist.threads, 0)];
-        let all = scene::LATENCY.treated(cpus, &sizes)?;
-        let known = all.iter().map(|phase| phase.treatment.name.clone()).collect::<Vec<_>>().join(", ");
+    fn phases(&self, setup: &Setup) -> Result<Vec<Phase>> {
+        let all = scene::latency(setup.server_threads, setup.antagonist.threads);
+        let known = all.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
         if self.phases.is_empty() {
             return Ok(all);
         }
         let place = |name: &String| {
-            let place = all.iter().position(|phase| phase.treatment.name == *name);
+            let place = all.iter().position(|phase| phase.name == *name);
             place.with_context(|| format!("there is no phase '{name}'; there are: {known}"))
         };
         let places = self.phases.iter().map(place).collect::<Result<Vec<usize>>>()?;

@@ -13,13 +13,13 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use super::measure::{asked, workload};
+use super::measure::asked;
 use super::output::print;
 use super::probe::probe;
-use super::{scene, shares, treat};
-use crate::commands::output::stamped;
-use crate::commands::play::scenes::Treated;
-use crate::commands::programs::antagonist::Antagonist;
+use super::scene::{self, Phase};
+use super::{shares, treat};
+use quell_command::output::stamped;
+use quell_command::programs::antagonist::Antagonist;
 
 /// The machine is watched for this long; a SCHED_FIFO runaway is not left alone for longer.
 const WATCH: Duration = Duration::from_secs(4);
@@ -41,10 +41,10 @@ pub struct Row {
 pub fn show(cpus: u32, json: bool) -> Result<ExitCode> {
     let allowed = scene::may_be_real_time();
     let mut rows = Vec::new();
-    for treated in scene::RUNAWAY.treated(cpus, &[(cpus, cpus)])? {
-        let left_out = scene::is_real_time(&treated) && !allowed;
-        let row = (!left_out).then(|| watch(&treated)).transpose()?;
-        rows.push((treated.treatment.name, row));
+    for phase in scene::runaway(cpus) {
+        let left_out = phase.is_real_time() && !allowed;
+        let row = (!left_out).then(|| watch(&phase)).transpose()?;
+        rows.push((phase.name.to_owned(), row));
     }
     if json {
         let measured: Vec<_> = rows.iter().filter_map(|(_, row)| row.as_ref().map(stamped)).collect();
@@ -58,10 +58,10 @@ pub fn show(cpus: u32, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn watch(treated: &Treated) -> Result<Row> {
-    let spec = treated.scenario.workloads.first().context("a scene without a runaway")?;
+fn watch(phase: &Phase) -> Result<Row> {
+    let spec = phase.parts.first().context("a scene without a runaway")?;
     let runaway = Antagonist::start(asked(spec, Kind::Cpu), 2 * WATCH)?.begun()?;
-    let workloads = vec![workload(spec, runaway.pid())];
+    let workloads = vec![spec.workload(runaway.pid())];
     let watched = || {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -71,13 +71,13 @@ fn watch(treated: &Treated) -> Result<Row> {
             watcher.join().map_err(|_| anyhow!("the probe panicked"))
         })
     };
-    let (lateness, decisions) = treat::under(treated, workloads, watched, |lateness| {
+    let (lateness, decisions) = treat::under(phase, workloads, watched, |lateness| {
         drop(runaway);
         Ok(lateness)
     })?;
     let demoted = decisions.iter().filter(|(_, text)| text.contains("demoted"));
     Ok(Row {
-        treatment: treated.treatment.name.clone(),
+        treatment: phase.name.to_owned(),
         wakeups: lateness.count(),
         p50_ns: lateness.quantile(0.5),
         p99_ns: lateness.quantile(0.99),

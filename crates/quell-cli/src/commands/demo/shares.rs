@@ -16,7 +16,7 @@ use super::output::print;
 use super::result::Run;
 use super::treat::Decision;
 use super::{measure, scene};
-use crate::commands::output::stamped;
+use quell_command::output::stamped;
 
 /// One way to treat the two.
 #[derive(Serialize)]
@@ -33,10 +33,10 @@ pub fn show(setup: &Setup, cpus: u32, monitor: &Monitor, json: bool) -> Result<E
     let allowed = scene::may_be_real_time();
     let mut rows = Vec::new();
     let own = setup.server_threads;
-    for treated in scene::SHARES.treated(cpus, &[(own, own), (2 * cpus, cpus - own)])? {
-        let name = treated.treatment.name.clone();
-        let left_out = scene::is_real_time(&treated) && !allowed;
-        let run = (!left_out).then(|| measure::run(&treated, setup, Kind::Cpu, monitor)).transpose();
+    for phase in scene::shares(own, cpus) {
+        let name = phase.name.to_owned();
+        let left_out = phase.is_real_time() && !allowed;
+        let run = (!left_out).then(|| measure::run(&phase, setup, Kind::Cpu, monitor)).transpose();
         if monitor.stop.load(Relaxed) {
             break;
         }

@@ -26,7 +26,7 @@ pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
 
 /// A demo whose phases have these latencies in µs; those without one are left out as for an ordinary user.
 fn demo(latencies: [Option<u64>; 6], late_us: u64) -> DemoReport {
-    let phases = scene::LATENCY.treated(4, &[]).unwrap();
+    let phases = scene::latency(1, 4);
     let mut report = plan(&phases, false, &setup());
     for (phase, latency) in report.phases.iter_mut().zip(latencies) {
         phase.runs.extend(latency.map(|us| run(1_000 * us, 1_000 * late_us)));
@@ -90,7 +90,7 @@ fn the_table_fits_the_terminal() {
     let report = demo([Some(40), Some(336), Some(80), None, Some(50), None], 1);
     for columns in [80, 200] {
         let table = report.table(&quell_report::screen::Screen::columns(columns));
-        crate::commands::sample::assert_fits(&table, columns);
+        quell_report::testing::assert_fits(&table, columns);
         insta::assert_snapshot!(format!("demo_{columns}"), table);
     }
 }

@@ -9,7 +9,7 @@ use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Event, Host, Knob, KnobSetting, Plan, SignalSet, Target, Verdict, View, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 
-use crate::commands::play::scenes::Treated;
+use super::scene::Phase;
 
 /// Quell's own loop runs above the real-time threads that it limits, and below the load generator.
 const OWN_PRIORITY: u8 = 2;
@@ -21,7 +21,7 @@ pub type Decision = (f64, String);
 /// of the treatment is restored: settings of ended processes need no restoring, which an ordinary user could not always
 /// do.
 pub fn under<T, U>(
-    treated: &Treated,
+    phase: &Phase,
     workloads: Vec<Workload>,
     work: impl FnOnce() -> Result<T>,
     end: impl FnOnce(T) -> Result<U>,
@@ -30,9 +30,9 @@ pub fn under<T, U>(
     for workload in workloads {
         host.attach(workload)?;
     }
-    let result = match &treated.treatment.policy[..] {
-        "none" => real_time(&mut host, treated).and_then(|()| work()).map(|result| (result, Vec::new())),
-        policy => under_policy(policy, &mut host, work),
+    let result = match phase.policy {
+        None => real_time(&mut host, phase).and_then(|()| work()).map(|result| (result, Vec::new())),
+        Some(policy) => under_policy(policy, &mut host, work),
     };
     let result = match result {
         Ok((done, decisions)) => end(done).map(|ended| (ended, decisions)),
@@ -49,16 +49,16 @@ pub fn under<T, U>(
 }
 
 /// Gives the workloads the real-time class that the scene has for them.
-fn real_time(host: &mut LinuxHost, treated: &Treated) -> Result<()> {
+fn real_time(host: &mut LinuxHost, phase: &Phase) -> Result<()> {
     let mut view = View::new(host.topology());
     let mut events = Vec::new();
     host.observe(SignalSet::default(), &mut view, &mut events)?;
     events.clear();
     let mut plan = Plan::default();
     plan.begin(1);
-    for (at, spec) in treated.scenario.workloads.iter().enumerate().filter(|(_, spec)| spec.scheduling.is_real_time()) {
+    for (at, part) in phase.parts.iter().enumerate().filter(|(_, part)| part.scheduling.is_real_time()) {
         let target = Target::Workload(WorkloadId(at as u32));
-        plan.knobs.push(KnobSetting { target, knob: Knob::Class(spec.scheduling) });
+        plan.knobs.push(KnobSetting { target, knob: Knob::Class(part.scheduling) });
     }
     host.apply(&plan, &mut events)?;
     for event in &events {

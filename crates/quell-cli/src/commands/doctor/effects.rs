@@ -9,7 +9,7 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
-use crate::commands::output;
+use quell_command::output;
 
 /// Trials of each knob.
 const TRIALS: u32 = 20;

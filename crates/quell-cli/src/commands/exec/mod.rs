@@ -30,7 +30,7 @@ use quell_policy::AnyPolicy;
 use subject::{FAILED, Subject};
 use voice::{Managed, Voice};
 
-use super::parameters;
+use quell_command::parameters;
 
 /// Quell's own loop runs above the real-time threads that it limits, and at this priority if the policy names none.
 const OWN_PRIORITY: u8 = 2;
@@ -180,7 +180,7 @@ fn manage_on(
     for limit in fidelity.limits.iter().filter(|_| arguments.verbose) {
         eprintln!("quell: {limit}");
     }
-    let layers = stack::curbed(crate::host::layers_of(policy), &host.capabilities());
+    let layers = stack::curbed(quell_daemon::layers_of(policy), &host.capabilities());
     let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
     let priority = layers.iter().any(sets_classes).then_some(given.map_or(OWN_PRIORITY, |given| given + 1));
     let topology = host.topology();

@@ -15,9 +15,9 @@ use quell_model::Nanos;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::agent_socket::AgentSocket;
-use super::output;
-use super::units;
 use model::{Model, Then};
+use quell_command::output;
+use quell_command::units;
 
 /// Watch what the running agent does: workloads, CPUs, decisions.
 ///

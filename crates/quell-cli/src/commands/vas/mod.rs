@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args};
 use quell_model::Nanos;
 use quell_policy::vas::{Margin, Poisson, Task, VasError};
 
-use super::{output, outputs, units};
+use quell_command::{output, outputs, units};
 
 /// The exit status where no interface keeps the bound.
 const IMPOSSIBLE: u8 = 2;

@@ -1,0 +1,38 @@
+//! The product and the laboratory are two programs: nothing of the second is linked into the first.
+
+use std::process::Command;
+
+/// The crates of the laboratory.
+const LABORATORY: [&str; 6] =
+    ["quell-cluster", "quell-evidence", "quell-guest", "quell-lab", "quell-play", "quell-sim"];
+
+/// The crates of the project that one links.
+fn linked(package: &str) -> Vec<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let words =
+        ["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package"];
+    let output = Command::new(cargo).args(words).arg(package).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("quell-")).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn the_product_links_nothing_of_the_laboratory() {
+    let product = linked("quell-cli");
+    assert!(product.iter().any(|name| name == "quell-agent"), "{product:?}");
+    let wrong: Vec<_> = product.iter().filter(|name| LABORATORY.contains(&name.as_str())).collect();
+    assert!(wrong.is_empty(), "the program quell links {wrong:?}");
+}
+
+#[test]
+fn the_crates_of_the_laboratory_are_there() {
+    let laboratory = linked("quell-lab");
+    for name in LABORATORY {
+        assert!(laboratory.iter().any(|linked| linked == name), "{name} is not in {laboratory:?}");
+    }
+}
