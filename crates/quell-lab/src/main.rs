@@ -12,7 +12,12 @@ macro_rules! eprintln {
 }
 
 mod commands;
+mod in_guest;
+mod kept;
+mod play;
 mod product;
+mod programs;
+mod scenario_file;
 
 use std::process::ExitCode;
 

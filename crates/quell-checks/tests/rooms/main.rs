@@ -1,4 +1,4 @@
-//! The rooms of a crate are its top-level modules; a child and its parent are one room. They stand in no circle, none has
+//! The rooms of a crate are its top-level modules, and of a program those below `commands`; a child and its parent are one room. They stand in no circle, none has
 //! more than 4,000 lines, and no struct has more than 15 fields and `impl` blocks in more than three files.
 //!
 //! What breaks a rule today is listed. The lists can only shrink: a new entry is refused, and so is one that has been
@@ -30,8 +30,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
 ];
 
 /// Rooms that are too long: crate, room, why.
-const LONG: &[(&str, &str, &str)] =
-    &[("quell-lab", "commands", "each subcommand is a room by nature, but they stand below one")];
+const LONG: &[(&str, &str, &str)] = &[("quell-lab", "commands::reproduce", "figures in Rust, to become data")];
 
 /// Structs with too many fields and methods in too many files: crate, struct, why.
 const WIDE: &[(&str, &str, &str)] = &[];

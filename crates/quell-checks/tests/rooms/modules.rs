@@ -17,6 +17,18 @@ pub struct Module {
     pub items: Vec<Item>,
 }
 
+/// A module that is no room: those below it are.
+const OF_ROOMS: &str = "commands";
+
+/// The room of a module, by its names: its top-level module, or of a program that below `commands`. None for the root.
+pub fn room(path: &[String]) -> Option<String> {
+    match path {
+        [] => None,
+        [first, second, ..] if first == OF_ROOMS => Some(format!("{first}::{second}")),
+        [first, ..] => Some(first.clone()),
+    }
+}
+
 /// All modules of the crate with this root file.
 pub fn read(root: &Path) -> Vec<Module> {
     let mut modules = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, UseTree, Visibility};
 
-use crate::modules::Module;
+use crate::modules::{Module, room};
 
 /// Names from the crate's root on.
 pub type Path = Vec<String>;
@@ -73,9 +73,9 @@ impl Names {
         }
     }
 
-    /// The room (the top-level module) in which the thing is declared that an absolute path names; none for the root.
+    /// The room in which the thing is declared that an absolute path names; none for the root.
     pub fn room(&self, path: &Path) -> Option<String> {
-        self.place(path).0.first().cloned()
+        room(&self.place(path).0)
     }
 
     /// Where the thing is declared that an absolute path names: its module, and its name there; no name for a module.

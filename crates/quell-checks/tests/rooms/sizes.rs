@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, Type};
 
-use crate::modules::Module;
+use crate::modules::{Module, room};
 use crate::names::Names;
 
 /// Lines of each room outside tests: of its top-level module and all below.
 pub fn rooms(modules: &[Module]) -> BTreeMap<String, usize> {
     let mut rooms = BTreeMap::new();
     for module in modules {
-        if let Some(room) = module.path.first() {
-            *rooms.entry(room.clone()).or_default() += module.lines;
+        if let Some(room) = room(&module.path) {
+            *rooms.entry(room).or_default() += module.lines;
         }
     }
     rooms

@@ -6,7 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItemFn, Item, ItemMod, ItemUse, Macro, Visibility};
 
-use crate::modules::{Module, attributes, is_test};
+use crate::modules::{Module, attributes, is_test, room};
 use crate::names::{Names, Path, flat};
 
 /// From a room to the rooms that it uses, each with one place where it does: `file: path`.
@@ -17,12 +17,12 @@ pub fn of(modules: &[Module]) -> Uses {
     let names = Names::of(modules);
     let mut uses = Uses::new();
     for module in modules {
-        let Some(room) = module.path.first() else { continue };
+        let Some(room) = room(&module.path) else { continue };
         let mut found = Found { names: &names, module: &module.path, paths: BTreeSet::new() };
         module.items.iter().for_each(|item| found.visit_item(item));
         let all = uses.entry(room.clone()).or_default();
         for path in found.paths {
-            if let Some(other) = names.room(&path).filter(|other| other != room) {
+            if let Some(other) = names.room(&path).filter(|other| *other != room) {
                 let file = module.file.file_name().unwrap().to_string_lossy();
                 all.entry(other).or_insert_with(|| format!("{file}: {}", path.join("::")));
             }
@@ -174,6 +174,18 @@ fn a_use_counts_where_the_thing_is_declared_whatever_way_it_is_named() {
     ] {
         assert_eq!(through(user), Vec::<String>::new(), "{user}");
     }
+}
+
+#[test]
+fn what_stands_below_commands_is_a_room() {
+    let sources = [
+        ("", "mod commands;"),
+        ("commands", "mod a; mod b; use a::A;"),
+        ("commands::a", "mod deep; pub struct A;"),
+        ("commands::a::deep", "use crate::commands::b::B;"),
+        ("commands::b", "use super::a::A; pub struct B;"),
+    ];
+    assert_eq!(circles(&of(&modules(&sources))), [["commands::a", "commands::b"]]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Arguments {
 
 /// [`Kind`], with its help.
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum KindName {
+pub enum KindName {
     /// CPU time: arithmetic in registers
     Cpu,
     /// Memory bandwidth: STREAM's triad
@@ -85,7 +85,7 @@ impl From<KindName> for Kind {
 }
 
 /// Refuses what cannot be run, or not on this machine.
-pub(super) fn check(spec: &AntagonistSpec) -> Result<()> {
+pub fn check(spec: &AntagonistSpec) -> Result<()> {
     spec.check()?;
     Ok(memory::check(Path::new("/proc"), "working set", spec.working_set_bytes, "give a smaller --working-set")?)
 }

@@ -5,7 +5,6 @@ mod generate;
 mod help;
 mod lab;
 mod play;
-mod programs;
 mod replay;
 mod reproduce;
 mod sim;
@@ -19,6 +18,8 @@ use quell_command::programs::{Load, antagonist};
 use quell_command::request;
 
 pub use help::HELP;
+
+use crate::play::{Play, Player};
 
 /// What `quell-lab` can do.
 #[derive(Subcommand)]
@@ -38,8 +39,8 @@ pub fn requests() -> [request::Kind; 5] {
     [
         request::kind::<antagonist::Request>(),
         request::kind::<Load>(),
-        request::kind::<play::Player>(),
-        request::kind::<play::Play>(),
+        request::kind::<Player>(),
+        request::kind::<Play>(),
         request::kind::<reproduce::bands::Run>(),
     ]
 }

@@ -1,6 +1,5 @@
 //! `quell-lab lab`: a real sched_ext kernel on any machine.
 
-pub mod boots;
 mod fetch;
 mod peers;
 mod run;
@@ -37,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     result.or_else(|error| match error.downcast_ref::<LabError>() {
         Some(lab_error) => {
-            eprintln!("quell-lab lab: {lab_error}");
+            eprintln!("quell-lab: {lab_error}");
             Ok(ExitCode::from(lab_error.exit_status()))
         }
         None => Err(error),

@@ -12,8 +12,8 @@ use quell_report::table::table;
 use quell_sim::scenario::Shipped;
 use serde::Serialize;
 
-use super::boots::{Bench, Boot};
-use crate::commands::programs::{self, SCENES, TREATMENTS};
+use crate::in_guest::boots::{Bench, Boot};
+use crate::programs::{self, SCENES, TREATMENTS};
 use quell_command::output::stamped;
 
 /// Compare what Linux's own means and published sched_ext schedulers reach, in lock-step time

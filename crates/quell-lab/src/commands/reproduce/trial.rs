@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::kept::once;
+
 /// Options of one run of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
@@ -144,19 +146,6 @@ impl Kept {
         let figures = Trial::all(quick, self.seeds).map(|trial| self.part(name, trial, || run(trial)));
         Ok(join(figures.collect::<Result<Vec<Figure>>>()?))
     }
-}
-
-/// What the file has; if it is not there, what `run` finds, written whole or not at all.
-pub fn once<T: Serialize + DeserializeOwned>(path: &Path, run: impl FnOnce() -> Result<T>) -> Result<T> {
-    if let Ok(text) = std::fs::read(path) {
-        return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
-    }
-    let found = run()?;
-    let whole = path.with_extension("part");
-    std::fs::write(&whole, serde_json::to_vec(&found)?)
-        .and_then(|()| std::fs::rename(&whole, path))
-        .with_context(|| format!("write {}", path.display()))?;
-    Ok(found)
 }
 
 /// The joined results of trials.

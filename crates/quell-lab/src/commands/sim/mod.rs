@@ -12,8 +12,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use plan::text;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     if arguments.print {
-        let text = plan::text(path)?;
+        let text = crate::scenario_file::text(path)?;
         Scenario::parse(path, &text, &arguments.set)?;
         write!(out, "{text}")?;
         return Ok(ExitCode::SUCCESS);
@@ -113,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     for limit in &plan.limits {
-        eprintln!("quell: {limit}");
+        eprintln!("quell-lab: {limit}");
     }
     let detail = if arguments.series || arguments.html.is_some() { Detail::Course } else { Detail::Blocks };
     let outcomes = compare::all(&plan, detail, &Progress::new(plan.simulated(), plan.runs()))?;

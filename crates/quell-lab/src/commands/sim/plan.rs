@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use quell_model::Nanos;
 use quell_policy::{AnyPolicy, PolicyError};
-use quell_sim::scenario::{Point, SHIPPED, Scenario, Sweep, label, one_line, parameters_in, place_of};
+use quell_sim::scenario::{Point, Scenario, Sweep, label, one_line, parameters_in, place_of};
 
 use super::stacks::{self, Named};
 
@@ -30,7 +30,7 @@ pub struct Entry {
 impl Plan {
     /// Reads a scenario, its sweeps and policies, and refuses impossible ones.
     pub fn read(path: &Path, set: &[String], sweeps: &[String], only: &[String]) -> Result<Plan> {
-        let sweep = Sweep::parse(path, &text(path)?, set, sweeps)?;
+        let sweep = Sweep::parse(path, &crate::scenario_file::text(path)?, set, sweeps)?;
         let mut plan = Plan { sweep, entries: Vec::new(), limits: BTreeSet::new(), changes: Vec::new() };
         for (point, scenario) in plan.sweep.scenarios()? {
             let at =
@@ -67,18 +67,6 @@ impl Plan {
             (entry.scenario.warm_up + entry.scenario.duration).0.saturating_mul(runs)
         };
         Nanos(self.entries.iter().map(of).fold(0, u64::saturating_add))
-    }
-}
-
-/// A scenario's text: of a file, or of one that comes with Quell.
-pub fn text(path: &Path) -> Result<String> {
-    let shipped = SHIPPED.iter().find(|shipped| Path::new(shipped.name) == path);
-    match shipped {
-        Some(shipped) if !path.exists() => Ok(shipped.text.to_owned()),
-        _ => std::fs::read_to_string(path).with_context(|| {
-            let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
-            format!("read scenario {} (give a file, or one of: {})", path.display(), names.join(", "))
-        }),
     }
 }
 

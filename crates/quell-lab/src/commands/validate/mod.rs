@@ -15,8 +15,8 @@ use clap::Args;
 use quell_report::screen::Screen;
 use serde_json::json;
 
-use super::play::scenes;
 use super::reproduce::figure::sim;
+use crate::play::scenes;
 use compare::Row;
 use page::Scene;
 use quell_command::output::stamped;

@@ -10,8 +10,8 @@ use quell_model::Topology;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::commands::play::scenes;
-use crate::commands::reproduce::figure::lab;
+use crate::in_guest::scene;
+use crate::play::scenes;
 
 /// What a kernel did with a scene.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Side<'_> {
         let kernel = Kernel::get(&cache, self.kernel, &ToStderr)?.version;
         let count = (to + 1 - from) as usize;
         let machine = Machine { kernel: Some(kernel.clone()), ..shape(topology) };
-        let cells = lab::in_guest_of(machine, file, from, &[], &[format!("repetitions={count}")])?;
+        let cells = scene::in_guest_of(machine, file, from, &[], &[format!("repetitions={count}")])?;
         let mut seeds: BTreeMap<u64, Vec<Cell>> = (from..=to).map(|seed| (seed, Vec::new())).collect();
         // Under each treatment all repetitions follow each other, and in each all workloads.
         for of_one in cells.chunk_by(|one, other| one.policy == other.policy) {

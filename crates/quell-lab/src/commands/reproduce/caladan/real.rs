@@ -7,8 +7,8 @@ use quell_report::human;
 
 use super::pool::{self, Ratio, quantile, ratio, servers};
 use super::{found, missing};
-use crate::commands::lab::boots::{Bench, Boot};
-use crate::commands::programs::{self, SCENES};
+use crate::in_guest::boots::{Bench, Boot};
+use crate::programs::{self, SCENES};
 
 /// Stands for all scenes.
 pub const ALL: &str = "all";

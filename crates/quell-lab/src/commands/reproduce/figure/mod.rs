@@ -1,7 +1,6 @@
 //! Figures that are files: a scene, what is measured in it, what is claimed; run by the simulator, in the lab, or here.
 
 mod effects;
-pub mod lab;
 pub mod real;
 mod redis;
 pub mod seen;
@@ -16,7 +15,8 @@ use quell_evidence::{Figure, Row};
 use self::seen::Seen;
 use super::judged;
 use super::trial::Kept;
-use crate::commands::play::scenes;
+use crate::in_guest::scene;
+use crate::play::scenes;
 
 /// Who runs a figure's scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,12 +72,13 @@ fn run_one(figure: &'static Figure, path: &Path, runner: Runner, quick: bool, ke
             // Boots and this machine's threads would disturb each other.
             match runner {
                 Runner::Sim => kept.each_at_once(&name, quick, |trial| sim::cells(&treated, trial.seed)),
-                Runner::Lab if figure.programs => {
-                    kept.each(&name, quick, |trial| lab::programs_in_guest(path, cpus, figure.generator_cpus, trial))
-                }
-                Runner::Lab => kept
-                    .each(&name, quick, |trial| lab::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)),
-                Runner::Here => kept.each(&name, quick, |trial| lab::here(path, trial.seed, &figure.set)),
+                Runner::Lab if figure.programs => kept.each(&name, quick, |trial| {
+                    scene::programs_in_guest(path, cpus, figure.generator_cpus, trial.seed, trial.quick)
+                }),
+                Runner::Lab => kept.each(&name, quick, |trial| {
+                    scene::in_guest(path, cpus, trial.seed, &figure.treatments, &figure.set)
+                }),
+                Runner::Here => kept.each(&name, quick, |trial| scene::here(path, trial.seed, &figure.set)),
             }
         }
         Some("redis") => kept.each(&name, quick, |trial| redis::in_guest(figure, trial.seed)),

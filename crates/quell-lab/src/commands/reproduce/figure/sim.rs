@@ -8,8 +8,8 @@ use quell_model::Nanos;
 use quell_sim::scenario::{Detail, Run, Scenario};
 use quell_sim::workload::WorkloadStats;
 
-use crate::commands::play::scenes::Treated;
 use crate::commands::sim::stacks;
+use crate::play::scenes::Treated;
 
 /// What one run under each treatment shows.
 pub fn cells(treated: &[Treated], seed: u64) -> Result<Vec<Cell>> {

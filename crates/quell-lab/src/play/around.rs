@@ -57,7 +57,7 @@ impl Around {
                 }
                 sleep(Duration::from_millis(100));
             }
-            eprintln!("quell: {program} runs after {:.1} s", begun.elapsed().as_secs_f64());
+            eprintln!("quell-lab: {program} runs after {:.1} s", begun.elapsed().as_secs_f64());
         }
         Ok(around)
     }
@@ -84,7 +84,7 @@ impl Drop for Around {
             let _ = child.wait();
         }
         if let Some(Err(error)) = self.mode_before.as_deref().map(set_mode) {
-            eprintln!("quell: {error:#}");
+            eprintln!("quell-lab: {error:#}");
         }
     }
 }

@@ -11,9 +11,8 @@ use quell_guest::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
 use quell_model::{CpuId, CpuSet, Nanos};
 use quell_play::Counted;
 
-use crate::commands::play::{Play, Report, scenes};
-use crate::commands::programs::servers;
-use crate::commands::reproduce::trial::Trial;
+use crate::play::{Play, Report, scenes};
+use crate::programs::servers;
 
 /// A request takes about a quarter of a millisecond at this speed; the quantum is a fifteenth of that.
 const PROGRAMS: Lockstep = Lockstep { serial: true, mips: 125, quantum_ns: 20_000 };
@@ -67,10 +66,10 @@ pub fn job(play: &Play, files: &mut Vec<PathBuf>) -> Result<Job> {
 
 /// The same with programs; a quick run is half a second of load after as much warm-up. Load generators have CPUs of their own
 /// beside the scene's, `generator_cpus` of them, which nothing else runs on; or none.
-pub fn programs_in_guest(file: &Path, cpus: u32, generator_cpus: u32, trial: Trial) -> Result<Vec<Cell>> {
+pub fn programs_in_guest(file: &Path, cpus: u32, generator_cpus: u32, seed: u64, quick: bool) -> Result<Vec<Cell>> {
     let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
-    let mut play = Play { scene: file.clone(), programs: true, seed: Some(trial.seed), ..Play::default() };
-    if trial.quick {
+    let mut play = Play { scene: file.clone(), programs: true, seed: Some(seed), ..Play::default() };
+    if quick {
         play.duration = Some(Nanos::from_millis(500));
         play.set.push("warm_up=\"500ms\"".into());
     }

@@ -18,7 +18,7 @@ macro_rules! scenes {
         /// All scenes; the first is that of the published table.
         pub const SCENES: &[Shipped] = &[$(Shipped {
             name: $name,
-            text: include_str!(concat!("../../../../scenes/programs/", $name, ".toml")),
+            text: include_str!(concat!("../../../scenes/programs/", $name, ".toml")),
         },)+];
     };
 }
@@ -36,7 +36,7 @@ scenes! {
 
 /// How they are treated, in the table's order.
 pub static TREATMENTS: LazyLock<Vec<Treatment>> =
-    LazyLock::new(|| Treatment::all(include_str!("../../../../scenes/programs/treatments.toml")).expect("tested").0);
+    LazyLock::new(|| Treatment::all(include_str!("../../../scenes/programs/treatments.toml")).expect("tested").0);
 
 /// The scene of this name.
 pub fn scene(name: &str) -> Option<&'static Shipped> {

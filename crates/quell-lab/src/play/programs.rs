@@ -25,7 +25,7 @@ use super::groups::{self, Groups};
 use super::in_force;
 use super::run::Row;
 use super::scenes::Treated;
-use crate::commands::programs::{self, rate};
+use crate::programs::{self, rate};
 
 /// For what was started to settle.
 const PAUSE: Duration = Duration::from_secs(1);

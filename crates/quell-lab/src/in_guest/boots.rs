@@ -17,10 +17,9 @@ use quell_sim::scenario::{Scenario, Shipped};
 use quell_sim::workload::Service;
 use rayon::prelude::*;
 
-use crate::commands::play::Play;
-use crate::commands::programs::{rate, servers};
-use crate::commands::reproduce::figure::lab;
-use crate::commands::reproduce::trial::once;
+use crate::kept::once;
+use crate::play::Play;
+use crate::programs::{rate, servers};
 
 /// A CPU that executes this many millions of instructions a second is loaded to a third by a scene's single server.
 const MIPS: u32 = 125;
@@ -141,7 +140,7 @@ impl<'a> Bench<'a> {
             generators: (!generators.is_empty()).then_some(generators),
             treatments: None,
         };
-        let mut job = lab::job(&play, &mut files)?;
+        let mut job = super::scene::job(&play, &mut files)?;
         let machine = Machine { kernel, ..Machine::measuring(all, lockstep, files) };
         job.directory = "/".into();
         job.timeout = Some(LIMIT);
@@ -154,7 +153,7 @@ impl<'a> Bench<'a> {
         for line in said.lines().filter(|line| line.starts_with("quell")) {
             eprintln!("lab: {}: {line}", treatment.name);
         }
-        lab::cells(&output.stdout)
+        super::scene::cells(&output.stdout)
     }
 }
 
@@ -191,7 +190,7 @@ fn changes(scene: &Shipped, cpus: u32, speed: u32) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::programs::{SCENES, scene};
+    use crate::programs::{SCENES, scene};
 
     #[test]
     fn each_load_has_a_cpu_beside_the_scenes_and_many_have_two() {

@@ -7,7 +7,7 @@ use quell_evidence::{Figure, Treatment};
 use quell_model::Class;
 use quell_sim::scenario::{Scenario, StackSpec};
 
-use crate::commands::{programs, sim};
+use crate::{programs, scenario_file};
 
 /// A scene with how it is treated.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub fn text(path: &Path) -> Result<(String, Vec<Treatment>)> {
     if let Some(scene) = path.to_str().and_then(programs::scene) {
         return Ok((scene.text.to_owned(), Vec::new()));
     }
-    let text = sim::text(path)?;
+    let text = scenario_file::text(path)?;
     let is_figure = toml::from_str::<toml::Table>(&text).is_ok_and(|file| file.contains_key("scene"));
     if !is_figure {
         return Ok((text, Vec::new()));
@@ -87,7 +87,7 @@ mod tests {
     use quell_model::{SchedClass, Scheduler};
 
     use super::*;
-    use crate::commands::programs::{SCENES, TREATMENTS, rate, scene, treatment};
+    use crate::programs::{SCENES, TREATMENTS, rate, scene, treatment};
 
     fn spin(name: &str) -> Treated {
         treated(Path::new("spin"), scene("spin").unwrap().text, treatment(name).unwrap(), &[]).unwrap()

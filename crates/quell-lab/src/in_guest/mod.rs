@@ -1,0 +1,4 @@
+//! Scenes that are played in a guest, on a real kernel.
+
+pub mod boots;
+pub mod scene;
