@@ -1,4 +1,5 @@
-//! Text of a program's `--help`: the commands by purpose, and two examples of each.
+//! Text of a program's `--help`: a line for each group of commands, so that it fits one screen; and two examples of each
+//! command in its own.
 
 use clap::Command;
 use quell_report::screen::{Mark, Screen};
@@ -9,8 +10,8 @@ const UNBOUNDED: usize = 100;
 
 /// The commands of one purpose, each with two examples.
 pub struct Group {
-    /// The purpose.
-    pub title: &'static str,
+    /// The purpose, in half a line.
+    pub what: &'static str,
     /// The commands by their names.
     pub commands: &'static [(&'static str, [&'static str; 2])],
 }
@@ -19,8 +20,8 @@ pub struct Group {
 pub struct Help {
     /// The groups, in their order.
     pub groups: &'static [Group],
-    /// What stands below: exit statuses.
-    pub status: &'static str,
+    /// What stands below them: options of all commands, exit statuses.
+    pub below: &'static str,
 }
 
 impl Help {
@@ -29,13 +30,12 @@ impl Help {
     pub fn on(&self, command: Command, screen: &Screen) -> Command {
         let width = screen.width.unwrap_or(UNBOUNDED).min(WIDEST);
         let screen = &Screen { width: Some(width), ..*screen };
-        let listed = self.listed(&command, screen);
-        let command = command.help_template(format!(
-            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}{}\n{{options}}{{after-help}}",
-            screen.mark(Mark::Head, "Options:")
-        ));
         let more = format!("`{} COMMAND --help` says more, with examples.", command.get_name());
-        let command = command.after_help(format!("{}\n{more}", screen.wrap(self.status)));
+        let command = command.help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\n{}\n{more}",
+            self.listed(screen),
+            screen.wrap(self.below)
+        ));
         self.commands().fold(command, |command, (name, examples)| {
             let lines = examples.map(|example| format!("  {example}"));
             let text = format!("{}\n{}", screen.mark(Mark::Head, "Examples:"), lines.join("\n"));
@@ -48,19 +48,15 @@ impl Help {
         self.groups.iter().flat_map(|group| group.commands)
     }
 
-    /// The commands, group by group, with the first line of each description.
-    fn listed(&self, command: &Command, screen: &Screen) -> String {
-        let mut text = String::new();
-        for group in self.groups {
-            text += &format!("{}\n", screen.mark(Mark::Head, format!("{}:", group.title)));
-            for (name, _) in group.commands {
-                let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-                text += &screen.hang(&format!("  {name:<12} {}", about.unwrap_or_default()), 15);
-                text.push('\n');
-            }
-            text.push('\n');
-        }
-        text
+    /// A line a group.
+    fn listed(&self, screen: &Screen) -> String {
+        let names = |group: &Group| group.commands.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
+        let widest = self.groups.iter().map(|group| names(group).len()).max().unwrap_or_default();
+        let line = |group: &Group| {
+            let names = screen.mark(Mark::Head, format!("{:<widest$}", names(group)));
+            screen.hang(&format!("  {names}  {}", group.what), widest + 4) + "\n"
+        };
+        self.groups.iter().map(line).collect()
     }
 
     /// For a program's tests: each visible command stands in one group, and its examples are command lines that it takes.

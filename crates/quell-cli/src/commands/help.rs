@@ -1,17 +1,17 @@
-//! Text of `quell --help`: the commands by purpose, and two examples of each.
+//! Text of `quell --help`: its commands by purpose, and two examples of each.
 
 use quell_command::help::{Group, Help};
 
 /// What `quell --help` says beside the options.
 pub const HELP: Help = Help {
     groups: &GROUPS,
-    status: "Exit status: 0 done; 1 it failed, or the answer is no; 2 the command line is wrong; 130 ended by Ctrl-C \
-             without a result; 141 the reader closed the pipe. `exec`: the command's own.",
+    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 done; \
+            1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
 };
 
 const GROUPS: [Group; 5] = [
     Group {
-        title: "Agent",
+        what: "Protect services here, and stop that",
         commands: &[
             ("run", ["quell run", "quell run --config quell.toml --dry-run --once"]),
             (
@@ -29,7 +29,7 @@ const GROUPS: [Group; 5] = [
         ],
     },
     Group {
-        title: "Look",
+        what: "What happens and why; what is possible",
         commands: &[
             ("status", ["quell status", "quell status --socket /tmp/quell.sock --json"]),
             ("top", ["quell top", "quell top --interval 500ms"]),
@@ -45,7 +45,7 @@ const GROUPS: [Group; 5] = [
         ],
     },
     Group {
-        title: "Measure",
+        what: "Show it here; load or disturb a server",
         commands: &[
             ("demo", ["quell demo", "quell demo runaway"]),
             (
@@ -59,7 +59,7 @@ const GROUPS: [Group; 5] = [
         ],
     },
     Group {
-        title: "Reckon",
+        what: "A budget that keeps a service's latency",
         commands: &[(
             "vas",
             [
@@ -69,7 +69,7 @@ const GROUPS: [Group; 5] = [
         )],
     },
     Group {
-        title: "Other",
+        what: "Completions for a shell",
         commands: &[(
             "completions",
             ["quell completions bash > /etc/bash_completion.d/quell", "quell completions fish"],
@@ -94,6 +94,7 @@ mod tests {
             let mut command = HELP.on(crate::bare_command(), &Screen::columns(columns)).term_width(columns);
             let text = command.render_long_help().to_string();
             quell_report::testing::assert_fits(&text, columns);
+            assert!(columns > 80 || text.lines().count() <= 24 - 6, "room for six more commands: {text}");
             insta::assert_snapshot!(format!("help_{columns}"), text);
         }
     }

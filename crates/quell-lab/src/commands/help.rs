@@ -1,17 +1,17 @@
-//! Text of `quell-lab --help`: the commands by purpose, and two examples of each.
+//! Text of `quell-lab --help`: its commands by purpose, and two examples of each.
 
 use quell_command::help::{Group, Help};
 
 /// What `quell-lab --help` says beside the options.
 pub const HELP: Help = Help {
     groups: &GROUPS,
-    status: "Exit status: 0 done; 1 it failed, or the answer is no; 2 the command line is wrong; 130 ended by Ctrl-C \
-             without a result; 141 the reader closed the pipe. `lab run`: the command's own.",
+    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 done; \
+            1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
 };
 
 const GROUPS: [Group; 4] = [
     Group {
-        title: "Simulate",
+        what: "Scenarios on a simulated machine, or as real threads",
         commands: &[
             (
                 "sim",
@@ -35,12 +35,15 @@ const GROUPS: [Group; 4] = [
         ],
     },
     Group {
-        title: "Evidence",
+        what: "What is claimed, row by row",
         commands: &[("reproduce", ["quell-lab reproduce --list", "quell-lab reproduce queueing --quick"])],
     },
-    Group { title: "Kernel", commands: &[("lab", ["quell-lab lab run -- uname -r", "quell-lab lab shell"])] },
     Group {
-        title: "Other",
+        what: "A real kernel with sched_ext in a virtual machine",
+        commands: &[("lab", ["quell-lab lab run -- uname -r", "quell-lab lab shell"])],
+    },
+    Group {
+        what: "Completions for a shell",
         commands: &[(
             "completions",
             ["quell-lab completions bash > /etc/bash_completion.d/quell-lab", "quell-lab completions fish"],
@@ -65,6 +68,7 @@ mod tests {
             let mut command = HELP.on(crate::bare_command(), &Screen::columns(columns)).term_width(columns);
             let text = command.render_long_help().to_string();
             quell_report::testing::assert_fits(&text, columns);
+            assert!(text.lines().count() <= 24, "one screen: {text}");
             insta::assert_snapshot!(format!("help_{columns}"), text);
         }
     }

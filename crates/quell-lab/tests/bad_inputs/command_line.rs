@@ -8,7 +8,7 @@ use super::QUELL_LAB;
 /// scenario).
 const ROWS: &[(&str, i32, &str)] = &[
     ("nonsense", 2, "'nonsense'"),
-    ("smi two.toml", 2, "'smi' … 'sim'"),
+    ("validat two.toml", 2, "'validat' … 'validate'"),
     ("--frobnicate", 2, "'--frobnicate'"),
     ("lab", 2, "Usage: quell-lab lab"),
     ("lab nonsense", 2, "'nonsense'"),
