@@ -20,7 +20,7 @@ demo: setup
 # The tables of docs/use/results.md from papers/*/results.toml; says which were made with other assumptions.
 docs: setup
 	$(CARGO) build --locked --bin quell
-	./target/debug/quell-lab reproduce --tables papers > target/results.md
+	./target/debug/quell-lab paper --tables papers > target/results.md
 	mv target/results.md docs/use/results.md
 	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' docs/use/results.md
 

@@ -42,13 +42,22 @@ fn command() -> clap::Command {
     HELP.on(bare_command(), &Screen::UNBOUNDED)
 }
 
-/// Commands that the laboratory has.
-const OF_THE_LABORATORY: [&str; 6] = ["lab", "play", "replay", "reproduce", "sim", "validate"];
+/// Words for what the laboratory does, and its command for each.
+const OF_THE_LABORATORY: [(&str, &str); 6] = [
+    ("lab", "boot"),
+    ("play", "run"),
+    ("replay", "replay"),
+    ("reproduce", "paper"),
+    ("sim", "run"),
+    ("validate", "validate"),
+];
 
 fn main() -> ExitCode {
     let word = std::env::args().nth(1).unwrap_or_default();
-    if OF_THE_LABORATORY.contains(&word.as_str()) {
-        eprintln!("quell: '{word}' is a command of the laboratory: `quell-lab {word}`, of the package quell-lab");
+    if let Some((_, command)) = OF_THE_LABORATORY.iter().find(|(asked, _)| *asked == word) {
+        eprintln!(
+            "quell: there is no '{word}': the laboratory has it, as `quell-lab {command}`, of the package quell-lab"
+        );
         return ExitCode::from(2);
     }
     let kinds = [request::kind::<antagonist::Request>()];

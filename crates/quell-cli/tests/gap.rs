@@ -1,4 +1,4 @@
-//! `quell gap` and `quell-lab reproduce` as a user meets them.
+//! `quell gap` and `quell-lab paper` as a user meets them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};

@@ -100,8 +100,8 @@ pub fn run_agent(
     if config.has_own_scheduler() && (extras.shadow || extras.dry_run) {
         bail!(
             "a policy that grants CPUs has Quell's own scheduler here, which cannot be loaded without taking every thread: \
-             --dry-run and --shadow are possible with machine.scheduler = \"kernel\"; or see what it does with `quell-lab sim`, \
-             or on a kernel of its own with `quell-lab lab run`"
+             --dry-run and --shadow are possible with machine.scheduler = \"kernel\"; or see what it does with `quell-lab run`, \
+             or on a kernel of its own with `quell-lab boot run`"
         );
     }
     if !config.has_own_scheduler() {

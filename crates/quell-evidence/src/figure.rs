@@ -14,13 +14,13 @@ use crate::treatment::{self, Treatment};
 pub struct Figure {
     /// Its claims.
     pub topic: Topic,
-    /// A scenario of `quell-lab sim`.
+    /// A scenario of `quell-lab run`.
     pub scene: toml::Table,
     /// What is compared; where there is none, the scene's stacks of policies under their names.
     pub treatments: Vec<Treatment>,
     /// What is measured, each for the claim of the same id.
     pub measures: Vec<Asked>,
-    /// Is the scene played by programs (`quell-lab play --programs`)?
+    /// Is the scene played by programs (`quell-lab run --on programs`)?
     pub programs: bool,
     /// CPUs beside the scene's on which its load generators run alone; 0: they run among the programs.
     pub generator_cpus: u32,

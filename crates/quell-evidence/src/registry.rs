@@ -1,4 +1,4 @@
-//! The topics of `quell-lab reproduce`: a file of claims a topic, one line here.
+//! The topics of `quell-lab paper`: a file of claims a topic, one line here.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use crate::claim::{Claim, File};
 /// A set of claims that one run bears out or refutes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topic {
-    /// Its name after `quell-lab reproduce`.
+    /// Its name after `quell-lab paper`.
     pub id: String,
     /// Its subject, in one line.
     pub title: String,

@@ -33,7 +33,7 @@ pub enum LabError {
     #[error(
         "cannot download from {mirror}: {detail}\n\
          The lab needs the network once, to fetch a kernel and QEMU. Connect it, name another mirror with \
-         QUELL_LAB_MIRROR, or copy the directory {cache} from a machine where `quell-lab lab fetch` has run",
+         QUELL_LAB_MIRROR, or copy the directory {cache} from a machine where `quell-lab boot fetch` has run",
         cache = cache.display()
     )]
     Network {

@@ -18,6 +18,7 @@ mod play;
 mod product;
 mod programs;
 mod scenario_file;
+mod simulate;
 
 use std::process::ExitCode;
 

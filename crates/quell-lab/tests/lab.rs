@@ -1,4 +1,4 @@
-//! `quell-lab lab run` as a user meets it: output, exit status, and each kind of failure with its own message and nothing left.
+//! `quell-lab boot run` as a user meets it: output, exit status, and each kind of failure with its own message and nothing left.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ impl Lab {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quell-lab"));
-        command.args(["lab", "run"]).args(arguments);
+        command.args(["boot", "run"]).args(arguments);
         command.env(MARK, &self.mark).env("TMPDIR", self.scratch.path()).stdin(Stdio::null());
         command
     }
@@ -207,7 +207,7 @@ fn a_full_disk_is_told() {
         "-c",
         &script,
         env!("CARGO_BIN_EXE_quell-lab"),
-        "lab",
+        "boot",
         "run",
         "--pack",
         "--",
@@ -246,7 +246,7 @@ fn numbers_of_cpus_that_cannot_be_are_refused_before_anything_begins() {
     for arguments in
         [["peers", "--cpus", "0"], ["peers", "--cpus", "2,65"], ["peers", "--seconds", "0"], ["shell", "--cpus", "0"]]
     {
-        let output = Command::new(env!("CARGO_BIN_EXE_quell-lab")).arg("lab").args(arguments).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_quell-lab")).arg("boot").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
     }
 }
@@ -255,7 +255,7 @@ fn numbers_of_cpus_that_cannot_be_are_refused_before_anything_begins() {
 fn a_shell_reads_its_commands_from_a_pipe() {
     let lab = Lab::new("shell");
     let mut command = Command::new(env!("CARGO_BIN_EXE_quell-lab"));
-    command.args(["lab", "shell", "--pack"]).env(MARK, &lab.mark).env("TMPDIR", lab.scratch.path());
+    command.args(["boot", "shell", "--pack"]).env(MARK, &lab.mark).env("TMPDIR", lab.scratch.path());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"cat /sys/kernel/sched_ext/state\nexit 3\n").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -267,11 +267,18 @@ fn a_shell_reads_its_commands_from_a_pipe() {
     );
 }
 
+/// The program quell, which a test of the workspace builds as well.
+fn product() -> String {
+    let file = Path::new(env!("CARGO_BIN_EXE_quell-lab")).with_file_name("quell");
+    assert!(file.is_file(), "{} is not there: cargo build -p quell-cli", file.display());
+    file.to_str().unwrap().to_owned()
+}
+
 /// The figure of docs/write/claim.md.
 fn figure() -> String {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/write/claim.md")).unwrap();
     let (_, rest) = page.split_once("$ cat small.toml\n").expect("the page shows a figure");
-    rest.split_once("$ quell-lab reproduce").unwrap().0.to_owned()
+    rest.split_once("$ quell-lab run").unwrap().0.to_owned()
 }
 
 #[test]
@@ -279,9 +286,9 @@ fn a_figure_that_is_a_file_is_run_by_the_simulator_and_on_a_real_kernel() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("small.toml");
     fs::write(&file, figure()).unwrap();
-    for runner in ["sim", "lab"] {
+    for (runner, words) in [("sim", &[][..]), ("lab", &["--on", "threads", "--in", "lab"])] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quell-lab"));
-        command.arg("reproduce").arg(&file).args(["--quick", "--json", "--on", runner]).stdin(Stdio::null());
+        command.arg("run").arg(&file).args(["--quick", "--json"]).args(words).stdin(Stdio::null());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{runner}: {}", text(&output.stderr));
         let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -297,10 +304,10 @@ fn a_figure_that_is_a_file_is_run_by_the_simulator_and_on_a_real_kernel() {
 
 #[test]
 fn a_scene_is_played_by_programs_under_settings_of_linux_and_under_a_policy() {
-    let quell = env!("CARGO_BIN_EXE_quell-lab");
-    let play = ["play", "spin", "--programs", "--policies", "weight,rkube-partition", "--json"];
+    let (quell_lab, quell) = (env!("CARGO_BIN_EXE_quell-lab"), product());
+    let play = ["run", "spin", "--on", "programs", "--against", "weight,rkube-partition", "--json"];
     let short = ["--duration=500ms", "--set=warm_up=300ms", "--set=workload.server.server.arrivals.poisson=300"];
-    let before = ["--cpus", "2", "--pack", "/usr/bin/memcached", "--", quell];
+    let before = ["--cpus", "2", "--pack", "/usr/bin/memcached", &quell, "--", quell_lab];
     let output = Lab::new("programs").run(&[&before[..], &play, &short].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -325,18 +332,30 @@ fn a_scene_is_played_by_programs_under_settings_of_linux_and_under_a_policy() {
     }
 }
 
-/// What `quell-lab reproduce edgeiso --real` is made of, shortened: how soon knobs act, and its programs under its policy.
+/// What `quell-lab paper edgeiso --real` is made of, shortened: how soon knobs act, and its programs under its policy.
 #[test]
 fn knobs_act_in_their_order_and_edgeiso_manages_programs() {
-    let (quell, figure) = (env!("CARGO_BIN_EXE_quell-lab"), "../../papers/edgeiso/real-services.toml");
+    let (quell_lab, figure) = (env!("CARGO_BIN_EXE_quell-lab"), "../../papers/edgeiso/real-services.toml");
+    let quell = product();
     let figure = fs::canonicalize(figure).unwrap();
     let script = format!(
-        "{quell} doctor --effects --json && {quell} play {} --programs --policies edgeiso --json --duration=300ms \
+        "{quell} doctor --effects --json && {quell_lab} run {} --on programs --against edgeiso --json --duration=300ms \
          --set='warm_up=\"300ms\"'",
         figure.display()
     );
     let machine = ["--cpus", "4", "--lockstep=serial", "--mips", "125", "--quantum", "20us", "--settle", "1", "--pack"];
-    let files = [quell, "--pack", figure.to_str().unwrap(), "--pack", "/usr/bin/memcached", "--", "sh", "-c", &script];
+    let files = [
+        &quell,
+        quell_lab,
+        "--pack",
+        figure.to_str().unwrap(),
+        "--pack",
+        "/usr/bin/memcached",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
     let output = Lab::new("edgeiso").run(&[&machine[..], &files].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let printed = text(&output.stdout);

@@ -17,12 +17,20 @@ sleep 0.5
 wait $antagonist && cat /run/antagonist.json
 "#;
 
+/// The program quell, which a test of the workspace builds as well.
+fn product() -> PathBuf {
+    let file = PathBuf::from(env!("CARGO_BIN_EXE_quell-lab")).with_file_name("quell");
+    assert!(file.is_file(), "{} is not there: cargo build -p quell-cli", file.display());
+    file
+}
+
 fn experiment() -> Output {
-    let quell = env!("CARGO_BIN_EXE_quell-lab");
+    let quell = product();
+    let quell = quell.to_str().unwrap();
     let memcached = ["/usr/bin/memcached", "/usr/local/bin/memcached"].map(PathBuf::from);
     let memcached = memcached.iter().find(|path| path.exists()).expect("memcached is installed (scripts/setup)");
-    let mut command = Command::new(quell);
-    command.args(["lab", "run", "--lockstep=serial", "--cpus", "2", "--quantum", "20us", "--timeout", "900"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell-lab"));
+    command.args(["boot", "run", "--lockstep=serial", "--cpus", "2", "--quantum", "20us", "--timeout", "900"]);
     command.arg("--env").arg(format!("QUELL={quell}")).args(["--pack", quell]).arg(memcached);
     command.args(["--", "sh", "-c", EXPERIMENT]).output().unwrap()
 }

@@ -1,4 +1,4 @@
-//! `quell-lab reproduce` of what the simulator shows. The same seeds give the same rows on every machine. A quick run has one
+//! `quell-lab paper` of what the simulator shows. The same seeds give the same rows on every machine. A quick run has one
 //! seed, so no intervals and no verdicts: what came out is held against the claims here.
 
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 fn rows(topic: &str) -> Vec<Value> {
     let output =
-        Command::new(env!("CARGO_BIN_EXE_quell-lab")).args(["reproduce", topic, "--quick", "--json"]).output().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_quell-lab")).args(["paper", topic, "--quick", "--json"]).output().unwrap();
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let surprises = rows.iter().any(|row| is(row, "differs") && row["known_difference"].is_null());
     assert_eq!(output.status.success(), !surprises, "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,10 +1,10 @@
-//! `quell-lab sim` as a command.
+//! `quell-lab run` as a command.
 
 use std::process::{Command, Output};
 
 fn quell_sim(arguments: &[&str], threads: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quell-lab"))
-        .arg("sim")
+        .arg("run")
         .args(arguments)
         .env("RAYON_NUM_THREADS", threads)
         .output()
@@ -61,7 +61,7 @@ fn what_cannot_be_done_says_what_can() {
 /// A target that asks for more CPUs than there are.
 const OVERCOMMITTED: [&str; 7] = [
     "rkube-figure3",
-    "--policies",
+    "--against",
     "none,rkube",
     "--set",
     "workload.T.cpus=9",
@@ -123,7 +123,7 @@ fn stacks_are_compared_recorded_and_replayed() {
         .collect();
     assert_eq!(stacks, ["none", "guard", "rkube+caladan", "caladan+guard", "caladan"]);
 
-    let output = quell_sim(&[&short[..], &["--policies", "rkube+caladan", "--record", file]].concat(), "2");
+    let output = quell_sim(&[&short[..], &["--against", "rkube+caladan", "--record", file]].concat(), "2");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let replayed = Command::new(env!("CARGO_BIN_EXE_quell-lab")).args(["replay", file]).output().unwrap();
     let said = String::from_utf8(replayed.stdout).unwrap();

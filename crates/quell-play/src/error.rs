@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// A workload does what no real thread does here.
-    #[error("workload '{workload}' cannot be played: {what}; `quell-lab sim` can simulate it")]
+    #[error("workload '{workload}' cannot be played: {what}; `quell-lab run` can simulate it")]
     Unplayable {
         /// Its name.
         workload: String,

@@ -1,6 +1,6 @@
 //! A scene's workloads as real threads, so that a real kernel schedules what the simulator simulates.
 //!
-//! A scene is a scenario of `quell-lab sim`. Each workload is played by one process: its threads do CPU work that was measured
+//! A scene is a scenario of `quell-lab run`. Each workload is played by one process: its threads do CPU work that was measured
 //! on this machine alone ([`Pace`]), arrive, sleep and wait as the simulated ones do, with the same random numbers. No thread
 //! generates load: an idle thread of a server sleeps until the next request's arrival.
 

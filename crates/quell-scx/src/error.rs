@@ -10,7 +10,7 @@ pub enum ScxError {
     /// The kernel has no sched_ext.
     #[error(
         "this kernel cannot load schedulers: {path} does not exist; boot a kernel from 6.12 on with \
-         CONFIG_SCHED_CLASS_EXT=y, or try it in the lab (quell-lab lab run)"
+         CONFIG_SCHED_CLASS_EXT=y, or try it in the lab (quell-lab boot run)"
     )]
     NoSchedExt {
         /// What was looked for.

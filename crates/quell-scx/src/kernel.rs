@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
         let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
-        assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell-lab lab"), "{error}");
+        assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell-lab boot"), "{error}");
     }
 
     #[test]

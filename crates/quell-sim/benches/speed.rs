@@ -27,7 +27,7 @@ fn events(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A shipped scenario as `quell-lab sim` runs it.
+/// A shipped scenario as `quell-lab run` runs it.
 fn scenario(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("scenario");
     group.sample_size(10);

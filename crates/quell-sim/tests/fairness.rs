@@ -1,5 +1,5 @@
 //! Shares by weight, through groups and under quotas, against what the kernel promises, beside those that
-//! `quell-lab reproduce fairness` shows.
+//! `quell-lab paper fairness` shows.
 
 use quell_model::{CpuCount, Nanos, PreemptionMode, SchedClass, Topology};
 use quell_sim::experiment::shares::{self, Span, hog, kernel};

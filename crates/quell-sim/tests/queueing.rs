@@ -1,4 +1,4 @@
-//! Latencies of simple queues against theory, beside those that `quell-lab reproduce queueing` shows.
+//! Latencies of simple queues against theory, beside those that `quell-lab paper queueing` shows.
 
 use quell_sim::experiment::queueing::{PARTS, Part, Queue, mean, p99};
 

@@ -74,7 +74,7 @@ fn every_scenario_makes_sense_as_it_is() {
 fn what_the_comments_suggest_can_be_done() {
     let mut seen = 0;
     for shipped in SHIPPED {
-        let suggested = shipped.text.lines().filter(|line| line.starts_with("#   quell-lab sim "));
+        let suggested = shipped.text.lines().filter(|line| line.starts_with("#   quell-lab run "));
         for line in suggested {
             let words = line.split_whitespace().map(|word| word.trim_matches('\'').to_owned());
             let set = |(before, word): (String, String)| (before == "--set").then_some(word);

@@ -13,9 +13,9 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     // Which command?
     ("nonsense", 2, "'nonsense'"),
     ("lod --rate 5", 2, "'lod' … 'load'"),
-    ("sim two.toml", 2, "'sim' … quell-lab sim … package quell-lab"),
-    ("reproduce --list", 2, "quell-lab reproduce … package quell-lab"),
-    ("lab run -- true", 2, "quell-lab lab … package quell-lab"),
+    ("sim two.toml", 2, "no 'sim' … quell-lab run … package quell-lab"),
+    ("reproduce --list", 2, "quell-lab paper … package quell-lab"),
+    ("lab run -- true", 2, "quell-lab boot … package quell-lab"),
     ("--frobnicate", 2, "'--frobnicate'"),
     ("run --confg x", 2, "'--confg' … '--config'"),
     ("check --jsn", 2, "'--jsn' … '--json'"),

@@ -33,9 +33,9 @@ pub fn values() -> Vec<Values> {
     let topics = topics().iter().map(|topic| topic.id.as_str()).collect();
     vec![
         ("replay", "policy", policies.clone()),
-        ("sim", "policies", policies),
-        ("sim", "scenario", scenarios),
-        ("reproduce", "ids", topics),
+        ("run", "against", policies),
+        ("run", "scene", scenarios),
+        ("paper", "ids", topics),
     ]
 }
 

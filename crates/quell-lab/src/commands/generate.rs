@@ -10,7 +10,7 @@ use super::completions::values;
 
 const MANUAL: Manual = Manual {
     formats: &[("quell-scenario", "what is simulated and played", include_str!("../../../../docs/use/scenarios.md"))],
-    files: &[("~/.cache/quell/lab", "kernels and QEMU", &["lab"])],
+    files: &[("~/.cache/quell/lab", "kernels and QEMU", &["boot", "run"])],
     statuses: include_str!("../../../../docs/use/exit-statuses.md"),
     see_also: &["quell-lab(1)", "quell-scenario(5)", "quell(1)"],
 };
@@ -33,7 +33,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         MANUAL.write(without_help(crate::command()), directory.path()).unwrap();
         let page = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
-        assert!(page("quell-lab-lab-run.1").contains("125") && page("quell-lab-reproduce.1").contains("SEE ALSO"));
+        assert!(page("quell-lab-boot-run.1").contains("125") && page("quell-lab-paper.1").contains("SEE ALSO"));
         assert!(page("quell-scenario.5").contains("warm_up"));
     }
 }

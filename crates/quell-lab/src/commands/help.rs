@@ -11,20 +11,13 @@ pub const HELP: Help = Help {
 
 const GROUPS: [Group; 4] = [
     Group {
-        what: "Scenarios on a simulated machine, or as real threads",
+        what: "Scenes: simulated, as threads, as programs",
         commands: &[
             (
-                "sim",
+                "run",
                 [
-                    "quell-lab sim memcached-2cpus",
-                    "quell-lab sim memcached-2cpus --policies none,guard --html page.html",
-                ],
-            ),
-            (
-                "play",
-                [
-                    "quell-lab play memcached-2cpus --duration 5s",
-                    "quell-lab lab run -- quell-lab play memcached-2cpus --json",
+                    "quell-lab run memcached-2cpus --against none,guard --html page.html",
+                    "quell-lab run spin --on programs --in lab --against alone,fifo --cpus 2 --seeds 1",
                 ],
             ),
             (
@@ -36,11 +29,11 @@ const GROUPS: [Group; 4] = [
     },
     Group {
         what: "What is claimed, row by row",
-        commands: &[("reproduce", ["quell-lab reproduce --list", "quell-lab reproduce queueing --quick"])],
+        commands: &[("paper", ["quell-lab paper --list", "quell-lab paper queueing --quick"])],
     },
     Group {
-        what: "A real kernel with sched_ext in a virtual machine",
-        commands: &[("lab", ["quell-lab lab run -- uname -r", "quell-lab lab shell"])],
+        what: "A real kernel with sched_ext, anywhere",
+        commands: &[("boot", ["quell-lab boot run -- uname -r", "quell-lab boot shell"])],
     },
     Group {
         what: "Completions for a shell",

@@ -1,13 +1,12 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
+mod boot;
 mod completions;
 mod generate;
 mod help;
-mod lab;
-mod play;
+mod paper;
 mod replay;
-mod reproduce;
-mod sim;
+mod run;
 mod validate;
 
 use std::process::ExitCode;
@@ -24,13 +23,12 @@ use crate::play::{Play, Player};
 /// What `quell-lab` can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Boot(boot::Arguments),
     Completions(completions::Arguments),
     Generate(generate::Arguments),
-    Lab(lab::Arguments),
-    Play(play::Arguments),
+    Paper(paper::Arguments),
     Replay(replay::Arguments),
-    Reproduce(reproduce::Arguments),
-    Sim(sim::Arguments),
+    Run(Box<run::Arguments>),
     Validate(validate::Arguments),
 }
 
@@ -41,7 +39,7 @@ pub fn requests() -> [request::Kind; 5] {
         request::kind::<Load>(),
         request::kind::<Player>(),
         request::kind::<Play>(),
-        request::kind::<reproduce::bands::Run>(),
+        request::kind::<paper::bands::Run>(),
     ]
 }
 
@@ -51,13 +49,12 @@ pub fn requests() -> [request::Kind; 5] {
 /// Whatever the subcommand could not do, with the fix in the text.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Boot(arguments) => boot::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
-        Command::Lab(arguments) => lab::run(&arguments),
-        Command::Play(arguments) => play::run(&arguments),
+        Command::Paper(arguments) => paper::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
-        Command::Reproduce(arguments) => reproduce::run(&arguments),
-        Command::Sim(arguments) => sim::run(&arguments),
+        Command::Run(arguments) => run::run(*arguments),
         Command::Validate(arguments) => validate::run(&arguments),
     }
 }

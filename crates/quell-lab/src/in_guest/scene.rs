@@ -1,4 +1,4 @@
-//! A scene as real threads (`quell-lab play`): in the lab, or on this machine.
+//! A scene as real threads (`quell-lab run --on threads`): in the lab, or on this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,21 @@ pub fn in_guest_of(
     treatments: &[Treatment],
     set: &[String],
 ) -> Result<Vec<Cell>> {
-    // The guest has a /tmp of its own: the file goes into its memory.
-    let file = file.canonicalize().with_context(|| format!("find {}", file.display()))?;
-    let play = Play { scene: file.clone(), seed: Some(seed), set: set.to_vec(), ..Play::default() };
+    let play = Play { scene: file.to_owned(), seed: Some(seed), set: set.to_vec(), ..Play::default() };
+    Ok(played(shape, play, treatments)?.into_iter().map(cell).collect())
+}
+
+/// What came of a scene on a machine of this shape and kernel, where schedulers of these treatments are there.
+pub fn played(shape: Machine, mut play: Play, treatments: &[Treatment]) -> Result<Vec<Report>> {
     let lab = Lab::new(&ToStderr)?;
     let programs = treatments.iter().filter_map(|treatment| treatment.sched_ext.first());
     let programs = programs.map(|name| schedulers::program(&lab.cache, name, lab.progress));
-    let mut files = programs.chain([Ok(file)]).collect::<Result<Vec<_>, _>>()?;
+    let mut files = programs.collect::<Result<Vec<_>, _>>()?;
+    if play.scene.exists() {
+        // The guest has a /tmp of its own: the file goes into its memory.
+        play.scene = play.scene.canonicalize().with_context(|| format!("find {}", play.scene.display()))?;
+        files.push(play.scene.clone());
+    }
     let job = job(&play, &mut files)?;
     let machine = Machine {
         clock: Clock::Lockstep(Lockstep::default()),
@@ -49,7 +57,7 @@ pub fn in_guest_of(
     if ending.status != 0 {
         bail!("the scene was not played: exit status {} in the guest", ending.status);
     }
-    cells(&out)
+    request::read::<Play>(&out)
 }
 
 /// The job that plays a scene in a guest, which has these files and then all that it needs.

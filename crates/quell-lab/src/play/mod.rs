@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use self::apart::Apart;
 pub use self::player::Player;
 pub use self::run::Report;
-pub use self::run::Row;
+use self::run::Row;
 use self::scenes::Treated;
 use crate::programs::TREATMENTS;
 
@@ -54,7 +54,7 @@ impl Request for Play {
     type Answer = Vec<Report>;
 
     fn answer(self) -> Result<Vec<Report>> {
-        Ok(self.rows()?.iter().map(Row::report).collect())
+        self.reports()
     }
 }
 
@@ -82,12 +82,23 @@ impl Play {
         Ok(treated)
     }
 
-    /// Plays it.
-    pub fn rows(&self) -> Result<Vec<Row>> {
+    /// CPUs of the scene's machine.
+    pub fn cpus(&self) -> Result<u32> {
+        let treated = self.treated()?;
+        let first = treated.first().context("nothing is compared: give the scene a policy, or treatments")?;
+        Ok(first.scenario.machine()?.topology.all().len() as u32)
+    }
+
+    /// Plays it; a row a treatment, repetition and workload.
+    pub fn reports(&self) -> Result<Vec<Report>> {
+        Ok(self.rows()?.iter().map(Row::report).collect())
+    }
+
+    fn rows(&self) -> Result<Vec<Row>> {
         let treated = self.treated()?;
         for Treated { scenario, .. } in &treated {
             if !scenario.vms.is_empty() {
-                bail!("a scene with virtual machines cannot be played; `quell-lab sim` can simulate it");
+                bail!("a scene with virtual machines cannot be played; `quell-lab run` simulates it");
             }
             let graph = scenario.graphs();
             let as_threads = |spec| quell_play::check(spec, &graph);

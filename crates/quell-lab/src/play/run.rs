@@ -127,7 +127,7 @@ impl Scene {
             if let Some((name, key)) = needs {
                 bail!(
                     "workload '{name}': {key} needs control groups with the cpu and cpuset controllers of cgroup v2, \
-                     which are not here; play it in the lab: quell-lab lab run -- quell-lab play SCENARIO"
+                     which are not here; play it in a guest: add --in lab"
                 );
             }
             notes.push("no cgroup v2 with cpu and cpuset: each workload has a session, not a group, of its own".into());

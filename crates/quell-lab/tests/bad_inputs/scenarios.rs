@@ -112,7 +112,7 @@ fn a_mistake_in_a_scenario_is_refused_with_its_line() {
     each(ROWS, |(from, to, says)| {
         assert!(RIGHT.contains(from), "{from}");
         let scene = scene(&[("s.toml", &RIGHT.replacen(from, to, 1))]);
-        let words = ["sim", "s.toml"].map(String::from);
+        let words = ["run", "s.toml"].map(String::from);
         let says = format!("s.toml:…{says}");
         try_it(QUELL_LAB, scene.path(), &words, &Expected { status: 1, says: &says })
             .map_err(|why| format!("{from} -> {to}:{why}"))

@@ -118,7 +118,7 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
             consequence: "Quell's own scheduler cannot be loaded: CPUs are granted by affinity, once a millisecond at \
                           most, and no rule is executed at a wake-up"
                 .into(),
-            mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell-lab lab`".into(),
+            mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell-lab boot`".into(),
         });
     };
     if facts.real_time_kernel && sched_ext.loaded.is_none() {

@@ -1,4 +1,4 @@
-//! Inputs that a text does not give. `quell-lab reproduce --bands` runs each experiment with others: a process of its own for each
+//! Inputs that a text does not give. `quell-lab paper --bands` runs each experiment with others: a process of its own for each
 //! set of them.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Experiments with a known outcome, for tests and for `quell-lab reproduce`: simulated queues and what theory says about
+//! Experiments with a known outcome, for tests and for `quell-lab paper`: simulated queues and what theory says about
 //! them, shares of CPUs that weights and quotas promise, task sets whose schedules SimSo has worked out, and the papers'
 //! evaluations.
 

@@ -1,4 +1,4 @@
-//! The kernel that experiments begin from. `quell-lab reproduce --without` leaves something out of it: in a process of its own for
+//! The kernel that experiments begin from. `quell-lab paper --without` leaves something out of it: in a process of its own for
 //! each such kernel.
 
 use std::sync::OnceLock;

@@ -84,7 +84,7 @@ pub struct WorkloadSpec {
     /// The part of what a core can draw from memory that each of its CPUs may, 0.1–1 (resctrl's MB); None: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_throttle: Option<f64>,
-    /// What plays it as a program (`quell-lab play --programs`); None: memcached, or `quell antagonist cpu`.
+    /// What plays it as a program (`quell-lab run --on programs`); None: memcached, or `quell antagonist cpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// An open loop.

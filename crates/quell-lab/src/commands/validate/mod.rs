@@ -15,7 +15,7 @@ use clap::Args;
 use quell_report::screen::Screen;
 use serde_json::json;
 
-use super::reproduce::figure::sim;
+use super::paper::figure::sim;
 use crate::play::scenes;
 use compare::Row;
 use page::Scene;

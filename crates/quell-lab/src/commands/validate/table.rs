@@ -4,7 +4,7 @@ use quell_report::screen::Screen;
 use quell_report::table::table;
 
 use super::compare::{Near, Row};
-use crate::commands::reproduce::table::number;
+use crate::commands::paper::table::number;
 
 pub const HEAD: [&str; 9] = ["scene", "policy", "workload", "measure", "simulated", "real", "real's 95 %", "error", ""];
 
