@@ -27,7 +27,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("replay notes --layer x", 2, "--layer"),
     ("replay notes --show x", 2, "--show"),
     // sim
-    ("run", 2, "<SCENARIO>"),
+    ("run", 2, "<SCENE>"),
     ("run nonsense", 1, "nonsense … give a file, or one of: colocation"),
     ("run nothere.toml", 1, "nothere.toml … give a file"),
     ("run notes", 1, "notes"),
