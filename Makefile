@@ -47,7 +47,7 @@ soak: setup
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
 	env -u PROPTEST_RNG_SEED QUELL_REAL_STEPS=300 $(CARGO) test -p quell-linux --locked --test real_members
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
-	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster --locked --test cluster
+	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster-sim --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
 	$(CARGO) test -p quell-lab --locked --test validate -- --include-ignored --show-output

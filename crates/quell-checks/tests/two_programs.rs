@@ -23,10 +23,12 @@ fn linked(package: &str) -> Vec<String> {
 
 #[test]
 fn the_product_links_nothing_of_the_laboratory() {
-    let product = linked("quell-cli");
-    assert!(product.iter().any(|name| name == "quell-agent"), "{product:?}");
-    let wrong: Vec<_> = product.iter().filter(|name| LABORATORY.contains(&name.as_str())).collect();
-    assert!(wrong.is_empty(), "the program quell links {wrong:?}");
+    for program in ["quell-cli", "quell-cluster"] {
+        let product = linked(program);
+        assert!(product.iter().any(|name| name == "quell-agent"), "{product:?}");
+        let wrong: Vec<_> = product.iter().filter(|name| LABORATORY.contains(&name.as_str())).collect();
+        assert!(wrong.is_empty(), "{program} links {wrong:?}");
+    }
 }
 
 #[test]

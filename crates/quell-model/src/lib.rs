@@ -23,6 +23,7 @@ pub mod knob;
 pub mod lease;
 pub mod need;
 pub mod plan;
+mod random;
 pub mod rule;
 pub mod sched_class;
 pub mod scheduler;
@@ -56,6 +57,7 @@ pub use knob::{Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, Preempti
 pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Impossible, Need, Support};
 pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};
+pub use random::Stream;
 pub use rule::{DeferrableServer, Rule, RuleKind};
 pub use sched_class::SchedClass;
 pub use scheduler::Scheduler;

@@ -3,8 +3,8 @@
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::Stream;
 use crate::math;
-use crate::random::Stream;
 
 /// An open loop's arrivals. Rates are requests per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! What the kernel leaves to chance.
 
-use crate::random::Stream;
+use crate::Stream;
 
 /// The first stream of these numbers, the host's; workloads count theirs from 0, and guests from one more.
 const STREAM: u64 = 1 << 62;

@@ -9,7 +9,7 @@ use quell_model::{
 };
 use thiserror::Error;
 
-use crate::random::Stream;
+use crate::Stream;
 
 /// Failures have a stream that nothing else has.
 const STREAM: u64 = 4 << 32;

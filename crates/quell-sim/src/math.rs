@@ -22,11 +22,6 @@ pub(crate) fn sqrt(x: f64) -> f64 {
     libm::sqrt(x)
 }
 
-/// Cosine.
-pub(crate) fn cos(x: f64) -> f64 {
-    libm::cos(x)
-}
-
 /// Nanoseconds from a computed time, rounded; negative and senseless ones are zero.
 pub(crate) fn nanos(x: f64) -> u64 {
     (x + 0.5) as u64

@@ -3,8 +3,8 @@
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::Stream;
 use crate::math;
-use crate::random::Stream;
 
 /// A distribution of CPU times at full speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

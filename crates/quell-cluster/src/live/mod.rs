@@ -1,10 +1,8 @@
-//! A cluster that lives by the clock on the wall, and its control: what `quell-cluster run` does.
+//! A cluster that lives by the clock on the wall, and its control.
 //!
 //! What is controlled is a [`Driver`]. The controller keeps nothing of its own on disk: it may die at any instant, and the next
 //! one asks the driver what runs where.
 
-mod journal;
-mod simulated;
 mod status;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +13,6 @@ use quell_model::{Host, Layer, Stack, WorkloadId};
 use crate::ClusterError;
 use crate::policy::AnyClusterPolicy;
 
-pub use simulated::Simulated;
 pub use status::{Board, Status};
 
 /// A cluster under control. Its time is the wall's; a wait ends early when something happened or it is told to stop.

@@ -3,8 +3,7 @@
 use quell_model::cluster::{
     ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView, HostId, PlaceCommand,
 };
-use quell_model::{Nanos, Policy, Wake, WorkloadId};
-use quell_sim::Stream;
+use quell_model::{Nanos, Policy, Stream, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use super::kit::{self, Round};

@@ -9,7 +9,7 @@ pub const HELP: Help = Help {
             1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
 };
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     Group {
         what: "Scenes: simulated, as threads, as programs",
         commands: &[
@@ -26,6 +26,10 @@ const GROUPS: [Group; 4] = [
             ),
             ("replay", ["quell-lab replay run.record", "quell-lab replay run.record --policy none --json"]),
         ],
+    },
+    Group {
+        what: "Placement over simulated hosts",
+        commands: &[("cluster", ["quell-lab cluster run quiet-host", "quell-lab cluster why quiet-host 0"])],
     },
     Group {
         what: "What is claimed, row by row",

@@ -1,6 +1,7 @@
 //! One module a subcommand. Each offers its arguments (a clap type) and `run`.
 
 mod boot;
+mod cluster;
 mod completions;
 mod generate;
 mod help;
@@ -24,6 +25,7 @@ use crate::play::{Play, Player};
 #[derive(Subcommand)]
 pub enum Command {
     Boot(boot::Arguments),
+    Cluster(cluster::Arguments),
     Completions(completions::Arguments),
     Generate(generate::Arguments),
     Paper(paper::Arguments),
@@ -50,6 +52,7 @@ pub fn requests() -> [request::Kind; 5] {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Boot(arguments) => boot::run(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),

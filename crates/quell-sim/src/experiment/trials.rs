@@ -3,10 +3,10 @@
 
 use quell_model::{CpuCount, Nanos, Slo, Topology, WorkloadId};
 
+use crate::Stream;
 use crate::contention::{Meters, ProfileName, library};
 use crate::experiment::usual::usual_kernel;
 use crate::machine::Machine;
-use crate::random::Stream;
 use crate::workload::{Arrivals, Dispatch, ServerSpec, Service, Step};
 use crate::{SimError, SimHost, WorkloadSpec};
 

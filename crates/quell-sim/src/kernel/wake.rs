@@ -6,8 +6,8 @@ use super::class::{Class, Preempts};
 use super::fair::{Arrival, Departure};
 use super::state::{FULL_SPEED, State, TaskId};
 use super::{ENDLESS, Interrupts, Kernel};
+use crate::Stream;
 use crate::mechanisms::Mechanism;
-use crate::random::Stream;
 
 impl Kernel {
     /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread, or an

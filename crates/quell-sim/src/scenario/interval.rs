@@ -8,8 +8,8 @@ use quell_report::stats::Blocks;
 use serde::Serialize;
 
 use super::Observed;
+use crate::Stream;
 use crate::math;
-use crate::random::Stream;
 use crate::workload::Latencies;
 
 /// A quantile that is reported.

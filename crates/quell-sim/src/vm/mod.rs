@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use quell_model::{Class, Topology};
 
+use crate::Stream;
 use crate::kernel::{GroupId, Kernel, ServerSpec, TaskId};
-use crate::random::Stream;
 use crate::sim::{Owner, Sim, Tenant, quota, tighter};
 use crate::workload::QUOTA_PERIOD;
 

@@ -5,8 +5,8 @@ use quell_model::Nanos;
 use super::WorkloadSpec;
 use super::graph::{FIRST_STREAM, RequestSpec};
 use super::load::Streams;
+use crate::Stream;
 use crate::arrivals::ArrivalProcess;
-use crate::random::Stream;
 use crate::service::Service;
 
 /// The numbers that the simulator draws for a workload, in the same order.

@@ -5,9 +5,9 @@ use quell_model::Nanos;
 use super::body::{Body, Done};
 use super::spec::WorkloadSpec;
 use super::{Latencies, WorkloadStats};
+use crate::Stream;
 use crate::contention::{Phases, Profile, ProfileName, Whose};
 use crate::kernel::{Kernel, PhaseId, TaskId, Timer};
-use crate::random::Stream;
 use crate::switching::Switching;
 use crate::timers::TimerId;
 

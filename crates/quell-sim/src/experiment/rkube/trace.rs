@@ -10,9 +10,9 @@ use quell_model::{Class, Nanos, Policy};
 
 use super::target::{BATCH, Batch, SERVICE, memcached};
 use super::{Span, container, observe, strict};
+use crate::Stream;
 use crate::experiment::assumed::assumed;
 use crate::machine::Preset;
-use crate::random::Stream;
 use crate::{SimError, WorkloadSpec};
 
 /// CPUs for containers: "we reserve 2 cores for systems and the rest of 38 cores are used for containers".

@@ -10,12 +10,12 @@ use quell_model::{
 
 use super::Sensor;
 use crate::Sim;
+use crate::Stream;
 use crate::contention::solve::Rates;
 use crate::contention::{MeasuredOfMemory, Meter, Meters};
 use crate::host::capabilities::no_contention;
 use crate::host::members::Members;
 use crate::math;
-use crate::random::Stream;
 
 /// Counters' noise has a stream that nobody else has.
 const STREAM: u64 = 3 << 32;

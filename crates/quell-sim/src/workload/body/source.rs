@@ -6,9 +6,9 @@ use std::collections::BinaryHeap;
 use quell_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::Stream;
 use crate::arrivals::{ArrivalProcess, Arrivals};
 use crate::kernel::Kernel;
-use crate::random::Stream;
 use crate::service::Service;
 use crate::timers::TimerId;
 use crate::workload::load::Streams;

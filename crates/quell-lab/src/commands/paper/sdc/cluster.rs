@@ -1,8 +1,8 @@
 //! Figures 5.6 to 5.8: four hosts, in the coarse simulated cluster.
 
 use anyhow::{Context, Result};
-use quell_cluster::scenario::{Local, Scenario};
-use quell_cluster::sim::{Cluster, Summary};
+use quell_cluster_sim::scenario::{Local, Scenario};
+use quell_cluster_sim::sim::{Cluster, Summary};
 use quell_evidence::Measure;
 use quell_model::cluster::HostId;
 use quell_sim::experiment::assumed::assumed;

@@ -6,7 +6,7 @@ use quell_sim::contention::Profile;
 
 use super::balance::Pace;
 use super::queue::Times;
-use crate::predict::Model;
+use quell_cluster::predict::Model;
 
 /// A kind of workload, with what it does alone.
 #[derive(Clone, Debug)]

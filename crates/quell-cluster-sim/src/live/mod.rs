@@ -1,5 +1,7 @@
 //! The simulated cluster as a driver: it goes on by the clock on the wall, whether it is controlled or not.
 
+mod journal;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use quell_model::cluster::{ClusterCapabilities, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView};
 use quell_model::{Host, Nanos, Wake, WorkloadId};
 
-use super::Driver;
-use super::journal::{Beginning, Done, Journal};
+use quell_cluster::live::Driver;
+
+use self::journal::{Beginning, Done, Journal};
 use crate::ClusterError;
 use crate::scenario::Scenario;
 use crate::sim::Cluster;
@@ -151,8 +154,8 @@ fn nanos_of_wall() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::control;
-    use crate::policy::AnyClusterPolicy;
+    use quell_cluster::live::control;
+    use quell_cluster::policy::AnyClusterPolicy;
 
     /// Controls the cluster of this journal for so many turns, and then is dead.
     fn controlled(path: &Path, scenario: &Scenario, turns: u32) -> (Simulated, bool) {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::work::{Kinds, Work};
 use super::{Cluster, seconds};
 use crate::ClusterError;
-use crate::policy::{AnyClusterPolicy, Judged};
 use crate::scenario::Scenario;
+use quell_cluster::policy::{AnyClusterPolicy, Judged};
 
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -12,7 +12,7 @@ use super::clock::{nanos, seconds};
 use super::machine;
 use super::work::{Sums, workload};
 use super::{Cluster, WINDOW};
-use crate::predict::{Predicted, Window};
+use quell_cluster::predict::{Predicted, Window};
 
 /// A prediction whose fit is off by more than this part (root of the mean square) is not usable.
 const WORST_FIT: f64 = 0.5;

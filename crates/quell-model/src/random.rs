@@ -3,8 +3,6 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::math;
-
 /// A stream of random numbers. ChaCha is a published function of seed, stream and position: its numbers do not change
 /// with versions or machines.
 #[derive(Clone, Debug)]
@@ -31,13 +29,13 @@ impl Stream {
 
     /// Exponentially distributed with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * math::ln(self.unit())
+        -mean * libm::log(self.unit())
     }
 
     /// Normally distributed with mean 0 and variance 1 (Box and Muller).
     pub fn normal(&mut self) -> f64 {
-        let radius = math::sqrt(-2.0 * math::ln(self.unit()));
-        radius * math::cos(std::f64::consts::TAU * self.unit())
+        let radius = libm::sqrt(-2.0 * libm::log(self.unit()));
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 }
 

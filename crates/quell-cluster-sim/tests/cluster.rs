@@ -1,8 +1,8 @@
 //! The simulated cluster under every policy: nothing is lost, nothing is twice, the budget holds, and runs repeat.
 
 use quell_cluster::policy::{self, AnyClusterPolicy};
-use quell_cluster::scenario::Scenario;
-use quell_cluster::sim::Cluster;
+use quell_cluster_sim::scenario::Scenario;
+use quell_cluster_sim::sim::Cluster;
 use quell_model::cluster::{
     ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView, HostId, MoveCommand, MoveEnd,
     PlaceCommand,
@@ -271,7 +271,7 @@ fn faults_of_scenarios_are_told_with_the_mend() {
 #[test]
 fn the_coarse_grain_is_near_the_exact_one() {
     let scenario = Scenario { lasts: Nanos::from_secs(120), ..Scenario::shipped("four-hosts").unwrap() };
-    let compared = quell_cluster::grains::compare(&scenario, "none", 0).unwrap();
+    let compared = quell_cluster_sim::grains::compare(&scenario, "none", 0).unwrap();
     assert!(compared.slowdown.error().abs() < 0.1, "{compared:?}");
     assert!(compared.slowdown.exact > 1.03 && compared.rounds >= 3, "{compared:?}");
     assert!(compared.same_pairs * 20 >= compared.pairs * 19, "{compared:?}");
@@ -282,7 +282,7 @@ fn the_coarse_grain_is_near_the_exact_one() {
 #[test]
 fn moves_in_the_exact_grain_lose_nothing_and_repeat() {
     let mut scenario = Scenario { lasts: Nanos::from_secs(90), ..Scenario::shipped("four-hosts").unwrap() };
-    scenario.grain = quell_cluster::scenario::Grain::Exact;
+    scenario.grain = quell_cluster_sim::scenario::Grain::Exact;
     scenario.fails.hosts = 0.5;
     scenario.kind[0].slo = scenario.kind[0].slo.map(|slo| quell_model::Slo { bound: Nanos(900_000), ..slo });
     let run = |seed| {

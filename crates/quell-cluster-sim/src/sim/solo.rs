@@ -9,8 +9,8 @@ use super::balance::{Balances, Part};
 use super::clock::nanos;
 use super::queue;
 use super::work::{Kind, Kinds, Profiles};
-use crate::predict::{Model, Predicted, Window};
 use crate::scenario::{self, HostSpec, Scenario};
+use quell_cluster::predict::{Model, Predicted, Window};
 
 const GIB: f64 = 1_073_741_824.0;
 const MIB: f64 = 1_048_576.0;

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use quell_cluster::policy::AnyClusterPolicy;
-use quell_cluster::scenario::Scenario;
-use quell_cluster::sim::Cluster;
+use quell_cluster_sim::scenario::Scenario;
+use quell_cluster_sim::sim::Cluster;
 use quell_model::cluster::{ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView};
 use quell_model::{Host, Layer as OfStack, Nanos, Policy, Stack, Wake};
 use rustix::time::{ClockId, clock_gettime};

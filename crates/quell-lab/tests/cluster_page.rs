@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use quell_cluster::scenario::Scenario;
+use quell_cluster_sim::scenario::Scenario;
 
 fn page() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/cluster.md");
@@ -22,8 +22,8 @@ fn the_commands_say_what_stands_there() {
     assert!(found.len() >= 3);
     for block in found {
         let (command, expected) = block.split_once('\n').unwrap();
-        let words: Vec<&str> = command.strip_prefix("$ quell-cluster ").expect(command).split(' ').collect();
-        let output = Command::new(env!("CARGO_BIN_EXE_quell-cluster")).args(words).output().unwrap();
+        let words: Vec<&str> = command.strip_prefix("$ quell-lab ").expect(command).split(' ').collect();
+        let output = Command::new(env!("CARGO_BIN_EXE_quell-lab")).args(words).output().unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         for (line, expected) in text.lines().zip(expected.lines()).filter(|(_, expected)| *expected != "…") {
@@ -45,7 +45,8 @@ fn a_record_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record");
     let run = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_quell-cluster")).args(words).arg(&file).output().unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_quell-lab")).arg("cluster").args(words).arg(&file).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     assert_eq!(run(&["record", "quiet-host"]).0, Some(0));

@@ -16,8 +16,12 @@ impl Drop for Running {
     }
 }
 
-fn command(words: &str, folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quell-cluster"));
+/// A command of quell-lab, or of quell-cluster, which a test of the workspace builds as well.
+fn command(line: &str, folder: &Path) -> Command {
+    let (program, words) = line.split_once(' ').unwrap();
+    let file = Path::new(env!("CARGO_BIN_EXE_quell-lab")).with_file_name(program);
+    assert!(file.is_file(), "{} is not there: cargo build --workspace", file.display());
+    let mut command = Command::new(file);
     command.args(words.split(' ')).arg("--dir").arg(folder);
     command
 }
@@ -38,7 +42,7 @@ fn text(output: &Output) -> String {
 fn status(folder: &Path, is: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     let begun = Instant::now();
     loop {
-        let output = once("status --json", folder);
+        let output = once("quell-cluster status --json", folder);
         match serde_json::from_slice(&output.stdout) {
             Ok(status) if is(&status) => return status,
             _ => assert!(begun.elapsed() < Duration::from_secs(60), "{}", text(&output)),
@@ -52,9 +56,9 @@ fn lines_of_the_page() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/cluster.md");
     let page = std::fs::read_to_string(path).unwrap();
     let block =
-        page.split("```sh\n").find(|block| block.starts_with("quell-cluster run ")).expect("the block of `run`");
+        page.split("```sh\n").find(|block| block.starts_with("quell-lab cluster live ")).expect("the block of `live`");
     let lines = block.split("```").next().unwrap().lines();
-    lines.map(|line| line.strip_prefix("quell-cluster ").unwrap().trim_end_matches(" &").to_owned()).collect()
+    lines.map(|line| line.trim_end_matches(" &").to_owned()).collect()
 }
 
 #[test]
@@ -62,8 +66,8 @@ fn a_controller_answers_dies_and_the_next_one_finds_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, socket) = (folder.path(), folder.path().join("api.sock"));
     let lines = lines_of_the_page();
-    let none = once("status", folder);
-    assert!(!none.status.success() && text(&none).contains("quell-cluster run SCENARIO"), "{}", text(&none));
+    let none = once("quell-cluster status", folder);
+    assert!(!none.status.success() && text(&none).contains("quell-lab cluster live SCENARIO"), "{}", text(&none));
     let mut first = start(&lines[0], folder);
     let seen = status(folder, |status| status["now"].as_u64() > Some(0));
     assert_eq!((&seen["found"], &seen["pending"]), (&false.into(), &0.into()), "{seen}");
@@ -71,7 +75,7 @@ fn a_controller_answers_dies_and_the_next_one_finds_the_cluster() {
         let output = once(line, folder);
         assert!(output.status.success() && !output.stdout.is_empty(), "{line}: {}", text(&output));
     }
-    let missing = text(&once("why 100000", folder));
+    let missing = text(&once("quell-cluster why 100000", folder));
     assert!(missing.contains("there is no /v1/workloads/100000"), "{missing}");
     let second = once(&lines[0], folder);
     assert!(!second.status.success() && text(&second).contains("another controller"), "{}", text(&second));
@@ -87,16 +91,16 @@ fn a_controller_answers_dies_and_the_next_one_finds_the_cluster() {
     kill_process(Pid::from_child(&next.0), Signal::TERM).unwrap();
     assert!(next.0.wait().unwrap().success());
     assert!(!socket.exists() && folder.join("journal.jsonl").exists());
-    let other = once("run two-hosts-that-do-not-exist", folder);
+    let other = once("quell-lab cluster live two-hosts-that-do-not-exist", folder);
     assert!(!other.status.success());
-    let other = text(&once("run testbed", folder));
+    let other = text(&once("quell-lab cluster live testbed", folder));
     assert!(other.contains("--fresh"), "{other}");
 }
 
 #[test]
 fn a_cluster_that_is_over_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let output = once("run quiet-host --speed 100000", folder.path());
+    let output = once("quell-lab cluster live quiet-host --speed 100000", folder.path());
     assert!(output.status.success() && text(&output).contains("over"), "{}", text(&output));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
