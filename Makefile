@@ -14,8 +14,8 @@ export PROPTEST_RNG_SEED ?= 1
 
 .PHONY: demo test soak bench doc docs deb lint licences setup
 demo: setup
-	$(CARGO) build --release --bin quell
-	./target/release/quell demo
+	$(CARGO) build --locked --profile demo --package quell-cli --bin quell
+	./target/demo/quell demo
 
 # The tables of docs/use/results.md from papers/*/results.toml; says which were made with other assumptions.
 docs: setup
