@@ -1,22 +1,45 @@
 //! What the scheduler keeps beside the memory that it shares by layout. It may be written while we read, so it is read in
 //! copies, each by one volatile load, and never by reference.
 
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
+use std::ptr::{NonNull, null_mut};
 
+use libbpf_rs::MapInfo;
 use quell_model::Nanos;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::inspect::{DECISIONS, as_text};
 use crate::layout::MAX_CPUS;
 use crate::program::types;
 
-/// The program's variables, mapped.
+/// The program's variables, mapped for as long as this value lives.
 pub(crate) struct Beside(NonNull<types::bss>);
 
-// All below: the mapping stays as long as the skeleton, beside which this value is kept; places are fields of it.
+// SAFETY: the pointer is to a mapping of this value's own, which is not bound to a thread.
+unsafe impl Send for Beside {}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, of this length, and there are no references to it.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<types::bss>()) };
+    }
+}
+
+// All below: the mapping stays as long as this value; places are fields of it.
 impl Beside {
-    /// Of a program that is loaded. Takes the only reference: there must be none while others write.
-    pub fn of(data: &mut Option<&mut types::bss>) -> Beside {
-        Beside(NonNull::from(data.take().expect("libbpf maps a program's variables")))
+    /// Of a program that is loaded: the map of its variables.
+    ///
+    /// # Errors
+    /// If the map is smaller, or the system gives no memory.
+    pub fn of(variables: BorrowedFd<'_>) -> libbpf_rs::Result<Beside> {
+        if (MapInfo::new(variables)?.info.value_size as usize) < size_of::<types::bss>() {
+            return Err(std::io::Error::other("the map of variables is another program's").into());
+        }
+        let (length, access) = (size_of::<types::bss>(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped = unsafe { mmap(null_mut(), length, access, MapFlags::SHARED, variables, 0) };
+        let mapped = NonNull::new(mapped.map_err(std::io::Error::from)?.cast());
+        Ok(Beside(mapped.expect("the kernel maps nothing at address 0")))
     }
 
     pub fn shared(&self) -> NonNull<crate::layout::Shared> {

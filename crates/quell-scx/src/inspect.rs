@@ -1,11 +1,10 @@
 //! What the loaded scheduler says of itself.
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use libbpf_rs::skel::Skel;
 use quell_model::{CpuId, Nanos};
 
 use crate::{Grant, ScxError};
@@ -118,7 +117,7 @@ impl Grant {
     /// If the kernel refuses.
     pub fn stuck(&self, before: Nanos) -> Result<Vec<Stuck>, ScxError> {
         self.shared().stuck_before.store(before.0, Release);
-        self.call(&self.skeleton.progs.find_stuck, "looking for threads behind real-time ones")?;
+        self.call("find_stuck", "looking for threads behind real-time ones")?;
         let as_stuck = |found: &crate::program::types::stuck| {
             let cpu = self.cpu(CpuId(found.cpu));
             let hog = cpu.hog.load(Acquire);
@@ -144,12 +143,11 @@ impl Grant {
     /// The programs, and what it took the kernel to verify them; empty where there is no /proc.
     #[must_use]
     pub fn programs(&self) -> Vec<Program> {
-        let programs = self.skeleton.object().progs();
-        let read = programs.filter_map(|program| {
-            let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
+        let read = self.kernel.programs().filter_map(|(name, program)| {
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
             let verified_instructions = number(&info, "verified_insns:")?;
             let ran = (number(&info, "run_cnt:")?, Nanos(number(&info, "run_time_ns:")?));
-            Some(Program { name: program.name().to_string_lossy().into_owned(), verified_instructions, ran })
+            Some(Program { name: name.to_owned(), verified_instructions, ran })
         });
         read.collect()
     }

@@ -35,6 +35,14 @@ pub fn ready() -> Result<(), ScxError> {
     check_cookies(Path::new("/proc"))
 }
 
+/// As [`ready`]; a scheduler of our name that is loaded is that of a loader that just died, and gone soon.
+pub(crate) fn ready_for(our_name: &str) -> Result<(), ScxError> {
+    if matches!(ready(), Err(ScxError::Busy { name }) if name.starts_with(our_name)) {
+        await_end();
+    }
+    ready()
+}
+
 /// With core scheduling the kernel leaves CPUs idle that a grant counts on, and compares threads of sched_ext in a way of its
 /// own. Where the threads cannot be asked, none is known.
 ///

@@ -1,19 +1,26 @@
 //! The scheduler in the kernel: loaded, attached, told what to do.
 
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, WorkloadId};
+use serde::{Deserialize, Serialize};
 
 use crate::beside::Beside;
 use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared};
 use crate::sets::SlotSet;
 use crate::{ScxError, kernel, messages, requests};
 
+mod descriptors;
+mod operations;
+mod parcel;
 mod verified;
 
+use descriptors::Descriptors;
+use verified::Made;
 pub use verified::{Verified, probe};
 
 // Written by libbpf-cargo at build time.
@@ -21,7 +28,6 @@ pub use verified::{Verified, probe};
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/grant.skel.rs"));
 }
-use skeleton::GrantSkel;
 pub(crate) use skeleton::types;
 
 /// The scheduler's name, as the kernel shows it while it is loaded (`/sys/kernel/sched_ext/root/ops`).
@@ -88,7 +94,7 @@ impl Default for Slices {
 }
 
 /// What of the scheduler is loaded beside the rest; what is not costs nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
     /// Can there be deferrable servers?
     pub servers: bool,
@@ -105,22 +111,23 @@ pub const FEW_CPUS: u32 = 16;
 /// or the process ends, the kernel's own scheduler takes over.
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
-    _link: Link,
+    _link: OwnedFd,
     /// Tells of real-time threads that take a CPU, where no operation does.
-    _switches: Option<Link>,
+    _switches: Option<OwnedFd>,
     pub(crate) parts: Parts,
-    pub(crate) requests: Option<Link>,
-    pub(crate) sockets: Vec<Link>,
+    pub(crate) requests: Option<OwnedFd>,
+    pub(crate) sockets: Vec<OwnedFd>,
     pub(crate) wakeups: RingBuffer<'static>,
-    pub(crate) skeleton: GrantSkel<'static>,
+    pub(crate) cgroups: MapHandle,
+    pub(crate) kernel: Descriptors,
     pub(crate) beside: Beside,
     /// Attached workloads that no CPU goes to by itself when it is yielded.
     pub(crate) outside_the_line: SlotSet,
     shared: NonNull<Shared>,
 }
 
-// SAFETY: the pointer is to memory that lives as long as the skeleton and holds nothing but atomics; libbpf's objects are
-// not bound to a thread.
+// SAFETY: the pointer is to memory that lives as long as `beside` and holds nothing but atomics; libbpf's ring is not bound to
+// a thread.
 unsafe impl Send for Grant {}
 
 pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> ScxError {
@@ -159,13 +166,13 @@ impl Grant {
         pool: &CpuSet,
         slices: Slices,
     ) -> Result<Grant, ScxError> {
-        let parts = verified.parts;
-        kernel::ready()?;
+        let parts = verified.made.parts;
+        kernel::ready_for(NAME)?;
         for _ in 1..LOADS {
             if verified.is_stale() {
                 verified = Verified::load(topology, parts)?;
             }
-            let hotplugs = verified.hotplugs;
+            let hotplugs = verified.made.hotplugs;
             let grant = Grant::start(verified, topology, &online()?, pool, slices)?;
             if grant.is_of_these_cpus(hotplugs) {
                 return Ok(grant);
@@ -197,19 +204,18 @@ impl Grant {
         pool: &CpuSet,
         slices: Slices,
     ) -> Result<Grant, ScxError> {
-        let Verified { mut skeleton, parts, sets, .. } = verified;
-        let beside = Beside::of(&mut skeleton.maps.bss_data);
+        let Verified { kernel, made: Made { parts, sets, .. }, .. } = verified;
+        let variables = kernel.map_descriptor("bss").and_then(Beside::of);
+        let beside = variables.map_err(refused("mapping the scheduler's variables"))?;
         beside.set_giving_calls(requests::giving_calls());
         let shared = beside.shared();
         // SAFETY: `layout` mirrors the header that both sides were compiled from (the compiler compares them); the memory
-        // is a shared mapping that stays as long as the skeleton.
+        // is a shared mapping that stays as long as `beside`.
         prepare(unsafe { shared.as_ref() }, topology, online, pool, (slices, sets));
-        let mut rings = RingBufferBuilder::new();
-        rings.add(&skeleton.maps.wakeups, |_| 0).map_err(refused("opening the ring of wake-ups"))?;
-        let wakeups = rings.build().map_err(refused("opening the ring of wake-ups"))?;
-        let link = skeleton.maps.grant_ops.attach_struct_ops().map_err(refused("starting the scheduler"))?;
-        let switches = &skeleton.progs.cpu_switches;
-        let switches = switches.autoload().then(|| switches.attach()).transpose();
+        let wakeups = ring_of(&kernel).map_err(refused("opening the ring of wake-ups"))?;
+        let cgroups = kernel.map("cgroups").map_err(refused("opening the table of cgroups"))?;
+        let link = kernel.start("grant_ops").map_err(refused("starting the scheduler"))?;
+        let switches = kernel.has("cpu_switches").then(|| kernel.listen("cpu_switches")).transpose();
         let switches = switches.map_err(refused("listening to switches"))?;
         Ok(Grant {
             _link: link,
@@ -218,15 +224,16 @@ impl Grant {
             requests: None,
             sockets: Vec::new(),
             wakeups,
+            cgroups,
+            kernel,
             beside,
             outside_the_line: SlotSet::default(),
-            skeleton,
             shared,
         })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: as in `load`; `self.skeleton` keeps the mapping.
+        // SAFETY: as in `start`; `self.beside` keeps the mapping.
         unsafe { self.shared.as_ref() }
     }
 
@@ -279,11 +286,11 @@ impl Grant {
         for cpu in cpus.iter().filter(|cpu| cpu.index() < MAX_CPUS) {
             words[cpu.index() / 64].fetch_or(1 << (cpu.index() % 64), Relaxed);
         }
-        self.call(&self.skeleton.progs.kick_cpus, "kicking CPUs")
+        self.call("kick_cpus", "kicking CPUs")
     }
 
-    pub(crate) fn call(&self, program: &libbpf_rs::ProgramMut<'_>, step: &'static str) -> Result<(), ScxError> {
-        program.test_run(ProgramInput::default()).map(drop).map_err(broken(step))
+    pub(crate) fn call(&self, program: &str, step: &'static str) -> Result<(), ScxError> {
+        self.kernel.call(program).map(drop).map_err(broken(step))
     }
 
     /// This thread decides from now on, by its number. When it wakes up it goes before best-effort work, as the kernel's own
@@ -326,6 +333,13 @@ impl Grant {
     pub fn queues_formed(&self, id: WorkloadId) -> u64 {
         self.shared().workload.get(id.index()).map_or(0, |state| state.formed.load(Relaxed))
     }
+}
+
+fn ring_of(kernel: &Descriptors) -> libbpf_rs::Result<RingBuffer<'static>> {
+    let map = kernel.map("wakeups")?;
+    let mut rings = RingBufferBuilder::new();
+    rings.add(&map, |_| 0)?;
+    rings.build()
 }
 
 fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet, (slices, sets): (Slices, bool)) {

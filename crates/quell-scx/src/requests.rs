@@ -57,13 +57,13 @@ impl Grant {
             return Ok(());
         }
         let step = "listening to the ends of system calls";
-        self.requests = Some(self.skeleton.progs.request_given.attach().map_err(refused(step))?);
+        self.requests = Some(self.kernel.listen("request_given").map_err(refused(step))?);
         Ok(())
     }
 
     /// Has this kernel what [`Grant::watch_requests`] takes?
     #[must_use]
     pub fn can_watch_requests(&self) -> bool {
-        self.skeleton.progs.request_given.autoload()
+        self.kernel.has("request_given")
     }
 }

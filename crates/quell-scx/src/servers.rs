@@ -90,7 +90,7 @@ impl Grant {
         self.workload(id)?.servers.fetch_sub(1, SeqCst);
         self.shared().generation.fetch_add(1, SeqCst);
         self.shared().drain_server.store((cpu.index() * SERVERS + at) as u64, Release);
-        self.call(&self.skeleton.progs.drain_server, "emptying a server's queue")?;
+        self.call("drain_server", "emptying a server's queue")?;
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use libbpf_rs::{MapCore, MapFlags, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags};
 use quell_model::{CpuSet, GraceSignal, Workload, WorkloadId};
 
 use crate::layout::{MAX_SLOTS, WorkloadState};
@@ -46,8 +46,7 @@ impl Grant {
     fn begin_slot(&self, id: WorkloadId) -> Result<(), ScxError> {
         self.workload(id)?;
         self.shared().begins.store(id.0.into(), Release);
-        let begun = self.skeleton.progs.begin_slot.test_run(ProgramInput::default());
-        match begun.map_err(broken("making a workload's queues"))?.return_value as i32 {
+        match self.kernel.call("begin_slot").map_err(broken("making a workload's queues"))? {
             // Without a scheduler there are none: that it has ended shows elsewhere.
             0 | NO_SCHEDULER => Ok(()),
             error => Err(ScxError::Queues { error: io::Error::from_raw_os_error(-error) }),
@@ -75,7 +74,7 @@ impl Grant {
     /// # Errors
     /// If a table is full.
     pub fn change_cgroups(&mut self, id: WorkloadId, before: &[u64], now: &[u64]) -> Result<(), ScxError> {
-        let table = &self.skeleton.maps.cgroups;
+        let table = &self.cgroups;
         for gone in before.iter().filter(|cgroup| !now.contains(cgroup)) {
             match table.delete(&gone.to_ne_bytes()) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -126,7 +125,7 @@ impl Grant {
     /// Its threads that wait go to where they belong now.
     pub(crate) fn drain(&self, id: WorkloadId) -> Result<(), ScxError> {
         self.shared().drain.store(id.0.into(), Release);
-        self.call(&self.skeleton.progs.drain_queue, "emptying a workload's queue")
+        self.call("drain_queue", "emptying a workload's queue")
     }
 
     /// A CPU that is yielded goes to the attached workload by itself, in the order of the ranks.

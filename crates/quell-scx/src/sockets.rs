@@ -32,9 +32,8 @@ impl Grant {
             return Ok(());
         }
         let step = "listening to sockets";
-        let programs = &self.skeleton.progs;
-        for program in [&programs.socket_closes, &programs.data_read, &programs.data_came] {
-            self.sockets.push(program.attach().map_err(refused(step))?);
+        for program in ["socket_closes", "data_read", "data_came"] {
+            self.sockets.push(self.kernel.listen(program).map_err(refused(step))?);
         }
         Ok(())
     }
@@ -42,7 +41,7 @@ impl Grant {
     /// Has this kernel what [`Grant::watch_sockets`] takes?
     #[must_use]
     pub fn can_watch_sockets(&self) -> bool {
-        self.skeleton.progs.data_came.autoload()
+        self.kernel.has("data_came")
     }
 }
 

@@ -99,7 +99,7 @@ impl Grant {
                 place.latency.store(setting.latency.0, Release);
             }
             self.shared().nr_settings.store(some.len() as u32, Release);
-            self.call(&self.skeleton.progs.set_threads, "giving threads weights")?;
+            self.call("set_threads", "giving threads weights")?;
         }
         Ok(())
     }

@@ -3,13 +3,14 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use quell_model::{Nanos, Topology};
+use serde::{Deserialize, Serialize};
 
-use super::skeleton::{GrantSkel, GrantSkelBuilder};
-use super::{FEW_CPUS, NAME, Parts, refused};
+use super::descriptors::Descriptors;
+use super::skeleton::GrantSkelBuilder;
+use super::{FEW_CPUS, NAME, Parts, operations, refused};
 use crate::{ScxError, forms, kernel, messages, requests, sockets};
 
 /// The kernel ends a scheduler under which a thread waits for so long, where no real-time thread can cause that; elsewhere
@@ -17,56 +18,81 @@ use crate::{ScxError, forms, kernel, messages, requests, sockets};
 const SHORT_WATCHDOG: Duration = Duration::from_secs(8);
 
 /// The scheduler as the kernel verified it, not yet attached: that takes the kernel most of the time of loading, and may be
-/// done on another thread.
+/// done on another thread, or in another process ([`Verified::into_parcel`]).
 pub struct Verified {
-    pub(super) skeleton: GrantSkel<'static>,
-    pub(super) parts: Parts,
-    pub(super) sets: bool,
-    /// Count of CPUs that came or went until then.
-    pub(super) hotplugs: u64,
-    began: Nanos,
+    pub(super) kernel: Descriptors,
+    pub(super) made: Made,
+    pub(super) began: Nanos,
 }
 
-// SAFETY: libbpf's objects are not bound to a thread, and nothing else refers to these.
-unsafe impl Send for Verified {}
+/// What a scheduler was verified for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub parts: Parts,
+    /// Are sets of CPUs kept?
+    pub sets: bool,
+    /// Are there several last-level caches?
+    pub caches: bool,
+    /// Count of CPUs that came or went until then.
+    pub hotplugs: u64,
+}
+
+impl Made {
+    fn now_for(topology: &Topology, parts: Parts) -> Made {
+        let sets = parts.sets || topology.columns() > FEW_CPUS as usize;
+        Made { parts, sets, caches: topology.llcs().len() > 1, hotplugs: kernel::hotplugs() }
+    }
+}
 
 impl Verified {
     /// Has the kernel verify the scheduler for this machine.
     ///
     /// # Errors
-    /// If the kernel has no sched_ext, has a scheduler loaded already, or refuses ours.
+    /// If the kernel has no sched_ext, has another scheduler loaded already, or refuses ours.
     pub fn load(topology: &Topology, parts: Parts) -> Result<Verified, ScxError> {
-        let began = quell_linux::now();
-        // That of a loader that just died is gone soon.
-        if matches!(kernel::ready(), Err(ScxError::Busy { name }) if name.starts_with(NAME)) {
-            kernel::await_end();
-        }
-        kernel::ready()?;
-        messages::listen();
-        // The skeleton borrows this small object for as long as it lives, and a value cannot borrow from itself.
-        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let sets = parts.sets || topology.columns() > FEW_CPUS as usize;
-        let hotplugs = kernel::hotplugs();
-        let skeleton = into_the_kernel(object, Parts { sets, ..parts }, topology.llcs().len() > 1, hotplugs)?;
-        Ok(Verified { skeleton, parts, sets, hotplugs, began })
+        kernel::ready_for(NAME)?;
+        Verified::spare(topology, parts)
     }
 
-    /// When loading began, by the monotonic clock.
+    /// As [`Verified::load`], also while a scheduler runs: to be attached when that has ended.
+    ///
+    /// # Errors
+    /// If the kernel refuses ours.
+    pub fn spare(topology: &Topology, parts: Parts) -> Result<Verified, ScxError> {
+        let began = quell_linux::now();
+        messages::listen();
+        let made = Made::now_for(topology, parts);
+        Ok(Verified { kernel: into_the_kernel(made)?, made, began })
+    }
+
+    /// When loading began, by the monotonic clock; of one from another process, when it came.
     #[must_use]
     pub fn began(&self) -> Nanos {
         self.began
     }
 
+    /// Is it what [`Verified::load`] would make now?
+    #[must_use]
+    pub fn fits(&self, topology: &Topology, parts: Parts) -> bool {
+        self.made == Made::now_for(topology, parts)
+    }
+
     /// Did a CPU come or go since? The kernel would end the scheduler as soon as it is attached.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        kernel::hotplugs() != self.hotplugs
+        kernel::hotplugs() != self.made.hotplugs
+    }
+
+    /// The kernel memory that it takes, in bytes, without what the kernel does not count as its own.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.kernel.memory()
     }
 }
 
 impl std::fmt::Debug for Verified {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Verified").field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("Verified").field("made", &self.made).finish_non_exhaustive()
     }
 }
 
@@ -82,17 +108,14 @@ pub fn probe() -> Result<(), ScxError> {
     }
     messages::listen();
     let parts = Parts { servers: true, together: true, sets: true };
-    into_the_kernel(&mut MaybeUninit::uninit(), parts, true, kernel::hotplugs()).map(drop)
+    into_the_kernel(Made { parts, sets: true, caches: true, hotplugs: kernel::hotplugs() }).map(drop)
 }
 
-/// Has the kernel check the scheduler, which does not run yet.
-fn into_the_kernel(
-    object: &mut MaybeUninit<OpenObject>,
-    parts: Parts,
-    caches: bool,
-    hotplugs: u64,
-) -> Result<GrantSkel<'_>, ScxError> {
-    let mut open = GrantSkelBuilder::default().open(object).map_err(refused("reading the scheduler"))?;
+/// Has the kernel check the scheduler, which does not run yet. libbpf is needed for that alone.
+fn into_the_kernel(made: Made) -> Result<Descriptors, ScxError> {
+    let Made { parts, sets, caches, hotplugs } = made;
+    let mut object = MaybeUninit::uninit();
+    let mut open = GrantSkelBuilder::default().open(&mut object).map_err(refused("reading the scheduler"))?;
     let types = Btf::from_vmlinux().map_err(refused("reading the kernel's types"))?;
     if let Some(unknown) = forms::unknown(&types).into_iter().next() {
         return Err(ScxError::UnknownKernel { unknown });
@@ -111,7 +134,7 @@ fn into_the_kernel(
     switches.servers_on = parts.servers;
     switches.together_on = parts.together;
     switches.caches_on = caches;
-    switches.sets_on = parts.sets;
+    switches.sets_on = sets;
     switches.prefers = prefers as u32;
     // Threads beside servers may have to wait for two budgets, which may be 10 s.
     if kernel::serves_ext_threads(&types) && !parts.servers {
@@ -123,5 +146,7 @@ fn into_the_kernel(
     for program in [&mut open.progs.data_came, &mut open.progs.data_read, &mut open.progs.socket_closes] {
         program.set_autoload(sockets::are_traceable(&types));
     }
-    open.load().map_err(refused("loading the scheduler"))
+    let loaded = open.load().map_err(refused("loading the scheduler"))?;
+    operations::set(&loaded, &types).map_err(refused("setting the scheduler's operations"))?;
+    Descriptors::of(loaded.object()).map_err(refused("keeping the scheduler's descriptors"))
 }

@@ -3,7 +3,7 @@
 
 use quell_guest::lab_tests;
 use quell_model::{Class, CpuId};
-use quell_scx::{Grant, Parts, Slices};
+use quell_scx::{Grant, Parts, Slices, Verified};
 
 use crate::support::*;
 
@@ -68,6 +68,15 @@ lab_tests! {
             grant.check().unwrap();
             assert_eq!(looks, 2);
             assert_eq!(state(), "enabled");
+        }
+
+        fn a_spare_is_stale_when_a_cpu_went_and_came() {
+            let topology = quell_linux::sysfs::topology("/sys".as_ref()).unwrap();
+            let spare = Verified::spare(&topology, Parts::default()).unwrap();
+            assert!(!spare.is_stale() && spare.fits(&topology, Parts::default()));
+            set_online(2, false);
+            set_online(2, true);
+            assert!(spare.is_stale() && !spare.fits(&topology, Parts::default()));
         }
     }
 }

@@ -20,6 +20,7 @@ mod recorded;
 mod requests;
 mod servers;
 mod sockets;
+mod spare;
 mod stay;
 mod support;
 mod switches;

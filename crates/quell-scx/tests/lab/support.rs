@@ -14,7 +14,7 @@ use quell_model::{
     Class, CpuCount, CpuId, Event, GrantCommand, Host, Nanos, Outcome, Part, Plan, Refusal, Rule, Selector, SignalSet,
     Verdict, View, Workload, WorkloadId,
 };
-use quell_scx::{Scx, ScxOptions};
+use quell_scx::{Scx, ScxOptions, Verified};
 
 /// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
 pub fn guest(cpus: u32) -> quell_guest::Machine {
@@ -90,6 +90,12 @@ impl Machine {
 
     pub fn with(options: ScxOptions) -> Machine {
         Machine::unload();
+        let topology = quell_linux::sysfs::topology("/sys".as_ref()).unwrap();
+        Machine::begin(Verified::load(&topology, options.parts).unwrap(), options)
+    }
+
+    /// Of one that is verified.
+    pub fn begin(verified: Verified, options: ScxOptions) -> Machine {
         // Every 4 s it takes each CPU for a moment, with a thread of a higher class: a CPU that is held by a grant alone,
         // without a rule that takes it back, is yielded then, for a loop to grant again. These tests grant once.
         fs::write("/proc/sys/kernel/watchdog", "0").unwrap();
@@ -97,7 +103,7 @@ impl Machine {
         // Everything here is a child of this process: Quell's own processes are not exempt.
         let linux = HostOptions { include_self: true, ..HostOptions::default() };
         let linux = LinuxHost::new(roots.clone(), linux).unwrap();
-        let scheduler = Scx::load(linux.topology(), roots, options).unwrap();
+        let scheduler = Scx::begin(verified, linux.topology(), roots, options).unwrap();
         Machine::of(linux.with_scheduler(scheduler).unwrap())
     }
 
