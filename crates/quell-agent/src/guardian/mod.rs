@@ -32,6 +32,8 @@
 //! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
 //!   when the service has ended) or the next `quell run` restores everything.
 //!
+//! A worker may leave something for the next one in the guardian's [`Store`], which outlives it.
+//!
 //! SIGTERM, SIGINT, SIGHUP and SIGQUIT that are sent to the guardian alone are forwarded to the worker; the guardian
 //! itself ends only after the worker has. Signals from the terminal reach the worker anyway.
 
@@ -44,6 +46,7 @@ pub mod pulse;
 pub mod restore;
 mod rundir;
 mod signals;
+mod store;
 mod supervise;
 mod sweep;
 mod worker;
@@ -51,5 +54,6 @@ mod worker;
 pub use leftover::{Leftover, leftovers};
 pub use restore::{Report, Site, put_back, put_back_journal};
 pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE};
+pub use store::Store;
 pub use supervise::{Ending, News, Options, REFUSED, START_AGAIN, supervise};
 pub use worker::Worker;

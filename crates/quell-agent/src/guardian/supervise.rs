@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use quell_linux::write::Journal;
 use quell_model::Nanos;
@@ -20,6 +21,7 @@ use super::pulse::Pulse;
 use super::restore::{Report, Site, put_back_journal, put_back_meanwhile};
 use super::rundir::Claim;
 use super::signals::Signals;
+use super::store::Store;
 use super::worker::Worker;
 use crate::AgentError;
 use crate::journal::{FileJournal, Owners};
@@ -147,11 +149,13 @@ pub fn supervise(
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| AgentError::System { operation: "adopt orphans", source: errno.into() })?;
     }
+    let store = Arc::new(Store::new().map_err(system("make a pair of sockets"))?);
     let signals = Signals::catch()?;
     run_before_others(PRIORITY)?;
     let owners = Owners::register(options.claim.directory().path(), options.claim.name());
     let (clock, backoff) = (Nanos::ZERO, Backoff::default());
-    let mut guardian = Guardian { options, signals, owners, stopping: None, clock, backoff, killed: false, before: 0 };
+    let mut guardian =
+        Guardian { options, signals, owners, store, stopping: None, clock, backoff, killed: false, before: 0 };
     let result = guardian.run(work);
     guardian.signals.release();
     let claim = guardian.options.claim;
@@ -176,6 +180,8 @@ struct Guardian {
     options: Options,
     signals: Signals,
     owners: Option<Owners>,
+    /// What a worker leaves for the next one.
+    store: Arc<Store>,
     /// Time at which the worker was told to stop, by `clock`.
     stopping: Option<Nanos>,
     /// The guardian's time beside a worker, counted by its looks: see [`super::patience`].
@@ -263,8 +269,8 @@ impl Guardian {
             let owners = self.owners.as_ref().map(Owners::for_worker).transpose().map_err(failed)?;
             let journal = FileJournal::create(&path, &self.options.site.roots).map_err(failed)?.with_owners(owners);
             let gate = journal.gate();
-            let worker =
-                Worker::begin(pulse, guardian, path.clone(), self.options.site.clone(), gate, self.before > 0)?;
+            let (site, left) = (self.options.site.clone(), (Arc::clone(&self.store), self.before > 0));
+            let worker = Worker::begin(pulse, guardian, path.clone(), site, gate, left)?;
             let code = work(&worker, Box::new(journal));
             worker.end();
             Ok::<u8, AgentError>(code)

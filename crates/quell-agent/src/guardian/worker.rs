@@ -11,6 +11,7 @@ use quell_model::Nanos;
 
 use super::pulse::Pulse;
 use super::restore::{Site, put_back_journal};
+use super::store::Store;
 use crate::AgentError;
 use crate::journal::file::Gate;
 use crate::realtime::run_before_others;
@@ -35,6 +36,7 @@ pub struct Worker {
     pulse: Pulse,
     journal: PathBuf,
     site: Site,
+    store: Arc<Store>,
     again: bool,
 }
 
@@ -46,7 +48,7 @@ impl Worker {
         journal: PathBuf,
         site: Site,
         gate: Gate,
-        again: bool,
+        (store, again): (Arc<Store>, bool),
     ) -> Result<Worker, AgentError> {
         let worker = Worker {
             stop: Arc::default(),
@@ -56,6 +58,7 @@ impl Worker {
             pulse,
             journal,
             site,
+            store,
             again,
         };
         let watch = Watch {
@@ -126,6 +129,12 @@ impl Worker {
     #[must_use]
     pub fn is_again(&self) -> bool {
         self.again
+    }
+
+    /// What an earlier worker left, and what this one leaves for the next one.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// Tells the guardian when a solo run must be over; None: none is under way.
