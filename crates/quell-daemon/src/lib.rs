@@ -1,6 +1,7 @@
 //! The host of a configuration: the stock one, that with lending by affinity, or that with Quell's scheduler.
 
 mod loading;
+mod spare;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +22,7 @@ use quell_policy::AnyPolicy;
 use quell_scx::{Parts, Scx, ScxError, ScxOptions, Verified};
 use tracing::{error, info};
 
-use self::loading::Load;
+use self::spare::Spares;
 
 /// Longest sleep under Quell's scheduler, for a check of changes without an event.
 const LOOK: Nanos = Nanos::from_millis(1);
@@ -115,6 +116,7 @@ pub fn run_agent(
         let refused = matches!(error, ScxError::Refused { .. } | ScxError::UnknownKernel { .. });
         refused || config.machine.scheduler == Scheduler::Auto
     };
+    let mut spares = Spares::of(worker)?;
     // A worker that was started again has something to protect at once.
     let mut patience = if worker.is_some_and(Worker::is_again) { Duration::ZERO } else { FIRST_WAIT };
     let mut off_since = None;
@@ -125,8 +127,8 @@ pub fn run_agent(
             error!("{}", off.line());
             stand_in.degraded = Some(off.clone());
         } else {
-            let begun = Load::begin(quell_linux::sysfs::topology("/sys".as_ref())?.into(), parts(&config))?;
-            if let Some(front) = &extras.front {
+            let begun = spares.load(quell_linux::sysfs::topology("/sys".as_ref())?.into(), parts(&config))?;
+            if let Some(front) = extras.front.as_ref().filter(|_| !begun.state().is_done()) {
                 let Starting { what, since } = begun.state().starting();
                 front.say(&what, since);
             }
@@ -168,7 +170,7 @@ pub fn run_agent(
             front.say("attaching Quell's scheduler, which is verified", at);
         }
         let first = !ends.any();
-        let (ran, after) = with_scheduler(verified, &config, &extras, journal, worker, (stop, first))?;
+        let (ran, after) = with_scheduler(verified, &config, &extras, journal, worker, (stop, first, &mut spares))?;
         journal = after;
         match ran {
             Err(error) if !first || tolerant(&error) => {
@@ -234,7 +236,7 @@ fn with_scheduler(
     extras: &Extras,
     journal: Box<dyn Journal>,
     worker: Option<&Worker>,
-    (stop, first): (&AtomicBool, bool),
+    (stop, first, spares): (&AtomicBool, bool, &mut Spares),
 ) -> Result<Ran> {
     let step = |at_most| {
         if let Some(worker) = worker {
@@ -256,6 +258,7 @@ fn with_scheduler(
         Ok(scheduler) => scheduler,
     };
     step(config.agent.hung_after);
+    spares.begin(parts(config));
     let record = extras.record.clone().filter(|_| first);
     let extras = Extras { record, ..extras.clone() };
     let mut agent = Agent::new(linux.with_scheduler(scheduler)?, config.clone(), extras)?;

@@ -1,4 +1,5 @@
-//! Quell's scheduler is loaded on a thread beside the loop: the kernel's verifier may take minutes where CPUs are few or slow.
+//! Quell's scheduler is loaded on a thread beside the loop: the kernel's verifier may take minutes where CPUs are few or slow. One
+//! that is verified already is there at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +8,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use quell_agent::run::Loading;
-use quell_model::{Nanos, Topology};
-use quell_scx::{Parts, ScxError, Verified};
+use quell_model::Nanos;
+use quell_scx::{ScxError, Verified};
 
-/// The thread, which ends by itself.
+/// A scheduler that comes.
 pub struct Load {
     since: Nanos,
     done: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Verified, ScxError>>,
+    from: From,
+}
+
+enum From {
+    /// It is here.
+    Kept(Box<Verified>),
+    /// This thread brings it, which ends by itself.
+    Thread(JoinHandle<Result<Verified, ScxError>>),
 }
 
 /// Sets the flag when the thread ends, however it does.
@@ -31,15 +39,21 @@ impl Load {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub fn begin(topology: Arc<Topology>, parts: Parts) -> Result<Load> {
+    pub fn begin(load: impl FnOnce() -> Result<Verified, ScxError> + Send + 'static) -> Result<Load> {
         let done: Arc<AtomicBool> = Arc::default();
         let ends = Ends(Arc::clone(&done));
         let load = move || {
             let _ends = ends;
-            Verified::load(&topology, parts)
+            load()
         };
         let thread = thread::Builder::new().name("quell-load".into()).spawn(load).context("cannot start a thread")?;
-        Ok(Load { since: quell_linux::now(), done, thread })
+        Ok(Load { since: quell_linux::now(), done, from: From::Thread(thread) })
+    }
+
+    /// Of what is verified already.
+    pub fn done(verified: Verified) -> Load {
+        let done = Arc::new(AtomicBool::new(true));
+        Load { since: quell_linux::now(), done, from: From::Kept(Box::new(verified)) }
     }
 
     /// What the agent knows of it that stands in meanwhile.
@@ -61,6 +75,9 @@ impl Load {
     /// # Errors
     /// If the kernel refused.
     pub fn finish(self) -> Result<Verified, ScxError> {
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        match self.from {
+            From::Kept(verified) => Ok(*verified),
+            From::Thread(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        }
     }
 }
