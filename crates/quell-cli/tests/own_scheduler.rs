@@ -1,5 +1,5 @@
-//! `quell run` with Quell's scheduler, on a kernel that can load it: it takes over, it survives its worker's death, and
-//! when all of Quell is killed Linux's scheduler runs everything on. And, in the same guest, a limit is kept.
+//! `quell run` with Quell's scheduler, on a kernel that can load it: it takes over, a worker that is started again attaches the
+//! spare at once, and when all of Quell is killed Linux's scheduler runs everything on. And, in the same guest, a limit is kept.
 
 use std::time::Duration;
 
@@ -31,11 +31,29 @@ server() { sed -n 1p $cgroups/server/cgroup.procs; }
 is_first() { [ "$(cut -d' ' -f41 /proc/$(server)/stat)" = 1 ]; } # SCHED_FIFO
 
 mkdir $cgroups/server $cgroups/batch
+batch=
 for _ in 1 2 3; do
-    # Nice: the kernel verifies the scheduler eight times beside it, which would take minutes.
     nice -n 19 sh -c 'echo $$ > /sys/fs/cgroup/batch/cgroup.procs; while :; do :; done' &
+    batch="$batch $!"
 done
+in_peace() { # The kernel verifies the scheduler eight times: beside all that works that would take minutes.
+    kill -STOP $work
+    "$@"
+    kill -CONT $work
+}
+uptime() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+logged() { grep -q "$1" /run/quell.log; }
+straight() { # Quell's scheduler is attached again, and nothing stood in.
+    for _ in $(seq 1200); do
+        ! is_first || { echo 'the server went first'; return; }
+        ! logged 'scheduler runs after=' || { echo "at once $1"; break; }
+        sleep 0.05
+    done
+    echo "attached $(($(uptime) - began)) centiseconds $1" >&2
+    grep -o 'spare of .* fits=.*' /run/quell.log
+}
 sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do sleep 0.01; done' &
+work="$batch $!"
 cat > /run/quell.toml <<END
 [[policy]]
 name = "caladan"
@@ -49,37 +67,38 @@ name = "batch"
 class = "be"
 match = [{ cgroup = "batch" }]
 END
-sed -e '1i agent.poll = "dedicated"' -e '/caladan/a parameters = { sockets = true }' /run/quell.toml > /run/polls.toml
-"$QUELL" run --config /run/polls.toml > /run/quell.log 2>&1 &
+sed -e '1i agent.poll = "dedicated"' -e '/caladan/a parameters = { sockets = true }' /run/quell.toml > /run/agent.toml
+"$QUELL" run --config /run/agent.toml >> /run/quell.log 2>&1 &
 guardian=$!
-await 'it took over' is enabled
+in_peace await 'it took over' is enabled
 cat $scheduler/root/ops
 await 'batch work goes on' works
 "$QUELL" status --socket /run/quell/api.sock | head -n 1
-worker=$(cat /proc/$guardian/task/$guardian/children)
-kill -9 $worker
-await 'another worker came' sh -c "worker=\$(cat /proc/$guardian/task/$guardian/children); [ -n \"\$worker\" ] && [ \"\$worker\" != \"$worker\" ]"
-# While the kernel verifies the scheduler anew, nothing is without protection.
-await 'the server goes first while it is loaded' is_first
-await 'it took over again' is enabled
-await 'batch work still goes on' works
-worker=$(tr -d ' ' < /proc/$guardian/task/$guardian/children)
+worker() { tr -d ' ' < /proc/$guardian/task/$guardian/children; }
+worker=$(worker)
 await 'the loop has a CPU of its own' grep -q 'Cpus_allowed_list:.1$' /proc/$worker/status
 for thread in /proc/$worker/task/*; do echo "$(cat $thread/comm) may use $(sed -n 's/Cpus_allowed_list:.//p' $thread/status)"; done
 sees_sockets() { "$QUELL" status --json --socket /run/quell/api.sock | tr -d ' \n' | grep -q '"unread_delay_ns":{'; }
 await 'sockets are looked at' sees_sockets
-kill -9 $guardian $worker
-await 'the kernel has its own again' is disabled
-await 'batch work goes on without Quell' works
+in_peace await 'there is a spare' logged 'a spare of .* is verified'
+grep -o 'spare of .* is verified .*' /run/quell.log >&2
+: > /run/quell.log
+began=$(uptime)
+kill -9 $worker
+straight 'after the death of the worker'
+# Another configuration, before there is a spare again: while the kernel verifies the scheduler, nothing is without protection.
+cp /run/quell.toml /run/agent.toml
+: > /run/quell.log
+kill -HUP $guardian
+await 'the server goes first while it is loaded' is_first
+in_peace await 'it took over again' logged 'scheduler runs after='
+await 'batch work still goes on' works
+in_peace await 'there is a spare again' logged 'a spare of .* is verified'
 
 # Ended by SysRq-S, it stays off until the configuration is read again; CPUs are lent by affinity, the server goes before.
 : > /run/quell.log
-"$QUELL" run --config /run/quell.toml >> /run/quell.log 2>&1 &
-guardian=$!
-await 'it took over a second time' is enabled
-uptime() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 settings() { # `soon` asks by processes that wait for the batch work; the agent's own clock does not.
-    for _ in $(seq 100); do ! grep -q 'the first settings' /run/quell.log || break; sleep 0.1; done
+    for _ in $(seq 100); do ! logged 'the first settings' || break; sleep 0.1; done
     grep -o 'the first settings .*' /run/quell.log >&2
 }
 soon() { # It is a second on a machine of its own; this one may be shared by many.
@@ -100,10 +119,13 @@ settings
 await 'batch work goes on beside affinity' works
 sleep 3
 is disabled && echo 'it sticks'
+began=$(uptime)
 kill -HUP $guardian
 await 'told so, it took over a third time' is enabled
+echo "attached $(($(uptime) - began)) centiseconds after it was told so" >&2
 is_ordinary() { ! is_first; }
 await 'the server is an ordinary thread again' is_ordinary
+grep -o 'spare of .* fits=.*' /run/quell.log
 # A thread that waits behind a real-time one for 30 s: the kernel ends the scheduler.
 > /run/quell.log
 throttling=$(cat /proc/sys/kernel/sched_rt_runtime_us)
@@ -125,7 +147,7 @@ echo $throttling > /proc/sys/kernel/sched_rt_runtime_us
 "$QUELL" status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -o "stall.*loaded again after 10 minutes"
 grep -m1 -o 'quell: holder=' /run/quell.log
 # It is off for the next worker, too, and not at all if it was stopped by a person.
-worker=$(tr -d ' ' < /proc/$guardian/task/$guardian/children)
+worker=$(worker)
 kill -9 $worker
 await 'another worker came' sh -c "worker=\$(tr -d ' ' < /proc/$guardian/task/$guardian/children); [ -n \"\$worker\" ] && [ \"\$worker\" != \"$worker\" ]"
 await 'it is as far' sh -c "'$QUELL' status --socket /run/quell/api.sock | tr -s ' \n' ' ' | grep -q 'loaded again'"
@@ -143,10 +165,9 @@ wait $guardian
 [ ! -e /run/quell/scheduler-ends.json ] && echo 'nothing is held against the scheduler any more'
 seen_by_doctor() { "$QUELL" doctor caladan | tr -s ' \n' ' ' | grep -o "$1"; }
 (ulimit -n 20; seen_by_doctor "the kernel refuses Quell's scheduler")
-seen_by_doctor 'caladan works'
+in_peace seen_by_doctor 'caladan works'
 
 # Servers: the first one of a reloaded configuration has the scheduler loaded anew, and a runaway is held to its budget.
-sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do :; done' &
 cat > /run/vas.toml <<END
 [[policy]]
 name = "vas"
@@ -161,16 +182,16 @@ match = [{ cgroup = "server" }]
 END
 "$QUELL" run --config /run/vas.toml > /run/quell.log 2>&1 &
 guardian=$!
-await 'it took over for vas' is enabled
+in_peace await 'it took over for vas' is enabled
 echo 'demand = { budget = "30 ms", period = "100 ms" }' >> /run/vas.toml
 kill -HUP $guardian
-await 'it was loaded anew' grep -q 'runs after=.* servers=true' /run/quell.log
+in_peace await 'it was loaded anew' logged 'runs after=.* servers=true'
+sh -c 'echo $$ > /sys/fs/cgroup/server/cgroup.procs; while :; do :; done' &
 used_by() { sed -n 's/usage_usec //p' $cgroups/$1/cpu.stat; }
-now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 is_served() { # of a CPU: some 30 %, where it would take much more
-    before=$(used_by server) began=$(now)
+    before=$(used_by server) began=$(uptime)
     sleep 3
-    percent=$((($(used_by server) - before) / ($(now) - began) / 100))
+    percent=$((($(used_by server) - before) / ($(uptime) - began) / 100))
     echo "the server has $percent % of a CPU"
     [ $percent -gt 20 ] && [ $percent -lt 40 ]
 }
@@ -179,7 +200,8 @@ await 'others have the rest' works
 "$QUELL" why server --socket /run/quell/api.sock | grep -m1 -o 'asks for more than its demand'
 "$QUELL" status --socket /run/quell/api.sock | head -n 1
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
-await 'without Quell there are no servers' is disabled
+await 'the kernel has its own again' is disabled
+await 'batch work goes on without Quell' works
 
 # A limit is kept whatever the policy: by the kernel's own scheduler, under a policy that sets none.
 cat > /run/limited.toml <<END
@@ -198,11 +220,10 @@ given=$(cat $cgroups/cgroup.subtree_control)
 guardian=$!
 has_max() { grep -q "^$1 " $cgroups/batch/cpu.max; }
 used() { sed -n 's/usage_usec //p' $cgroups/batch/cpu.stat; }
-centiseconds() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 gets_half() { # of a CPU: a quarter to three quarters, where it would take two
-    before=$(used) began=$(centiseconds)
+    before=$(used) began=$(uptime)
     sleep 2
-    percent=$((($(used) - before) / ($(centiseconds) - began) / 100))
+    percent=$((($(used) - before) / ($(uptime) - began) / 100))
     [ $percent -gt 25 ] && [ $percent -lt 75 ]
 }
 await 'the limit stands under guard' has_max 50000
@@ -226,27 +247,27 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "it took over\nquell_grant",
         "batch work goes on\nQuell ",
         "on the scx host",
-        "another worker came\nthe server goes first while it is loaded\nit took over again\n",
         "the loop has a CPU of its own",
         "quell-api may use 0-1",
-        "sockets are looked at",
-        "the kernel has its own again",
-        "batch work goes on without Quell",
+        "sockets are looked at\nthere is a spare\nat once after the death of the worker\nspare of Quell's scheduler fits=true\n",
+        "the server goes first while it is loaded\nit took over again\nbatch work still goes on\nthere is a spare again\n",
         "the scheduler is off\nthe server goes first after SysRq-S\non the affinity host\nstays off until\n",
         "Quell's scheduler is off\nbatch work goes on beside affinity\nit sticks\n",
-        "the server is an ordinary thread again",
+        "it took over a third time\nthe server is an ordinary thread again\nspare of Quell's scheduler fits=true\n",
         "the server goes first without the right to load\nloaded again after 10 minutes\nnothing is held against the scheduler any more\nthe kernel refuses Quell's scheduler\ncaladan works\n",
         "the victim spins\na stall ended it\nthe server goes first after a stall\nstall",
         "loaded again after 10 minutes\nquell: holder=\nanother worker came\nit is as far\nit stays off\n",
         "it took over for vas\nit was loaded anew\n",
         "the server is held to its budget\nothers have the rest\nasks for more than its demand\n",
-        "without Quell there are no servers",
+        "the kernel has its own again\nbatch work goes on without Quell\n",
         "a limit that is kept is no warning\nthe limit stands under guard\nit gets half a CPU\nthere is no limit any more",
         "check: 1",
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");
     }
-    let told = err.lines().filter(|line| line.contains("centiseconds") || line.starts_with("the first settings"));
+    let told = err.lines().filter(|line| {
+        line.contains("centiseconds") || line.starts_with("the first settings") || line.starts_with("spare of")
+    });
     println!("{}", told.collect::<Vec<_>>().join("\n"));
     assert_eq!(err.matches("the first settings without Quell's scheduler stand").count(), 2, "{err}");
     assert!(err.contains("systemd-run --scope"), "the mend for a workload without a cgroup: {err}");
