@@ -28,6 +28,9 @@ pub struct HostOptions {
     pub dry_run: bool,
     /// Lets Quell's own process be part of a workload.
     pub include_self: bool,
+    /// The first observation is without queueing delays and what else is traced, which begins at the second one: the kernel verifies a
+    /// program for it, and what is set first does not wait for that. Queueing delays are stale then.
+    pub urgent: bool,
     /// A latency that was fed longer ago than this is stale.
     pub latency_stale_after: Nanos,
 }
@@ -45,6 +48,7 @@ impl Default for HostOptions {
             threads_only: false,
             leases: LeaseLimits::default(),
             dry_run: false,
+            urgent: false,
             include_self: false,
             latency_stale_after: Nanos::from_secs(3),
         }

@@ -79,6 +79,7 @@ pub fn host_options(config: &Config, extras: &Extras) -> HostOptions {
         enable_controllers: config.machine.enable_controllers,
         leases: config.machine.solo_runs,
         dry_run: extras.dry_run || extras.shadow,
+        urgent: extras.stands_in(),
         ..HostOptions::default()
     }
 }

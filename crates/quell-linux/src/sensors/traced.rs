@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use quell_model::view::ThreadColumns;
-use quell_model::{Capabilities, Class, Nanos, Sample, Signal, SignalSet, Support, ThreadId, View, WorkloadId};
+use quell_model::{
+    Capabilities, Class, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadId, View, WorkloadId,
+};
 use quell_trace::{Collector, Doing, MAX_SLOTS, Member, Options, Totals, TraceError};
 
 use super::Sensor;
@@ -33,6 +35,8 @@ pub(crate) struct Traced {
     trace: Option<Trace>,
     /// Does nothing keep this process from tracing? None: not looked at yet.
     may_trace: Option<bool>,
+    /// Were signals wanted before?
+    was_asked: bool,
     /// What counters add up by workload at each switch.
     pub counted: CountedSensor,
     /// By slot.
@@ -69,6 +73,14 @@ impl Sensor for Traced {
         }
         // Its signals are absent then, as the capabilities say: who must have them was refused before.
         if !*self.may_trace.get_or_insert_with(|| quell_trace::obstacle().is_none()) {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.was_asked, true) && members.options.urgent && !counts {
+            if wanted.contains(Signal::QueueingDelay) {
+                let later = Sample { quality: Quality::Stale, at: view.now, ..Sample::default() };
+                let there = (0..slots).filter(|&slot| members.slots[slot].is_some());
+                there.for_each(|slot| view.workloads.queueing_delay[slot] = later);
+            }
             return Ok(());
         }
         let events = if counts { self.counted.mask(wanted, members) } else { 0 };
@@ -278,7 +290,27 @@ impl fmt::Debug for Trace {
 
 #[cfg(test)]
 mod tests {
+    use quell_model::Host;
+
     use super::*;
+    use crate::{HostOptions, LinuxHost, Roots};
+
+    #[test]
+    fn an_urgent_host_begins_to_trace_at_the_second_look() {
+        if let Some((why, _)) = quell_trace::obstacle() {
+            return eprintln!("not tested here: {why}");
+        }
+        for urgent in [true, false] {
+            let options = HostOptions { urgent, ..HostOptions::default() };
+            let mut host = LinuxHost::new(Roots::default(), options).unwrap();
+            let mut view = View::new(host.topology());
+            let mut traces = || {
+                host.observe(SignalSet::of(&[Signal::QueueingDelay]), &mut view, &mut Vec::new()).unwrap();
+                host.sensors.traced.collector().is_some()
+            };
+            assert_eq!([traces(), traces()], [!urgent, true]);
+        }
+    }
 
     #[test]
     fn soft_interrupts_are_a_rate_over_a_window() {
