@@ -19,7 +19,7 @@
 //!   data; `bpf/stuck.h`: who waits behind real-time
 //!   threads; `bpf/counts.h`: decisions, counted
 //! - `bpf/grant.bpf.c`: the scheduler's operations
-//! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading and commanding; `slots`: workloads come and go; `sets`:
+//! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading (`verified`), what the kernel holds then (`descriptors`), and commanding; `slots`: workloads come and go; `sets`:
 //!   sets of them; `news`: who waits, and the loader is woken;
 //!   `inspect`: what it says of itself; `scheduler`: the view and the plan
 //!
