@@ -1,6 +1,7 @@
 //! A slow start is not taken for a hang, and a hang is: workers that take long step by step, that hang, and whose guardian was
-//! stopped meanwhile. The process starts itself as the agents.
+//! stopped meanwhile. And one that starts again finds what the one before left. The process starts itself as the agents.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -23,10 +24,11 @@ fn main() {
         // What `cargo test` passes on.
         [.., "--list"] => {}
         _ => {
-            let tests: [fn(); 3] = [
+            let tests: [fn(); 4] = [
                 steps_of_a_long_start_keep_a_worker_alive,
                 a_worker_that_hangs_is_killed_in_a_stage_too,
                 a_guardian_that_was_stopped_spares_its_worker,
+                a_worker_finds_what_the_one_before_left_when_it_was_killed,
             ];
             // They sleep, mostly; a panic of one is the scope's.
             thread::scope(|scope| tests.into_iter().for_each(|test| drop(scope.spawn(test))));
@@ -37,6 +39,7 @@ fn main() {
 fn agent(what: &str, directory: &str) -> u8 {
     let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("no other agent");
     let mut options = Options::new(claim);
+    options.restart = what == "leaves";
     options.news = Box::new(|news| match news {
         News::Hung(why) => println!("hung: {why}"),
         News::Starved(why) => println!("starved: {why}"),
@@ -48,6 +51,7 @@ fn agent(what: &str, directory: &str) -> u8 {
         match what {
             "slow" => slow(worker),
             "hangs" => hangs(worker),
+            "leaves" => leaves(worker),
             _ => turns(worker),
         }
     });
@@ -83,6 +87,17 @@ fn turns(worker: &Worker) -> u8 {
         worker.beat(HUNG_AFTER);
         thread::sleep(Duration::from_millis(50));
     }
+    0
+}
+
+/// The first one dies, the second one ends.
+fn leaves(worker: &Worker) -> u8 {
+    if !worker.is_again() {
+        worker.store().put(b"a file", &[File::open("/dev/null").expect("it is there").into()]).expect("there is room");
+        send(std::process::id() as i32, Signal::KILL);
+    }
+    let (bytes, descriptors) = worker.store().take().expect("something was left");
+    println!("{} and {} descriptor", String::from_utf8_lossy(&bytes), descriptors.len());
     0
 }
 
@@ -137,6 +152,12 @@ fn a_worker_that_hangs_is_killed_in_a_stage_too() {
     let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("'{text}' is missing in: {said}"));
     assert!(at("the long stage is over") < at("hung: its loop has not turned for"), "{said}");
     println!("test a_worker_that_hangs_is_killed_in_a_stage_too ... ok");
+}
+
+fn a_worker_finds_what_the_one_before_left_when_it_was_killed() {
+    let (said, status) = Agent::start("leaves").end();
+    assert_eq!((said.as_str(), status), ("died: the worker was killed by signal 9\na file and 1 descriptor", Some(0)));
+    println!("test a_worker_finds_what_the_one_before_left_when_it_was_killed ... ok");
 }
 
 /// As in a virtual machine that is paused: both stand still, and the guardian goes on first.

@@ -83,7 +83,7 @@ impl Verified {
         kernel::hotplugs() != self.made.hotplugs
     }
 
-    /// The kernel memory that it takes, in bytes, without what the kernel does not count as its own.
+    /// The kernel memory that it takes, in bytes, without the machine code of its programs.
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.kernel.memory()
