@@ -1,37 +1,26 @@
-//! The host of a configuration: the stock one, that with lending by affinity, or that with Quell's scheduler.
+//! The agent on its machine: which scheduler it has, what it does without, when it tries again ([`outermost`]); and what the host of
+//! a configuration can do.
 
 mod loading;
+mod machine;
+pub mod outermost;
 mod spare;
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::{Result, bail};
-use quell_agent::api::{Front, Starting};
-use quell_agent::config::{Config, Poll, Scheduler};
+use quell_agent::config::{Config, Scheduler};
 use quell_agent::guardian::Worker;
-use quell_agent::run::extras::{api_config, host_options};
-use quell_agent::run::{Agent, Ends, Extras, Outcome};
+use quell_agent::run::{Ends, Extras, Outcome};
 use quell_agent::stack::Layer;
-use quell_linux::scheduler::{Affinity, affinity};
+use quell_linux::scheduler::affinity;
 use quell_linux::write::Journal;
-use quell_linux::{LinuxHost, Roots};
-use quell_model::{Capabilities, Description, Host, Nanos, Policy, Support, Topology};
+use quell_model::{Capabilities, Description, Support};
 use quell_policy::AnyPolicy;
-use quell_scx::{Parts, Scx, ScxError, ScxOptions, Verified};
-use tracing::{error, info};
+use quell_scx::ScxError;
 
-use self::spare::Spares;
-
-/// Longest sleep under Quell's scheduler, for a check of changes without an event.
-const LOOK: Nanos = Nanos::from_millis(1);
-
-/// At the agent's first start nothing is set while the scheduler is loaded, if that takes no longer: most machines need less, and
-/// would have everything set twice.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-/// The kernel attaches a verified scheduler, with every thread there is, within this time.
-const ATTACHES: Nanos = Nanos::from_secs(60);
+use self::machine::ThisMachine;
 
 /// How it is found out whether Quell's scheduler can be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +83,7 @@ fn first_line(error: &ScxError) -> String {
 pub fn run_agent(
     config: Config,
     extras: Extras,
-    mut journal: Box<dyn Journal>,
+    journal: Box<dyn Journal>,
     worker: Option<&Worker>,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
@@ -106,172 +95,11 @@ pub fn run_agent(
         );
     }
     if !config.has_own_scheduler() {
-        return Ok(on_linuxs_scheduler(config, extras, journal)?.run(worker, stop)?);
+        return Ok(machine::on_linuxs_scheduler(config, extras, journal)?.run(worker, stop)?);
     }
-    let topology = Arc::new(quell_linux::sysfs::topology("/sys".as_ref())?);
-    let extras = Extras { front: front(&config, &extras, &topology)?, ..extras };
-    let mut ends = Ends::kept_in(extras.ends.clone(), quell_linux::now());
-    // Whatever this machine's kernel refuses, another scheduler will do.
-    let tolerant = |error: &ScxError| {
-        let refused = matches!(error, ScxError::Refused { .. } | ScxError::UnknownKernel { .. });
-        refused || config.machine.scheduler == Scheduler::Auto
-    };
-    let mut spares = Spares::of(worker)?;
-    // A worker that was started again has something to protect at once.
-    let mut patience = if worker.is_some_and(Worker::is_again) { Duration::ZERO } else { FIRST_WAIT };
-    let mut off_since = None;
-    let outcome = loop {
-        let mut stand_in = Extras { off_since: off_since.take(), record: None, ..extras.clone() };
-        let mut load = None;
-        if let Some(off) = ends.off() {
-            error!("{}", off.line());
-            stand_in.degraded = Some(off.clone());
-        } else {
-            let begun = spares.load(quell_linux::sysfs::topology("/sys".as_ref())?.into(), parts(&config))?;
-            if let Some(front) = extras.front.as_ref().filter(|_| !begun.state().is_done()) {
-                let Starting { what, since } = begun.state().starting();
-                front.say(&what, since);
-            }
-            begun.wait(std::mem::take(&mut patience), stop);
-            stand_in.loading = Some(begun.state());
-            load = Some(begun);
-        }
-        if !load.as_ref().is_some_and(|load| load.state().is_done()) {
-            // What is recorded up to here stays: there is one stack in a record.
-            let mut agent = on_linuxs_scheduler(config.clone().on_the_kernels_scheduler(), stand_in, journal)?;
-            let outcome = agent.run(worker, stop)?;
-            journal = agent.into_journal();
-            if outcome != Outcome::SchedulerAgain {
-                break outcome;
-            }
-            quell_agent::realtime::run_among_others()?;
-        }
-        let Some(load) = load else {
-            ends.end_pause();
-            continue;
-        };
-        let loaded = match load.finish() {
-            Ok(verified) if verified.is_stale() => {
-                info!("a CPU came or went while the scheduler was loaded: it is loaded again");
-                continue;
-            }
-            loaded => loaded,
-        };
-        let at = quell_linux::now();
-        let verified = match loaded {
-            Err(error) if ends.any() || tolerant(&error) => {
-                error!("{error}");
-                ends.another(first_line(&error), false, at);
-                continue;
-            }
-            loaded => loaded?,
-        };
-        if let Some(front) = &extras.front {
-            front.say("attaching Quell's scheduler, which is verified", at);
-        }
-        let first = !ends.any();
-        let (ran, after) = with_scheduler(verified, &config, &extras, journal, worker, (stop, first, &mut spares))?;
-        journal = after;
-        match ran {
-            Err(error) if !first || tolerant(&error) => {
-                error!("{error}");
-                ends.another(first_line(&error), false, at);
-            }
-            Err(error) => return Err(error.into()),
-            Ok(Outcome::SchedulerEnded { why, by_hand, at }) => {
-                off_since = Some(at);
-                ends.another(why, by_hand, quell_linux::now());
-            }
-            Ok(other) => break other,
-        }
-    };
-    ends.forget();
-    Ok(outcome)
-}
-
-/// The API of a worker that will have several agents; None: no API.
-fn front(config: &Config, extras: &Extras, topology: &Arc<Topology>) -> Result<Option<Front>> {
-    let workloads = config.workloads.iter().map(|member| member.workload.clone());
-    let start = |api| Front::start(&api, Arc::clone(topology), workloads, quell_linux::now());
-    Ok(api_config(config, extras).map(start).transpose()?)
-}
-
-fn parts(config: &Config) -> Parts {
-    Parts { servers: config.asks_for_servers(), together: config.asks_for_cpus_as_one(), ..Parts::default() }
-}
-
-/// An agent that hands out CPUs, if any, by affinity. One in place of Quell's scheduler goes on without policies that cannot work
-/// here; else they are an error.
-fn on_linuxs_scheduler(mut config: Config, extras: Extras, journal: Box<dyn Journal>) -> Result<Agent> {
-    let mut linux = LinuxHost::new(Roots::default(), host_options(&config, &extras))?.with_journal(journal);
-    if config.grants() {
-        let pool = config.pool_to_come(linux.cpus());
-        let scheduler = Affinity::new(&linux.topology(), pool, config.granted());
-        linux = linux.with_scheduler(scheduler)?;
-    }
-    if extras.stands_in() {
-        let for_good = extras.degraded.is_some();
-        // Of this very host: the stock one keeps servers, which it does not beside CPUs that are lent.
-        let capabilities = linux.capabilities();
-        config.policies.retain(|layer| {
-            let missing = capabilities.fidelity(layer.policy.describe()).missing;
-            if !missing.is_empty() {
-                let name = layer.policy.describe().name;
-                let line = format!("without Quell's scheduler '{name}' cannot work: {}", missing.join("; "));
-                if for_good { error!("{line}") } else { info!("{line}") }
-            }
-            missing.is_empty()
-        });
-    }
-    Ok(Agent::new(linux, config, extras)?)
-}
-
-/// What came of an agent with Quell's scheduler, if the kernel attached that; and the journal.
-type Ran = (Result<Outcome, ScxError>, Box<dyn Journal>);
-
-/// Runs an agent with Quell's scheduler, which is verified. `first`: it has not ended before.
-fn with_scheduler(
-    verified: Verified,
-    config: &Config,
-    extras: &Extras,
-    journal: Box<dyn Journal>,
-    worker: Option<&Worker>,
-    (stop, first, spares): (&AtomicBool, bool, &mut Spares),
-) -> Result<Ran> {
-    let step = |at_most| {
-        if let Some(worker) = worker {
-            worker.stage(at_most);
-        }
-    };
-    step(config.agent.hung_after);
-    let mut linux = LinuxHost::new(Roots::default(), host_options(config, extras))?.with_journal(journal);
-    let all = linux.topology().all();
-    let poll = match config.agent.poll {
-        Poll::Adaptive => quell_scx::Poll::Adaptive(LOOK),
-        Poll::Dedicated => quell_scx::Poll::Dedicated,
-    };
-    let pool = Some(config.pool_to_come(linux.cpus()));
-    let options = ScxOptions { pool, poll, granted: config.holding(), parts: parts(config), ..ScxOptions::default() };
-    step(config.agent.hung_after.max(ATTACHES));
-    let scheduler = match Scx::begin(verified, linux.topology(), Roots::default(), options) {
-        Err(error) => return Ok((Err(error), linux.take_journal())),
-        Ok(scheduler) => scheduler,
-    };
-    step(config.agent.hung_after);
-    spares.begin(parts(config));
-    let record = extras.record.clone().filter(|_| first);
-    let extras = Extras { record, ..extras.clone() };
-    let mut agent = Agent::new(linux.with_scheduler(scheduler)?, config.clone(), extras)?;
-    // The agent's other threads run by now, and do not inherit it: the loop would wait for them.
-    let own = config.loops_cpu(all);
-    if let Some(cpu) = own {
-        quell_agent::realtime::stay_on(cpu)?;
-    }
-    let outcome = agent.run(worker, stop)?;
-    if own.is_some() {
-        quell_agent::realtime::stay_nowhere()?;
-    }
-    Ok((Ok(outcome), agent.into_journal()))
+    let ends = Ends::kept_in(extras.ends.clone(), quell_linux::now());
+    let mut machine = ThisMachine::new(config, extras, journal, worker, stop)?;
+    outermost::run(&mut machine, ends, worker.is_some_and(Worker::is_again))
 }
 
 /// Capabilities of the host of a policy, given those of the stock host. `grants`: do policies grant CPUs? `own`: by
