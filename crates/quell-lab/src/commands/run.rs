@@ -259,7 +259,7 @@ impl Arguments {
 
     fn comparison(&self, scene: &str) -> Result<Comparison> {
         let seconds = self.duration.unwrap_or(Nanos::from_secs(4));
-        if seconds.0 % 1_000_000_000 != 0 {
+        if !seconds.0.is_multiple_of(1_000_000_000) {
             bail!("--duration {seconds}: give whole seconds");
         }
         Ok(Comparison {

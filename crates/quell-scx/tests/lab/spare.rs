@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use quell_lab::lab_tests;
+use quell_guest::lab_tests;
 use quell_model::{Class, Host, Nanos, Signal, SignalSet, Topology, Wake};
 use quell_scx::{Parts, ScxOptions, Verified};
 use rustix::cmsg_space;
