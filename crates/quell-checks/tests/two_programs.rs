@@ -4,7 +4,7 @@ use std::process::Command;
 
 /// The crates of the laboratory.
 const LABORATORY: [&str; 6] =
-    ["quell-cluster", "quell-evidence", "quell-guest", "quell-lab", "quell-play", "quell-sim"];
+    ["quell-cluster-sim", "quell-evidence", "quell-guest", "quell-lab", "quell-play", "quell-sim"];
 
 /// The crates of the project that one links.
 fn linked(package: &str) -> Vec<String> {
