@@ -17,12 +17,12 @@ demo: setup
 	$(CARGO) build --locked --profile demo --package quell-cli --bin quell
 	./target/demo/quell demo
 
-# The tables of docs/use/results.md from papers/*/results.toml; says which were made with other assumptions.
+# The tables of papers/results.md from papers/*/results.toml; says which were made with other assumptions.
 docs: setup
 	$(CARGO) build --locked --bin quell
 	./target/debug/quell-lab paper --tables papers > target/results.md
-	mv target/results.md docs/use/results.md
-	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' docs/use/results.md
+	mv target/results.md papers/results.md
+	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' papers/results.md
 
 test: setup
 	CARGO=$(CARGO) scripts/tested --workspace --locked

@@ -11,7 +11,7 @@ cgroups=/sys/fs/cgroup
 mkdir -p $cgroups/server $cgroups/batch /run/quell
 mount | grep -q '/sys/kernel/tracing' || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
 echo '+cpu +cpuset' > $cgroups/cgroup.subtree_control
-# Sets of CPUs: an empty one cannot be emptied again (docs/use/security.md).
+# Sets of CPUs: an empty one cannot be emptied again (docs/operate/security.md).
 echo 0-1 | tee $cgroups/server/cpuset.cpus > $cgroups/batch/cpuset.cpus
 for _ in 1 2; do
     sh -c 'echo $$ > /sys/fs/cgroup/batch/cgroup.procs; while :; do sleep 0.02; done' &

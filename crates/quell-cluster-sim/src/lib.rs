@@ -12,9 +12,9 @@ pub mod sim;
 
 pub use quell_cluster::ClusterError;
 
-/// The page of docs/write whose code is compiled and run.
+/// The page of docs/extend whose code is compiled and run.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../../docs/write/cluster.md")]
+    #[doc = include_str!("../../../docs/extend/cluster.md")]
     struct Cluster;
 }

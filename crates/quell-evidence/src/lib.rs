@@ -25,9 +25,9 @@ pub use sentences::{Checked, Sentences};
 pub use treatment::Treatment;
 pub use verdict::{Expected, Interval, Side, Verdict, judge};
 
-/// The page of docs/write whose code is compiled and run.
+/// The page of docs/extend whose code is compiled and run.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../../docs/write/claim.md")]
+    #[doc = include_str!("../../../docs/extend/claim.md")]
     struct Claim;
 }

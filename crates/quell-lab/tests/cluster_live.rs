@@ -53,7 +53,7 @@ fn status(folder: &Path, is: impl Fn(&serde_json::Value) -> bool) -> serde_json:
 
 /// The lines of the page's first block of the running cluster.
 fn lines_of_the_page() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/cluster.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/cluster.md");
     let page = std::fs::read_to_string(path).unwrap();
     let block =
         page.split("```sh\n").find(|block| block.starts_with("quell-lab cluster live ")).expect("the block of `live`");

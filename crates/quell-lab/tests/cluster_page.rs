@@ -6,7 +6,7 @@ use std::process::Command;
 use quell_cluster_sim::scenario::Scenario;
 
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/cluster.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/cluster.md");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

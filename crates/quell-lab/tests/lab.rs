@@ -274,9 +274,9 @@ fn product() -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// The figure of docs/write/claim.md.
+/// The figure of docs/extend/claim.md.
 fn figure() -> String {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/write/claim.md")).unwrap();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/extend/claim.md")).unwrap();
     let (_, rest) = page.split_once("$ cat small.toml\n").expect("the page shows a figure");
     rest.split_once("$ quell-lab run").unwrap().0.to_owned()
 }

@@ -1,4 +1,4 @@
-//! The simulated kernel is as near to the real one as docs/use/validate.md says.
+//! The simulated kernel is as near to the real one as docs/lab/validate.md says.
 
 use std::path::Path;
 use std::process::Command;

@@ -56,15 +56,15 @@ pub use switching::Switching;
 pub use vm::VmSpec;
 pub use workload::WorkloadSpec;
 
-/// The pages of docs/write, whose code is compiled and run.
+/// The pages of docs/extend, whose code is compiled and run.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../../docs/write/policy.md")]
+    #[doc = include_str!("../../../docs/extend/policy.md")]
     struct Policy;
-    #[doc = include_str!("../../../docs/write/signal.md")]
+    #[doc = include_str!("../../../docs/extend/signal.md")]
     struct Signal;
-    #[doc = include_str!("../../../docs/write/knob.md")]
+    #[doc = include_str!("../../../docs/extend/knob.md")]
     struct Knob;
-    #[doc = include_str!("../../../docs/write/host.md")]
+    #[doc = include_str!("../../../docs/extend/host.md")]
     struct Host;
 }

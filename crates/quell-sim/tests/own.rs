@@ -119,7 +119,7 @@ fn a_waking_thread_under_bvt_is_before_others_by_its_warp() {
     assert!(warped < Nanos::from_millis(1) && plain > Nanos(2 * warped.0), "{plain} and {warped}");
 }
 
-/// docs/use/dasec.md: a thread of weight 1 among `n` of its group, whose weights sum up to 100 × n, gets at least its part of
+/// docs/operate/dasec.md: a thread of weight 1 among `n` of its group, whose weights sum up to 100 × n, gets at least its part of
 /// what its group has on the CPU, whatever its wake-up latency; groups' shares stay.
 #[test]
 fn no_thread_starves_at_the_least_weight_and_the_longest_latency() {

@@ -1,5 +1,5 @@
 //! Gives up the capabilities that the agent does not need (capabilities(7); the list with reasons is in
-//! `docs/use/security.md`).
+//! `docs/operate/security.md`).
 
 use caps::{CapSet, Capability, CapsHashSet};
 use quell_linux::{Privilege, privileges};

@@ -44,7 +44,7 @@ impl Block {
 pub fn all() -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![Page::read("README.md".into(), root.join("README.md"))];
-    for part in ["docs", "docs/start", "docs/use", "docs/write", "docs/how"] {
+    for part in ["docs", "docs/start", "docs/operate", "docs/reference", "docs/how", "docs/extend", "docs/lab"] {
         let entries = root.join(part).read_dir().unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<PathBuf> =
             entries.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();

@@ -21,7 +21,7 @@ use quell_command::{output, progress, signals, units};
 ///
 /// Watches and changes nothing. The gap is what a workload was short of within its request; its causes are forced runqueue
 /// sharing (FRS: it waited while another workload's thread ran on its CPU) and phantom CPU time (PCT: CPUs idled that its
-/// threads could not use). docs/use/gap.md defines every column.
+/// threads could not use). docs/operate/gap.md defines every column.
 #[derive(Args)]
 pub struct Arguments {
     /// How long to watch

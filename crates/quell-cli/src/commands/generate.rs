@@ -12,7 +12,7 @@ const MANUAL: Manual = Manual {
     formats: &[(
         "quell.toml",
         "the configuration of Quell's agent",
-        include_str!("../../../../docs/use/configuration.md"),
+        include_str!("../../../../docs/reference/configuration.md"),
     )],
     files: &[
         ("/etc/quell/quell.toml", "the configuration, see quell.toml(5)", &["run", "check"]),
@@ -21,7 +21,7 @@ const MANUAL: Manual = Manual {
         ("/run/quell/api.sock", "where the agent answers", &["run", "status", "top", "why", "verify", "off", "on"]),
         ("./report.json, ./report.html", "what quell demo reports", &["demo"]),
     ],
-    statuses: include_str!("../../../../docs/use/exit-statuses.md"),
+    statuses: include_str!("../../../../docs/reference/exit-statuses.md"),
     see_also: &["quell(1)", "quell.toml(5)", "quell-check(1)"],
 };
 

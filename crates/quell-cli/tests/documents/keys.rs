@@ -78,13 +78,13 @@ fn missing(name: &str, tables: &[(&str, &str)], refusal: impl Fn(&str) -> String
 #[test]
 fn the_references_have_every_key() {
     let scenario = |text: &str| Scenario::parse(Path::new("s"), text, &[]).unwrap_err().to_string();
-    let mut wrong = missing("docs/use/scenarios.md", SCENARIO, scenario);
+    let mut wrong = missing("docs/lab/scenarios.md", SCENARIO, scenario);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("c.toml");
     let configuration = |text: &str| {
         std::fs::write(&file, text).unwrap();
         quell_agent::config::read(&file).unwrap_err().to_string()
     };
-    wrong.extend(missing("docs/use/configuration.md", CONFIGURATION, configuration));
+    wrong.extend(missing("docs/reference/configuration.md", CONFIGURATION, configuration));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -105,7 +105,7 @@ impl SdcConfig {
 pub(super) const DESCRIPTION: ClusterDescription = ClusterDescription {
     name: "sdc-global",
     summary: "services go where memory is least contended, and others make way; each move is judged",
-    source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.1); docs/use/cluster.md",
+    source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.1); docs/lab/cluster.md",
     interval: Nanos::from_secs(30),
 };
 

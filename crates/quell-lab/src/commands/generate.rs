@@ -9,9 +9,9 @@ use quell_command::generate::manual::Manual;
 use super::completions::values;
 
 const MANUAL: Manual = Manual {
-    formats: &[("quell-scenario", "what is simulated and played", include_str!("../../../../docs/use/scenarios.md"))],
+    formats: &[("quell-scenario", "what is simulated and played", include_str!("../../../../docs/lab/scenarios.md"))],
     files: &[("~/.cache/quell/lab", "kernels and QEMU", &["boot", "run"])],
-    statuses: include_str!("../../../../docs/use/exit-statuses.md"),
+    statuses: include_str!("../../../../docs/reference/exit-statuses.md"),
     see_also: &["quell-lab(1)", "quell-scenario(5)", "quell(1)"],
 };
 

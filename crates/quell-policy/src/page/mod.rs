@@ -15,7 +15,7 @@ const HEAD: &str = "\
 
 # Policies and their parameters
 
-Parameters stand in a `[[policy]]` of the [configuration](configuration.md) or of a [scenario](sim.md), or follow `--set`:
+Parameters stand in a `[[policy]]` of the [configuration](configuration.md) or of a [scenario](../lab/sim.md), or follow `--set`:
 
 ```toml
 [[policy]]
@@ -28,7 +28,7 @@ times without a unit and values out of range are refused. `quell doctor POLICY` 
 policy needs and has on this machine.
 ";
 
-/// docs/use/policies.md.
+/// docs/reference/policies.md.
 #[must_use]
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();

@@ -27,7 +27,7 @@ After a knob is set, a policy waits until its effect can show in what is measure
 
 ";
 
-/// docs/use/signals.md.
+/// docs/reference/signals.md.
 #[must_use]
 pub fn signals_and_knobs() -> String {
     let mut page = HEAD.to_owned();

@@ -1,5 +1,5 @@
 //! Parameters of policies as data: declared once (`parameters!`), from which follow the type that a policy reads, its
-//! defaults, refusals with reasons, and the tables that `quell doctor POLICY` and docs/use/policies.md show.
+//! defaults, refusals with reasons, and the tables that `quell doctor POLICY` and docs/reference/policies.md show.
 
 mod declare;
 mod input;

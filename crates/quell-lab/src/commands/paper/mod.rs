@@ -39,7 +39,7 @@ pub use trial::{Kept, SEEDS};
 ///
 /// A number is "reproduced" within a fifth of its value and of its effect, a "shape" within a factor of two; a direction or
 /// a bound "holds" if all of the interval does; else a row "differs". The exit status is 1 if a row differs that is not
-/// listed as known to. `docs/use/reproduce.md` has the rules.
+/// listed as known to. `docs/lab/reproduce.md` has the rules.
 #[derive(Args)]
 pub struct Arguments {
     /// What to run, see --list

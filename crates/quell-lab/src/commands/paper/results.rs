@@ -44,7 +44,7 @@ pub fn page(directory: &Path) -> Result<String> {
 # What came out
 
 The tables of the full runs, five seeds or more where anything is random, judged by the strict rules
-([reproduce](reproduce.md)); `quell-lab paper TOPIC` says what each row is, and why it differs. This page is made of
+([reproduce](../docs/lab/reproduce.md)); `quell-lab paper TOPIC` says what each row is, and why it differs. This page is made of
 `papers/TOPIC/results.toml`: `quell-lab paper TOPIC --results papers` runs a topic and writes them, `make docs` makes the page. Inputs and
 derived rows are left out.
 "
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_page_is_the_results() {
-        let path = of_project("docs/use/results.md");
+        let path = of_project("papers/results.md");
         let page = page(&of_project("papers")).unwrap();
         if std::env::var_os("QUELL_WRITE").is_some() {
             fs::write(&path, &page).unwrap();
