@@ -3,7 +3,8 @@
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
 # make bench  what is fast, measured
 # make doc    the documentation of the code
-# make deb    a Debian package, installed into an empty root, run, and removed
+# make deb    two Debian packages, installed into an empty root, run, and removed
+# make notice NOTICE: what is linked, by cargo-about
 # make lint   formatting, lints, documentation without warnings, licences of what is linked, rooms without circles
 # make licences  the licences, advisories and sources of all dependencies, by cargo-deny
 CARGO ?= cargo
@@ -12,7 +13,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # The same cases each time; new ones are `make soak`'s to find.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test soak bench doc docs deb lint licences setup
+.PHONY: demo test soak bench doc docs deb notice lint licences setup
 demo: setup
 	$(CARGO) build --locked --profile demo --package quell-cli --bin quell
 	./target/demo/quell demo
@@ -66,8 +67,12 @@ bench: setup
 doc:
 	$(CARGO) doc --workspace --no-deps --locked
 
+notice:
+	command -v cargo-about >/dev/null || $(CARGO) install --locked cargo-about --features cli
+	$(CARGO) about generate --workspace --fail packaging/notice.hbs > NOTICE
+
 deb: setup
-	packaging/test-deb "$$(CARGO=$(CARGO) packaging/build-deb)"
+	packaging/test-deb $$(CARGO=$(CARGO) packaging/build-deb)
 
 lint: setup
 	$(CARGO) fmt --all --check

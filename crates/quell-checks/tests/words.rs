@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Hand-written words under `docs/`. The goal is 40,000.
-const UNDER_DOCS: usize = 55_600;
+const UNDER_DOCS: usize = 56_100;
 
 /// Pages that are made of what is declared.
 const GENERATED: [&str; 2] = ["policies.md", "signals.md"];

@@ -100,7 +100,7 @@ impl Kind {
         }
         for phase in &self.phases {
             if library::named(&phase.profile).is_none() {
-                return wrong(what, format!("there is no profile '{}'", phase.profile), "see docs/operate/workloads.md");
+                return wrong(what, format!("there is no profile '{}'", phase.profile), "see docs/lab/workloads.md");
             }
             if self.phases.len() > 1 && phase.lasts.0 < 1_000_000_000 {
                 return wrong(what, "a phase shorter than 1 s among others", "give its length");

@@ -1,7 +1,7 @@
 //! Known pieces of work, each a few numbers with their source.
 //!
 //! All are of a program alone. What comes out when programs meet is the model's result, and no number here was chosen for
-//! it. `docs/operate/workloads.md` says how they were found and how far to trust them.
+//! it. `docs/lab/workloads.md` says how they were found and how far to trust them.
 
 mod antagonists;
 mod batch;

@@ -64,7 +64,7 @@ fn batch_programs_are_as_intensive_as_the_dissertation_says() {
 }
 
 /// Nobody but streams is near the bandwidth of a socket with one thread, and all retire a usual number of instructions.
-/// The table is that of `docs/operate/workloads.md`.
+/// The table is that of `docs/lab/workloads.md`.
 #[test]
 fn single_threads_are_of_the_usual_order() {
     println!(
