@@ -1,5 +1,5 @@
 //! Compiles the scheduler's rules, and all of its kernel half, for this machine; and the simulation of it, as it is and with
-//! each mended fault put back.
+//! each fixed fault put back.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -61,7 +61,7 @@ fn put_back(fault: &Fault, headers: &Path) {
         let name = path.file_name().expect("a name");
         let mut text = fs::read_to_string(&path).expect("text");
         if name == fault.file {
-            assert_eq!(text.matches(fault.now).count(), 1, "{}: the mend is not where it was", fault.name);
+            assert_eq!(text.matches(fault.now).count(), 1, "{}: the fix is not where it was", fault.name);
             text = text.replace(fault.now, fault.then);
         }
         fs::write(headers.join(name), text).expect("a copy");

@@ -1,4 +1,4 @@
-// Mended faults, put back: in a copy of the header `file`, `now` becomes `then`. For `build.rs` and the tests.
+// Fixed faults, put back: in a copy of the header `file`, `now` becomes `then`. For `build.rs` and the tests.
 
 /// One of them.
 pub(crate) struct Fault {

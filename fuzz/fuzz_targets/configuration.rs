@@ -1,4 +1,4 @@
-//! Any text as a configuration: it is taken or refused with a place and a mend, nothing else.
+//! Any text as a configuration: it is taken or refused with a place and a fix, nothing else.
 #![no_main]
 
 use std::path::Path;

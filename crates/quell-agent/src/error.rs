@@ -11,7 +11,7 @@ pub enum AgentError {
     Unfit {
         /// The policy.
         policy: &'static str,
-        /// The missing parts, reasons and mends; one line each.
+        /// The missing parts, reasons and fixes; one line each.
         missing: Vec<String>,
     },
     /// Two policies would set the same knob or rule.
@@ -40,7 +40,7 @@ pub enum AgentError {
     #[error("{0}")]
     Host(String),
     /// The run directory cannot be used.
-    #[error("cannot {op} the run directory {}: {why}; {mend}", path.display())]
+    #[error("cannot {op} the run directory {}: {why}; {fix}", path.display())]
     RunDirectory {
         /// The failed operation.
         op: &'static str,
@@ -48,8 +48,8 @@ pub enum AgentError {
         path: std::path::PathBuf,
         /// The reason.
         why: String,
-        /// The mend.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
     /// There is one agent a host.
     #[error("an agent is running already: process {pid} holds {}; stop it first (systemctl stop quell)", path.display())]
@@ -93,7 +93,7 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// A file or socket could not be used.
-    #[error("cannot {operation} {}: {cause}; {mend}", path.display())]
+    #[error("cannot {operation} {}: {cause}; {fix}", path.display())]
     File {
         /// The failed operation.
         operation: &'static str,
@@ -101,26 +101,26 @@ pub enum AgentError {
         path: PathBuf,
         /// The system's answer.
         cause: io::Error,
-        /// The mend.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
     /// No agent answers.
-    #[error("no agent answers on {}: {cause}; {mend}", socket.display())]
+    #[error("no agent answers on {}: {cause}; {fix}", socket.display())]
     NoAgent {
         /// The socket that was tried.
         socket: PathBuf,
         /// The system's answer.
         cause: io::Error,
-        /// The mend.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
     /// The agent refused.
-    #[error("{error}; {mend}")]
+    #[error("{error}; {fix}")]
     Refused {
         /// The fault.
         error: String,
-        /// The mend.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
     /// The answering program is no agent of this version.
     #[error("the answer on {} is not understood ({answer}); is the agent of another version?", socket.display())]

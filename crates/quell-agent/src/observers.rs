@@ -39,7 +39,7 @@ impl Observers {
     /// observes.
     ///
     /// # Errors
-    /// If the API cannot listen or the record cannot be written, with the mend.
+    /// If the API cannot listen or the record cannot be written, with the fix.
     pub fn start(
         config: &ObserverConfig,
         about: About,

@@ -104,7 +104,7 @@ fn a_running_loop_can_be_questioned() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused_with_the_mend() {
+fn what_does_not_exist_is_refused_with_the_fix() {
     let mut bench = Bench::new();
     bench.run(Nanos::from_millis(100));
     let error = |path: &str| bench.client().get::<wire::Why>(path).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Failures of this crate. Every message names the object, the operation and the mend.
+//! Failures of this crate. Every message names the object, the operation and the fix.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A load or an antagonist was described in a way that cannot be run.
-    #[error("{field}: {problem}; {mend}")]
+    #[error("{field}: {problem}; {fix}")]
     Spec {
         /// The field or option at fault.
         field: &'static str,
         /// The fault.
         problem: String,
         /// A valid form.
-        mend: &'static str,
+        fix: &'static str,
     },
 
     /// No connection to the server under load.
@@ -29,14 +29,14 @@ pub enum Error {
     },
 
     /// The server closed the connection or answered with something that is not its protocol.
-    #[error("{address}: {problem}; {mend}")]
+    #[error("{address}: {problem}; {fix}")]
     Protocol {
         /// The address as the user wrote it.
         address: String,
         /// The observation.
         problem: String,
-        /// The mend.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
 
     /// A system call failed.

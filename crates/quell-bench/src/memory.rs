@@ -25,7 +25,7 @@ pub fn available_bytes(root: &Path) -> Result<Option<u64>> {
 ///
 /// # Errors
 /// [`Error::Spec`], or when `meminfo` cannot be read.
-pub fn check(root: &Path, field: &'static str, needed: u64, mend: &'static str) -> Result<()> {
+pub fn check(root: &Path, field: &'static str, needed: u64, fix: &'static str) -> Result<()> {
     match available_bytes(root)? {
         Some(available) if needed > available => Err(Error::Spec {
             field,
@@ -34,7 +34,7 @@ pub fn check(root: &Path, field: &'static str, needed: u64, mend: &'static str) 
                 human::bytes(needed),
                 human::bytes(available)
             ),
-            mend,
+            fix,
         }),
         _ => Ok(()),
     }

@@ -108,7 +108,7 @@ fn a_server_that_refuses_the_keys_is_named() {
 }
 
 #[test]
-fn no_server_is_an_error_with_address_and_mend() {
+fn no_server_is_an_error_with_address_and_fix() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for target in [unused, "unix:/nowhere/memcached.sock".into()] {
         let nobody = LoadSpec { target: target.parse().unwrap(), ..LoadSpec::default() };

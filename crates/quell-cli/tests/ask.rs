@@ -36,7 +36,7 @@ fn run(witness: impl FnOnce(&Stack) -> Box<dyn Witness>) -> Box<dyn Witness> {
 }
 
 #[test]
-fn without_an_agent_the_mend_is_named() {
+fn without_an_agent_the_fix_is_named() {
     for command in [["status"].as_slice(), &["why", "db"], &["top"]] {
         let output = quell(&[command, &["--socket", "/nonexistent/quell.sock"]].concat());
         let text = String::from_utf8_lossy(&output.stderr);
@@ -73,7 +73,7 @@ fn the_doctor_judges_every_policy() {
     assert_eq!(json["policies"].as_array().unwrap().len(), AnyPolicy::ALL.len());
     for finding in json["findings"].as_array().unwrap() {
         assert!(
-            ["what", "consequence", "mend"].iter().all(|part| finding[part].as_str().is_some_and(|t| !t.is_empty()))
+            ["what", "consequence", "fix"].iter().all(|part| finding[part].as_str().is_some_and(|t| !t.is_empty()))
         );
     }
     let text = out(&quell(&["doctor", "none"]));

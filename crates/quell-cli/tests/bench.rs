@@ -17,7 +17,7 @@ fn failure(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn bad_input_is_refused_with_the_mend() {
+fn bad_input_is_refused_with_the_fix() {
     for (arguments, words) in [
         (&["load", "--target", "somewhere"][..], ["somewhere", "HOST:PORT"]),
         (&["load", "--target", "unix:/nowhere.sock"], ["/nowhere.sock", "start the server"]),

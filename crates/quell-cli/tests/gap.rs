@@ -156,8 +156,8 @@ fn watch_reports_one_time_after_the_other_until_ctrl_c() {
 }
 
 #[test]
-fn mistakes_are_answered_with_the_mend() {
-    for (arguments, mend) in [
+fn mistakes_are_answered_with_the_fix() {
+    for (arguments, fix) in [
         (vec!["gap", "--workload", "web=pid:4194305,cpus=1"], "start it first"),
         (vec!["gap", "--workload", "web=pid:1"], "add cpus=N"),
         (vec!["gap"], "--workload"),
@@ -165,6 +165,6 @@ fn mistakes_are_answered_with_the_mend() {
     ] {
         let output = quell(&arguments);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && errors.contains(mend), "{arguments:?}: {errors}");
+        assert!(!output.status.success() && errors.contains(fix), "{arguments:?}: {errors}");
     }
 }

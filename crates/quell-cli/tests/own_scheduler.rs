@@ -270,5 +270,5 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     });
     println!("{}", told.collect::<Vec<_>>().join("\n"));
     assert_eq!(err.matches("the first settings without Quell's scheduler stand").count(), 2, "{err}");
-    assert!(err.contains("systemd-run --scope"), "the mend for a workload without a cgroup: {err}");
+    assert!(err.contains("systemd-run --scope"), "the fix for a workload without a cgroup: {err}");
 }

@@ -214,14 +214,14 @@ fn what_a_killed_pair_left_is_named_by_status_and_doctor_until_restore_has_put_i
     });
 
     let (run, socket) = (scene.path("run"), scene.path("run/api.sock"));
-    let mend = format!("quell restore --run-dir {}", run.display());
+    let fix = format!("quell restore --run-dir {}", run.display());
     let status = quell(&["status", "--socket"], &[&socket]);
     let text = String::from_utf8_lossy(&status.stderr).into_owned();
     assert_eq!(status.status.code(), Some(1));
-    assert!(text.contains("a Quell that was killed left") && text.contains(&mend), "{text}");
+    assert!(text.contains("a Quell that was killed left") && text.contains(&fix), "{text}");
     assert!(text.contains("no agent answers"), "{text}");
     let doctor = said(&["doctor", "none", "--run-dir"], &[&run]);
-    assert!(doctor.contains("a Quell that was killed left") && doctor.contains(&mend), "{doctor}");
+    assert!(doctor.contains("a Quell that was killed left") && doctor.contains(&fix), "{doctor}");
 
     let restored = quell(&["restore", "--run-dir"], &[&run]);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));

@@ -247,7 +247,7 @@ kind = [{ name = "writes", class = "be", vcpus = 1, memory-gib = 4, dirty-mib = 
 }
 
 #[test]
-fn faults_of_scenarios_are_told_with_the_mend() {
+fn faults_of_scenarios_are_told_with_the_fix() {
     let text = include_str!("../scenarios/testbed.toml");
     let fault = |from: &str, to: &str| Scenario::parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
     for (from, to, word) in [

@@ -7,21 +7,21 @@ pub enum ClusterError {
     #[error("the scenario: {0}")]
     Format(String),
     /// A scenario makes no sense.
-    #[error("{what}: {why}; {mend}")]
+    #[error("{what}: {why}; {fix}")]
     Scenario {
         /// The place.
         what: String,
         /// The fault.
         why: String,
         /// A valid choice.
-        mend: String,
+        fix: String,
     },
     /// A cluster that lives cannot be had.
     #[error("{what}: {why}")]
     Live {
         /// The file.
         what: String,
-        /// The fault, and the mend.
+        /// The fault, and the fix.
         why: String,
     },
     /// There is no such policy.

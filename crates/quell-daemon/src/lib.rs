@@ -53,7 +53,7 @@ pub fn layers_of(policy: AnyPolicy) -> Vec<Layer> {
     guard.into_iter().chain([policy]).map(|policy| Layer::new(policy, None)).collect()
 }
 
-/// Can Quell's scheduler be loaded, or has an agent that runs beside this command loaded it? Else why not, with the mend. The
+/// Can Quell's scheduler be loaded, or has an agent that runs beside this command loaded it? Else why not, with the fix. The
 /// kernel is asked once in a process, and what it starts by fork: it checks the whole program.
 fn usable(asked: Asked) -> Result<(), String> {
     static PROBED: OnceLock<Result<(), String>> = OnceLock::new();
@@ -113,8 +113,8 @@ pub fn capabilities(stock: &Capabilities, grants: bool, own: Option<Asked>) -> C
     match usable(asked) {
         Ok(()) => quell_scx::capabilities(stock),
         Err(error) => {
-            let (why, mend) = error.split_once("; ").unwrap_or((&error, "see `quell doctor`"));
-            Capabilities { grants: Support::No { why: why.into(), mend: mend.into() }, ..stock }
+            let (why, fix) = error.split_once("; ").unwrap_or((&error, "see `quell doctor`"));
+            Capabilities { grants: Support::No { why: why.into(), fix: fix.into() }, ..stock }
         }
     }
 }

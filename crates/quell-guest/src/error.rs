@@ -1,4 +1,4 @@
-//! Failures of the lab, each with its mend in the text.
+//! Failures of the lab, each with its fix in the text.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub enum LabError {
         cache: PathBuf,
     },
     /// A program that the lab calls is not installed.
-    #[error("`{tool}` is not installed; mend: apt-get install {package}")]
+    #[error("`{tool}` is not installed; fix: apt-get install {package}")]
     MissingTool {
         /// The program.
         tool: String,
@@ -53,7 +53,7 @@ pub enum LabError {
         package: &'static str,
     },
     /// Missing prerequisites of a scheduler's build.
-    #[error("not installed: {}; mend: apt-get install {}", files.join(", "), packages.join(" "))]
+    #[error("not installed: {}; fix: apt-get install {}", files.join(", "), packages.join(" "))]
     MissingForBuild {
         /// Files that tell that a package is there.
         files: Vec<&'static str>,
@@ -79,7 +79,7 @@ pub enum LabError {
         available: String,
     },
     /// The kernel is there, but sched_ext schedulers do not load on it.
-    #[error("kernel {version} does not serve: {why}; mend: leave --kernel away to get one that is known to work")]
+    #[error("kernel {version} does not serve: {why}; fix: leave --kernel away to get one that is known to work")]
     UnfitKernel {
         /// The kernel's version.
         version: String,
@@ -90,7 +90,7 @@ pub enum LabError {
     #[error(
         "none of the kernels that the lab knows can be had:\n{tried}\
          Debian's {suite} has: {available}\n\
-         mend: try one of those with --kernel VERSION"
+         fix: try one of those with --kernel VERSION"
     )]
     NoKernelLeft {
         /// One line a version: why not.
@@ -101,7 +101,7 @@ pub enum LabError {
         available: String,
     },
     /// A file from a package has an unexpected content.
-    #[error("{path} is not as expected: {why}; mend: remove it and run again", path = path.display())]
+    #[error("{path} is not as expected: {why}; fix: remove it and run again", path = path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -141,7 +141,7 @@ pub enum LabError {
         needed_mib: u64,
     },
     /// The guest ran out of memory before the command could end.
-    #[error("the guest ran out of memory (--mem {given_mib}M); mend: give it more. Its console's end:\n{console}")]
+    #[error("the guest ran out of memory (--mem {given_mib}M); fix: give it more. Its console's end:\n{console}")]
     GuestOutOfMemory {
         /// The given size, in MiB.
         given_mib: u64,

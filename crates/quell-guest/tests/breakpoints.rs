@@ -39,7 +39,7 @@ fn interrupt(cpu: usize, ended: &AtomicBool) {
     }
 }
 
-/// Whether a thread of the emulation is interrupted at the wrong moment is chance: without the mend of the emulation this
+/// Whether a thread of the emulation is interrupted at the wrong moment is chance: without the fix of the emulation this
 /// fails now and then only, with an "Oops: int3".
 #[test]
 #[ignore = "make soak: it takes half of every CPU from all others"]

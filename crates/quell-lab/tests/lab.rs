@@ -174,7 +174,7 @@ fn a_time_out_is_told() {
 }
 
 #[test]
-fn without_a_network_the_mend_is_told() {
+fn without_a_network_the_fix_is_told() {
     let lab = Lab::new("network");
     let cache = tempfile::tempdir().unwrap();
     let mut command = lab.command(&["--pack", "--", "true"]);

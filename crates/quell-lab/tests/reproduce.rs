@@ -87,7 +87,7 @@ fn shares_and_schedules_are_as_promised_drawn_and_worked_out_elsewhere() {
 fn rkubes_evaluation_has_its_shape() {
     let rows = rows("rkube");
     let ours = ours(&rows, "rkube");
-    // Neighbours hurt, and rKube mends most of it: time, CPU time, rate and tail.
+    // Neighbours hurt, and rKube fixes most of it: time, CPU time, rate and tail.
     assert!(ours("fig1a.streamcluster") > 2.0 && ours("fig1a.bodytrack") > 2.0 && ours("fig2a.capped-cpu") > 1.5);
     assert!(ours("fig6a.streamcluster-time") < 0.6 * ours("fig2a.streamcluster-time") && ours("fig6a.least") > 1.1);
     assert!(ours("fig2b.streamcluster") < 0.6 && ours("fig6b.streamcluster") > 0.9);
@@ -97,7 +97,7 @@ fn rkubes_evaluation_has_its_shape() {
     // The host is full without rKube, and with it but for what the system keeps.
     assert!(ours("fig7b.burstable") > 0.99 && (0.90..0.93).contains(&ours("fig7b.burstable-rkube")));
     assert!(ours("fig7b.capped-rkube") > ours("fig7b.capped"));
-    // Services that are asked for a part of what they can answer answer it either way; their tails are what is mended.
+    // Services that are asked for a part of what they can answer answer it either way; their tails are what is fixed.
     assert!(ours("fig12.rate") > 0.98 && ours("fig12.p99") > 2.0 && ours("fig12.batch") < 1.0);
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum LinuxError {
     /// A file or directory could not be read or written.
-    #[error("cannot {op} {}: {source}{}", foreign::path(path), mend_of(source))]
+    #[error("cannot {op} {}: {source}{}", foreign::path(path), fix_of(source))]
     Io {
         /// The failed operation.
         op: &'static str,
@@ -28,7 +28,7 @@ pub enum LinuxError {
         expected: &'static str,
     },
     /// A cgroup file refused a value.
-    #[error("{} refuses '{value}': {source}; {mend}", foreign::path(path))]
+    #[error("{} refuses '{value}': {source}; {fix}", foreign::path(path))]
     Cgroup {
         /// The file.
         path: PathBuf,
@@ -36,11 +36,11 @@ pub enum LinuxError {
         value: String,
         /// The system's answer.
         source: io::Error,
-        /// The mend.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
     /// A cpuset partition did not become valid.
-    #[error("{} says '{verdict}' after '{value}' was written; {mend}", foreign::path(path))]
+    #[error("{} says '{verdict}' after '{value}' was written; {fix}", foreign::path(path))]
     Partition {
         /// The file.
         path: PathBuf,
@@ -48,11 +48,11 @@ pub enum LinuxError {
         value: String,
         /// The kernel's verdict.
         verdict: String,
-        /// The mend.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
     /// resctrl refused a change.
-    #[error("cannot set {} to '{value}': {source}{status}; {mend}", foreign::path(path))]
+    #[error("cannot set {} to '{value}': {source}{status}; {fix}", foreign::path(path))]
     Resctrl {
         /// The file or directory.
         path: PathBuf,
@@ -62,11 +62,11 @@ pub enum LinuxError {
         source: io::Error,
         /// The text of `last_cmd_status`, in brackets.
         status: String,
-        /// The mend.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
     /// A call about a thread or process failed.
-    #[error("cannot {op} thread {tid} to {value}: {source}; {mend}")]
+    #[error("cannot {op} thread {tid} to {value}: {source}; {fix}")]
     Thread {
         /// The failed operation.
         op: &'static str,
@@ -76,18 +76,18 @@ pub enum LinuxError {
         value: String,
         /// The system's answer.
         source: io::Error,
-        /// The mend.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
     /// A selector matches nothing.
-    #[error("workload '{workload}': {selector} matches nothing; {mend}")]
+    #[error("workload '{workload}': {selector} matches nothing; {fix}")]
     NoMatch {
         /// The workload.
         workload: String,
         /// The selector.
         selector: String,
-        /// The mend.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
     /// Plain data makes no sense.
     #[error(transparent)]
@@ -112,12 +112,12 @@ pub enum LinuxError {
     #[error("no workload has the number {0}")]
     UnknownWorkload(u32),
     /// This host cannot do it here.
-    #[error("{what}; {mend}")]
+    #[error("{what}; {fix}")]
     Unsupported {
         /// The missing thing, and the reason.
         what: String,
         /// The way to get it.
-        mend: String,
+        fix: String,
     },
     /// The configuration does not allow it.
     #[error("{0}")]
@@ -156,8 +156,8 @@ impl LinuxError {
         LinuxError::Parse { path: path.as_ref().to_owned(), text: text.trim().to_owned(), expected }
     }
 
-    pub(crate) fn unsupported(what: impl Into<String>, mend: impl Into<String>) -> LinuxError {
-        LinuxError::Unsupported { what: what.into(), mend: mend.into() }
+    pub(crate) fn unsupported(what: impl Into<String>, fix: impl Into<String>) -> LinuxError {
+        LinuxError::Unsupported { what: what.into(), fix: fix.into() }
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::ENODEV))
 }
 
-fn mend_of(error: &io::Error) -> &'static str {
+fn fix_of(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM | libc::EROFS) => "; run as root, or have the cgroup delegated to this user",
         _ => "",

@@ -14,11 +14,11 @@ use crate::{HostOptions, LinuxError, Roots, cgroup};
 pub enum LimitState {
     /// By this file.
     Kept(PathBuf),
-    /// Not kept: the reason, and the mend.
+    /// Not kept: the reason, and the fix.
     NotKept(String),
 }
 
-/// The reason why a workload's limit could not be kept on this machine, and the mend, as far as known before it is
+/// The reason why a workload's limit could not be kept on this machine, and the fix, as far as known before it is
 /// attached. None: it can be kept, there is none, or the workload does not exist yet.
 #[must_use]
 pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload) -> Option<String> {
@@ -42,7 +42,7 @@ pub fn limit_obstacle(roots: &Roots, options: &HostOptions, workload: &Workload)
     }
 }
 
-/// The file that keeps a limit; else why there is none, and the mend.
+/// The file that keeps a limit; else why there is none, and the fix.
 pub(crate) fn place(
     limit: CpuCount,
     resolved: &Resolved,

@@ -398,10 +398,10 @@ fn a_dry_run_says_everything_and_writes_nothing() {
 }
 
 #[test]
-fn values_that_cannot_be_are_refused_with_the_mend() {
+fn values_that_cannot_be_are_refused_with_the_fix() {
     let tree = machine();
     let (mut host, db, _) = attached(&tree, HostOptions::default());
-    for (knob, mend) in [
+    for (knob, fix) in [
         (Knob::Weight(0), "1 to 10000"),
         (Knob::Cpus(cpus("64")), "0-7"),
         (Knob::Class(SchedClass::Fifo { priority: 0 }), "1 to 99"),
@@ -409,7 +409,7 @@ fn values_that_cannot_be_are_refused_with_the_mend() {
     ] {
         let verdict = apply(&mut host, &[(db, Knob::Weight(7)), (db, knob)]);
         let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
-        assert!(refusal.to_string().contains(mend), "{refusal}");
+        assert!(refusal.to_string().contains(fix), "{refusal}");
     }
     tree.write("cgroup/lc.slice/cpuset.cpus", "0-1");
     let Verdict::Refused(refusal) = apply(&mut host, &[(db, Knob::Cpus(cpus("2")))]) else { panic!() };

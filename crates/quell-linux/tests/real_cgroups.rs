@@ -242,7 +242,7 @@ lab_tests! {
             assert_eq!(real.read("cpu.weight"), "100");
         }
 
-        fn refusals_carry_the_mend() {
+        fn refusals_carry_the_fix() {
             let mut real = Real::new("refused");
             for value in ["0", "10001"] {
                 let refusal = real.refusal("cpu.weight", value);

@@ -17,8 +17,8 @@ fn host() -> (LinuxHost, View) {
 
 fn is_there(host: &LinuxHost, signal: Signal) -> bool {
     match &host.capabilities().signals[&signal] {
-        Support::No { why, mend } => {
-            assert!(!why.is_empty() && !mend.is_empty());
+        Support::No { why, fix } => {
+            assert!(!why.is_empty() && !fix.is_empty());
             eprintln!("{}: {why}", signal.name());
             false
         }

@@ -87,7 +87,7 @@ fn the_oldest_thread_has_the_server_and_another_one_when_it_ends() {
 }
 
 #[test]
-fn what_the_kernel_would_not_take_is_refused_with_the_mend() {
+fn what_the_kernel_would_not_take_is_refused_with_the_fix() {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
     tree.cgroup("web");
     tree.process(1000, 1, "web");

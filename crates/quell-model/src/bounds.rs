@@ -83,12 +83,12 @@ impl Knob {
             Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. })
                 if bounds.cache_ways > 0 && !is_way_mask(mask, bounds.cache_ways) =>
             {
-                let mend = format!("choose one run of bits among the lowest {}", bounds.cache_ways);
-                bad(format!("a mask of cache ways of {mask:#x} does not exist"), mend)
+                let fix = format!("choose one run of bits among the lowest {}", bounds.cache_ways);
+                bad(format!("a mask of cache ways of {mask:#x} does not exist"), fix)
             }
             Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. }) if mask.count_ones() < bounds.least_ways => {
-                let mend = format!("choose at least {} bits", bounds.least_ways);
-                bad(format!("a mask of cache ways of {mask:#x} is too small"), mend)
+                let fix = format!("choose at least {} bits", bounds.least_ways);
+                bad(format!("a mask of cache ways of {mask:#x} is too small"), fix)
             }
             Knob::Throttle(value) => within("memory throttle", &value, &bounds.throttle),
             Knob::MemoryNodes(nodes) if nodes.0 == 0 || bounds.nodes.is_some_and(|all| nodes.0 & !all.0 != 0) => {
@@ -113,8 +113,8 @@ fn within<T: PartialOrd + std::fmt::Display>(
     bad(format!("a {what} of {value} does not exist"), format!("choose one from {} to {}", range.start(), range.end()))
 }
 
-fn bad(what: String, mend: String) -> Result<(), ModelError> {
-    Err(ModelError::Knob { what, mend })
+fn bad(what: String, fix: String) -> Result<(), ModelError> {
+    Err(ModelError::Knob { what, fix })
 }
 
 #[cfg(test)]
@@ -135,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_every_range_exist_and_what_is_beyond_is_refused_with_the_mend() {
+    fn the_ends_of_every_range_exist_and_what_is_beyond_is_refused_with_the_fix() {
         let fifo = |priority| Knob::Class(SchedClass::Fifo { priority });
         let fair = |nice| Knob::Class(SchedClass::Fair { nice, slice: None });
         let cpus = |text: &str| Knob::Cpus(text.parse().unwrap());
-        for (fine, bad, mend) in [
+        for (fine, bad, fix) in [
             ([Knob::Weight(1), Knob::Weight(10_000)], [Knob::Weight(0), Knob::Weight(10_001)], "from 1 to 10000"),
             ([fifo(1), fifo(99)], [fifo(0), fifo(100)], "from 1 to 99"),
             ([fair(-20), fair(19)], [fair(-21), fair(20)], "from -20 to 19"),
@@ -182,7 +182,7 @@ mod tests {
             ),
         ] {
             assert_eq!(fine.map(said), ["", ""], "{fine:?}");
-            assert!(bad.iter().all(|knob| said(*knob).contains(mend)), "{:?}", bad.map(said));
+            assert!(bad.iter().all(|knob| said(*knob).contains(fix)), "{:?}", bad.map(said));
         }
     }
 

@@ -318,7 +318,7 @@ impl Demand {
     /// Are the numbers valid by themselves? Whether tasks fit onto a CPU is for the policy to check.
     ///
     /// # Errors
-    /// A sentence with the mend.
+    /// A sentence with the fix.
     pub fn check(&self) -> Result<(), String> {
         if self.servers == 0 {
             return Err("a demand of 0 servers: leave the demand out, or give it at least one".into());
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_demand_is_refused_with_the_mend() {
+    fn what_is_no_demand_is_refused_with_the_fix() {
         for (json, says) in [
             ("{}", "either tasks"),
             (r#"{"budget":"1ms"}"#, "budget and period"),

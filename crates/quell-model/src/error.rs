@@ -16,16 +16,16 @@ pub enum ModelError {
     Time {
         /// The given text.
         text: String,
-        /// The fault, or the mend.
+        /// The fault, or the fix.
         why: String,
     },
     /// A knob has an invalid value.
-    #[error("{what}; {mend}")]
+    #[error("{what}; {fix}")]
     Knob {
         /// The fault.
         what: String,
         /// A valid choice.
-        mend: String,
+        fix: String,
     },
     /// A topology has no CPU, or a CPU twice.
     #[error("this topology is not possible: {why}")]
@@ -62,7 +62,7 @@ pub enum ModelError {
     Workload {
         /// The workload's name.
         workload: String,
-        /// The fault, and the mend.
+        /// The fault, and the fix.
         why: String,
     },
 }

@@ -96,13 +96,13 @@ pub enum Support {
         /// The reason.
         why: String,
         /// How to get it.
-        mend: String,
+        fix: String,
     },
 }
 
 impl Default for Support {
     fn default() -> Support {
-        Support::No { why: "this host does not have it".into(), mend: "use another host".into() }
+        Support::No { why: "this host does not have it".into(), fix: "use another host".into() }
     }
 }
 
@@ -139,7 +139,7 @@ pub struct Impossible {
 /// Fidelity of a policy on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fidelity {
-    /// Missing necessities: name, reason and mend, one line each.
+    /// Missing necessities: name, reason and fix, one line each.
     pub missing: Vec<String>,
     /// Limits of the policy here and their reasons, one line each.
     pub limits: Vec<String>,
@@ -152,7 +152,7 @@ impl Capabilities {
         if !knob.info().on.contains(&on) {
             let of: Vec<&str> = knob.info().on.iter().map(|target| target.name()).collect();
             let why = format!("there is no knob '{}' of a {}", knob.name(), on.name());
-            return Support::No { why, mend: format!("set it on a {}", of.join(" or ")) };
+            return Support::No { why, fix: format!("set it on a {}", of.join(" or ")) };
         }
         let here = self.knobs_on.get(&knob).and_then(|targets| targets.get(&on));
         here.or_else(|| self.knobs.get(&knob)).cloned().unwrap_or_default()
@@ -198,7 +198,7 @@ impl Fidelity {
         let lack = match support {
             Some(Support::Yes) => return,
             Some(Support::Partly(limit)) => return self.limits.push(format!("{sort} '{name}': {limit}")),
-            Some(Support::No { why, mend }) => format!("{sort} '{name}': {why}; {mend}"),
+            Some(Support::No { why, fix }) => format!("{sort} '{name}': {why}; {fix}"),
             None => format!("{sort} '{name}': this host does not have it"),
         };
         match without {
@@ -229,7 +229,7 @@ mod tests {
     fn what_a_host_does_not_have_is_taken_out_of_plans() {
         let mut host = Capabilities::default();
         host.knobs.insert(KnobKind::Class, Support::Yes);
-        host.knobs.insert(KnobKind::Weight, Support::No { why: "no".into(), mend: "none".into() });
+        host.knobs.insert(KnobKind::Weight, Support::No { why: "no".into(), fix: "none".into() });
         host.rules.insert(RuleKind::Server, Support::Partly("somewhat".into()));
         let impossible = host.impossible();
         assert!(!impossible.rules.contains(&RuleKind::Server) && impossible.rules.contains(&RuleKind::Together));
@@ -244,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_mend() {
+    fn what_is_missing_is_named_with_the_fix() {
         let mut host = Capabilities { host: "test".into(), ..Capabilities::default() };
         host.signals.insert(Signal::Threads, Support::Yes);
-        host.knobs.insert(KnobKind::Class, Support::No { why: "no permission".into(), mend: "run as root".into() });
+        host.knobs.insert(KnobKind::Class, Support::No { why: "no permission".into(), fix: "run as root".into() });
         let fidelity = host.fidelity(&POLICY);
         assert_eq!(fidelity.missing, ["knob 'scheduling class': no permission; run as root"]);
         assert_eq!(fidelity.limits.len(), 1);
@@ -258,11 +258,11 @@ mod tests {
     fn a_knob_that_works_may_not_work_on_every_target() {
         let mut host = Capabilities::default();
         host.knobs.insert(KnobKind::Weight, Support::Yes);
-        let none = Support::No { why: "threads have no weight here".into(), mend: "set it on the workload".into() };
+        let none = Support::No { why: "threads have no weight here".into(), fix: "set it on the workload".into() };
         host.limit_on(KnobKind::Weight, TargetKind::Thread, none.clone());
         assert_eq!(host.can_set(KnobKind::Weight, TargetKind::Workload), Support::Yes);
         assert_eq!(host.can_set(KnobKind::Weight, TargetKind::Thread), none);
         let nonsense = host.can_set(KnobKind::Weight, TargetKind::Machine);
-        assert!(matches!(nonsense, Support::No { mend, .. } if mend == "set it on a workload or thread"));
+        assert!(matches!(nonsense, Support::No { fix, .. } if fix == "set it on a workload or thread"));
     }
 }

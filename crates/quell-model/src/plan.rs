@@ -89,7 +89,7 @@ pub struct SampleRequest {
 pub enum NoteKind {
     /// A decision and the observation behind it.
     Because,
-    /// A problem that the user should mend.
+    /// A problem that the user should fix.
     Warning,
     /// A request that is not carried out.
     Refused,

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_the_mend() {
+    fn what_is_no_time_is_refused_with_the_fix() {
         for (text, why) in [
             ("", "a number and a unit"),
             ("10", "10ns, 10us"),

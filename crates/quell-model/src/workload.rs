@@ -340,7 +340,7 @@ impl Workload {
     /// Do the numbers make sense together?
     ///
     /// # Errors
-    /// [`ModelError::Workload`] with the mend.
+    /// [`ModelError::Workload`] with the fix.
     pub fn check(&self) -> Result<(), ModelError> {
         let bad = |why: String| Err(ModelError::Workload { workload: self.name.clone(), why });
         if self.name.is_empty() {

@@ -14,7 +14,7 @@ pub enum Mark {
     Head,
     /// An error, a missed objective: red.
     Bad,
-    /// Something to mend: yellow.
+    /// Something to fix: yellow.
     Warning,
     /// An objective that is kept: green.
     Good,

@@ -209,7 +209,7 @@ fn no_invariant_is_violated_in_a_million_random_events() {
 const RAREST: usize = 6_000_000;
 
 #[test]
-fn each_mended_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
+fn each_fixed_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
     for (number, fault) in FAULTS.iter().enumerate() {
         let simulation = Simulation::load(&format!("fault-{number}.so"));
         let (seed, violation) =

@@ -164,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_sched_ext_is_refused_with_the_mend() {
+    fn a_kernel_without_sched_ext_is_refused_with_the_fix() {
         let error = check_kernel(Path::new("/nonexistent/sched_ext")).unwrap_err().to_string();
         assert!(error.contains("CONFIG_SCHED_CLASS_EXT") && error.contains("quell-lab boot"), "{error}");
     }
 
     #[test]
-    fn a_real_time_kernel_is_refused_with_the_mend() {
+    fn a_real_time_kernel_is_refused_with_the_fix() {
         let path = std::env::temp_dir().join(format!("quell-realtime-{}", std::process::id()));
         std::fs::write(&path, "#1 SMP PREEMPT_RT Debian 6.18.15-1\n").unwrap();
         let error = check_timers(&path).unwrap_err().to_string();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_isolated_cpus_is_refused_with_the_mend() {
+    fn a_kernel_with_isolated_cpus_is_refused_with_the_fix() {
         let path = std::env::temp_dir().join(format!("quell-isolated-{}", std::process::id()));
         for (line, refused) in [
             ("quiet isolcpus=2-3 ro", Some("isolcpus=2-3,")),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_namespace_of_its_own_is_refused_with_the_mend() {
+    fn a_pid_namespace_of_its_own_is_refused_with_the_fix() {
         // The machine's has a number of its own, as no other file has.
         let error = check_namespace(Path::new("/proc/self/ns/mnt")).unwrap_err().to_string();
         assert!(error.contains("hostPID"), "{error}");

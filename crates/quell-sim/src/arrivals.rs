@@ -146,7 +146,7 @@ impl Arrivals {
         ArrivalProcess::rate(self)
     }
 
-    /// What cannot be, and the mend.
+    /// What cannot be, and the fix.
     ///
     /// # Errors
     /// A sentence.

@@ -172,7 +172,7 @@ impl KernelConfig {
         KernelConfig { mechanisms: Some(self.mechanisms()), without: Mechanisms::NONE, ..self }
     }
 
-    /// What cannot be simulated, and the mend.
+    /// What cannot be simulated, and the fix.
     ///
     /// # Errors
     /// The end of a sentence.

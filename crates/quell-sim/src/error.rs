@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why something cannot be simulated.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// A scenario makes no sense; the text says what and how to mend it.
+    /// A scenario makes no sense; the text says what and how to fix it.
     #[error("{0}")]
     Scenario(String),
     /// A scenario's file cannot be read.

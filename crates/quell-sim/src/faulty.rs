@@ -193,8 +193,8 @@ impl<H: Host> Host for Faulty<H> {
     fn capabilities(&self) -> Capabilities {
         let mut has = self.host.capabilities();
         if let Some(knob) = self.faults.without {
-            let (why, mend) = ("it was taken away".to_owned(), "none: it is a test's".to_owned());
-            has.knobs.insert(knob, Support::No { why, mend });
+            let (why, fix) = ("it was taken away".to_owned(), "none: it is a test's".to_owned());
+            has.knobs.insert(knob, Support::No { why, fix });
         }
         has
     }

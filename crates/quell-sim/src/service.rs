@@ -108,7 +108,7 @@ impl Service {
         }
     }
 
-    /// What cannot be drawn from, and the mend.
+    /// What cannot be drawn from, and the fix.
     ///
     /// # Errors
     /// A sentence.

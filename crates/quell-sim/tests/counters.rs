@@ -199,7 +199,7 @@ fn ways_and_frequencies_act_after_their_latency() {
 }
 
 #[test]
-fn without_contention_signals_and_ways_are_refused_with_the_mend() {
+fn without_contention_signals_and_ways_are_refused_with_the_fix() {
     for (measured, is_there) in [(MeasuredOfMemory::Nothing, false), (MeasuredOfMemory::Everything, true)] {
         let has = capabilities(false.into(), measured);
         let yes = |support: &Support| *support == Support::Yes;
@@ -208,8 +208,8 @@ fn without_contention_signals_and_ways_are_refused_with_the_mend() {
     }
     let hogs = WorkloadSpec { batch: Some(BatchSpec::default()), ..WorkloadSpec::new("hogs", Class::BestEffort) };
     let mut host = SimHost::new(Topology::synthetic(1, 1, 2, 1), KernelConfig::default(), &[hogs], 1, false).unwrap();
-    let Support::No { mend, .. } = &host.capabilities().signals[&Signal::MemoryBandwidth] else { panic!() };
-    assert!(mend.contains("profiles"));
+    let Support::No { fix, .. } = &host.capabilities().signals[&Signal::MemoryBandwidth] else { panic!() };
+    assert!(fix.contains("profiles"));
     let sample = SampleRequest { signals: SignalSet::of(&[Signal::LlcMisses]), cpus: CpuSet::first(2) };
     let mut events = Vec::new();
     host.apply(&Plan { samples: vec![sample], ..Plan::default() }, &mut events).unwrap();

@@ -151,7 +151,7 @@ fn what_was_submitted_runs_on_when_its_workload_is_paused() {
 }
 
 #[test]
-fn work_for_a_gpu_that_is_not_there_or_never_ends_is_refused_with_the_mend() {
+fn work_for_a_gpu_that_is_not_there_or_never_ends_is_refused_with_the_fix() {
     let refusal = |machine: Machine, mut request: RequestSpec, rate: Option<f64>| {
         if let Some(rate) = rate {
             (request.clients, request.arrivals) = (None, Some(Arrivals::Poisson(rate)));

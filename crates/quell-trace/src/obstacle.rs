@@ -5,10 +5,10 @@ use std::path::Path;
 /// Capabilities by their bits: CAP_PERFMON, CAP_BPF.
 const NEEDED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
 
-/// The reason why [`crate::Collector::open`] would fail, and the mend; None if no obstacle is known.
+/// The reason why [`crate::Collector::open`] would fail, and the fix; None if no obstacle is known.
 #[must_use]
 pub fn obstacle() -> Option<(String, String)> {
-    let known = |why: &str, mend: &str| Some((why.to_owned(), mend.to_owned()));
+    let known = |why: &str, fix: &str| Some((why.to_owned(), fix.to_owned()));
     if in_a_namespace() {
         return known("process numbers are a container's own", "run in the host's pid namespace");
     }

@@ -56,7 +56,7 @@ impl Client {
     /// Gets a path such as `/v1/status`.
     ///
     /// # Errors
-    /// If no agent answers, or it refuses; the text has the mend.
+    /// If no agent answers, or it refuses; the text has the fix.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
         self.ask(Method::GET, path, Bytes::new())
     }
@@ -151,7 +151,7 @@ impl Client {
             return serde_json::from_slice(body).map_err(|error| self.odd(error.to_string()));
         }
         match serde_json::from_slice(body) {
-            Ok(Problem { error, mend }) => Err(AgentError::Refused { error, mend }),
+            Ok(Problem { error, fix }) => Err(AgentError::Refused { error, fix }),
             Err(_) => Err(self.odd(format!("status {status}"))),
         }
     }
@@ -167,7 +167,7 @@ impl Client {
 
     async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<(Driver, Answer), AgentError> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|cause| AgentError::NoAgent {
-            mend: match cause.kind() {
+            fix: match cause.kind() {
                 std::io::ErrorKind::PermissionDenied => "run this as root, or join the socket's group",
                 _ => "start one with `quell run --config FILE`, or name its socket with --socket",
             },

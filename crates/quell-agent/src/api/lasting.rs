@@ -112,8 +112,8 @@ async fn wait<T>(answered: oneshot::Receiver<T>) -> Result<T, Response> {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(nothing_obeys()),
         Err(_) => {
-            let mend = "its loop is busy, as while its scheduler is loaded: see its log, and try again";
-            Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer in time", mend))
+            let fix = "its loop is busy, as while its scheduler is loaded: see its log, and try again";
+            Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer in time", fix))
         }
     }
 }

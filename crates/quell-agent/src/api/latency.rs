@@ -51,7 +51,7 @@ impl Feed {
 pub enum Rejected {
     /// No such workload is attached.
     Unknown,
-    /// It makes no sense; the text is the mend.
+    /// It makes no sense; the text is the fix.
     Senseless(String),
     /// The loop has not taken the ones before.
     Busy,

@@ -83,7 +83,7 @@ impl Api {
     /// Listens and answers from now on.
     ///
     /// # Errors
-    /// If it cannot listen there, with the mend.
+    /// If it cannot listen there, with the fix.
     pub fn start(config: &ApiConfig, state: State) -> Result<Api, AgentError> {
         Api::of(config, Arc::new(Mutex::new(state)))
     }

@@ -18,7 +18,7 @@ impl Api {
     /// thing. It is called on the API's own thread.
     ///
     /// # Errors
-    /// If it cannot listen there, with the mend.
+    /// If it cannot listen there, with the fix.
     pub fn reading(
         path: &Path,
         answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
@@ -40,8 +40,8 @@ impl Api {
 }
 
 fn answered(method: &Method, uri: &Uri, answer: &dyn Fn(&str) -> Option<Value>) -> Response {
-    let refused = |status: StatusCode, error: String, mend: &str| {
-        (status, axum::Json(Problem { error, mend: mend.to_owned() })).into_response()
+    let refused = |status: StatusCode, error: String, fix: &str| {
+        (status, axum::Json(Problem { error, fix: fix.to_owned() })).into_response()
     };
     if method != Method::GET {
         return refused(StatusCode::METHOD_NOT_ALLOWED, format!("{method} changes something"), "use GET");

@@ -86,8 +86,8 @@ pub(super) fn json<T: Serialize>(value: &T) -> Response {
     }
 }
 
-pub(super) fn refuse(status: StatusCode, error: &str, mend: &str) -> Response {
-    (status, Json(Problem { error: error.to_owned(), mend: mend.to_owned() })).into_response()
+pub(super) fn refuse(status: StatusCode, error: &str, fix: &str) -> Response {
+    (status, Json(Problem { error: error.to_owned(), fix: fix.to_owned() })).into_response()
 }
 
 async fn status(Shared(state): Shared<SharedState>) -> Response {
@@ -128,11 +128,11 @@ fn names(state: &mut State) -> Vec<String> {
 
 fn no_workload(asked: &str, names: &[String]) -> Response {
     let shown: String = asked.chars().take(100).collect();
-    let mend = match names {
+    let fix = match names {
         [] => "the agent's configuration names none; add one".to_owned(),
         names => format!("there are: {}", names[..names.len().min(20)].join(", ")),
     };
-    refuse(StatusCode::NOT_FOUND, &format!("there is no workload '{shown}'"), &mend)
+    refuse(StatusCode::NOT_FOUND, &format!("there is no workload '{shown}'"), &fix)
 }
 
 async fn policies(Shared(state): Shared<SharedState>) -> Response {
@@ -148,14 +148,14 @@ async fn histogram(
         return refuse(StatusCode::FORBIDDEN, "only root and the agent's own user may write", "post it as root");
     }
     let bad = |error: &str| {
-        let mend = "see the type Histogram in GET /v1/schema";
-        refuse(StatusCode::BAD_REQUEST, error, mend)
+        let fix = "see the type Histogram in GET /v1/schema";
+        refuse(StatusCode::BAD_REQUEST, error, fix)
     };
     let body = match body {
         Ok(body) => body,
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let mend = format!("merge buckets: {MAX_BUCKETS} in {MAX_BODY} bytes at most");
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the histogram is too large", &mend);
+            let fix = format!("merge buckets: {MAX_BUCKETS} in {MAX_BODY} bytes at most");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the histogram is too large", &fix);
         }
         Err(rejection) => return bad(&rejection.to_string()),
     };
@@ -168,8 +168,8 @@ async fn histogram(
         Err(Rejected::Unknown) => match locked(&state, |state| state.absent(&histogram.workload)) {
             Some(absent) => {
                 let error = format!("workload '{}' is not attached", absent.name);
-                let mend = absent.why.unwrap_or_else(|| "post when it is; see GET /v1/why/WORKLOAD".to_owned());
-                refuse(StatusCode::CONFLICT, &error, &mend)
+                let fix = absent.why.unwrap_or_else(|| "post when it is; see GET /v1/why/WORKLOAD".to_owned());
+                refuse(StatusCode::CONFLICT, &error, &fix)
             }
             None => no_workload(&histogram.workload, &locked(&state, names)),
         },

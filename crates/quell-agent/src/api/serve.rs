@@ -44,11 +44,11 @@ const BUFFER: usize = 16 * 1024;
 
 /// Listens on this address of the loopback interface.
 pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, AgentError> {
-    let fail = |cause: io::Error, mend: &str| AgentError::File {
+    let fail = |cause: io::Error, fix: &str| AgentError::File {
         operation: "serve metrics on",
         path: address.to_string().into(),
         cause,
-        mend: mend.to_owned(),
+        fix: fix.to_owned(),
     };
     if !address.ip().is_loopback() {
         let refused = io::Error::new(io::ErrorKind::InvalidInput, "not a loopback address");

@@ -33,8 +33,8 @@ pub fn look(path: &Path) -> Result<Standing, AgentError> {
                 Ok(found) if found.is_dir() => Ok(Standing::Nothing),
                 Ok(_) => Err(failed(path, io::ErrorKind::NotADirectory.into(), "name a socket in a directory")),
                 Err(cause) => {
-                    let mend = format!("make its directory first: mkdir -p {}", parent.display());
-                    Err(failed(path, cause, &mend))
+                    let fix = format!("make its directory first: mkdir -p {}", parent.display());
+                    Err(failed(path, cause, &fix))
                 }
             };
         }
@@ -79,14 +79,14 @@ pub fn look_for_group(name: &str) -> Result<u32, AgentError> {
         operation: "give the socket to the group",
         path: name.into(),
         cause,
-        mend: "create it (groupadd --system NAME), or leave api.group out".to_owned(),
+        fix: "create it (groupadd --system NAME), or leave api.group out".to_owned(),
     })
 }
 
 const ROOT: &str = "run the agent as root, or give it a socket in a directory of its user";
 
-fn failed(path: &Path, cause: io::Error, mend: &str) -> AgentError {
-    AgentError::File { operation: "listen on", path: path.to_owned(), cause, mend: mend.to_owned() }
+fn failed(path: &Path, cause: io::Error, fix: &str) -> AgentError {
+    AgentError::File { operation: "listen on", path: path.to_owned(), cause, fix: fix.to_owned() }
 }
 
 fn kind(found: &Metadata) -> &'static str {

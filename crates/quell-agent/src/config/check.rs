@@ -16,7 +16,7 @@ use crate::stack::Stack;
 
 /// Matches of selectors on a machine.
 pub trait Matches {
-    /// Does anything match this selector? If not: the mend.
+    /// Does anything match this selector? If not: the fix.
     fn find(&mut self, selector: &Selector) -> Result<(), String>;
 
     /// Overlaps of two of these workloads.

@@ -2,7 +2,7 @@
 //!
 //! [`read`] reads the files and checks everything that can be checked without a machine; [`check`] compares the result
 //! with a machine: its CPUs, its processes, and one dry step of every policy. Both report *all* problems, each with
-//! file, line and the mend. `docs/reference/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
+//! file, line and the fix. `docs/reference/configuration.md` describes the format; [`EXAMPLE`] is an annotated example.
 
 pub mod allowed;
 mod check;

@@ -79,7 +79,7 @@ pub struct Problem {
     pub severity: Severity,
     /// Place.
     pub place: Place,
-    /// The fault, and the mend.
+    /// The fault, and the fix.
     pub what: String,
 }
 

@@ -126,7 +126,7 @@ fn tasks_that_no_cpu_can_do_and_too_many_servers_are_refused_before_anything_run
 }
 
 #[test]
-fn every_fault_is_found_with_its_line_and_the_mend() {
+fn every_fault_is_found_with_its_line_and_the_fix() {
     let cases = [
         (
             GOOD.replace("cpus = 1", "cpu = 1"),

@@ -5,7 +5,7 @@ use quell_policy::AnyPolicy;
 
 use super::{Config, Problems};
 
-/// The reason why the host does not keep a workload's limit, and the mend; None: it is kept.
+/// The reason why the host does not keep a workload's limit, and the fix; None: it is kept.
 pub type Obstacle<'a> = dyn FnMut(&Workload) -> Option<String> + 'a;
 
 /// Keys of a workload without effect, one line each. `policies` are those that own it; without capabilities only the
@@ -27,7 +27,7 @@ pub fn unused(
             (_, None) => Some(format!("{asked} has no effect: {}", no_policy(key, workload, policies))),
             (Key::Grace, Some(_)) => match capabilities.map(|can| can.keys.get(&key)) {
                 None | Some(Some(Support::Yes | Support::Partly(_))) => None,
-                Some(Some(Support::No { why, mend })) => Some(format!("{asked} has no effect: {why}; {mend}")),
+                Some(Some(Support::No { why, fix })) => Some(format!("{asked} has no effect: {why}; {fix}")),
                 Some(None) => Some(format!("{asked} has no effect: this host gives no grace; leave it out")),
             },
             (_, Some(_)) => None,
@@ -62,8 +62,8 @@ fn no_policy(key: Key, workload: &Workload, policies: &[&Description]) -> String
     } else {
         ""
     };
-    let mend = if others.is_empty() { String::new() } else { format!("take one that does ({others}), or ") };
-    format!("{lacks}{class}; {mend}leave it out")
+    let fix = if others.is_empty() { String::new() } else { format!("take one that does ({others}), or ") };
+    format!("{lacks}{class}; {fix}leave it out")
 }
 
 /// The same for every workload of a configuration: its place in the list, and the line.
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn each_key_that_nothing_acts_on_is_named_once_with_who_would() {
-        let no = Support::No { why: "no warning is given".into(), mend: "use Quell's scheduler".into() };
+        let no = Support::No { why: "no warning is given".into(), fix: "use Quell's scheduler".into() };
         let said = lines(&everything(), &["guard"], no.clone(), Some("it has no cpu.max; make one"));
         assert_eq!(said.len(), 4, "{said:#?}");
         assert_eq!(said[0], "limit = 1.5 is not kept: it has no cpu.max; make one");

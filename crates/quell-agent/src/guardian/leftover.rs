@@ -19,11 +19,11 @@ pub struct Leftover {
     /// Number of values that are still to be restored; None: this user may not read it.
     pub values: Option<usize>,
     /// The command that puts them back.
-    pub mend: String,
+    pub fix: String,
 }
 
 impl Leftover {
-    /// The leftovers, without the mend.
+    /// The leftovers, without the fix.
     #[must_use]
     pub fn what(&self) -> String {
         let values = match self.values {
@@ -37,7 +37,7 @@ impl Leftover {
 
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; put them back with `{}`", self.what(), self.mend)
+        write!(f, "{}; put them back with `{}`", self.what(), self.fix)
     }
 }
 
@@ -51,7 +51,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
         journals.filter(|path| path.extension().is_some_and(|end| end == "journal")).collect();
     journals.sort();
     let usual = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map_or(USUAL.into(), PathBuf::from);
-    let mend = if directory == usual {
+    let fix = if directory == usual {
         "quell restore".into()
     } else {
         format!("quell restore --run-dir {}", directory.display())
@@ -69,7 +69,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
             }
             Err(_) => fs::metadata(&journal).is_ok_and(|found| found.len() > 0).then_some(None)?,
         };
-        Some(Leftover { journal, values, mend: mend.clone() })
+        Some(Leftover { journal, values, fix: fix.clone() })
     };
     journals.into_iter().filter_map(left).collect()
 }

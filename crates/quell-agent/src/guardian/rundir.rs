@@ -93,8 +93,8 @@ impl RunDir {
         if asked.is_none() && variable(VARIABLE).is_none() {
             return Ok(None);
         }
-        let mend = format!("give the directory that the agent had, with --run-dir or {VARIABLE}");
-        Err(AgentError::RunDirectory { op: "use", path, why: "there is no such directory".into(), mend })
+        let fix = format!("give the directory that the agent had, with --run-dir or {VARIABLE}");
+        Err(AgentError::RunDirectory { op: "use", path, why: "there is no such directory".into(), fix })
     }
 
     /// Looks at this directory, and makes none: does an agent run in it?
@@ -222,8 +222,8 @@ fn variable(name: &str) -> Option<PathBuf> {
 }
 
 fn failed(op: &'static str, path: &Path, why: String) -> AgentError {
-    let mend = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
-    AgentError::RunDirectory { op, path: path.to_owned(), why, mend }
+    let fix = format!("run as root, or name another directory with --run-dir or {VARIABLE}");
+    AgentError::RunDirectory { op, path: path.to_owned(), why, fix }
 }
 
 impl Claim {

@@ -38,7 +38,7 @@ impl Record<File> {
             operation: "open",
             path: path.to_owned(),
             cause,
-            mend: "name a file that `quell run --record FILE` wrote".to_owned(),
+            fix: "name a file that `quell run --record FILE` wrote".to_owned(),
         })?;
         Record::read(file, &path.display().to_string())
     }

@@ -143,9 +143,9 @@ impl Recorder {
 }
 
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentError {
-    let mend = "name a file in a directory that exists and has room".to_owned();
+    let fix = "name a file in a directory that exists and has room".to_owned();
     let path = path.to_owned();
-    move |cause| AgentError::File { operation, path, cause, mend }
+    move |cause| AgentError::File { operation, path, cause, fix }
 }
 
 impl Witness for Recorder {

@@ -285,12 +285,12 @@ impl Membership {
             Verdict::GiveWay(until) => {
                 member.paused_until = until;
                 member.said =
-                    Some(format!("somebody else keeps changing {}; {}", foreign::path(path), rivals::mend(path)));
+                    Some(format!("somebody else keeps changing {}; {}", foreign::path(path), rivals::fix(path)));
                 self.news |= member.stands(Standing::LeftAlone, now);
                 tracing::warn!(
                     workload = %name, file = %foreign::path(path), found,
                     "somebody else keeps changing it: Quell leaves this workload alone for {}; {}",
-                    until - now, rivals::mend(path)
+                    until - now, rivals::fix(path)
                 );
             }
         }

@@ -67,7 +67,7 @@ impl Rivals {
 
 /// Advice for a lasting setting: its place if systemd owns the cgroup.
 #[must_use]
-pub fn mend(path: &Path) -> String {
+pub fn fix(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let unit = path
         .parent()
@@ -138,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn the_mend_names_the_unit_and_its_property() {
-        let text = mend(Path::new("/sys/fs/cgroup/system.slice/web.service/cpuset.cpus"));
+    fn the_fix_names_the_unit_and_its_property() {
+        let text = fix(Path::new("/sys/fs/cgroup/system.slice/web.service/cpuset.cpus"));
         assert!(text.contains("web.service") && text.contains("AllowedCPUs="), "{text}");
-        assert!(mend(Path::new("/sys/fs/cgroup/a/cpu.max")).contains("auditctl"));
+        assert!(fix(Path::new("/sys/fs/cgroup/a/cpu.max")).contains("auditctl"));
     }
 }

@@ -197,7 +197,7 @@ pub struct Configured {
     pub threads: Option<u32>,
     /// What its selectors look for, in words.
     pub looks_for: Vec<String>,
-    /// Why it is not attached, with the mend; null while it is.
+    /// Why it is not attached, with the fix; null while it is.
     pub why: Option<String>,
     /// The latest processes that left it and run on: why, and the line of the configuration that keeps them.
     #[serde(default)]
@@ -333,7 +333,7 @@ pub struct Cpu {
 pub enum DecisionKind {
     /// Why something was decided.
     Because,
-    /// Something that the user should mend.
+    /// Something that the user should fix.
     Warning,
     /// Something that was asked for and is not done.
     Refused,
@@ -475,5 +475,5 @@ pub struct Problem {
     /// What is wrong.
     pub error: String,
     /// What to do about it.
-    pub mend: String,
+    pub fix: String,
 }

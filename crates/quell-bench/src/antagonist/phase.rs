@@ -19,13 +19,13 @@ impl Phase {
     /// [`Error::Spec`] for a period without length or a duty that leaves one of the two phases out.
     pub fn check(self) -> Result<()> {
         if self.period_ns == 0 {
-            return Err(Error::Spec { field: "period", problem: "has no length".into(), mend: "give for example 1s" });
+            return Err(Error::Spec { field: "period", problem: "has no length".into(), fix: "give for example 1s" });
         }
         if !(self.duty > 0.0 && self.duty < 1.0) {
             return Err(Error::Spec {
                 field: "duty",
                 problem: self.duty.to_string(),
-                mend: "give a share between 0 and 1",
+                fix: "give a share between 0 and 1",
             });
         }
         Ok(())

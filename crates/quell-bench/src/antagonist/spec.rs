@@ -103,17 +103,17 @@ impl AntagonistSpec {
     /// [`Error::Spec`] for the first field at fault.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_THREADS).contains(&self.threads) {
-            return Err(Error::Spec { field: "threads", problem: self.threads.to_string(), mend: "give 1 to 65536" });
+            return Err(Error::Spec { field: "threads", problem: self.threads.to_string(), fix: "give 1 to 65536" });
         }
         if self.duration_ns == 0 {
-            return Err(Error::Spec { field: "duration", problem: "0 s".into(), mend: "give some seconds" });
+            return Err(Error::Spec { field: "duration", problem: "0 s".into(), fix: "give some seconds" });
         }
         let least = LEAST_WORKING_SET.max(u64::from(self.threads) << 18);
         if self.kind.uses_memory() && !(least..1 << 42).contains(&self.working_set_bytes) {
             return Err(Error::Spec {
                 field: "working set",
                 problem: format!("{} bytes for {} threads", self.working_set_bytes, self.threads),
-                mend: "give at least 1 MiB and 256 KiB a thread, at most 4 TiB",
+                fix: "give at least 1 MiB and 256 KiB a thread, at most 4 TiB",
             });
         }
         self.phase.map_or(Ok(()), Phase::check)

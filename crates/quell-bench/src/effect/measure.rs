@@ -40,7 +40,7 @@ struct Scene<'a> {
 pub fn measure(trials: u32) -> Result<Vec<Effect>> {
     let cpus = thread::available_parallelism().map_or(1, usize::from) as u32;
     if cpus < 2 {
-        return Err(Error::Spec { field: "CPUs", problem: "there is one".into(), mend: "take a machine with two" });
+        return Err(Error::Spec { field: "CPUs", problem: "there is one".into(), fix: "take a machine with two" });
     }
     let groups = Groups::make()?;
     let (watched, rival) = (Watched::new(), Watched::new());

@@ -22,7 +22,7 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse =
-            |problem: &str, mend| Err(Error::Spec { field: "target", problem: format!("`{text}` {problem}"), mend });
+            |problem: &str, fix| Err(Error::Spec { field: "target", problem: format!("`{text}` {problem}"), fix });
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self { protocol: None, target: text.parse()?, path: None });
         };
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_with_the_mend() {
+    fn what_cannot_be_loaded_is_refused_with_the_fix() {
         for (text, words) in [
             ("somewhere", "HOST:PORT"),
             ("https://localhost/", "behind the encryption"),

@@ -88,8 +88,8 @@ impl<'a> Line<'a> {
     }
 
     fn failed(&self, problem: String) -> Error {
-        let mend = format!("check that it is a server that speaks {}", self.spec.protocol.words());
-        Error::Protocol { address: self.spec.target.to_string(), problem, mend }
+        let fix = format!("check that it is a server that speaks {}", self.spec.protocol.words());
+        Error::Protocol { address: self.spec.target.to_string(), problem, fix }
     }
 
     fn exchange(

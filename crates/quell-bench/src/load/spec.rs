@@ -46,7 +46,7 @@ impl FromStr for Target {
             _ => Err(Error::Spec {
                 field: "target",
                 problem: format!("`{text}` is no address"),
-                mend: "write HOST:PORT or unix:PATH",
+                fix: "write HOST:PORT or unix:PATH",
             }),
         }
     }
@@ -183,7 +183,7 @@ impl LoadSpec {
     /// # Errors
     /// [`Error::Spec`] for the first field at fault.
     pub fn check(&self) -> Result<()> {
-        let refuse = |field, problem, mend| Err(Error::Spec { field, problem, mend });
+        let refuse = |field, problem, fix| Err(Error::Spec { field, problem, fix });
         if !(self.rate.is_finite() && self.rate > 0.0) {
             return refuse("rate", format!("{} requests/s", self.rate), "give a number above 0");
         }
@@ -221,8 +221,8 @@ impl LoadSpec {
                 return refuse("path", format!("`{}`", self.path), "begin with / and percent-encode what is no ASCII");
             }
         }
-        let mend = "lower the rate or shorten the run";
-        memory::check(Path::new("/proc"), "rate", planned as u64 * BYTES_PER_REQUEST, mend)?;
+        let fix = "lower the rate or shorten the run";
+        memory::check(Path::new("/proc"), "rate", planned as u64 * BYTES_PER_REQUEST, fix)?;
         self.arrivals.check()
     }
 
@@ -258,7 +258,7 @@ impl Arrivals {
         Err(Error::Spec {
             field: "arrivals",
             problem,
-            mend: "give a factor above 1, a fraction between 0 and 1, their product at most 1, and a burst length",
+            fix: "give a factor above 1, a fraction between 0 and 1, their product at most 1, and a burst length",
         })
     }
 }

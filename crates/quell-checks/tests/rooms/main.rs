@@ -2,7 +2,7 @@
 //! more than 4,000 lines, and no struct has more than 15 fields and `impl` blocks in more than three files.
 //!
 //! What breaks a rule today is listed. The lists can only shrink: a new entry is refused, and so is one that has been
-//! mended and still stands here.
+//! fixed and still stands here.
 
 mod modules;
 mod names;
@@ -59,9 +59,9 @@ fn hold_against(list: &[(&str, &str, &str)], told: &BTreeMap<(String, String), S
         .map(|((of, what), more)| format!("{of}: {what}\n{more}"))
         .collect();
     let is_found = |of: &str, what: &str| told.contains_key(&(of.to_owned(), what.to_owned()));
-    let mended: Vec<_> = list.iter().filter(|(of, what, _)| !is_found(of, what)).collect();
+    let fixed: Vec<_> = list.iter().filter(|(of, what, _)| !is_found(of, what)).collect();
     assert!(new.is_empty(), "new:\n{}", new.join("\n"));
-    assert!(mended.is_empty(), "mended, take them off the list: {mended:#?}");
+    assert!(fixed.is_empty(), "fixed, take them off the list: {fixed:#?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use quell_command::output;
 use quell_daemon::Asked;
 
-/// Say what is wrong with a configuration, with file, line and the mend
+/// Say what is wrong with a configuration, with file, line and the fix
 ///
 /// Reads the file and its drop-ins, checks every key, lets every policy decide once on this machine without writing
 /// anything, and looks what the selectors match and if the agent's socket, group and port can be had. Exit status 0 if

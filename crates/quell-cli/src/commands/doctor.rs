@@ -143,7 +143,7 @@ fn left_behind(left: &Leftover) -> Finding {
         what: left.what(),
         evidence: vec![Evidence { path: left.journal.display().to_string(), value: values }],
         consequence: "priorities, CPU sets and limits of an agent that is gone are still in force".into(),
-        mend: left.mend.clone(),
+        fix: left.fix.clone(),
     }
 }
 
@@ -154,7 +154,7 @@ fn refused(why: String) -> Finding {
         what: "the kernel refuses Quell's scheduler".into(),
         evidence: vec![Evidence { path: "loading it, without attaching it".into(), value: why }],
         consequence: "policies that grant CPUs lend them by affinity here, with guard beside them".into(),
-        mend: "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md names the kernels that take it"
+        fix: "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md names the kernels that take it"
             .into(),
     }
 }
@@ -166,7 +166,7 @@ fn lacking(lack: &quell_scx::Lack) -> Finding {
         what: format!("this kernel lacks {}", lack.what),
         evidence: vec![Evidence { path: "/sys/kernel/btf/vmlinux".into(), value: "not in it".into() }],
         consequence: lack.consequence.into(),
-        mend: "boot a later kernel, if that matters here".into(),
+        fix: "boot a later kernel, if that matters here".into(),
     }
 }
 
@@ -220,7 +220,7 @@ fn text(report: &Report, one_policy: bool, screen: &Screen) -> String {
         lines.push(screen.hang(&format!("{}  {}", concern(finding.concern), finding.what), 15));
         lines.extend(seen.map(|line| screen.hang(&line, 9)));
         lines.push(screen.hang(&format!("  means  {}", finding.consequence), 9));
-        lines.push(screen.hang(&format!("  mend   {}", finding.mend), 9));
+        lines.push(screen.hang(&format!("  fix    {}", finding.fix), 9));
     }
     lines.extend(report.unread.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.join("\n") + "\n"
@@ -249,7 +249,7 @@ fn supported(name: &str, support: &Support) -> [String; 3] {
     let (word, text) = match support {
         Support::Yes => ("yes", String::new()),
         Support::Partly(limit) => ("partly", limit.clone()),
-        Support::No { why, mend } => ("no", format!("{why}; {mend}")),
+        Support::No { why, fix } => ("no", format!("{why}; {fix}")),
     };
     [name.to_owned(), word.to_owned(), text]
 }
@@ -301,7 +301,7 @@ mod tests {
         };
         let no = Support::No {
             why: "this kernel has no sched_ext".into(),
-            mend: "boot one with CONFIG_SCHED_CLASS_EXT=y, from 6.12 on".into(),
+            fix: "boot one with CONFIG_SCHED_CLASS_EXT=y, from 6.12 on".into(),
         };
         Report {
             host: "linux".into(),
@@ -323,7 +323,7 @@ mod tests {
                 what: "CPUs may sleep so deep that they take 133 µs to wake up".into(),
                 evidence: Vec::new(),
                 consequence: "the first request after a pause is late by that much".into(),
-                mend: "write 1 to /sys/devices/system/cpu/cpu*/cpuidle/state3/disable, or boot with intel_idle.max_cstate=1".into(),
+                fix: "write 1 to /sys/devices/system/cpu/cpu*/cpuidle/state3/disable, or boot with intel_idle.max_cstate=1".into(),
             }],
             unread: vec!["/sys/kernel/debug/sched/preempt: permission denied".into()],
         }

@@ -316,13 +316,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workloads_are_read_and_mistakes_name_the_mend() {
+    fn workloads_are_read_and_mistakes_name_the_fix() {
         let request = workload("web=cgroup:/a.slice/b,pid:7,cpus=1.5").unwrap();
         assert_eq!((request.name.as_str(), request.cpus), ("web", CpuCount(1500)));
         assert_eq!(request.selectors, [Selector::Cgroup("/a.slice/b".into()), Selector::Pid(7)]);
         let request = workload("web=container:4c01,pod:aa-bb,cpus=2").unwrap();
         assert_eq!(request.selectors, [Selector::Container("4c01".into()), Selector::Pod("aa-bb".into())]);
-        for (text, mend) in [
+        for (text, fix) in [
             ("web", "NAME=WHERE"),
             ("=pid:1,cpus=1", "name"),
             ("web=cpus=1", "add one of pid:N"),
@@ -332,7 +332,7 @@ mod tests {
             ("web=uid:1,cpus=1", "none of pid:N"),
         ] {
             let error = workload(text).unwrap_err();
-            assert!(error.contains(mend), "{text}: {error}");
+            assert!(error.contains(fix), "{text}: {error}");
         }
     }
 

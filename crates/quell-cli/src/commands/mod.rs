@@ -57,7 +57,7 @@ pub enum Command {
 /// Runs one subcommand; the exit status is the command's own.
 ///
 /// # Errors
-/// Whatever the subcommand could not do, with the way to mend it in the text.
+/// Whatever the subcommand could not do, with the way to fix it in the text.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Antagonist(arguments) => antagonist::run(&arguments),

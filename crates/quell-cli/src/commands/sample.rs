@@ -126,7 +126,7 @@ pub fn status(cpus: u32) -> Status {
         decisions: vec![
             decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),
             decision(Some("db"), DecisionKind::Refused, "the plan's knobs were refused", 8_500_000_000),
-            decision(None, DecisionKind::Warning, "something to mend", 1_000_000_000),
+            decision(None, DecisionKind::Warning, "something to fix", 1_000_000_000),
         ],
         decisions_lost: 0,
     }

@@ -79,7 +79,7 @@ fn ask(socket: &Path, request: &str, body: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_bad_request_is_refused_with_the_mend() {
+fn a_bad_request_is_refused_with_the_fix() {
     let workloads = [WorkloadSpec::lc("db", CpuCount::whole(1)).using(1, 0.5)];
     let mut host =
         SimHost::new(Topology::synthetic(1, 1, 4, 1), KernelConfig::default(), &workloads, 1, false).unwrap();
@@ -101,7 +101,7 @@ fn a_bad_request_is_refused_with_the_mend() {
         let (got, answer) = ask(&socket, request, body);
         let problem: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
         let has = |part: &str| problem[part].as_str().is_some_and(|text| !text.is_empty());
-        if got != *status || !quell_checks::bad_inputs::holds(&answer, says) || !has("error") || !has("mend") {
+        if got != *status || !quell_checks::bad_inputs::holds(&answer, says) || !has("error") || !has("fix") {
             wrong.push(format!("{request} {body}: {got}: {answer}"));
         }
     }

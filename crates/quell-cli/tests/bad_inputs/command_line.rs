@@ -199,7 +199,7 @@ const SCENARIO: &str =
     "duration = \"1ms\"\nmachine = { cores = 2 }\n[[workload]]\nname = \"db\"\nclass = \"be\"\nbatch = {}\n";
 
 #[test]
-fn a_mistake_on_the_command_line_is_refused_with_the_mend() {
+fn a_mistake_on_the_command_line_is_refused_with_the_fix() {
     let files = [("notes", "what I wanted to do\n"), ("quell.toml", CONFIGURATION), ("s.toml", SCENARIO)];
     each(ROWS, |&(line, status, says)| {
         let scene = scene(&files);

@@ -113,6 +113,6 @@ impl Journal {
 }
 
 fn failed(operation: &str, path: &Path, error: &io::Error) -> ClusterError {
-    let mend = "name a folder of this user with --dir";
-    ClusterError::Live { what: path.display().to_string(), why: format!("cannot {operation} it: {error}; {mend}") }
+    let fix = "name a folder of this user with --dir";
+    ClusterError::Live { what: path.display().to_string(), why: format!("cannot {operation} it: {error}; {fix}") }
 }

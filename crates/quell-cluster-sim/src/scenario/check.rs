@@ -1,4 +1,4 @@
-//! What makes no sense in a scenario, and the mend.
+//! What makes no sense in a scenario, and the fix.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use quell_sim::contention::library;
 use super::{HostSpec, Kind, Scenario};
 use crate::ClusterError;
 
-fn wrong<T>(what: impl Into<String>, why: impl Into<String>, mend: impl Into<String>) -> Result<T, ClusterError> {
-    Err(ClusterError::Scenario { what: what.into(), why: why.into(), mend: mend.into() })
+fn wrong<T>(what: impl Into<String>, why: impl Into<String>, fix: impl Into<String>) -> Result<T, ClusterError> {
+    Err(ClusterError::Scenario { what: what.into(), why: why.into(), fix: fix.into() })
 }
 
 impl Scenario {

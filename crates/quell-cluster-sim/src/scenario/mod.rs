@@ -191,7 +191,7 @@ impl Scenario {
     /// Reads and checks a scenario.
     ///
     /// # Errors
-    /// The first fault, with the mend.
+    /// The first fault, with the fix.
     pub fn parse(text: &str) -> Result<Scenario, ClusterError> {
         let scenario: Scenario = toml::from_str(text).map_err(|error| ClusterError::Format(error.to_string()))?;
         scenario.check()?;
@@ -208,7 +208,7 @@ impl Scenario {
             return Err(ClusterError::Scenario {
                 what: format!("scenario '{name}'"),
                 why: "is not shipped".into(),
-                mend: format!("give a file, or one of {}", known.join(", ")),
+                fix: format!("give a file, or one of {}", known.join(", ")),
             });
         };
         Scenario::parse(text)

@@ -141,7 +141,7 @@ impl ExactHost {
         let failed = |why: String| ClusterError::Scenario {
             what: "a host in the exact grain".into(),
             why,
-            mend: "take the coarse grain".into(),
+            fix: "take the coarse grain".into(),
         };
         let socket = machine.socket();
         let nothing: &[WorkloadSpec] = &[];

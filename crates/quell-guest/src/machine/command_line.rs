@@ -33,7 +33,7 @@ pub struct Wiring<'a> {
     pub memory_mib: u64,
     /// The lock-step plugin, where time passes so.
     pub plugin: Option<&'a Path>,
-    /// The plugin that mends the emulation's breakpoints, where it is needed.
+    /// The plugin that fixes the emulation's breakpoints, where it is needed.
     pub breakpoints: Option<&'a Path>,
     /// Guest addresses of the functions that begin and end a request for a host file.
     pub file_request_addresses: Option<(u64, u64)>,
@@ -271,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn the_breakpoints_are_mended_beside_either_clock() {
-        let mended = Wiring { breakpoints: Some(Path::new("/c/breakpoints.so")), ..wiring() };
-        assert_eq!(value_of(&qemu_arguments(&Machine::default(), &mended), "-plugin"), ["/c/breakpoints.so,stat=0"]);
+    fn the_breakpoints_are_fixed_beside_either_clock() {
+        let fixed = Wiring { breakpoints: Some(Path::new("/c/breakpoints.so")), ..wiring() };
+        assert_eq!(value_of(&qemu_arguments(&Machine::default(), &fixed), "-plugin"), ["/c/breakpoints.so,stat=0"]);
         let measuring = Machine::measuring(2, Lockstep::default(), Vec::new());
-        assert_eq!(value_of(&qemu_arguments(&measuring, &mended), "-plugin")[1], "/c/breakpoints.so,stat=0");
+        assert_eq!(value_of(&qemu_arguments(&measuring, &fixed), "-plugin")[1], "/c/breakpoints.so,stat=0");
     }
 
     #[test]

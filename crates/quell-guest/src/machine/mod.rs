@@ -93,7 +93,7 @@ impl Machine {
     /// Refuses settings that QEMU or the plugin does not support.
     ///
     /// # Errors
-    /// With the option's name and the mend.
+    /// With the option's name and the fix.
     pub fn check(&self) -> Result<()> {
         let bad = |option, why: String| Err(LabError::BadOption { option, why });
         if !(1..=64).contains(&self.cpus) {

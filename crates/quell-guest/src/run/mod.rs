@@ -206,7 +206,7 @@ impl<'a> Lab<'a> {
             .map(|status| Ending { status, wall: started.elapsed() })
     }
 
-    /// The plugin that mends the emulation's breakpoints. They need no mending where vCPUs take turns; a QEMU of another
+    /// The plugin that fixes the emulation's breakpoints. They need no fixing where vCPUs take turns; a QEMU of another
     /// series has it not; and without a C compiler a guest that needs no other plugin runs on without.
     fn breakpoints(&self, machine: &Machine, qemu: &Qemu) -> Result<Option<PathBuf>> {
         let serial = machine.lockstep().is_some_and(|lockstep| lockstep.serial);

@@ -1,4 +1,4 @@
-//! The one fault of the emulation that a second boot mends.
+//! The one fault of the emulation that a second boot fixes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -42,7 +42,7 @@ fn count_in(path: &Path, what: &str) -> io::Result<()> {
 
 /// The kernel patches its own code by way of breakpoints, as when a scheduler is unloaded. QEMU executes one now and then
 /// that is in the code no longer, and the kernel, which knows of none there, panics; no real CPU does so. The plugin
-/// `breakpoints` mends that, where there is a C compiler.
+/// `breakpoints` fixes that, where there is a C compiler.
 fn is_stale_breakpoint(error: &LabError) -> bool {
     matches!(error, LabError::GuestPanic { console } if console.contains("Oops: int3"))
 }
@@ -102,8 +102,8 @@ mod tests {
         assert!(once_more(&Silent, count, || broken(b"words"), || !heard.get()).is_err());
         assert_eq!((boots.take(), counted.take()), (1, vec!["boot".to_owned()]));
         let mut first = true;
-        let mends = || if std::mem::take(&mut first) { Err(panic(STALE)) } else { Ok("ran") };
-        assert_eq!(once_more(&Silent, count, mends, || true).unwrap(), "ran");
+        let fixes = || if std::mem::take(&mut first) { Err(panic(STALE)) } else { Ok("ran") };
+        assert_eq!(once_more(&Silent, count, fixes, || true).unwrap(), "ran");
     }
 
     #[test]

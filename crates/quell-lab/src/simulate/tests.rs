@@ -105,7 +105,7 @@ fn sweeps_are_run_in_all_combinations() {
 }
 
 #[test]
-fn what_is_asked_for_is_refused_with_the_mend() {
+fn what_is_asked_for_is_refused_with_the_fix() {
     let refused = |set: &[&str], sweep: &[&str]| format!("{:#}", plan_of(SMALL, set, sweep, &[]).err().unwrap());
     assert!(refused(&["repetitions=0"], &[]).contains("give 1 to 10000"));
     assert!(refused(&[], &["workload.server.threads="]).contains("a value is missing"));

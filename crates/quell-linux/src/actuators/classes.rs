@@ -28,7 +28,7 @@ impl Actuator for Classes {
             }
             false => Support::No {
                 why: "real-time classes and smaller nice values need CAP_SYS_NICE".into(),
-                mend: "run as root".into(),
+                fix: "run as root".into(),
             },
         };
         found.knobs.insert(KnobKind::Class, support);

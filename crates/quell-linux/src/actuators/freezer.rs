@@ -14,7 +14,7 @@ impl Actuator for Freezer {
     fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent of the process sees"));
         let why = "the kernel stops processes and cgroups, not threads".to_owned();
-        found.limit_on(KnobKind::Pause, TargetKind::Thread, Support::No { why, mend: "pause the workload".into() });
+        found.limit_on(KnobKind::Pause, TargetKind::Thread, Support::No { why, fix: "pause the workload".into() });
     }
 
     fn stop(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {

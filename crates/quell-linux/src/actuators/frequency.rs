@@ -20,7 +20,7 @@ impl Actuator for Frequency {
         let support = match (domains.is_empty(), shared) {
             (true, _) => Support::No {
                 why: format!("no CPU has {}", here.roots.sys.join("devices/system/cpu/cpuN/cpufreq").display()),
-                mend: "a virtual machine has none; elsewhere load a cpufreq driver (intel_pstate, acpi-cpufreq)".into(),
+                fix: "a virtual machine has none; elsewhere load a cpufreq driver (intel_pstate, acpi-cpufreq)".into(),
             },
             (false, true) => Support::Partly("CPUs that share a frequency must have the same limit".into()),
             (false, false) => Support::Yes,
@@ -60,7 +60,7 @@ impl Actuator for Frequency {
 /// Refuses different limits of CPUs that have one frequency together, even if a solo run lifts some of them now.
 ///
 /// # Errors
-/// The domain, and the mend.
+/// The domain, and the fix.
 pub(crate) fn check_frequencies(khz: &HashMap<CpuId, u32>, members: &Members) -> Result<(), LinuxError> {
     for domain in sysfs::frequency_domains(&members.roots.sys, &members.online)? {
         let mut own = domain.control.cpus.iter().map(|cpu| khz.get(&cpu));

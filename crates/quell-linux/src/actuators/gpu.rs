@@ -7,7 +7,7 @@ use crate::write::{Place, Value};
 use crate::{LinuxError, sysfs};
 
 const NONE: &str = "no GPU, or not one alone, has frequencies in /sys/class/devfreq";
-const MEND: &str = "none: discrete GPUs (NVML) are left alone, because their clock does not relieve the CPUs' memory, and \
+const FIX: &str = "none: discrete GPUs (NVML) are left alone, because their clock does not relieve the CPUs' memory, and \
                     what is locked there cannot be read back";
 
 /// devfreq's `max_freq`.
@@ -18,14 +18,14 @@ impl Actuator for Gpu {
         let support = match (sysfs::gpu(&here.roots.sys), here.options.gpu) {
             (Ok(Some(_)), true) => Support::Yes,
             (Ok(Some(_)), false) => forbidden("a GPU's frequency concerns all that use it", "machine.gpu"),
-            _ => Support::No { why: NONE.into(), mend: MEND.into() },
+            _ => Support::No { why: NONE.into(), fix: FIX.into() },
         };
         found.knobs.insert(KnobKind::GpuFrequencyKhz, support);
     }
 
     fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         let Some(wanted) = aim.gpu_khz else { return Ok(()) };
-        let Some(device) = sysfs::gpu(draft.sys_root)? else { return Err(LinuxError::unsupported(NONE, MEND)) };
+        let Some(device) = sysfs::gpu(draft.sys_root)? else { return Err(LinuxError::unsupported(NONE, FIX)) };
         let place = Place::File(device.limit());
         let origin = draft.ledger.origin(&place).cloned();
         let after = match (wanted, origin) {

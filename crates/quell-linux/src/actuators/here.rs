@@ -52,7 +52,7 @@ impl Here<'_> {
         match (self.all_cgroup, self.some_cgroup) {
             (true, _) => Support::Yes,
             (false, true) => Support::Partly(format!("{why}, so not for workloads without the cgroup controllers")),
-            (false, false) => Support::No { why: why.into(), mend: NO_CONTROLLERS.into() },
+            (false, false) => Support::No { why: why.into(), fix: NO_CONTROLLERS.into() },
         }
     }
 

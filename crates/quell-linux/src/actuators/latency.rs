@@ -19,11 +19,11 @@ impl Actuator for Latency {
             // The kernel would take the value and ignore it.
             false => Support::No {
                 why: "threads have no slices of their own on this kernel".into(),
-                mend: "use Linux 6.12 or later".into(),
+                fix: "use Linux 6.12 or later".into(),
             },
         };
         let why = "Linux has no borrowed virtual time".into();
         found.knobs.insert(KnobKind::WakeUpLatency, slices);
-        found.knobs.insert(KnobKind::Warp, Support::No { why, mend: "use the simulator, with fair = \"bvt\"".into() });
+        found.knobs.insert(KnobKind::Warp, Support::No { why, fix: "use the simulator, with fair = \"bvt\"".into() });
     }
 }

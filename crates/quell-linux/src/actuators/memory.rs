@@ -17,7 +17,7 @@ impl Actuator for Memory {
         let support = match nodes {
             0 | 1 => Support::No {
                 why: "the machine has one memory node".into(),
-                mend: "leave policies out that need more".into(),
+                fix: "leave policies out that need more".into(),
             },
             _ => here.only_cgroup("memory nodes are set on cgroups (cpuset.mems)"),
         };

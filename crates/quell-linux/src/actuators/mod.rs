@@ -50,7 +50,7 @@ pub(crate) trait Actuator: Sync {
     /// Refuses impossible settings of a workload.
     ///
     /// # Errors
-    /// The reason, and the mend.
+    /// The reason, and the fix.
     fn check(&self, _subject: &Subject<'_>) -> Result<(), LinuxError> {
         Ok(())
     }
@@ -141,14 +141,14 @@ pub(crate) fn write(aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxErr
     Ok(())
 }
 
-/// The mend where a knob is one of cgroups alone.
+/// The fix where a knob is one of cgroups alone.
 const NO_CGROUP: &str = "select it by a cgroup or unit that has the cpu and cpuset controllers (cgroup v2)";
 
 /// A knob that the configuration does not allow.
 fn forbidden(why: &str, key: &str) -> Support {
     Support::No {
         why: format!("{why} and is not allowed"),
-        mend: format!("allow it with {key} = true in the configuration"),
+        fix: format!("allow it with {key} = true in the configuration"),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::LinuxError;
 use crate::debugfs::preempt;
 use crate::write::{Place, Value};
 
-const MEND: &str = "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC";
+const FIX: &str = "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC";
 
 /// The file in debugfs.
 pub(super) struct Preemption;
@@ -18,7 +18,7 @@ impl Actuator for Preemption {
         let support = match (here.options.preemption_mode, path.exists()) {
             (false, _) => forbidden("it concerns the whole machine", "machine.preemption"),
             (true, true) => Support::Yes,
-            (true, false) => Support::No { why: format!("{} is not there", foreign::path(&path)), mend: MEND.into() },
+            (true, false) => Support::No { why: format!("{} is not there", foreign::path(&path)), fix: FIX.into() },
         };
         found.knobs.insert(KnobKind::Preemption, support);
     }
@@ -27,7 +27,7 @@ impl Actuator for Preemption {
         let Some(mode) = aim.preemption else { return Ok(()) };
         let path = preempt::path(draft.sys_root);
         if draft.text(&path)?.is_none() {
-            return Err(LinuxError::unsupported(format!("{} is not there", foreign::path(&path)), MEND));
+            return Err(LinuxError::unsupported(format!("{} is not there", foreign::path(&path)), FIX));
         }
         draft.set(None, Place::File(path), Value::Text(preempt::word(mode).into()))
     }

@@ -20,7 +20,7 @@ impl Actuator for Quota {
             true => Support::Partly("by cpu.max, of workloads that are one cgroup with the cpu controller".into()),
             false => Support::No {
                 why: "cgroup v2 has no cpu controller here".into(),
-                mend: "boot with systemd.unified_cgroup_hierarchy=1".into(),
+                fix: "boot with systemd.unified_cgroup_hierarchy=1".into(),
             },
         };
         found.keys.insert(Key::Limit, limit);

@@ -20,7 +20,7 @@ pub(super) struct Groups;
 impl Actuator for Groups {
     fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
         let info = Resctrl::find(here.roots).and_then(|found| Info::read(&found, here.roots, here.topology).ok());
-        let lacks = |why: &str, mend: &str| Support::No { why: why.into(), mend: mend.into() };
+        let lacks = |why: &str, fix: &str| Support::No { why: why.into(), fix: fix.into() };
         let (ways, throttle) = match &info {
             None => {
                 let no = lacks("resctrl is not mounted, or the machine has none", MOUNT);
@@ -87,7 +87,7 @@ fn own_group(subject: &Subject<'_>, draft: &Draft<'_>) -> Option<PathBuf> {
 /// Refuses what this machine cannot have, even if a solo run lifts it now.
 ///
 /// # Errors
-/// The reason, and the mend.
+/// The reason, and the fix.
 pub(crate) fn check_groups(settings: &[KnobSetting], members: &Members) -> Result<(), LinuxError> {
     let mut found = None;
     for setting in settings {
@@ -206,8 +206,8 @@ fn check_mask(info: &Info, mask: u32) -> Result<(), LinuxError> {
     if mask.count_ones() < info.least || (info.contiguous && !is_run) {
         let what = format!("a mask of cache ways of {mask:#x} does not exist here");
         let form = if info.contiguous { "one run of bits" } else { "bits" };
-        let mend = format!("choose {form} among {:x}, at least {}", info.all_ways, info.least);
-        return Err(LinuxError::unsupported(what, mend));
+        let fix = format!("choose {form} among {:x}, at least {}", info.all_ways, info.least);
+        return Err(LinuxError::unsupported(what, fix));
     }
     Ok(())
 }

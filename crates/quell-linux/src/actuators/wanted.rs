@@ -100,7 +100,7 @@ impl Wanted {
 /// are read.)
 pub(crate) fn check(knob: &Knob, online: &CpuSet) -> Result<(), LinuxError> {
     knob.check(&Bounds::of_cpus(*online)).map_err(|error| match error {
-        ModelError::Knob { what, mend } => LinuxError::unsupported(what, mend),
+        ModelError::Knob { what, fix } => LinuxError::unsupported(what, fix),
         error => error.into(),
     })
 }

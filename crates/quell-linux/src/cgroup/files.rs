@@ -1,4 +1,4 @@
-//! The knobs of a cgroup: read in one form, written with the mend for the refusals that are known.
+//! The knobs of a cgroup: read in one form, written with the fix for the refusals that are known.
 
 use std::path::Path;
 use std::{fs, io};
@@ -46,8 +46,8 @@ pub fn write_file(path: &Path, text: &str) -> Result<Written, LinuxError> {
             if text.is_empty() && source.raw_os_error() == Some(libc::ENOSPC) && open(path)? {
                 return Ok(Written::Done);
             }
-            let mend = mend_of(name(path), &source);
-            Err(LinuxError::Cgroup { path: path.to_owned(), value: text.to_owned(), source, mend })
+            let fix = fix_of(name(path), &source);
+            Err(LinuxError::Cgroup { path: path.to_owned(), value: text.to_owned(), source, fix })
         }
     }
 }
@@ -85,12 +85,12 @@ pub fn verify_partition(path: &Path, text: &str) -> Result<Written, LinuxError> 
     if verdict == text {
         return Ok(Written::Done);
     }
-    let mend = "its CPUs must belong to no other cgroup's cpuset.cpus.exclusive, must all be online, and must leave its \
+    let fix = "its CPUs must belong to no other cgroup's cpuset.cpus.exclusive, must all be online, and must leave its \
                 parent at least one; on kernels before 6.7 its parent must be a partition too";
-    Err(LinuxError::Partition { path: path.to_owned(), value: text.to_owned(), verdict, mend })
+    Err(LinuxError::Partition { path: path.to_owned(), value: text.to_owned(), verdict, fix })
 }
 
-fn mend_of(name: &str, error: &io::Error) -> &'static str {
+fn fix_of(name: &str, error: &io::Error) -> &'static str {
     match (name, error.raw_os_error()) {
         (_, Some(libc::EACCES | libc::EPERM | libc::EROFS)) => "run as root, or have the cgroup delegated to this user",
         ("cpu.weight", Some(libc::EINVAL)) => "cpu.idle is 1 there, which fixes the weight; write 0 to cpu.idle first",

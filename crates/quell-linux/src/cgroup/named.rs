@@ -123,7 +123,7 @@ impl Tree {
         })
     }
 
-    /// The reason why a selector names no cgroup although some fit, and the mend; None where none fits.
+    /// The reason why a selector names no cgroup although some fit, and the fix; None where none fits.
     ///
     /// # Errors
     /// As [`Tree::named`].

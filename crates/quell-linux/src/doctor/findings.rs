@@ -1,4 +1,4 @@
-//! Judging the facts: each finding has its evidence, its consequence, and the mend.
+//! Judging the facts: each finding has its evidence, its consequence, and the fix.
 
 use quell_model::{CpuSet, Nanos};
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub struct Evidence {
     pub value: String,
 }
 
-/// Something that is worth mending, or worth knowing.
+/// Something that is worth fixing, or worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Subject.
@@ -48,8 +48,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Consequence.
     pub consequence: String,
-    /// Mend.
-    pub mend: String,
+    /// Fix.
+    pub fix: String,
 }
 
 /// The findings on a machine on which these CPUs are meant to be exclusive to a workload.
@@ -81,7 +81,7 @@ fn evidence(path: &std::path::Path, value: impl ToString) -> Evidence {
     Evidence { path: path.display().to_string(), value: value.to_string() }
 }
 
-/// The mend where all CPUs are meant to be exclusive, and so nothing can be moved anywhere.
+/// The fix where all CPUs are meant to be exclusive, and so nothing can be moved anywhere.
 const CHOOSE: &str = "keep some CPUs for the rest: `quell doctor --cpus LIST` says how to clear those in the list";
 
 fn isolated(facts: &Facts) -> Option<Finding> {
@@ -91,7 +91,7 @@ fn isolated(facts: &Facts) -> Option<Finding> {
         what: "CPUs are isolated at boot".into(),
         evidence: vec![evidence(&isolcpus.path, &isolcpus.value)],
         consequence: "the kernel refuses every sched_ext scheduler, and threads on these CPUs are not balanced".into(),
-        mend: "boot without isolcpus=; a policy gives CPUs to workloads while the machine runs".into(),
+        fix: "boot without isolcpus=; a policy gives CPUs to workloads while the machine runs".into(),
     })
 }
 
@@ -104,7 +104,7 @@ fn core_scheduled(facts: &Facts) -> Option<Finding> {
         consequence: "the kernel leaves a core's other CPU idle beside a thread with another cookie, whatever a grant \
                       says; Quell does not load its own scheduler: CPUs are granted by affinity"
             .into(),
-        mend: "start the program without cookies (its setting for core scheduling, or coresched(1))".into(),
+        fix: "start the program without cookies (its setting for core scheduling, or coresched(1))".into(),
     })
 }
 
@@ -118,7 +118,7 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
             consequence: "Quell's own scheduler cannot be loaded: CPUs are granted by affinity, once a millisecond at \
                           most, and no rule is executed at a wake-up"
                 .into(),
-            mend: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell-lab boot`".into(),
+            fix: "boot a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT=y, or use `quell-lab boot`".into(),
         });
     };
     if facts.real_time_kernel && sched_ext.loaded.is_none() {
@@ -131,7 +131,7 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
                 "it refuses BPF timers, without which Quell's own scheduler cannot be loaded: CPUs are granted by \
                           affinity, and servers (policy vas) are kept by SCHED_DEADLINE, for one thread each"
                     .into(),
-            mend: "boot a kernel without PREEMPT_RT, if single CPUs are to be granted".into(),
+            fix: "boot a kernel without PREEMPT_RT, if single CPUs are to be granted".into(),
         });
     }
     let loaded = sched_ext.loaded.as_ref().filter(|ops| !ops.starts_with("quell"))?;
@@ -141,7 +141,7 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
         evidence: vec![evidence(&sched_ext.path.join("root/ops"), loaded)],
         consequence: "weights, classes and CPU sets mean what that scheduler makes of them; Quell's cannot be loaded"
             .into(),
-        mend: format!("stop {loaded} (systemctl stop scx)"),
+        fix: format!("stop {loaded} (systemctl stop scx)"),
     })
 }
 
@@ -163,7 +163,7 @@ fn cgroups(facts: &Facts) -> Option<Finding> {
         consequence: "Quell sets every thread by itself: a new thread is bound some milliseconds after its birth, \
                       and cycle quotas and partitions do not work"
             .into(),
-        mend: match facts.cgroup_v1.is_empty() {
+        fix: match facts.cgroup_v1.is_empty() {
             true => "mount cgroup v2 and enable the controllers (a systemd of version 244 or newer does)".into(),
             false => "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all".into(),
         },
@@ -172,7 +172,7 @@ fn cgroups(facts: &Facts) -> Option<Finding> {
 
 /// Cache ways and memory throttle. A machine without them, such as most virtual ones, is no finding.
 fn resctrl(facts: &Facts) -> Option<Finding> {
-    let (what, value, mend) = match &facts.resctrl {
+    let (what, value, fix) = match &facts.resctrl {
         None if facts.has_resctrl => (
             "resctrl is not mounted",
             evidence(std::path::Path::new("/proc/filesystems"), "resctrl"),
@@ -191,7 +191,7 @@ fn resctrl(facts: &Facts) -> Option<Finding> {
         evidence: vec![value],
         consequence: "policies that set cache ways or the memory throttle (his, heracles, parties) use cores instead"
             .into(),
-        mend: mend.into(),
+        fix: fix.into(),
     })
 }
 
@@ -205,7 +205,7 @@ fn frequencies(facts: &Facts) -> Option<Finding> {
         what: format!("the CPUs {without} have no frequency that can be limited"),
         evidence: vec![evidence(std::path::Path::new("/sys/devices/system/cpu/cpufreq"), facts.frequencies)],
         consequence: "his and heracles limit the frequency of the other CPUs alone".into(),
-        mend: "see that the cpufreq driver serves every CPU (cpupower frequency-info)".into(),
+        fix: "see that the cpufreq driver serves every CPU (cpupower frequency-info)".into(),
     })
 }
 
@@ -227,7 +227,7 @@ fn interrupts(facts: &Facts, exclusive: &CpuSet, rest: &CpuSet) -> Option<Findin
         what: format!("{} interrupts may go to CPUs {exclusive}", here.len()),
         evidence: shown.collect(),
         consequence: format!("each stops what runs there; {total} came there since boot"),
-        mend: match rest.is_empty() {
+        fix: match rest.is_empty() {
             true => CHOOSE.into(),
             false => format!(
                 "echo {rest} > /proc/irq/{busiest}/smp_affinity_list, and so on, after stopping irqbalance (or set its \
@@ -239,7 +239,7 @@ fn interrupts(facts: &Facts, exclusive: &CpuSet, rest: &CpuSet) -> Option<Findin
 
 fn workqueues(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Option<Finding> {
     let workqueues = facts.workqueues.as_ref().filter(|mask| on(&mask.value))?;
-    let mend = match rest.is_empty() {
+    let fix = match rest.is_empty() {
         true => CHOOSE.into(),
         false => format!("echo {} > {}", mask::text(rest), workqueues.path.display()),
     };
@@ -248,7 +248,7 @@ fn workqueues(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Opt
         what: "unbound kernel work may run there".into(),
         evidence: vec![evidence(&workqueues.path, format!("CPUs {}", workqueues.value))],
         consequence: "kernel threads (kworker/u) take turns with what runs there".into(),
-        mend,
+        fix,
     })
 }
 
@@ -261,7 +261,7 @@ fn receive(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Option
         what: format!("{} network queues hand packets to CPUs there (RPS)", here.len()),
         evidence: here.iter().take(NAMED).map(|queue| evidence(&queue.path, format!("CPUs {}", queue.cpus))).collect(),
         consequence: "packets of every workload are processed there, in softirqs that come before any thread".into(),
-        mend: format!("echo {mask} > {}, and so on", first.path.display()),
+        fix: format!("echo {mask} > {}, and so on", first.path.display()),
     })
 }
 
@@ -278,7 +278,7 @@ fn siblings(facts: &Facts, exclusive: &CpuSet) -> Option<Finding> {
             value: shared.to_string(),
         }],
         consequence: "work on the sibling slows a CPU down although that is nobody else's".into(),
-        mend: "give whole cores (all siblings), or use a policy with sibling bans".into(),
+        fix: "give whole cores (all siblings), or use a policy with sibling bans".into(),
     })
 }
 
@@ -293,7 +293,7 @@ fn idle_states(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool) -> Option<Finding> {
             .map(|s| evidence(&s.path, format!("{}: {} to wake up, on CPUs {}", s.name, s.exit_latency, s.enabled_on)))
             .collect(),
         consequence: format!("the first request after a pause waits up to {} longer", deepest.exit_latency),
-        mend: format!(
+        fix: format!(
             "cpupower idle-set -D {} while latency matters (costs power, and the others' turbo)",
             DEEP.0 / 1000
         ),
@@ -309,7 +309,7 @@ fn turbo(facts: &Facts) -> Option<Finding> {
         consequence: "a CPU's speed depends on how many others are busy: best-effort work slows latency-critical work \
                       down although it has its own CPUs, and measurements differ from run to run"
             .into(),
-        mend: format!("for measurements and steady latency: echo {} > {}", turbo.off, turbo.path.display()),
+        fix: format!("for measurements and steady latency: echo {} > {}", turbo.off, turbo.path.display()),
     })
 }
 
@@ -322,7 +322,7 @@ fn preemption(facts: &Facts) -> Option<Finding> {
         consequence: "a fair thread that wakes up may wait for the next tick (1 to 10 ms) although it has the right \
                       to run; real-time threads do not wait"
             .into(),
-        mend: format!("echo full > {}, or use the policy guard", mode.path.display()),
+        fix: format!("echo full > {}, or use the policy guard", mode.path.display()),
     })
 }
 
@@ -335,7 +335,7 @@ fn autogroup(facts: &Facts) -> Option<Finding> {
         consequence: "nice values and SCHED_IDLE count only within one session: an idle-only workload in a session of \
                       its own competes on equal terms. Workloads in cgroups with the cpu controller do not feel it"
             .into(),
-        mend: "sysctl kernel.sched_autogroup_enabled=0".into(),
+        fix: "sysctl kernel.sched_autogroup_enabled=0".into(),
     })
 }
 
@@ -353,7 +353,7 @@ fn rt_groups(facts: &Facts) -> Option<Finding> {
         consequence: "a new cgroup has no budget; there the policy guard gives threads the highest weight and a short slice instead, \
                       which protects them less, and `quell exec --limit` refuses guard"
             .into(),
-        mend: "write a budget to cpu.rt_runtime_us of the service's cgroup and of those above it, from the top down, or boot a \
+        fix: "write a budget to cpu.rt_runtime_us of the service's cgroup and of those above it, from the top down, or boot a \
                kernel without CONFIG_RT_GROUP_SCHED (with rt_group_sched=0 from 6.15 on)"
             .into(),
     })
@@ -371,7 +371,7 @@ fn rt_throttling(facts: &Facts) -> Option<Finding> {
             consequence: "a runaway that Quell does not manage starves everything else on its CPU; what the policy \
                           guard promotes stays within its own budgets"
                 .into(),
-            mend: "sysctl kernel.sched_rt_runtime_us=950000".into(),
+            fix: "sysctl kernel.sched_rt_runtime_us=950000".into(),
         });
     }
     Some(Finding {
@@ -384,7 +384,7 @@ fn rt_throttling(facts: &Facts) -> Option<Finding> {
             (period - runtime.value) as f64 / 1e3,
             period / 1000
         ),
-        mend: "leave it so: it is what keeps the machine reachable".into(),
+        fix: "leave it so: it is what keeps the machine reachable".into(),
     })
 }
 

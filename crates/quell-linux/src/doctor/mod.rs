@@ -1,4 +1,4 @@
-//! Obstacles on this machine to Quell's promises, and how to mend them.
+//! Obstacles on this machine to Quell's promises, and how to fix them.
 //!
 //! [`examine`] reads, [`findings`] judges. Nothing is changed.
 

@@ -71,7 +71,7 @@ fn every_trouble_is_found_by_its_file() {
         assert_eq!(shown.value, value);
         let place = shown.path.strip_prefix(tree.path().to_str().unwrap()).unwrap();
         assert!(file.starts_with(place.trim_start_matches('/')), "{place} is not {file}");
-        assert!(!found[0].mend.is_empty() && !found[0].consequence.is_empty());
+        assert!(!found[0].fix.is_empty() && !found[0].consequence.is_empty());
     }
 }
 
@@ -101,7 +101,7 @@ fn cgroup_v1_mounts_are_named() {
     assert_eq!(kinds(&found), ["cgroup v2 lacks the controllers cpu and cpuset"]);
     let shown: Vec<&str> = found[0].evidence.iter().map(|shown| shown.value.as_str()).collect();
     assert_eq!(shown, ["''", "cgroup v1 with cpu"]);
-    assert!(found[0].mend.contains("cgroup_no_v1=all"));
+    assert!(found[0].fix.contains("cgroup_no_v1=all"));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn interrupts_are_named_by_how_often_they_came_there() {
     assert_eq!(kinds(&found), ["10 interrupts may go to CPUs 2-3"]);
     assert_eq!(found[0].evidence.len(), NAMED);
     assert_eq!(found[0].evidence[0].value, "0-3 (nvme29, 29 came here)");
-    assert!(found[0].mend.starts_with("echo 0-1 > /proc/irq/29/"), "{}", found[0].mend);
+    assert!(found[0].fix.starts_with("echo 0-1 > /proc/irq/29/"), "{}", found[0].fix);
 }
 
 #[test]

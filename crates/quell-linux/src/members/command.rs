@@ -17,7 +17,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Looks the user up; the error is the mend.
+    /// Looks the user up; the error is the fix.
     pub fn look_up(line: &CommandLine) -> Result<Command, String> {
         let uid = match &line.user {
             Some(name) => Some(

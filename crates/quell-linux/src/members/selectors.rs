@@ -52,8 +52,8 @@ impl Places<'_> {
         for selector in &workload.selectors {
             self.look_up(selector, &mut resolved).map_err(|error| match error {
                 Miss::Failed(error) => error,
-                Miss::Nothing(mend) => {
-                    LinuxError::NoMatch { workload: workload.name.clone(), selector: selector.to_string(), mend }
+                Miss::Nothing(fix) => {
+                    LinuxError::NoMatch { workload: workload.name.clone(), selector: selector.to_string(), fix }
                 }
             })?;
         }
@@ -63,7 +63,7 @@ impl Places<'_> {
         Ok(resolved)
     }
 
-    /// Looks one selector up; the inner error is the mend for one without a match.
+    /// Looks one selector up; the inner error is the fix for one without a match.
     ///
     /// # Errors
     /// If the machine cannot be read.
@@ -71,7 +71,7 @@ impl Places<'_> {
         let mut resolved = Resolved::default();
         match self.look_up(selector, &mut resolved) {
             Ok(()) => Ok(Ok(resolved)),
-            Err(Miss::Nothing(mend)) => Ok(Err(mend)),
+            Err(Miss::Nothing(fix)) => Ok(Err(fix)),
             Err(Miss::Failed(error)) => Err(error),
         }
     }
@@ -91,17 +91,17 @@ impl Places<'_> {
                 into.groups.extend(self.groups(selector, &nothing)?);
             }
             Selector::Unit(_) => {
-                let mend = "start the unit first (systemctl start), or see its name in systemctl list-units; one of a \
+                let fix = "start the unit first (systemctl start), or see its name in systemctl list-units; one of a \
                             user's own manager is selected by its cgroup";
-                into.groups.extend(self.groups(selector, &|| mend.into())?);
+                into.groups.extend(self.groups(selector, &|| fix.into())?);
             }
             Selector::Container(_) => {
-                let mend = "start the container first, or see its id: docker ps, podman ps, or crictl ps";
-                into.groups.extend(self.groups(selector, &|| mend.into())?);
+                let fix = "start the container first, or see its id: docker ps, podman ps, or crictl ps";
+                into.groups.extend(self.groups(selector, &|| fix.into())?);
             }
             Selector::Pod(_) => {
-                let mend = "start the pod first, or see its uid: kubectl get pod NAME -o jsonpath='{.metadata.uid}'";
-                into.groups.extend(self.groups(selector, &|| mend.into())?);
+                let fix = "start the pod first, or see its uid: kubectl get pod NAME -o jsonpath='{.metadata.uid}'";
+                into.groups.extend(self.groups(selector, &|| fix.into())?);
             }
             Selector::Pid(pid) => match self.proc.stat(*pid, *pid)? {
                 Some(stat) => into.roots.push(ThreadId { tid: *pid, start: stat.start }),
@@ -110,14 +110,14 @@ impl Places<'_> {
             Selector::Command(line) => {
                 let command = Command::look_up(line).map_err(Miss::Nothing)?;
                 if self.sighting.running(self.proc, self.exempt, &command)?.is_empty() {
-                    let mend = match &line.exe {
+                    let fix = match &line.exe {
                         None => "start the program first, or compare with the output of pgrep -af",
                         Some(_) => {
                             "start the program first, or compare with the output of pgrep -af; to see which file \
                              another user's process executes takes CAP_SYS_PTRACE"
                         }
                     };
-                    return Err(Miss::Nothing(mend.into()));
+                    return Err(Miss::Nothing(fix.into()));
                 }
                 into.commands.push(command);
             }

@@ -38,7 +38,7 @@ pub struct Contested {
 /// Results of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// For each workload, for each of its selectors: its match, or else the mend.
+    /// For each workload, for each of its selectors: its match, or else the fix.
     pub matched: Vec<Vec<Result<Matched, String>>>,
     /// Common matches of two workloads.
     pub contested: Vec<Contested>,
@@ -63,8 +63,8 @@ pub fn survey(roots: &Roots, workloads: &[&Workload]) -> Result<Survey, LinuxErr
             let resolved = Places { roots, proc: &mut proc, sighting: &sighting, exempt: &exempt }.find(selector);
             let resolved = match resolved? {
                 Ok(resolved) => resolved,
-                Err(mend) => {
-                    matched.push(Err(mend));
+                Err(fix) => {
+                    matched.push(Err(fix));
                     continue;
                 }
             };

@@ -67,7 +67,7 @@ impl Make {
         if events[REFERENCES].is_some() && events[MISSES].is_some() {
             return None;
         }
-        let (why, mend) = match self {
+        let (why, fix) = match self {
             Make::Amd => (
                 "AMD's CPUs count the second level's references and misses; the counters of the L3 are all its CPUs' \
                  together, and of no workload",
@@ -79,7 +79,7 @@ impl Make {
             ),
             _ => ("references and misses of the last level are not known of this make of CPU", super::PASSED_ON),
         };
-        Some(Lack { why: why.into(), mend: mend.into() })
+        Some(Lack { why: why.into(), fix: fix.into() })
     }
 }
 

@@ -8,7 +8,7 @@ use quell_model::Support;
 #[derive(Clone, Debug)]
 pub(crate) struct Lack {
     pub why: String,
-    pub mend: String,
+    pub fix: String,
 }
 
 pub(crate) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
@@ -18,16 +18,16 @@ impl Lack {
     pub fn of(error: &io::Error) -> Lack {
         match error.raw_os_error() {
             Some(libc::EACCES | libc::EPERM) => {
-                Lack { why: format!("the kernel does not allow counters: {error}"), mend: ALLOW.into() }
+                Lack { why: format!("the kernel does not allow counters: {error}"), fix: ALLOW.into() }
             }
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-                Lack { why: "no CPU here has a counter for it".into(), mend: PASSED_ON.into() }
+                Lack { why: "no CPU here has a counter for it".into(), fix: PASSED_ON.into() }
             }
-            _ => Lack { why: format!("no counter can be had: {error}"), mend: PASSED_ON.into() },
+            _ => Lack { why: format!("no counter can be had: {error}"), fix: PASSED_ON.into() },
         }
     }
 
     pub fn support(&self) -> Support {
-        Support::No { why: self.why.clone(), mend: self.mend.clone() }
+        Support::No { why: self.why.clone(), fix: self.fix.clone() }
     }
 }

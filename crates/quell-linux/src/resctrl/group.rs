@@ -116,7 +116,7 @@ pub(crate) fn set_group(calls: &dyn GroupCalls, group: &Path, there: bool) -> Re
         Ok(()) => Ok(Written::Done),
         Err(error) if !there && is_gone(&error) => Ok(Written::Vanished),
         Err(source) => {
-            let mend = match source.raw_os_error() {
+            let fix = match source.raw_os_error() {
                 Some(libc::ENOSPC) => {
                     "all groups are in use (num_closids in info): put workloads together, or remove groups"
                 }
@@ -124,7 +124,7 @@ pub(crate) fn set_group(calls: &dyn GroupCalls, group: &Path, there: bool) -> Re
                 Some(libc::EEXIST) => "remove the group of that name, or rename the workload",
                 _ => "a group that was just removed may keep its number for a while: try again later",
             };
-            Err(failed(group, if there { "a new group" } else { "its removal" }, source, mend))
+            Err(failed(group, if there { "a new group" } else { "its removal" }, source, fix))
         }
     }
 }
@@ -136,8 +136,8 @@ pub(crate) fn set_line(calls: &dyn GroupCalls, line: &Line, value: &str) -> Resu
         Ok(()) => {}
         Err(error) if is_gone(&error) && !line.group.exists() => return Ok(Written::Vanished),
         Err(source) => {
-            let mend = "choose a value within the ranges in info";
-            return Err(failed(&line.group.join("schemata"), &text, source, mend));
+            let fix = "choose a value within the ranges in info";
+            return Err(failed(&line.group.join("schemata"), &text, source, fix));
         }
     }
     match read_line(line)? {
@@ -165,10 +165,10 @@ pub(crate) fn set_member(calls: &dyn GroupCalls, of: &Membership, inside: bool) 
     }
 }
 
-fn failed(path: &Path, value: &str, source: io::Error, mend: &'static str) -> LinuxError {
+fn failed(path: &Path, value: &str, source: io::Error, fix: &'static str) -> LinuxError {
     let status = file::read(&root_of(path).join("info/last_cmd_status")).ok().flatten();
     let status = status.filter(|status| status != "ok").map_or(String::new(), |status| format!(" ({status})"));
-    LinuxError::Resctrl { path: path.to_owned(), value: value.to_owned(), source, status, mend }
+    LinuxError::Resctrl { path: path.to_owned(), value: value.to_owned(), source, status, fix }
 }
 
 #[cfg(test)]

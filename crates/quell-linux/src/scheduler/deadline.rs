@@ -83,7 +83,7 @@ impl Deadline {
         Verdict::Applied(clock::now())
     }
 
-    /// Why the kernel would not take it, and the mend.
+    /// Why the kernel would not take it, and the fix.
     fn obstacle(&self, budget: Nanos, period: Nanos) -> Option<String> {
         if period > self.longest {
             return Some(format!(
@@ -178,7 +178,7 @@ pub(super) fn tell(found: &mut Capabilities) {
     let support = match found.knobs.get(&KnobKind::Class) {
         Some(Support::No { .. }) => Support::No {
             why: "SCHED_DEADLINE, which keeps budgets on the kernel's own scheduler, needs CAP_SYS_NICE".to_owned(),
-            mend: "run as root, or on a kernel with sched_ext".to_owned(),
+            fix: "run as root, or on a kernel with sched_ext".to_owned(),
         },
         _ => Support::Partly(LIMITS.to_owned()),
     };

@@ -134,7 +134,7 @@ const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\
 
 /// What no Linux host can do by itself.
 pub(crate) fn tell_stock(found: &mut Capabilities) {
-    let no = |why: &str| Support::No { why: why.into(), mend: OWN_SCHEDULER.into() };
+    let no = |why: &str| Support::No { why: why.into(), fix: OWN_SCHEDULER.into() };
     found.grants = no("the kernel's own scheduler decides who runs where");
     let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
     found.keys.insert(Key::Grace, no(why));

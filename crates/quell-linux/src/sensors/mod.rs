@@ -126,7 +126,7 @@ impl Sensors {
         for &signal in Signal::ALL {
             found.signals.entry(signal).or_insert_with(|| Support::No {
                 why: "this host does not measure it".to_owned(),
-                mend: "use the scx host or the simulator".into(),
+                fix: "use the scx host or the simulator".into(),
             });
         }
     }

@@ -80,7 +80,7 @@ impl Sensor for Threads {
                 Support::Partly("in whole ticks of 10 ms".into()),
                 Support::No {
                     why: "the kernel does not count it".into(),
-                    mend: "use a kernel with CONFIG_SCHED_INFO (every distribution's has it)".into(),
+                    fix: "use a kernel with CONFIG_SCHED_INFO (every distribution's has it)".into(),
                 },
             ),
         };

@@ -49,8 +49,8 @@ impl Sensor for Traced {
     fn tell(&self, members: &Members, found: &mut Capabilities) {
         let obstacle = match (members.roots.is_this_machine(), quell_trace::obstacle()) {
             (true, None) => None,
-            (true, Some((why, mend))) => Some(Support::No { why, mend }),
-            (false, _) => Some(Support::No { why: "these are not this machine's threads".into(), mend: "none".into() }),
+            (true, Some((why, fix))) => Some(Support::No { why, fix }),
+            (false, _) => Some(Support::No { why: "these are not this machine's threads".into(), fix: "none".into() }),
         };
         let support = obstacle.clone().unwrap_or(Support::Yes);
         found.signals.extend(TRACED.map(|signal| (signal, support.clone())));

@@ -98,8 +98,8 @@ impl Medium for Machine {
             return result.map(|()| Written::Done).or_else(|source| match is_gone(&source) {
                 true => Ok(Written::Vanished),
                 false => {
-                    let (op, mend) = ("set the autogroup of", "run as root; see sched(7), the autogroup feature");
-                    Err(LinuxError::Thread { op, tid: pid, value: format!("nice {nice}"), source, mend })
+                    let (op, fix) = ("set the autogroup of", "run as root; see sched(7), the autogroup feature");
+                    Err(LinuxError::Thread { op, tid: pid, value: format!("nice {nice}"), source, fix })
                 }
             });
         }
@@ -121,8 +121,8 @@ impl Medium for Machine {
             Ok(()) => Ok(Written::Done),
             Err(error) if is_gone(&error) => Ok(Written::Vanished),
             Err(source) => {
-                let mend = mend_of(place, value, &source);
-                Err(LinuxError::Thread { op, tid: thread.tid, value: value.to_string(), source, mend })
+                let fix = fix_of(place, value, &source);
+                Err(LinuxError::Thread { op, tid: thread.tid, value: value.to_string(), source, fix })
             }
         }
     }
@@ -133,13 +133,13 @@ fn found(result: io::Result<Value>, op: &'static str, thread: ThreadId) -> Resul
         Ok(value) => Ok(Some(value)),
         Err(error) if is_gone(&error) => Ok(None),
         Err(source) => {
-            let mend = "run as root";
-            Err(LinuxError::Thread { op, tid: thread.tid, value: "know it".into(), source, mend })
+            let fix = "run as root";
+            Err(LinuxError::Thread { op, tid: thread.tid, value: "know it".into(), source, fix })
         }
     }
 }
 
-fn mend_of(place: &Place, value: &Value, error: &io::Error) -> &'static str {
+fn fix_of(place: &Place, value: &Value, error: &io::Error) -> &'static str {
     let is_deadline = matches!(value, Value::Class(class) if matches!(class.class, SchedClass::Deadline { .. }));
     match (place, error.raw_os_error()) {
         (Place::Class(_), Some(libc::EPERM)) if is_deadline => {

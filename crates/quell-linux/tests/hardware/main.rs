@@ -64,8 +64,8 @@ fn resctrl_every_kind_of_machine_gives_what_it_has() {
     let tree = machine(None);
     let (mut host, [db, ..]) = attached(&tree, HostOptions::default());
     for kind in [KnobKind::CacheWays, KnobKind::Throttle, KnobKind::MaxFrequencyKhz, KnobKind::MemoryNodes] {
-        let Support::No { why, mend } = &host.capabilities().knobs[&kind] else { panic!("{kind:?}") };
-        assert!(!why.is_empty() && !mend.is_empty());
+        let Support::No { why, fix } = &host.capabilities().knobs[&kind] else { panic!("{kind:?}") };
+        assert!(!why.is_empty() && !fix.is_empty());
     }
     assert!(why(&ways(&mut host, db, 3)).contains("mount -t resctrl"), "a VM with nothing");
     assert_eq!(observe(&mut host).controls.ways(), None);
@@ -189,8 +189,8 @@ fn devfreq_the_gpu_is_slower_with_leave_alone_and_put_back() {
     let (mut host, _) = attached(&tree, HostOptions::default());
     assert!(why(&set(&mut host, &to(500_000))).contains("machine.gpu = true"));
     assert_eq!(observe(&mut host).controls.gpu, None);
-    let Support::No { mend, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
-    assert!(mend.contains("machine.gpu = true"), "{mend}");
+    let Support::No { fix, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
+    assert!(fix.contains("machine.gpu = true"), "{fix}");
     drop(host);
     let (mut host, [db, ..]) = attached(&tree, HostOptions { gpu: true, ..HostOptions::default() });
     assert_eq!(host.capabilities().knobs[&KnobKind::GpuFrequencyKhz], Support::Yes);
@@ -207,6 +207,6 @@ fn devfreq_the_gpu_is_slower_with_leave_alone_and_put_back() {
     assert_eq!(tree.read(limit), "1300000000");
     let bare = machine(None);
     let (host, _) = attached(&bare, HostOptions { gpu: true, ..HostOptions::default() });
-    let Support::No { mend, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
-    assert!(mend.contains("NVML"), "{mend}");
+    let Support::No { fix, .. } = &host.capabilities().knobs[&KnobKind::GpuFrequencyKhz] else { panic!() };
+    assert!(fix.contains("NVML"), "{fix}");
 }

@@ -103,7 +103,7 @@ pub(crate) trait Parameters: Default {
     /// Reads the value of one of [`Self::NAMES`].
     fn read<'de, D: Deserializer<'de>>(&mut self, name: &str, value: D) -> Result<(), D::Error>;
 
-    /// A contradiction between the values, and the mend.
+    /// A contradiction between the values, and the fix.
     fn check(&self) -> Result<(), String>;
 }
 

@@ -1,4 +1,4 @@
-//! Refusals of the analysis, with the mend.
+//! Refusals of the analysis, with the fix.
 
 use quell_model::Nanos;
 use quell_model::demand::Task;
@@ -17,7 +17,7 @@ pub enum VasError {
         number: usize,
         /// The task.
         task: Task,
-        /// The fault, and the mend.
+        /// The fault, and the fix.
         why: &'static str,
     },
     /// More work than a CPU does.
@@ -31,7 +31,7 @@ pub enum VasError {
         percent: f64,
     },
     /// A hyperperiod that cannot be looked at as a whole.
-    #[error("task {number} ({task}) brings the hyperperiod to more than {most} releases; {mend}")]
+    #[error("task {number} ({task}) brings the hyperperiod to more than {most} releases; {fix}")]
     TooManyReleases {
         /// From 1.
         number: usize,
@@ -40,7 +40,7 @@ pub enum VasError {
         /// The most.
         most: u64,
         /// Harmonic periods that would do, if there are.
-        mend: String,
+        fix: String,
     },
     /// A Poisson stream that no CPU can serve.
     #[error("{rate} requests a second of {} each are {percent:.2} % of a CPU; it has to stay below 100 %", mean.exact())]

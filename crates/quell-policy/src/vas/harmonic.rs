@@ -4,7 +4,7 @@ use quell_model::Nanos;
 use quell_model::demand::Task;
 
 /// Words that name harmonic periods with the least utilisation, if they leave it below 1.
-pub(super) fn mend(tasks: &[Task]) -> String {
+pub(super) fn fix(tasks: &[Task]) -> String {
     match periods(tasks) {
         Some(periods) => {
             let named: Vec<String> = periods.into_iter().map(|period| Nanos(period).exact()).collect();

@@ -113,8 +113,8 @@ fn hyperperiod(tasks: &[Task]) -> Result<u64, VasError> {
         let releases: u128 = tasks[..=at].iter().map(|task| wider / u128::from(task.period.0)).sum();
         let fits = releases <= u128::from(MOST_RELEASES) && wider < u128::from(u64::MAX / 4);
         if !fits {
-            let mend = harmonic::mend(tasks);
-            return Err(VasError::TooManyReleases { number: at + 1, task, most: MOST_RELEASES, mend });
+            let fix = harmonic::fix(tasks);
+            return Err(VasError::TooManyReleases { number: at + 1, task, most: MOST_RELEASES, fix });
         }
         common = wider as u64;
     }

@@ -16,7 +16,7 @@ const MOST_RELEASES: u64 = 100_000;
 /// budget is taken as it is.
 ///
 /// # Errors
-/// A sentence with the mend.
+/// A sentence with the fix.
 pub fn interface(workload: &Workload, margin: Margin) -> Result<Option<Interface>, String> {
     let Some(demand) = &workload.demand else { return Ok(None) };
     demand.check()?;

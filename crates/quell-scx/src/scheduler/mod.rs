@@ -276,7 +276,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
         Support::Yes
     } else {
         let why = "this kernel does not tell when data comes to sockets".to_owned();
-        Support::No { why, mend: "use Linux 6.3 or later".to_owned() }
+        Support::No { why, fix: "use Linux 6.3 or later".to_owned() }
     };
     can.signals.insert(Signal::UnreadDelay, sockets);
     for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {

@@ -115,7 +115,7 @@ impl Scx {
     }
 }
 
-/// Why there can be no such server here, and the mend.
+/// Why there can be no such server here, and the fix.
 fn obstacle(budget: Nanos, period: Nanos) -> Option<String> {
     if budget < LEAST_BUDGET {
         return Some(format!(
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_would_not_bear_is_refused_with_the_mend() {
+    fn what_the_kernel_would_not_bear_is_refused_with_the_fix() {
         let why = |budget: u64, period: u64| obstacle(Nanos::from_micros(budget), Nanos::from_micros(period));
         assert_eq!(why(100, 1000), None);
         assert!(why(99, 1000).unwrap().contains("or more"));

@@ -22,7 +22,7 @@ impl Scx {
         Ok(Verdict::Applied(quell_linux::now()))
     }
 
-    /// Why they cannot, and the mend.
+    /// Why they cannot, and the fix.
     fn obstacle(&self, id: WorkloadId, leader: WorkloadId) -> Option<Refusal> {
         if !self.grant.can_hold_as_one() {
             let what = "its scheduler was loaded without CPUs that are held as one; start anew, with dasec in the configuration";

@@ -134,7 +134,7 @@ impl Meters {
         }
     }
 
-    /// What makes no sense, and the mend.
+    /// What makes no sense, and the fix.
     ///
     /// # Errors
     /// A sentence.

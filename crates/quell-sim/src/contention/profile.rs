@@ -68,7 +68,7 @@ impl Profile {
         sensitivity: 0.2,
     };
 
-    /// What makes no sense, and the mend.
+    /// What makes no sense, and the fix.
     ///
     /// # Errors
     /// A sentence.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_mend() {
+    fn what_makes_no_sense_is_refused_with_the_fix() {
         let with = |change: &str| {
             let own = "cpi = 1.0, llc_references = 20, misses = [[0,1.0]], parallelism = 8";
             let key = change.split(' ').next().unwrap();

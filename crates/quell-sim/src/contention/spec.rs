@@ -32,7 +32,7 @@ impl Default for ContentionSpec {
 }
 
 impl ContentionSpec {
-    /// What makes no sense, and the mend.
+    /// What makes no sense, and the fix.
     ///
     /// # Errors
     /// A sentence.

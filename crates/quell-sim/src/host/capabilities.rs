@@ -20,6 +20,6 @@ pub fn capabilities(lending: Lending, of_memory: MeasuredOfMemory) -> Capabiliti
 pub(super) fn no_contention() -> Support {
     Support::No {
         why: "no workload of this scenario has a profile, or contention is off".into(),
-        mend: "give workloads profiles: the simulator models caches and memory then".into(),
+        fix: "give workloads profiles: the simulator models caches and memory then".into(),
     }
 }

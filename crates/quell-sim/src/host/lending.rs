@@ -43,15 +43,15 @@ impl Lending {
     pub(super) fn tell(self, found: &mut Capabilities) {
         let no_grants = || Support::No {
             why: "the kernel's own scheduler runs".into(),
-            mend: "run a policy that grants CPUs".into(),
+            fix: "run a policy that grants CPUs".into(),
         };
         for rule in [RuleKind::Guaranteed, RuleKind::Burst, RuleKind::Limit, RuleKind::Rank, RuleKind::SiblingBan] {
             found.rules.insert(rule, if self == Lending::Scheduler { Support::Yes } else { no_grants() });
         }
         found.rules.insert(RuleKind::Server, Support::Yes);
         let why = "the simulated kernel divides CPUs by cgroup and thread".to_owned();
-        let mend = "use Quell's scheduler on a real kernel: machine.scheduler = \"quell\"".to_owned();
-        found.rules.insert(RuleKind::Together, Support::No { why, mend });
+        let fix = "use Quell's scheduler on a real kernel: machine.scheduler = \"quell\"".to_owned();
+        found.rules.insert(RuleKind::Together, Support::No { why, fix });
         found.grants = match self {
             Lending::Scheduler => Support::Yes,
             Lending::Affinity => Support::Partly(

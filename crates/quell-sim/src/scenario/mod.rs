@@ -223,7 +223,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// What cannot be simulated, and the mend.
+    /// What cannot be simulated, and the fix.
     ///
     /// # Errors
     /// [`SimError::Scenario`] for the first thing at fault.

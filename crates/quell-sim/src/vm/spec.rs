@@ -139,7 +139,7 @@ impl VmSpec {
         f64::from(self.vcpus).min(cpuset as f64).min(quota)
     }
 
-    /// What cannot be simulated on this machine, and the mend.
+    /// What cannot be simulated on this machine, and the fix.
     ///
     /// # Errors
     /// A sentence that names the VM.
@@ -178,7 +178,7 @@ impl VmSpec {
 /// The VM that each workload runs in.
 ///
 /// # Errors
-/// A sentence that says what makes no sense, and the mend.
+/// A sentence that says what makes no sense, and the fix.
 pub(crate) fn homes(online: &CpuSet, workloads: &[WorkloadSpec], vms: &[VmSpec]) -> Result<Vec<Option<usize>>, String> {
     let names: Vec<&str> =
         vms.iter().map(|vm| vm.name.as_str()).chain(workloads.iter().map(|spec| spec.name.as_str())).collect();

@@ -236,7 +236,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// What cannot be simulated on this machine, and the mend.
+    /// What cannot be simulated on this machine, and the fix.
     ///
     /// # Errors
     /// A sentence that names the workload.

@@ -31,8 +31,8 @@ impl Controllers {
         };
         let channels: io::Result<Vec<Channel>> = places.iter().map(open).collect();
         let channels = channels.map_err(|error| {
-            let Lack { why, mend } = Lack::of(&error);
-            LinuxError::unsupported(format!("the memory controllers' counters cannot be opened: {why}"), mend)
+            let Lack { why, fix } = Lack::of(&error);
+            LinuxError::unsupported(format!("the memory controllers' counters cannot be opened: {why}"), fix)
         })?;
         Ok(Some(Controllers(channels)).filter(|controllers| !controllers.0.is_empty()))
     }

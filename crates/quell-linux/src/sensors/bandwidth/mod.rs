@@ -148,8 +148,8 @@ impl Bandwidth {
     fn used(&mut self) -> Sample<BytesPerSecond> {
         if self.source.is_none() {
             let source = Source::choose(&self.roots, self.columns, &*self.counters);
-            if let Err(Lack { why, mend }) = &source {
-                tracing::warn!(why, mend, "the memory bandwidth in use is not known");
+            if let Err(Lack { why, fix }) = &source {
+                tracing::warn!(why, fix, "the memory bandwidth in use is not known");
             }
             self.source = Some(source);
         }
@@ -195,8 +195,8 @@ impl Sensor for Bandwidth {
         if !request.signals.contains(Signal::LlcMisses) {
             return None;
         }
-        if let Err(Lack { why, mend }) = self.misses() {
-            let what = format!("LLC misses are not counted: {why}; {mend}");
+        if let Err(Lack { why, fix }) = self.misses() {
+            let what = format!("LLC misses are not counted: {why}; {fix}");
             return Some(Verdict::Refused(Refusal::Unsupported(what)));
         }
         self.asked = self.asked.union(&request.cpus);

@@ -36,12 +36,12 @@ impl Source {
             return Ok(Source::Misses);
         }
         Err(match (refused, misses) {
-            (Some(LinuxError::Unsupported { what, mend }), _) => Lack { why: what, mend },
-            (Some(error), _) => Lack { why: error.to_string(), mend: PASSED_ON.into() },
-            (None, Err(lack)) if lack.mend == ALLOW => lack,
+            (Some(LinuxError::Unsupported { what, fix }), _) => Lack { why: what, fix },
+            (Some(error), _) => Lack { why: error.to_string(), fix: PASSED_ON.into() },
+            (None, Err(lack)) if lack.fix == ALLOW => lack,
             _ => Lack {
                 why: "neither memory controllers nor resctrl nor LLC misses tell it here".into(),
-                mend: format!(
+                fix: format!(
                     "load the memory controllers' driver (intel_uncore, amd_uncore), mount resctrl, or {PASSED_ON}"
                 ),
             },

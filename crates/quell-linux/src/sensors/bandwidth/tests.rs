@@ -86,11 +86,11 @@ fn why_there_is_none_is_told() {
     let (Support::No { why, .. }, Support::No { why: no_misses, .. }) = told(&bandwidth) else { panic!() };
     assert!(why.contains("neither memory controllers") && no_misses.contains("no CPU here"), "{why}; {no_misses}");
     bench.refuse(libc::EACCES);
-    let (Support::No { why, mend }, Support::No { mend: same, .. }) = told(&bandwidth) else { panic!() };
-    assert!(why.contains("not allow") && mend == same && mend.contains("CAP_PERFMON"), "{why}; {mend}");
+    let (Support::No { why, fix }, Support::No { fix: same, .. }) = told(&bandwidth) else { panic!() };
+    assert!(why.contains("not allow") && fix == same && fix.contains("CAP_PERFMON"), "{why}; {fix}");
     controllers(&tree);
-    let (Support::No { why, mend }, _) = told(&bandwidth) else { panic!() };
-    assert!(why.contains("memory controllers") && mend.contains("CAP_PERFMON"), "{why}; {mend}");
+    let (Support::No { why, fix }, _) = told(&bandwidth) else { panic!() };
+    assert!(why.contains("memory controllers") && fix.contains("CAP_PERFMON"), "{why}; {fix}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Canary {
             ),
             false => Support::No {
                 why: "it is felt by accesses that no cache answers, which this kind of CPU has no known way to make".into(),
-                mend: "use an x86-64 machine, or `thresh_bw` where the bandwidth is counted".into(),
+                fix: "use an x86-64 machine, or `thresh_bw` where the bandwidth is counted".into(),
             },
         };
         found.signals.insert(Signal::MemorySlowdown, support);

@@ -94,7 +94,7 @@ fn a_machine_of_plain_files_has_no_memory_and_says_so() {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 2, 1));
     let mut host = tree.host(HostOptions::default()).unwrap();
     let has = quell_model::Host::capabilities(&host);
-    assert!(matches!(&has.signals[&Signal::MemorySlowdown], Support::No { mend, .. } if mend.contains("thresh_bw")));
+    assert!(matches!(&has.signals[&Signal::MemorySlowdown], Support::No { fix, .. } if fix.contains("thresh_bw")));
     let mut view = View::new(host.topology());
     quell_model::Host::observe(&mut host, WANTED, &mut view, &mut Vec::new()).unwrap();
     assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent);

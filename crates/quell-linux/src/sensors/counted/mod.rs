@@ -253,8 +253,8 @@ impl CountedSensor {
         if let Some(error) = refusal
             && self.on != members.online
         {
-            let Lack { why, mend } = Lack::of(&error);
-            tracing::warn!(why, mend, "not every event is counted on every CPU");
+            let Lack { why, fix } = Lack::of(&error);
+            tracing::warn!(why, fix, "not every event is counted on every CPU");
         }
         self.on = members.online;
         Ok(())

@@ -13,7 +13,7 @@ impl Actuator for Shares {
             found.knobs.insert(knob, Support::Yes);
         }
         let why = "a simulated thread is idle-only by its class alone".into();
-        let no = Support::No { why, mend: "set its class, or the workload idle-only".into() };
+        let no = Support::No { why, fix: "set its class, or the workload idle-only".into() };
         found.limit_on(KnobKind::IdleOnly, TargetKind::Thread, no);
     }
 

@@ -155,7 +155,7 @@ impl Sensor for Counters {
     fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
         let no_counters = || Support::No {
             why: "this scenario's machine has no counters".into(),
-            mend: "choose other `contention.counters`".into(),
+            fix: "choose other `contention.counters`".into(),
         };
         let counted = COUNTERS.map(|(signal, ..)| signal);
         for signal in counted.into_iter().chain([Signal::LlcMisses, Signal::MemoryBandwidth, Signal::MemorySlowdown]) {
@@ -168,7 +168,7 @@ impl Sensor for Counters {
         }
         for signal in Signal::DECISIONS {
             let why = "the simulated Quell class does not count its decisions".into();
-            found.signals.insert(signal, Support::No { why, mend: "use Quell's scheduler on a real machine".into() });
+            found.signals.insert(signal, Support::No { why, fix: "use Quell's scheduler on a real machine".into() });
         }
     }
 

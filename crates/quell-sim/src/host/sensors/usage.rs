@@ -18,8 +18,8 @@ impl Sensor for Usage {
     fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.signals.extend(SIGNALS.map(|signal| (signal, Support::Yes)));
         let why = "the simulator has no sockets".into();
-        let mend = "none: the queueing delay has all that waits".into();
-        found.signals.insert(Signal::UnreadDelay, Support::No { why, mend });
+        let fix = "none: the queueing delay has all that waits".into();
+        found.signals.insert(Signal::UnreadDelay, Support::No { why, fix });
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &Members, sim: &mut Sim, view: &mut View) {

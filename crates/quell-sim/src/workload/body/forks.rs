@@ -32,7 +32,7 @@ fn one() -> u32 {
 }
 
 impl ForksSpec {
-    /// What cannot be simulated, and the mend.
+    /// What cannot be simulated, and the fix.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.work.check()?;
         if self.every.is_some_and(|every| every.0 < 1_000) {

@@ -55,7 +55,7 @@ pub struct JobSource {
 }
 
 impl JobsSpec {
-    /// What cannot be simulated, and the mend.
+    /// What cannot be simulated, and the fix.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.source.is_empty() {
             return Err("jobs of no source: give at least one".into());

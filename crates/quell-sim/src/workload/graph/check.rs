@@ -111,14 +111,14 @@ impl Plans {
                 }
             }
             if wanted.is_none_or(|wanted| wanted > threads) {
-                let mend = match wanted {
+                let fix = match wanted {
                     Some(wanted) => format!("give it {wanted} threads, or let fewer requests be under way (at_most)"),
                     None => "say how many requests may be under way (at_most), or give those stages pools or roles of \
                              their own"
                         .into(),
                 };
                 return Err(format!(
-                    "'{}' has {threads} threads, and all of them could wait for stages that need one of them: {mend}",
+                    "'{}' has {threads} threads, and all of them could wait for stages that need one of them: {fix}",
                     self.pools[pool].name
                 ));
             }
