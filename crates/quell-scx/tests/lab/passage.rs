@@ -94,7 +94,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::with_controller("be"));
             be_group.set("cpu.max", "10000 500000");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             machine.attach_pair(1);
             share(pipe());
             let pumps = Child::run(Some(&be_group), None, pump);
@@ -121,7 +121,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::with_controller("be"));
             be_group.set("cpu.max", "10000 100000");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             machine.attach_pair(1);
             let _spins = [0, 1].map(|_| Child::spin(Some(&be_group), None));
             let _waits = Child::run(Some(&lc_group), None, wait_for_child);

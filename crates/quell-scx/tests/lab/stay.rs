@@ -32,7 +32,7 @@ fn hog_in_real_time() {
 /// Whose slice is over goes to its queue: that seldom happens here.
 fn with_long_slices() -> Machine {
     let slices = Slices { be: Nanos::from_millis(100), ..Slices::default() };
-    Machine::with(ScxOptions { slices, ..ScxOptions::default() })
+    Machine::shared_with(ScxOptions { slices, ..ScxOptions::default() })
 }
 
 fn each_has_a_cpu(work: &[Child; 2]) {

@@ -22,13 +22,14 @@ pub fn guest(cpus: u32) -> quell_guest::Machine {
     quell_guest::Machine { cpus, kernel, ..quell_guest::Machine::packed(Vec::new()) }
 }
 
-/// The scheduler that the suite's tests share, between two of them: loading takes seconds.
-static SHARED: Mutex<Option<LinuxHost>> = Mutex::new(None);
+/// The scheduler that the suite's tests share, with its options as text, between two of them: loading takes seconds.
+static SHARED: Mutex<Option<(String, LinuxHost)>> = Mutex::new(None);
 
 /// A host with a scheduler, which another test has after this one if it is shared.
 pub struct Loaded {
     host: Option<LinuxHost>,
-    is_shared: bool,
+    /// Its options as text, if it is shared.
+    shared: Option<String>,
 }
 
 impl Deref for Loaded {
@@ -47,12 +48,13 @@ impl DerefMut for Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        let Some(mut host) = self.host.take().filter(|_| self.is_shared && !std::thread::panicking()) else { return };
+        let shared = self.shared.take().filter(|_| !std::thread::panicking());
+        let (Some(mut host), Some(options)) = (self.host.take(), shared) else { return };
         let scheduler: Option<&Scx> = host.scheduler();
         if scheduler.is_some_and(|scx| scx.grant().check().is_ok()) {
             // Those that there are.
             (0..16).for_each(|id| _ = host.detach(WorkloadId(id)));
-            *SHARED.lock().unwrap() = Some(host);
+            *SHARED.lock().unwrap() = Some((options, host));
         }
     }
 }
@@ -71,12 +73,18 @@ impl Machine {
 
     /// The scheduler that an earlier test of the suite loaded, without workloads: what it counts goes on.
     pub fn shared() -> Machine {
-        let kept = SHARED.lock().unwrap().take();
+        Machine::shared_with(ScxOptions::default())
+    }
+
+    /// The same with these options.
+    pub fn shared_with(options: ScxOptions) -> Machine {
+        let text = format!("{options:?}");
+        let kept = SHARED.lock().unwrap().take_if(|(loaded, _)| *loaded == text);
         let mut machine = match kept {
-            Some(host) => Machine::of(host),
-            None => Machine::load(),
+            Some((_, host)) => Machine::of(host),
+            None => Machine::with(options),
         };
-        machine.host.is_shared = true;
+        machine.host.shared = Some(text);
         machine.scx().grant().set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         machine
     }
@@ -109,7 +117,7 @@ impl Machine {
 
     fn of(host: LinuxHost) -> Machine {
         let view = View::new(quell_linux::sysfs::topology("/sys".as_ref()).unwrap().into());
-        Machine { host: Loaded { host: Some(host), is_shared: false }, view, events: Vec::new() }
+        Machine { host: Loaded { host: Some(host), shared: None }, view, events: Vec::new() }
     }
 
     /// The scheduler.

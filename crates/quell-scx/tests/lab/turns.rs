@@ -10,7 +10,7 @@ use crate::support::*;
 fn share_of_best_effort_work_beside(system: fn() -> Vec<Child>) -> u128 {
     let _first = RealTime::begin();
     let group = Group::new("be");
-    let mut machine = Machine::load();
+    let mut machine = Machine::shared();
     let be = machine.attach("be", Class::BestEffort);
     machine.apply(&rights(be, 0, 2, 0), &[]);
     machine.grant(&[(1, be)]);
@@ -75,7 +75,7 @@ lab_tests! {
         fn a_thread_of_the_system_has_its_turns() {
             let _first = RealTime::begin();
             let lc_group = Group::new("lc");
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             let lc = machine.attach("lc", Class::LatencyCritical);
             machine.apply(&rights(lc, 2, 2, 0), &[]);
             let servers = [0, 1, 2].map(|_| Child::spin(Some(&lc_group), None));
@@ -122,7 +122,7 @@ lab_tests! {
         fn a_cpu_that_nobody_holds_goes_to_waiting_work_beside_a_busy_system() {
             let _first = RealTime::begin();
             let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
-            let mut machine = Machine::load();
+            let mut machine = Machine::shared();
             machine.attach_pair(1);
             let _server = Child::spin(Some(&lc_group), Some(1));
             let work = Child::spin(Some(&be_group), None);
