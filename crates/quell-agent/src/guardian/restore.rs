@@ -64,7 +64,7 @@ impl Report {
             }
         };
         add(self.swept, "of them on threads that inherited one");
-        add(self.vanished, "were gone");
+        add(self.vanished, "gone meanwhile");
         add(self.left.len(), "left as they are");
         if let Some(remark) = &self.remark {
             text.push_str(&format!(" ({remark})"));

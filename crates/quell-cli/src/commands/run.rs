@@ -27,8 +27,8 @@ use quell_daemon::{Asked, run_agent};
 
 /// Run the agent
 ///
-/// Manages the workloads of the configuration until it is told to stop (SIGTERM, Ctrl-C), and puts everything back
-/// then, whatever ends it. SIGHUP reads the configuration again. One agent a host.
+/// Manages the workloads of the configuration until SIGTERM or Ctrl-C, and puts everything back then, whatever ends it. SIGHUP
+/// reads the configuration again. Agents with run directories of their own run side by side; no two manage one thread.
 #[derive(Args)]
 pub struct Arguments {
     /// The configuration; its drop-ins stand in the directory of the same name with the ending .d

@@ -123,7 +123,8 @@ fn trouble(model: &Model) -> Option<String> {
         let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
         cells::remarks(configured, workload).into_iter().filter(|line| line.starts_with('!'))
     });
-    cells::exceptions(&status.agent, status.now_ns).into_iter().chain(refused).chain(of_workloads).next()
+    let warnings = status.agent.warnings.iter().map(|warning| format!("! {warning}"));
+    cells::exceptions(&status.agent, status.now_ns).into_iter().chain(refused).chain(of_workloads).chain(warnings).next()
 }
 
 fn cpu_columns(width: u16) -> u16 {
